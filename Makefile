@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` and `make test`. Set-up is tools/environment, and costs nothing the second time.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fallback check fix fuzz mutants bench docs wheel lock clean
+.PHONY: help demo test fallback check fix fuzz sanitize mutants bench docs wheel lock clean
 
 BIN := .venv/bin
 ARGS ?=
@@ -42,6 +42,10 @@ fix: ## format, and mend what the linter can
 fuzz: ## run the properties with fresh seeds for SECONDS=1200 and keep failing examples in build/fuzz (ARGS="tests/models -k …")
 	@tools/environment dev
 	@$(BIN)/python tools/fuzz --seconds $(SECONDS) $(ARGS)
+
+sanitize: ## run Python with a core that AddressSanitizer and UBSan observe (ARGS="-m benchmarks.fuzz_core --inputs 1000")
+	@tools/environment dev
+	@$(BIN)/python tools/sanitize $(ARGS)
 
 mutants: ## plant small defects and list those that no test notices (ARGS="tamis.decide"; all modules take hours)
 	@tools/environment dev

@@ -1,14 +1,13 @@
 """`python -m benchmarks.fuzz_files --seconds N`: hostile files and tables, each read in a watched process.
 
-The cases are those of `hostile_seeds`. Workers run them one after the other, with compiled kernels from the
-first call on, and say before each case which it is. A case is a finding if the process dies, if anything but
+The cases are those of `hostile_seeds`. Workers run them one after the other, and say
+before each case which it is. A case is a finding if the process dies, if anything but
 a ValueError of one line leaves `load` or `from_arrow`, if it takes more than --longest seconds of the
 processor, or if the peak of its memory rises by more than ten times the file and 50 MB. `--only NUMBER` runs
 one case here.
 """
 
 import argparse
-import importlib
 import json
 import os
 import resource
@@ -29,15 +28,6 @@ from benchmarks.hostile_tables import tables
 _TIMES, _MORE = 10, 50 << 20  # of a case's memory
 _ADDRESSES = 6 << 30  # bytes that a worker may map: a bomb ends in a MemoryError, not in the machine's swap
 _PATIENCE = 120.0  # seconds of the clock after which a worker is taken for hung
-_DOORS = ("tamis._kernels", "tamis._kernels.factors", "tamis._kernels.text")
-
-
-def load_kernels() -> None:
-    """Let compiled kernels serve from the first call on."""
-    for name in _DOORS:
-        door: Any = vars(importlib.import_module(name))["_door"]
-        door.spent = 1 << 60
-        door.kernels(1)
 
 
 def peak() -> int:
@@ -57,7 +47,6 @@ def reset_peak() -> int:
 def work(seed: int, first: int, step: int) -> None:
     """Run cases until killed, a line before and after each."""
     warnings.simplefilter("ignore")
-    load_kernels()
     files, statistics = seeds(), tables()
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -176,7 +165,6 @@ def main() -> None:
     if options.worker:
         work(options.seed, *options.worker)
     elif options.only is not None:
-        load_kernels()
         case = case_of(options.only, options.seed, seeds(), tables())
         _tell(f"{case.name}, {case.size} bytes")
         with tempfile.TemporaryDirectory() as folder:

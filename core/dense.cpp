@@ -1,8 +1,101 @@
+// Products of rows about a centre, and the choice of the variant of dense kernels that this processor can run.
+#include <atomic>
+#include <cstring>
+#include <memory>
+
 #include "common.hpp"
+#include "dense/require.hpp"
+#include "dense/variants.hpp"
 #include "parts.hpp"
 
 namespace tamis {
 
-void bind_dense(nb::module_& m) { (void)m; }
+namespace {
+
+// Calls `visit` with each variant that this processor can run, the fastest first.
+template <class Visit>
+void visit_variants(Visit visit) {
+#if defined(TAMIS_HAS_AVX512)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    visit(avx512_variant);
+  }
+#endif
+#if defined(TAMIS_HAS_AVX2)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) visit(avx2_variant);
+#endif
+  visit(baseline_variant);
+}
+
+const Variant* find_fastest() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+#endif
+  const Variant* fastest = nullptr;
+  visit_variants([&](const Variant& each) { fastest = fastest == nullptr ? &each : fastest; });
+  return fastest;
+}
+
+std::atomic<const Variant*> chosen{find_fastest()};
+
+// The name of each, and whether it fuses products with sums.
+nb::list list_variants() {
+  nb::list names;
+  visit_variants([&](const Variant& each) { names.append(nb::make_tuple(each.name, each.is_fused)); });
+  return names;
+}
+
+// For tests: another variant serves from now on. Returns the name of the one that served before.
+const char* use_variant(const char* name) {
+  const Variant* wanted = nullptr;
+  visit_variants([&](const Variant& each) { wanted = std::strcmp(each.name, name) == 0 ? &each : wanted; });
+  require(wanted != nullptr, "got a variant that this processor cannot run, expected one of variants()");
+  return chosen.exchange(wanted)->name;
+}
+
+using Product = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
+
+// Σ w (x − c)(x − c)ᵀ (d, d) of the rows at places from start to stop; the lower triangle is 0.
+Product multiply_centred_rows(const Input<double, 2>& values, const Input<double, 1>& centre, std::int64_t start,
+                              std::int64_t stop, const Input<std::int64_t, 1>& order, const Input<double, 2>& weights,
+                              const Input<double, 2>& extra) {
+  const std::size_t rows = values.shape(0), p = values.shape(1), d = centre.shape(0);
+  require_rows(start, stop, order.is_valid() ? order.shape(0) : rows);
+  require(!weights.is_valid() || (weights.shape(0) == rows && weights.shape(1) == 1), "got weights, expected one per row");
+  require(extra.is_valid() ? extra.shape(0) == rows && p + extra.shape(1) == d : p == d,
+          "got a centre, expected one number per column");
+  auto out = std::make_unique<double[]>(d * d);
+  const CentredRows given = {
+      values.data(),
+      extra.is_valid() ? extra.data() : nullptr,
+      centre.data(),
+      weights.is_valid() ? weights.data() : nullptr,
+      order.is_valid() ? order.data() : nullptr,
+      static_cast<std::int64_t>(rows),
+      static_cast<std::int64_t>(p),
+      static_cast<std::int64_t>(d),
+      start,
+      stop,
+  };
+  Outcome outcome;
+  {
+    nb::gil_scoped_release release;
+    outcome = variant().multiply_centred(given, out.get());
+  }
+  require_done(outcome);
+  nb::capsule owner(out.get(), [](void* numbers) noexcept { delete[] static_cast<double*>(numbers); });
+  return Product(out.release(), {d, d}, owner);
+}
+
+}  // namespace
+
+const Variant& variant() { return *chosen.load(std::memory_order_relaxed); }
+
+void bind_dense(nb::module_& m) {
+  m.def("multiply_centred", &multiply_centred_rows, nb::arg("values").noconvert(), nb::arg("centre").noconvert(),
+        nb::arg("start"), nb::arg("stop"), nb::arg("order").noconvert().none(), nb::arg("weights").noconvert().none(),
+        nb::arg("extra").noconvert().none());
+  m.def("variants", &list_variants);
+  m.def("use_variant", &use_variant, nb::arg("name"));
+}
 
 }  // namespace tamis

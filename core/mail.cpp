@@ -1,9 +1,157 @@
+// The mail filter's part of the core: from a parsed message to its tokens, and from tokens to features. Each function
+// equals its reference in `tamis_mail.tokens` or `tamis_mail.features` to the byte (tests/mail/tokens/test_compiled.py).
 #include "common.hpp"
+#include "mail/bodies.hpp"
+#include "mail/entities.hpp"
+#include "mail/hash.hpp"
+#include "mail/head.hpp"
 #include "mail/header_block.hpp"
+#include "mail/headers.hpp"
+#include "mail/pages.hpp"
+#include "mail/relations.hpp"
+#include "mail/styles.hpp"
+#include "mail/unicode.hpp"
+#include "mail/words.hpp"
 #include "parts.hpp"
 
 namespace tamis {
 
-void bind_mail(nb::module_& m) { mail::bind_header_block(m); }
+namespace {
+
+using namespace mail;
+
+nb::list to_list(const std::vector<TextView>& texts) {
+  nb::list list;
+  for (const TextView text : texts) list.append(to_str(text));
+  return list;
+}
+
+nb::bytes to_bytes(const std::string& bytes) { return nb::bytes(bytes.data(), bytes.size()); }
+
+nb::tuple fold_for_python(nb::handle text) {
+  const FoldedText folded = fold_text(to_text(text));
+  nb::list tricks;
+  for (const Text& trick : folded.tricks) tricks.append(to_str(trick));
+  return nb::make_tuple(to_str(folded.text), nb::tuple(tricks));
+}
+
+nb::list split_for_python(nb::handle text, std::size_t limit) {
+  nb::list words;
+  for (const std::string& word : split_words(to_text(text), limit)) words.append(nb::str(word.data(), word.size()));
+  return words;
+}
+
+nb::list to_list(const std::vector<Text>& texts) {
+  nb::list list;
+  for (const Text& text : texts) list.append(to_str(text));
+  return list;
+}
+
+nb::tuple read_page_for_python(nb::handle text, std::int64_t tags) {
+  const Page page = read_page(to_text(text, kLongestPage), tags);
+  nb::list tricks;
+  page.tricks.for_each_name([&tricks](TextView trick) { tricks.append(to_str(trick)); });
+  return nb::make_tuple(to_str(page.visible), to_str(page.hidden), nb::tuple(to_list(page.links)),
+                        nb::tuple(to_list(page.images)), nb::tuple(tricks), to_str(page.outlook));
+}
+
+nb::tuple read_body_for_python(nb::handle message) {
+  const Body body = read_body(message);
+  return nb::make_tuple(to_bytes(body.words), to_str(body.marks), to_list(body.links), to_list(body.images),
+                        body.hidden);
+}
+
+nb::tuple decode_for_python(nb::handle text) {
+  Text decoded = to_text(text);
+  const bool has_hidden_letters = decode_entities(decoded);
+  return nb::make_tuple(to_str(decoded), has_hidden_letters);
+}
+
+nb::tuple find_effect_for_python(nb::handle attributes) {
+  const Effect effect = find_effect(to_text(attributes));
+  const auto to_flag = [](std::optional<bool> flag) -> nb::object {
+    return flag ? nb::object(nb::bool_(*flag)) : nb::object(nb::none());
+  };
+  const auto to_tuple = [](const std::optional<Colour>& colour) -> nb::object {
+    return colour ? nb::object(nb::make_tuple((*colour)[0], (*colour)[1], (*colour)[2])) : nb::object(nb::none());
+  };
+  return nb::make_tuple(effect.is_hidden, to_flag(effect.is_visible), to_flag(effect.is_tiny), to_flag(effect.is_thin),
+                        to_tuple(effect.colour), to_tuple(effect.background), effect.has_image);
+}
+
+std::vector<Text> to_texts(nb::handle texts) {
+  const nb::tuple items(nb::borrow(texts));
+  std::vector<Text> list;
+  for (std::size_t index = 0; index < items.size(); ++index) list.push_back(to_text(items[index]));
+  return list;
+}
+
+std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+nb::bytes read_relations_for_python(nb::handle headers, nb::bytes raw, nb::handle parts, nb::handle links,
+                                    nb::handle images, std::size_t hidden_words) {
+  return to_bytes(read_relations(read_fields(headers),
+                                 {view(raw), read_parts(parts), to_texts(links), to_texts(images), hidden_words}));
+}
+
+// The documents of a message: head, headers, words, marks and relations.
+nb::tuple read_tokens_for_python(nb::handle message) {
+  const nb::object raw_object = message.attr("raw");
+  const nb::bytes raw = nb::cast<nb::bytes>(raw_object);
+  const std::vector<Field> fields = read_fields(nb::object(message.attr("headers")));
+  const Body body = read_body(message);
+  const std::string relations =
+      read_relations(fields, {view(raw), read_parts(nb::object(message.attr("parts"))), body.links, body.images,
+                              static_cast<std::size_t>(body.hidden)});
+  return nb::make_tuple(to_bytes(read_head(view(raw))), to_bytes(read_headers(fields)), to_bytes(body.words),
+                        to_bytes(to_utf8(body.marks)), to_bytes(relations));
+}
+
+nb::bytes hash_for_python(nb::bytes head, nb::bytes headers, nb::bytes words, nb::bytes marks, nb::bytes relations,
+                          int version) {
+  if (version < 1 || version > 2) throw nb::value_error("expected tokens of version 1 or 2");
+  const std::vector<std::uint64_t> features =
+      hash_tokens({view(head), view(headers), view(words), view(marks), view(relations)}, version == 1 ? 2 : 3);
+  const nb::bytes packed = nb::steal<nb::bytes>(
+      PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(8 * features.size())));
+  if (!packed.is_valid()) throw nb::python_error();
+  char* bytes = PyBytes_AS_STRING(packed.ptr());
+  for (const std::uint64_t feature : features) {
+    for (int byte = 0; byte < 8; ++byte) *bytes++ = static_cast<char>(feature >> 8 * byte & 0xff);
+  }
+  return packed;
+}
+
+}  // namespace
+
+void bind_mail(nb::module_& m) {
+  // The fields of a header block.
+  bind_header_block(m);
+
+  // The words of a text.
+  m.def("fold_text", &fold_for_python);
+  m.def("lower", [](nb::handle text) { return to_str(lower(to_text(text))); });
+  m.def("separate_words", [](nb::handle text) { return to_bytes(separate_words(to_text(text))); });
+  m.def("split_words", &split_for_python);
+  m.def("find_hosts", [](nb::handle name) { const Text text = to_text(name); return to_list(find_hosts(text)); });
+  m.def("find_networks", [](nb::handle name) { const Text text = to_text(name); return to_list(find_networks(text)); });
+
+  // Pages, styles, entities and bodies.
+  m.def("read_page", &read_page_for_python);
+  m.def("read_body", &read_body_for_python);
+  m.def("decode_entities", &decode_for_python);
+  m.def("find_effect", &find_effect_for_python);
+  m.def("remove_style_sheet", [](nb::handle text) { return to_str(remove_style_sheet(to_text(text))); });
+
+  // Headers, relations, the head, and features.
+  m.def("read_head", [](nb::bytes raw) { return to_bytes(read_head({raw.c_str(), raw.size()})); });
+  m.def("read_headers", [](nb::handle headers) { return to_bytes(read_headers(read_fields(headers))); });
+  m.def("read_relations", &read_relations_for_python);
+  m.def("find_domain", [](nb::handle host) { return to_str(find_domain(to_text(host))); });
+  m.def("hash_tokens", &hash_for_python);
+
+  // A whole message.
+  m.def("read_tokens", &read_tokens_for_python);
+}
 
 }  // namespace tamis

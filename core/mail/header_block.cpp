@@ -43,7 +43,7 @@ nb::object latin_1(const char* text, const char* end) {
 }
 
 // Returns at most `room` fields of data[start:stop]; a name or value longer than its limit is cut. None: some line is no field.
-nb::object read_fields(const nb::bytes& data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t room, Py_ssize_t longest_name,
+nb::object read_header_block(const nb::bytes& data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t room, Py_ssize_t longest_name,
                        Py_ssize_t longest_value) {
   const auto size = static_cast<Py_ssize_t>(data.size());
   if (start < 0 || start > stop || stop > size || room < 0 || longest_name < 0 || longest_value < 0) {
@@ -91,7 +91,7 @@ nb::object read_fields(const nb::bytes& data, Py_ssize_t start, Py_ssize_t stop,
 }  // namespace
 
 void bind_header_block(nb::module_& m) {
-  m.def("read_fields", read_fields, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("room"),
+  m.def("read_header_block", read_header_block, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("room"),
         nb::arg("longest_name"), nb::arg("longest_value"));
 }
 

@@ -5,7 +5,7 @@
 
 namespace tamis::mail {
 
-// Adds `read_fields` to `tamis._core.mail`.
+// Adds `read_header_block` to `tamis._core.mail`.
 void bind_header_block(nb::module_& m);
 
 }  // namespace tamis::mail

@@ -1,6 +1,6 @@
 """Data that a caller passes → tables, labels, targets and weights, or one line that says what is wrong."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -11,7 +11,7 @@ from tamis import arrays
 from tamis.arrays import Array
 from tamis.schema import Schema, find_kinds, find_poor_categories
 from tamis.stats import Keys, Labels
-from tamis.tables import Table
+from tamis.tables import OneRow, Table, read_named_rows
 
 _FLOAT64 = np.dtype(np.float64)
 _CONTINUOUS = (
@@ -23,9 +23,22 @@ _EXACT = 2**53  # up to here integers are floats, too
 _PLAIN = (int, str, bool)  # labels that are never missing nor a fraction
 
 
-def read_first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
-    """Read the rows that a model is first fitted to, and the schema by which later rows are read."""
-    table = _read_table(data, sparse)
+def list_named_rows(data: object) -> list[Mapping[Any, Any]] | None:
+    """Rows that are mappings from names to values, if the data is one of these or a list of them."""
+    if isinstance(data, Mapping):  # as SciPy's sparse matrices by key are, too
+        return None if hasattr(data, "tocsr") else [data]
+    if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
+        return list(data)
+    return None
+
+
+def read_first_table(data: object, sparse: bool = True, absent: object = None) -> tuple[Table, Schema]:
+    """Read the rows that a model is first fitted to, and the schema by which later rows are read.
+
+    `absent` is the value of a column that a row, given as a mapping, does not name.
+    """
+    named = list_named_rows(data)
+    table = _read_table(data, sparse) if named is None else read_named_rows(named, absent=absent)
     if table.width == 0:
         raise ValueError(
             f"Found array with 0 feature(s) (shape=({table.rows}, 0)) while a minimum of 1 is required."
@@ -39,16 +52,24 @@ def read_first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
 
 
 def read_next_table(
-    data: object, schema: Schema, caller: str, sparse: bool = True, missing: bool = True
+    data: object,
+    schema: Schema,
+    caller: str,
+    sparse: bool = True,
+    missing: bool = True,
+    absent: object = None,
 ) -> Table:
     """Read further rows of the same columns, which are matched by name where both have names.
 
-    `missing` is whether the model takes NaN.
+    `missing` is whether the model takes NaN. `absent` is the value of a column that a row, given as a
+    mapping, does not name; names that the schema does not have are left out.
     """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # the fast path
         table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
     elif type(data) is np.ndarray and data.ndim == 2 and 0 < len(data) <= _FEW and _are_floats(data):
         table = Table(data.astype(np.float64, order="C"), len(data), "number")
+    elif (named := list_named_rows(data)) is not None:
+        table = read_named_rows(named, require_names(schema, caller), absent)
     else:
         table = _read_table(data, sparse)
     if table.names is not None and schema.names is not None and table.names != schema.names:
@@ -59,6 +80,45 @@ def read_next_table(
         )
     _refuse_empty(table)
     return table
+
+
+def require_names(schema: Schema, caller: str) -> tuple[object, ...]:
+    """The names of the columns; raise if they have none, so that mappings cannot be matched to them."""
+    if schema.names is None:
+        raise TypeError(
+            f"got rows by name, but {caller} has learned columns without names, expected rows of "
+            f"{schema.width} values: pass lists or an array, or learn a new model from rows by name"
+        )
+    return schema.names
+
+
+def read_plain_row(row: Mapping[Any, Any], schema: Schema, absent: float) -> Table | None:
+    """Read a row by name that holds plain Python values of the known kinds; None if it needs a closer look.
+
+    It is an array if no column holds categories.
+    """
+    names, kinds = schema.names, schema.kinds
+    if names is None or "unknown" in kinds:
+        return None
+    values = [row.get(name, absent) for name in names]
+    if isinstance(kinds, str) or "category" not in kinds:
+        if kinds == "category" or not all(map(_is_plain_number, values)):
+            return None
+        return Table(np.array([values], dtype=np.float64), 1, "number", names)
+    for j, (value, kind) in enumerate(zip(values, kinds, strict=True)):
+        if kind != "category":
+            if not _is_plain_number(value):
+                return None
+        elif value is absent:
+            values[j] = None
+        elif type(value) not in _PLAIN:
+            return None
+    return OneRow(tuple(values), 1, kinds, names)  # type: ignore[arg-type]  # no kind is unknown here
+
+
+def _is_plain_number(value: object) -> bool:
+    kind = type(value)
+    return kind is float or kind is bool or (kind is int and -_EXACT <= value <= _EXACT)  # type: ignore[operator]
 
 
 def _read_table(data: object, sparse: bool) -> Table:

@@ -53,6 +53,13 @@ class Schema:
         remarks = find_poor_categories(rows, columns) if isinstance(rows, Table) else ()
         return replace(self, kinds=kinds, remarks=remarks)
 
+    def with_columns(self, names: Iterable[object]) -> "Schema":
+        """The schema with more columns, which have had no value yet."""
+        new = tuple(names)
+        kinds: list[ColumnKind] = [self.kind(j) for j in range(self.width)] + ["unknown"] * len(new)
+        old = tuple(range(self.width)) if self.names is None else self.names
+        return replace(self, width=self.width + len(new), kinds=tuple(kinds), names=old + new)
+
     def drop_remarks(self) -> "Schema":
         """The same columns without remarks, which concern only the rows just read."""
         return replace(self, remarks=()) if self.remarks else self

@@ -5,7 +5,7 @@ an integer may be a count or a category, and the user of the model chooses.
 """
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -200,6 +200,48 @@ class Table:
         if isinstance(self.data, Sparse):
             return _read_sparse(self.data.matrix()[:, list(columns)])
         return Table(self.numbers(columns), self.rows, kinds, names)
+
+
+class OneRow(Table):
+    """A row of plain Python values, checked: numbers, or categories, which are None where missing."""
+
+    __slots__ = ()
+
+    def numbers(self, columns: Sequence[int] | None = None) -> Array:
+        values: Any = self.data
+        return np.array([values if columns is None else [values[j] for j in columns]], dtype=np.float64)
+
+    def categories(self, column: int) -> tuple[Keys, NDArray[np.int64]]:
+        value: Any = self.data[column]  # type: ignore[index]
+        if value is None or value != value:
+            return Keys(()), np.full(1, -1)
+        return Keys((value,)), np.zeros(1, dtype=np.int64)
+
+
+def read_named_rows(
+    rows: Sequence[Mapping[Any, Any]], names: tuple[object, ...] | None = None, absent: object = None
+) -> Table:
+    """Rows as mappings from names to values: the columns named, or all in the order in which they come.
+
+    >>> read_named_rows([{"x": 1.5}, {"x": 2.5, "colour": "red"}]).kinds
+    ('number', 'category')
+    """
+    if names is None:
+        names = tuple(dict.fromkeys(name for row in rows for name in row))
+    columns = []
+    for name in names:
+        column = np.empty(len(rows), dtype=object)
+        for i, row in enumerate(rows):
+            value = row.get(name, absent)
+            if isinstance(value, list | tuple | dict | set | np.ndarray):
+                raise TypeError(
+                    f"column {name!r} holds {arrays.one_line(value)} in row {i}, expected one value per "
+                    "name: pass several rows as a list of dicts"
+                )
+            column[i] = value
+        columns.append(column)
+    table = _read_columns(columns, len(rows))
+    return Table(table.data, table.rows, table.kinds, names)
 
 
 def _read_sparse(data: Any) -> Table:

@@ -1,7 +1,8 @@
 """Labels of mail: spam, ham, and names that the user chooses."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from tamis_mail.records import record
 
 __all__ = ["GUESSED_LABELS", "GUESS_UNITS", "HAM", "SPAM", "UNSURE", "Label", "check_label", "count_messages"]
 
@@ -11,7 +12,7 @@ GUESSED_LABELS = ("spam?", "ham?")  # labels of unlabelled mail whose label was 
 GUESS_UNITS = 16  # parts into which a message is divided between the two guessed labels
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Label:
     """A label: its messages, their weight, and the weight imported from another filter."""
 

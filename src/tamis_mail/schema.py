@@ -9,13 +9,18 @@ its name in LISTS. Then older files get the table when they are opened, `check` 
 backups, exports and imports carry it, and `merge` adds the rows that a store does not have.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
 
 from tamis_mail.features import KEY_BITS, VIEWS_OF
 from tamis_mail.labels import GUESSED_LABELS, check_label
+from tamis_mail.records import record
+
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "LISTS",
@@ -43,7 +48,7 @@ MAX_COUNT = 1 << 62  # bound of a sum of counts, and of other integers: the sum 
 MAX_DECAYS = 40  # a message then has weight 2**40, which leaves 23 bits of a count for the number of messages
 MAX_LABELS = 1000  # users have a dozen; memory grows with the product of labels and features
 MAX_RUNS = 1000  # runs are merged continually: a store of 10**9 features has about 80
-MAX_BUNDLE_MESSAGES = 128  # whose features are stored together
+MAX_BUNDLE_MESSAGES = 256  # whose features are stored together
 MAX_BUNDLE_FEATURES = 1 << 20  # of the messages of a bundle; a message with more has no stored features
 _MAX_BUNDLE_BYTES = 1 << 23  # of a bundle: at most about 7 per feature
 MAX_WORD_COUNT = 10**12  # messages that another filter had counted
@@ -59,7 +64,7 @@ _MAX_WEIGHTS_LENGTH = 1 << 10  # weights that the filter writes have about 300 c
 _MAX_RULE_LENGTH = 1 << 12  # a rule that `tune` writes has about 600 characters
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Integer:
     """An integer in a range."""
 
@@ -81,7 +86,7 @@ class Integer:
         return f"(typeof({column}) <> 'integer' OR {column} NOT BETWEEN {self.low} AND {self.high})"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Text:
     """Text of limited length."""
 
@@ -97,7 +102,7 @@ class Text:
         return f"(typeof({column}) <> 'text' OR length({column}) > {self.longest})"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bytes:
     """Bytes of limited length."""
 
@@ -116,7 +121,7 @@ class Bytes:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Nullable:
     """A value of another kind, or NULL."""
 
@@ -132,7 +137,7 @@ class Nullable:
         return f"({column} IS NOT NULL AND {self.kind.make_fault_condition(column)})"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Real:
     """A finite number in a range."""
 
@@ -146,7 +151,7 @@ class Real:
         return type(value) in (int, float) and self.low <= value <= self.high  # type: ignore[operator]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Truth:
     """True or false."""
 

@@ -1,18 +1,30 @@
 """the environment → the default path of the store."""
 
-import os
-from pathlib import Path
+from __future__ import annotations
 
-__all__ = ["STORE", "default_path"]
+import os
+from importlib import import_module
+
+TYPE_CHECKING = False  # `pathlib` would take 5 ms of a process that judges one message
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["STORE", "default_path", "default_path_name"]
 
 STORE = "TAMIS_STORE"  # the environment variable with the path of the store
 
 
 def default_path() -> Path:
     """Return $TAMIS_STORE, or tamis/mail.tamis in the user's data folder."""
+    path: Path = import_module("pathlib").Path(default_path_name())
+    return path
+
+
+def default_path_name() -> str:
+    """Return `default_path` as text."""
     store_path = os.environ.get(STORE)
     if store_path:
-        return Path(store_path).expanduser()
-    data = os.environ.get("XDG_DATA_HOME")
-    home = Path(data) if data and Path(data).is_absolute() else Path("~/.local/share").expanduser()
-    return home / "tamis" / "mail.tamis"
+        return os.path.expanduser(store_path)  # noqa: PTH111
+    data = os.environ.get("XDG_DATA_HOME", "")
+    home = data if os.path.isabs(data) else os.path.expanduser("~/.local/share")  # noqa: PTH111, PTH117
+    return os.path.join(home, "tamis", "mail.tamis")  # noqa: PTH118

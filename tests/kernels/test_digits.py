@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tamis._kernels import compiled, reference
+from tamis._kernels import reference
 from tamis._kernels.reference import DEEPEST, Words
 from tests.kernels import oracle
-from tests.kernels.oracle import BOTH, assert_canonical, assert_same_bits, numbers
+from tests.kernels.oracle import BOTH, assert_canonical, assert_same_bits, compiled, numbers
 
 exhaustively = settings(max_examples=200, deadline=None)
 shapes = st.tuples(st.integers(1, 9), st.integers(0, 4))

@@ -1,60 +1,53 @@
-"""The door: NumPy until Numba pays, the same bits from either, whoever calls and from how many threads."""
+"""The door: compiled kernels where there is a core, else the reference; both give the same bits."""
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 from tamis import _kernels
-from tamis._kernels import compiled, reference
-from tests.kernels.oracle import ONE_GROUP, assert_same_bits, scattered
+from tamis._kernels import reference
+from tests.kernels.oracle import ONE_GROUP, assert_same_bits, compiled, needs_core, scattered
+
+_SUMS = """
+import numpy as np
+from tamis import _kernels
+from tamis.stats import Moments
+
+x = np.random.default_rng(0).normal(size=(300, 20))
+print(_kernels._kernels.__name__)
+print(Moments.observe(x, by=np.arange(300) % 7).to_arrow().to_pydict())
+"""
 
 
-def run(script: str) -> str:
-    """What a fresh interpreter prints."""
-    command = [sys.executable, "-W", "error", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def run(core: str) -> list[str]:
+    """What a fresh interpreter prints, with the core switched on or off."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _SUMS],
+        env=os.environ | {"TAMIS_CORE": core},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.splitlines()
 
 
-def test_numba_is_loaded_when_it_pays_and_not_before() -> None:
-    script = """
-import sys
-import numpy as np
-from tamis.stats import Moments
-
-row = np.linspace(0.1, 2.0, 20)[None]
-total = few = Moments.observe(row)
-for _ in range(20):
-    total = total + Moments.observe(row)
-print("numba" in sys.modules, total.variance is None)
-many = Moments.observe(np.repeat(row, 150_000, axis=0))
-print("numba" in sys.modules, "tamis._kernels.compiled" in sys.modules)
-again = Moments.observe(row)
-for _ in range(20):
-    again = again + Moments.observe(row)
-print(again == total, Moments.observe(row) == few)
-"""
-    assert run(script).split() == ["False", "False", "True", "True", "True", "True"]
+@needs_core
+def test_the_core_is_chosen_unless_it_is_switched_off() -> None:
+    pytest.importorskip("pyarrow")
+    with_core, without = run(""), run("off")
+    assert (with_core[0], without[0]) == ("tamis._kernels.compiled", "tamis._kernels.reference")
+    assert with_core[1] == without[1]
 
 
-def test_threads_that_wait_for_numba_together_all_get_it() -> None:
-    script = """
-from concurrent.futures import ThreadPoolExecutor
-import numpy as np
-from tamis import _kernels
-from tamis.stats import Moments
-
-x = np.random.default_rng(0).normal(size=(2000, 20))
-before = Moments.observe(x)
-_kernels._door.spent = 10**9
-with ThreadPoolExecutor(8) as pool:
-    found = list(pool.map(lambda _: Moments.observe(x), range(40)))
-print(all(statistic == before for statistic in found), _kernels._door.compiled is not None)
-"""
-    assert run(script).split() == ["True", "True"]
+@needs_core
+def test_both_implementations_have_the_same_functions() -> None:
+    for name in compiled.__all__:
+        assert callable(getattr(reference, name))
 
 
 def test_threads_give_the_same_bits() -> None:
@@ -82,3 +75,11 @@ def test_the_door_takes_no_group_for_one_group() -> None:
     assert_same_bits(_kernels.deposit_powers(x, bounds), reference.deposit_powers(x, bounds, ONE_GROUP, 1))
     products = _kernels.deposit_products(x, bounds, x, bounds)
     assert_same_bits(products, reference.deposit_products(x, bounds, x, bounds, zeros, 1))
+
+
+@needs_core
+def test_arrays_of_another_type_or_order_are_refused() -> None:
+    x = np.ones((4, 2))
+    for given in (x.astype(np.float32), np.asfortranarray(x), x[:, :1], x.tolist()):
+        with pytest.raises((TypeError, AttributeError)):
+            compiled.span(given)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from tamis import _kernels, threads
 from tamis._kernels import reference
-from tamis._kernels.compiled import scatter as settings_of
 from tamis._kernels.reference import Floats, Indices, Words
 from tests.kernels import oracle
 from tests.kernels.oracle import BOTH, ONE_GROUP, assert_canonical, assert_same_bits, numbers, scattered
 
 exhaustively = settings(max_examples=200, deadline=None)
+MANY = 1 << 17  # kFewCells in core/sums/scatter.cpp
 Number = TypeVar("Number", np.int64, np.float64)
 NO_WEIGHTS: Floats = np.zeros(0)
 
@@ -138,7 +138,7 @@ def test_many_cells_are_added_group_by_group_to_the_same_words(
     weighted: bool,
     count: int,
 ) -> None:
-    columns = settings_of.FEW // groups + 1
+    columns = MANY // groups + 1
     case = random_rows(groups, 60, columns, groups, exponents, weighted)
     few = case._replace(indices=case.indices % 50, columns=50)
     monkeypatch.setattr(threads, "ENOUGH", 0)
@@ -208,7 +208,7 @@ def test_codes_in_many_cells_are_added_group_by_group(
     monkeypatch: pytest.MonkeyPatch, weighted: bool, count: int
 ) -> None:
     rng = np.random.default_rng(count)
-    n, groups, offsets = 300, 9, np.array([0, 3, 3, 20, 20 + settings_of.FEW // 9])
+    n, groups, offsets = 300, 9, np.array([0, 3, 3, 20, 20 + MANY // 9])
     codes = np.stack([rng.integers(-1, size, size=n) for size in np.diff(offsets)], axis=1)
     weights = rng.normal(size=n) if weighted else NO_WEIGHTS
     group = rng.integers(0, groups, size=n)

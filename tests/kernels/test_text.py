@@ -1,8 +1,10 @@
-"""Text: what Numba compiled gives the bits that Python gives, whatever bytes come."""
+"""Text: the compiled core gives the bits that the reference gives, whatever bytes come."""
 
 import itertools
+import os
 import subprocess
 import sys
+from types import ModuleType
 from typing import Any, get_args
 
 import numpy as np
@@ -12,11 +14,17 @@ from hypothesis import strategies as st
 
 from tamis import threads
 from tamis._kernels import text as door
-from tamis._kernels.text import compiled, reference
+from tamis._kernels.text import reference
 from tamis._kernels.text.kinds import LONG, PAD, Alphabet, Bytes, Int64s, Rows, Tokens, TokenStream, UInt64s
-from tamis.text import Corpus
+from tamis.compiled import core
+from tamis.text import Corpus, Tokenizer
 from tamis.text.alphabet import Fold, alphabet
 from tests.kernels.oracle import assert_same_bits
+from tests.kernels.text_door import use_kernels
+
+if core is None:
+    pytest.skip("the compiled core is not built, or switched off", allow_module_level=True)
+from tamis._kernels.text import compiled
 
 thoroughly = settings(max_examples=150, deadline=None)
 
@@ -343,9 +351,9 @@ def test_the_door_shares_out_many_keys_and_numbers_them_once(monkeypatch: pytest
         assert (shared.first_positions[shared.numbers] == alone.first_positions[alone.numbers]).all()
 
 
-@pytest.mark.parametrize("patience", [0, 10**12])
-def test_either_side_of_the_door_gives_the_same(monkeypatch: pytest.MonkeyPatch, patience: int) -> None:
-    monkeypatch.setattr(door, "_door", type(door._door)(reference, compiled.__name__, 20, patience))
+@pytest.mark.parametrize("kernels", [reference, compiled], ids=["reference", "compiled"])
+def test_either_side_of_the_door_gives_the_same(monkeypatch: pytest.MonkeyPatch, kernels: ModuleType) -> None:
+    use_kernels(monkeypatch, kernels)
     corpus = Corpus.of(["Straße, CAFÉ und 東京都!", b"a\xffb", "e\u0301 " * 50])
     folded = door.fold_words(corpus.text, corpus.offsets, alphabet())
     assert_same_bits(folded, reference.fold_words(corpus.text, corpus.offsets, alphabet()))
@@ -380,22 +388,25 @@ def test_either_side_of_the_door_gives_the_same(monkeypatch: pytest.MonkeyPatch,
     parts = np.arange(known, dtype=np.int32)
     joined = door.join_tokens(*stems[:3], parts, np.arange(known + 1), np.zeros(0, dtype=np.uint8))
     assert names(*joined) == names(*stems[:3])
-    assert (door._door.compiled is None) == (patience > 0)
 
 
-def test_numba_is_loaded_when_it_pays_and_not_before() -> None:
+@pytest.mark.parametrize("switch", ["on", "off"])
+def test_the_switch_chooses_the_kernels_and_not_the_tokens(switch: str) -> None:
     script = """
 import sys
-from tamis.text import Corpus, Tokenizer
+from tamis.text import Tokenizer
 
-before = Tokenizer(ngram_range=(1, 2)).tokens("Send caf\\u00e9 money to Mary")
-print("numba" in sys.modules)
-Tokenizer().count(Corpus.of(["send money " * 10] * 20_000))
-print("numba" in sys.modules, "tamis._kernels.text.compiled" in sys.modules)
-print(Tokenizer(ngram_range=(1, 2)).tokens("Send caf\\u00e9 money to Mary") == before)
+print(Tokenizer(ngram_range=(1, 2)).tokens("Send caf\\u00e9 money to Mary"))
+print("tamis._kernels.text.compiled" in sys.modules, "tamis._core" in sys.modules)
 """
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TAMIS_CORE": switch},
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["False", "True", "True", "True"]
+    tokens, modules = done.stdout.splitlines()
+    assert tokens == str(Tokenizer(ngram_range=(1, 2)).tokens("Send café money to Mary"))
+    assert modules == ("True True" if switch == "on" else "False False")

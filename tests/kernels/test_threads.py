@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tamis import threads
-from tamis._kernels import compiled, reference
-from tests.kernels.oracle import ONE_GROUP, assert_same_bits, scattered
+from tamis._kernels import reference
+from tests.kernels.oracle import ONE_GROUP, assert_same_bits, compiled, needs_core, scattered
 
 
 def many(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -87,6 +87,7 @@ def test_any_chunk_may_find_what_is_not_finite(monkeypatch: pytest.MonkeyPatch, 
     assert_same_bits(compiled.span(x), reference.span(x))
 
 
+@needs_core
 def test_no_thread_is_started_before_there_is_work_to_share() -> None:
     script = """
 import threading

@@ -1,1 +1,16 @@
 """See core/dense.cpp."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+def multiply_centred(
+    values: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    start: int,
+    stop: int,
+    order: NDArray[np.int64] | None,
+    weights: NDArray[np.float64] | None,
+    extra: NDArray[np.float64] | None,
+) -> NDArray[np.float64]: ...
+def variants() -> list[tuple[str, bool]]: ...
+def use_variant(name: str) -> str: ...

@@ -1,8 +1,8 @@
 """The one door to the kernels: it chooses the implementation.
 
-`reference` (NumPy) serves until enough work has passed to pay for loading Numba, then `compiled` does.
-Both give the same bits, so the choice changes the time and nothing else. (Only `log_sum_rows` may differ in
-its last digits: each implementation has its own exp and log.)
+`compiled` serves where the compiled core is installed, else `reference` (NumPy). Both give the same bits, so
+the choice changes the time and nothing else. (Only `log_sum_rows` may differ in its last digits: each
+implementation has its own exp and log.)
 
 Indices are checked here, and sizes where they must agree: compiled code reads and writes wherever an index
 says. (1,000,000 entries of a sparse matrix: 0.1 ms of the 8 ms that their sums take.)
@@ -11,20 +11,23 @@ says. (1,000,000 entries of a sparse matrix: 0.1 ms of the 8 ms that their sums 
 import numpy as np
 
 from tamis._kernels import reference
-from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
-from tamis._kernels.door import Door
-from tamis._kernels.reference import Floats, Indices, Words
+from tamis._kernels.bounds import refuse_broken_rows, refuse_outside, refuse_unless
+from tamis._kernels.reference import KEEP, Floats, Indices, Words
+from tamis.compiled import choose
 
 __all__ = [
+    "KEEP",
     "Floats",
     "Indices",
     "Words",
+    "add_row",
     "combine",
     "deposit",
     "deposit_codes",
     "deposit_powers",
     "deposit_products",
     "deposit_sparse",
+    "describe_moments",
     "gather_scores",
     "gaussian_scores",
     "log_sum_rows",
@@ -35,33 +38,29 @@ __all__ = [
     "two_product",
 ]
 
-_CALL = 500  # one NumPy call costs what 500 cells do
-_PATIENCE = 4_000_000  # cells: about 0.6 s of NumPy, half of what loading Numba takes
-_SCORE = 16  # a term of a score costs NumPy a sixteenth of what a cell of a sum does
 _ONE_GROUP: Words = np.zeros(0, dtype=np.int64)
 _ONE_EACH: Floats = np.zeros(0)
 
-
-_door = Door(reference, "tamis._kernels.compiled", _CALL, _PATIENCE)
+_kernels = choose(reference, "tamis._kernels.compiled")
 
 
 def span(values: Floats) -> tuple[Words, int, int]:
     """Exponents that bound each column of (n, m) values, and all; the first column not finite, or -1."""
-    exponents: tuple[Words, int, int] = _door.kernels(values.size).span(values)
+    exponents: tuple[Words, int, int] = _kernels.span(values)
     return exponents
 
 
 def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Rounded products, and their rounding errors; `y` has the shape of `x`, or one column for all."""
-    halves: tuple[Floats, Floats] = _door.kernels(x.size).two_product(x, y)
+    halves: tuple[Floats, Floats] = _kernels.two_product(x, y)
     return halves
 
 
 def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: int = 1) -> tuple[Words, int]:
     """Settled sums of the rows of (n, m) values, by group: words (length, groups * m) and their position."""
     _refuse_groups(group, groups, len(values))
-    kernel = _door.kernels(values.size).deposit
-    settled: tuple[Words, int] = kernel(values, bounds, _ONE_GROUP if group is None else group, groups)
+    rows = _ONE_GROUP if group is None else group
+    settled: tuple[Words, int] = _kernels.deposit(values, bounds, rows, groups)
     return settled
 
 
@@ -70,10 +69,8 @@ def deposit_powers(
 ) -> tuple[Words, int, Words, int]:
     """Settled sums of the values, and of their exact squares."""
     _refuse_groups(group, groups, len(values))
-    kernel = _door.kernels(2 * values.size).deposit_powers
-    settled: tuple[Words, int, Words, int] = kernel(
-        values, bounds, _ONE_GROUP if group is None else group, groups
-    )
+    rows = _ONE_GROUP if group is None else group
+    settled: tuple[Words, int, Words, int] = _kernels.deposit_powers(values, bounds, rows, groups)
     return settled
 
 
@@ -83,11 +80,36 @@ def deposit_products(
     """Settled sums of exact products x * y; `y` has the shape of `x`, or one column for all of them."""
     _refuse_groups(group, groups, len(x))
     refuse_unless(y.shape in (x.shape, (len(x), 1)), "factors")
-    kernel = _door.kernels(x.size).deposit_products
-    settled: tuple[Words, int] = kernel(
-        x, x_bounds, y, y_bounds, _ONE_GROUP if group is None else group, groups
-    )
+    rows = _ONE_GROUP if group is None else group
+    settled: tuple[Words, int] = _kernels.deposit_products(x, x_bounds, y, y_bounds, rows, groups)
     return settled
+
+
+def add_row(
+    words: Words, low: int, start: int, values: Floats, weight: float, power: int
+) -> tuple[Words, int]:
+    """Settled sums (length, cells), and weight * values**power (d,) added to d of them from `start` on."""
+    added: tuple[Words, int] = _kernels.add_row(words, low, start, values, weight, power)
+    return added
+
+
+def describe_moments(
+    weight: Words,
+    weight_low: int,
+    first: Words,
+    first_low: int,
+    second: Words,
+    second_low: int,
+    columns: int,
+    pooled: bool,
+) -> Floats:
+    """Weight, mean and scatter (3, cells) of diagonal moments in groups of so many columns.
+
+    If `pooled`, the last columns are those of all groups together, and a fourth row is the mean less theirs.
+    """
+    moments = np.empty((4, weight.shape[1] + columns) if pooled else (3, weight.shape[1]))
+    _kernels.describe_moments(weight, weight_low, first, first_low, second, second_low, columns, moments)
+    return moments
 
 
 def deposit_sparse(
@@ -109,10 +131,11 @@ def deposit_sparse(
     refuse_outside("columns", indices, columns)
     _refuse_groups(group, groups, len(indptr) - 1)
     _refuse_weights(weights, len(indptr) - 1)
-    kernel = _door.kernels(values.size + groups * columns // 4).deposit_sparse
-    weigh = _ONE_EACH if weights is None else weights
+    factors = _ONE_EACH if weights is None else weights
     rows = _ONE_GROUP if group is None else group
-    settled: tuple[Words, int] = kernel(indptr, indices, values, weigh, rows, groups, columns)
+    settled: tuple[Words, int] = _kernels.deposit_sparse(
+        indptr, indices, values, factors, rows, groups, columns
+    )
     return settled
 
 
@@ -131,9 +154,9 @@ def deposit_codes(
     _refuse_codes(codes, offsets, int(offsets[-1]))
     _refuse_groups(group, groups, len(codes))
     _refuse_weights(weights, len(codes))
-    kernel = _door.kernels(codes.size + groups * int(offsets[-1]) // 4).deposit_codes
-    weigh = _ONE_EACH if weights is None else weights
-    settled: tuple[Words, int] = kernel(codes, offsets, weigh, _ONE_GROUP if group is None else group, groups)
+    factors = _ONE_EACH if weights is None else weights
+    rows = _ONE_GROUP if group is None else group
+    settled: tuple[Words, int] = _kernels.deposit_codes(codes, offsets, factors, rows, groups)
     return settled
 
 
@@ -146,8 +169,7 @@ def gaussian_scores(
     """
     shape = (len(constant), x.shape[1])
     refuse_unless(mean.shape == precision.shape == log_scale.shape == shape, "parameters")
-    kernel = _door.kernels(x.size * len(constant) // _SCORE).gaussian_scores
-    scores: Floats = kernel(x, mean, precision, log_scale, constant)
+    scores: Floats = _kernels.gaussian_scores(x, mean, precision, log_scale, constant)
     return scores
 
 
@@ -155,40 +177,39 @@ def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats)
     """constant[k] + Σ_j table[offsets[j] + codes[i, j], k]: (n, K); a code of -1 adds nothing."""
     _refuse_codes(codes, offsets, len(table))
     refuse_unless(table.shape[1] == len(constant), "scores")
-    kernel = _door.kernels(codes.size * len(constant) // _SCORE).gather_scores
-    scores: Floats = kernel(codes, offsets, table, constant)
+    scores: Floats = _kernels.gather_scores(codes, offsets, table, constant)
     return scores
 
 
 def log_sum_rows(scores: Floats) -> Floats:
     """log Σ_k exp(scores[i, k]) of each row (n,), from -inf to inf; implementations agree to a few ulps."""
-    totals: Floats = _door.kernels(scores.size // _SCORE).log_sum_rows(scores)
+    totals: Floats = _kernels.log_sum_rows(scores)
     return totals
 
 
 def settle(words: Words, low: int) -> tuple[Words, int]:
     """The canonical form of the numbers in (length, cells) words."""
-    settled: tuple[Words, int] = _door.kernels(words.size).settle(words, low)
+    settled: tuple[Words, int] = _kernels.settle(words, low)
     return settled
 
 
 def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Words, int]:
     """Settled a + sign * b."""
     refuse_unless(a.shape[1] == b.shape[1], "sums")
-    settled: tuple[Words, int] = _door.kernels(a.size + b.size).combine(a, a_low, b, b_low, sign)
+    settled: tuple[Words, int] = _kernels.combine(a, a_low, b, b_low, sign)
     return settled
 
 
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
     """Settled products of cells and factors, exact down to `keep` words from each cell's first."""
     refuse_unless(factors.shape == words.shape[1:], "sums and factors")
-    settled: tuple[Words, int] = _door.kernels(20 * words.size).multiply(words, low, factors, keep)
+    settled: tuple[Words, int] = _kernels.multiply(words, low, factors, keep)
     return settled
 
 
 def read(words: Words, low: int) -> tuple[Floats, Floats]:
     """Each number correctly rounded, and the rounding error."""
-    pair: tuple[Floats, Floats] = _door.kernels(words.size).read(words, low)
+    pair: tuple[Floats, Floats] = _kernels.read(words, low)
     return pair
 
 
@@ -205,5 +226,7 @@ def _refuse_weights(weights: Floats | None, rows: int) -> None:
 def _refuse_codes(codes: Words, offsets: Words, cells: int) -> None:
     """Raise if a code leads outside its cells; what is below 0 is missing."""
     refuse_unless(len(offsets) == codes.shape[1] + 1, "codes and offsets")
-    if codes.size:
-        refuse_beyond("categories", codes.max(axis=0) + offsets[:-1], cells)
+    if not _kernels.are_codes_within(codes, offsets, cells):
+        raise ValueError(
+            f"got codes up to {codes.max()} at offsets {offsets}, expected cells 0 to {cells - 1}"
+        )

@@ -5,10 +5,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis._kernels import reference
+from tamis.compiled import choose
+
+_kernels = choose(reference, "tamis._kernels.compiled")
+
 
 def refuse_outside(what: str, places: NDArray[Any], size: int) -> None:
-    """Raise if a place is not from 0 to below the size; in one pass: negatives are large if unsigned."""
-    if len(places) and int(places.view(f"u{places.dtype.itemsize}").max()) >= size:
+    """Raise if a place is not from 0 to below the size."""
+    if not _kernels.are_within(places, size):
         raise ValueError(f"got {what} from {places.min()} to {places.max()}, expected 0 to {size - 1}")
 
 
@@ -26,6 +31,6 @@ def refuse_unless(fits: bool, what: str) -> None:
 
 def refuse_broken_rows(indptr: NDArray[np.int64], entries: int) -> None:
     """Raise if rows of entries, from indptr[i] to indptr[i + 1], go back or beyond the entries."""
-    first, last = int(indptr[0]), int(indptr[-1])
-    if first < 0 or last > entries or not bool((indptr[1:] >= indptr[:-1]).all()):
-        raise ValueError(f"got rows of entries from {first} to {last}, expected in order and 0 to {entries}")
+    if not _kernels.are_rows_within(indptr, entries):
+        given = f"from {indptr[0]} to {indptr[-1]}" if len(indptr) else "without a beginning"
+        raise ValueError(f"got rows of entries {given}, expected in order and 0 to {entries}")

@@ -33,8 +33,27 @@ SMALLEST = -1126  # no significand scaled to 53 bits has a unit below 2**-1126 (
 # Where scaling stops: no product of two floats has a bit below this word, so only what was scaled down
 # can reach it, and float64 has long called that zero.
 DEEPEST = 2 * SMALLEST // BITS
+# A weighted square has 159 bits, and a sum of 2**30 of them 189: scaling it by a float of up to 35 bits stays
+# exact. Repeated scaling (decay) would add words without end; they are cut here, 2**-224 below the first bit.
+KEEP = 8
 WHOLE = 2.0**52  # whole numbers whose magnitudes add to less are added exactly, in whatever order
 BLOCK = 1 << 17  # numbers that fit a second-level cache
+
+
+def are_within(places: Indices, size: int) -> bool:
+    """Whether all places (n,) are from 0 to below the size; in one pass: negatives are large if unsigned."""
+    return not len(places) or int(places.view(f"u{places.dtype.itemsize}").max()) < size
+
+
+def are_rows_within(indptr: Words, entries: int) -> bool:
+    """Whether rows of entries, from indptr[i] to indptr[i + 1], follow each other within so many entries."""
+    return bool(len(indptr) and 0 <= indptr[0] <= indptr[-1] <= entries and (indptr[1:] >= indptr[:-1]).all())
+
+
+def are_codes_within(codes: Words, offsets: Words, cells: int) -> bool:
+    """Whether the cells offsets[j] + codes[i, j] are from 0 to below `cells`; codes below 0 are missing."""
+    most = codes.max(axis=0, initial=-1)
+    return bool(offsets.min(initial=0) >= 0 and (most < np.maximum(cells - offsets[:-1], 0)).all())
 
 
 def span(values: Floats) -> tuple[Words, int, int]:
@@ -86,6 +105,79 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
     """Settled sums of the values, and of their exact squares."""
     first = deposit(values, bounds, group, groups)
     return *first, *deposit_products(values, bounds, values, bounds, group, groups)
+
+
+def add_row(
+    words: Words, low: int, start: int, values: Floats, weight: float, power: int
+) -> tuple[Words, int]:
+    """Settled sums (length, cells), and weight * values**power added to d of them from `start` on, exactly.
+
+    A value that is NaN adds nothing. The power is 0, 1 or 2. Products of weight and values must be finite,
+    and, if the weight is not 1, squares that are not 0 must be above 1e-290.
+    """
+    present = ~np.isnan(values)
+    x, group = np.where(present, values, 0.0)[None], np.zeros(0, dtype=np.int64)
+    terms, factor = [x], np.full((1, 1), weight)
+    if power == 0:
+        terms = [present.astype(np.float64)[None]]
+    elif power == 2 and weight == 1.0:
+        factor = x
+    elif power == 2:
+        terms = list(two_product(x, x))
+    for term in terms:
+        part, part_low = deposit_products(term, span(term)[0], factor, span(factor)[0], group, 1)
+        row = np.zeros((len(part), words.shape[1]), dtype=np.int64)
+        row[:, start : start + len(values)] = part
+        words, low = combine(words, low, row, part_low, 1)
+    return words, low
+
+
+def describe_moments(
+    weight: Words,
+    weight_low: int,
+    first: Words,
+    first_low: int,
+    second: Words,
+    second_low: int,
+    columns: int,
+    moments: Floats,
+) -> None:
+    """Write weight, mean and scatter about the mean of each cell (3, cells), from settled sums.
+
+    If there is room for `columns` more, they are filled with the moments of all groups of so many cells
+    together, and a fourth row with each mean less that of all groups, 0 where the weight is. The sums are
+    shifted exactly to a float next to the mean, so nothing cancels: the error is a few units in the last
+    place, however large the mean. The scatter is 0 where the weight is.
+    """
+    is_pooled = moments.shape[1] > weight.shape[1]
+    if is_pooled:
+        weight, weight_low = _append_pooled(weight, weight_low, columns)
+        first, first_low = _append_pooled(first, first_low, columns)
+        second, second_low = _append_pooled(second, second_low, columns)
+    total, sums = read(weight, weight_low)[0], read(first, first_low)[0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = sums / total
+    centre = np.where(np.isfinite(mean), mean, 0.0)
+    # Σ(x − c)² = Σx² − (2c Σx − W c²), and Σ(x − c) = Σx − W c
+    weighed = multiply(weight, weight_low, centre, KEEP)
+    cross = combine(*multiply(first, first_low, 2.0 * centre, KEEP), *multiply(*weighed, centre, KEEP), -1)
+    about = read(*combine(second, second_low, *cross, -1))[0]
+    rest = read(*combine(first, first_low, *weighed, -1))[0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scatter = about - np.where(total != 0, rest * rest / total, 0.0)
+    # about ≥ rest² / total by Cauchy and Schwarz; only rounding can violate it
+    moments[0], moments[1], moments[2] = total, mean, np.where(total > 0, np.maximum(scatter, 0.0), scatter)
+    if is_pooled:
+        location = np.tile(centre[-columns:], len(centre) // columns)
+        rest = read(*combine(first, first_low, *multiply(weight, weight_low, location, KEEP), -1))[0]
+        moments[3] = np.where(total != 0, rest / np.where(total != 0, total, 1.0), 0.0)
+
+
+def _append_pooled(words: Words, low: int, columns: int) -> tuple[Words, int]:
+    """Cells in groups of so many columns, and after them the sums over the groups."""
+    length, cells = words.shape
+    pooled = words.reshape(length, cells // columns, columns).sum(axis=1)
+    return settle(np.concatenate([words, pooled], axis=1), low)
 
 
 def deposit_sparse(

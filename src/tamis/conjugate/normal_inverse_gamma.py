@@ -1,7 +1,7 @@
 """Normal–inverse-gamma: prior of a mean and a variance together; conjugate to the Gaussian."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -108,7 +108,8 @@ class NormalInverseGamma(Prior):
     @property
     def mean(self) -> MeanVariance:
         """E[mean] (NaN where the shape is ½ or less) and E[variance] (∞ where it is 1 or less)."""
-        return MeanVariance(self.marginal_of_mean().mean, self.marginal_of_variance().mean)
+        location = np.where(self.shape > 0.5, self.location, np.nan)  # as `marginal_of_mean` says
+        return MeanVariance(location, mean_variance(self.shape, self.scale))
 
     @property
     def mode(self) -> MeanVariance:
@@ -116,24 +117,23 @@ class NormalInverseGamma(Prior):
         return MeanVariance(self.location, np.asarray(self.scale / (self.shape + 1.5)))
 
     def update(self, statistic: Moments, /) -> Self:
-        weight, shift, growth = self._compare_moments(statistic)
+        _refuse_unless_diagonal(statistic)
+        shift = normals.shift_of(statistic.weight, statistic.first, self.location)
         keys = normals.labels_after_update(self, self.keys, statistic)
-        total = self.strength + weight
-        return type(self)(
-            self.location + (weight / total) * shift,
-            total,
-            self.shape + 0.5 * weight,
-            self.scale + growth,
-            keys=keys,
+        parameters = update_parameters(
+            (self.location, self.strength, self.shape, self.scale),
+            statistic.weight.value,
+            shift,
+            statistic.scatter,
         )
+        return type(self)(*parameters, keys=keys)
 
     def _compare_moments(self, statistic: Moments) -> tuple[Array, Array, Array]:
         """The weight, the mean less the location, and what the scale grows by."""
         _refuse_unless_diagonal(statistic)
         weight = statistic.weight.value
         shift = normals.shift_of(statistic.weight, statistic.first, self.location)
-        pull = self.strength * weight / (self.strength + weight)
-        return weight, shift, np.asarray(0.5 * (statistic.scatter + pull * np.square(shift)))
+        return weight, shift, _growth(self.strength, weight, shift, statistic.scatter)
 
     def log_normalizer(self) -> Array:
         """With the (2π)^(−½) of the density to the power of the pseudo-observations: 2 · shape of them."""
@@ -191,6 +191,37 @@ class NormalInverseGamma(Prior):
         shift = np.square(self.location - other.location) * (self.shape / self.scale)
         means = deviance(self.strength, other.strength, step) / self.strength + other.strength * shift
         return np.asarray(rates.kl(self.shape, self.scale, other.shape, other.scale) + 0.5 * means)
+
+
+Parameters = tuple[Array, Array, Array, Array]  # location, strength, shape and scale
+
+
+def update_parameters(
+    prior: tuple[Any, Any, Any, Any], weight: Array, shift: Array, scatter: Array
+) -> Parameters:
+    """The parameters after an update by observations of this weight, mean less location, and scatter."""
+    location, strength, shape, scale = prior
+    total = strength + weight
+    return (
+        location + (weight / total) * shift,
+        total,
+        shape + 0.5 * weight,
+        scale + _growth(strength, weight, shift, scatter),
+    )
+
+
+def _growth(strength: Any, weight: Array, shift: Array, scatter: Array) -> Array:
+    """What the scale grows by."""
+    pull = strength * weight / (strength + weight)
+    return np.asarray(0.5 * (scatter + pull * np.square(shift)))
+
+
+def mean_variance(shape: Array, scale: Array) -> Array:
+    """E[variance]: ∞ where the shape is 1 or less."""
+    light = shape <= 1.0
+    if not light.any():
+        return np.asarray(scale / (shape - 1.0))
+    return np.where(light, np.inf, scale / np.where(light, 1.0, shape - 1.0))
 
 
 def _refuse_unless_diagonal(statistic: Moments) -> None:

@@ -86,8 +86,11 @@ def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
 
     The weight has an axis for the columns, of length one if they share it.
     """
-    wide = np.ones(np.broadcast_shapes(first.shape, location.shape))
-    rest = (first.times(wide) - weight.times(wide * location)).value
+    if first.shape == weight.shape and location.shape == first.shape[-location.ndim :]:
+        rest = (first - weight.times(location)).value
+    else:
+        wide = np.ones(np.broadcast_shapes(first.shape, location.shape))
+        rest = (first.times(wide) - weight.times(wide * location)).value
     total = weight.value
     return np.where(total != 0, rest / np.where(total != 0, total, 1.0), 0.0)
 

@@ -1,8 +1,16 @@
-"""The faces: probabilistic models behind scikit-learn's interface."""
+"""The faces: probabilistic models behind scikit-learn's interface.
 
-from tamis.extras import explain_missing
+A face is imported when its name is first used, with what it needs and no more: scikit-learn's pipelines, say,
+are loaded to save a model and not to fit one.
+"""
 
-try:
+from typing import TYPE_CHECKING
+
+from tamis.extras import import_package
+
+import_package("sklearn", __name__)
+
+if TYPE_CHECKING:
     from tamis.estimators.components import PCA
     from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscriminant
     from tamis.estimators.factors import MatrixFactorization
@@ -23,8 +31,6 @@ try:
     from tamis.estimators.saved import load, save
     from tamis.models.explanation import Explanation
     from tamis.models.factors import FactorExplanation, FoldedUser
-except ModuleNotFoundError as error:
-    raise explain_missing(error, __name__) from None
 
 __all__ = [
     "PCA",
@@ -51,3 +57,43 @@ __all__ = [
     "load",
     "save",
 ]
+
+_HOMES = {
+    "BayesianLinearRegression": "tamis.estimators.linear",
+    "BernoulliNB": "tamis.estimators.naive_bayes",
+    "CategoricalNB": "tamis.estimators.naive_bayes",
+    "CoefficientSummary": "tamis.estimators.linear",
+    "ComplementNB": "tamis.estimators.naive_bayes",
+    "Explanation": "tamis.models.explanation",
+    "FactorExplanation": "tamis.models.factors",
+    "FisherDiscriminant": "tamis.estimators.discriminant",
+    "FoldedUser": "tamis.models.factors",
+    "GaussianDiscriminant": "tamis.estimators.discriminant",
+    "GaussianNB": "tamis.estimators.naive_bayes",
+    "GeneralizedLinear": "tamis.estimators.generalized_linear",
+    "LinearExplanation": "tamis.estimators.linear",
+    "LogisticRegression": "tamis.estimators.logistic",
+    "MatrixFactorization": "tamis.estimators.factors",
+    "Mixture": "tamis.estimators.mixture",
+    "MultinomialNB": "tamis.estimators.naive_bayes",
+    "NaiveBayes": "tamis.estimators.naive_bayes",
+    "PCA": "tamis.estimators.components",
+    "PoissonNB": "tamis.estimators.naive_bayes",
+    "SeparationWarning": "tamis.estimators.newton",
+    "load": "tamis.estimators.saved",
+    "save": "tamis.estimators.saved",
+}
+
+# Hidden from type checkers, which would otherwise take any misspelt name for an object.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'tamis.estimators' has no attribute {name!r}")
+        value = getattr(import_package(_HOMES[name], f"tamis.{name}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

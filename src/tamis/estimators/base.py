@@ -18,7 +18,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from tamis.arrays import one_line
-from tamis.estimators import saved
 from tamis.inputs import to_label_array
 from tamis.progress import Bar, StepReport
 from tamis.schema import Schema
@@ -157,7 +156,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that `tamis.load` reads, and that can run no code."""
-        saved.save(self, path)
+        importlib.import_module("tamis.estimators.saved").save(self, path)  # it loads sklearn.pipeline
 
     def describe_state(self) -> dict[str, Any]:
         """What was learned, of types that a file can hold."""

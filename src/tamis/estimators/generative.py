@@ -4,6 +4,7 @@ The state is a statistic; the posterior is inferred from it when it is first nee
 statistic. `GenerativeFace` is the base of all these faces, `GenerativeClassifier` that of those with labels.
 """
 
+import importlib
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
@@ -17,14 +18,22 @@ from tamis import decide, validate
 from tamis.arrays import Array
 from tamis.estimators.base import TableFace, with_callbacks
 from tamis.estimators.reading import make_generator, read_folds, read_labels
-from tamis.estimators.saved import check_statistic
-from tamis.inputs import read_few_rows, read_first_table, read_next_table, read_weights, to_label_array
+from tamis.inputs import (
+    list_named_rows,
+    read_few_rows,
+    read_first_table,
+    read_next_table,
+    read_plain_row,
+    read_weights,
+    require_names,
+    to_label_array,
+)
 from tamis.models.explanation import Explanation, choose_classes, frame_like
 from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Posterior, em
 from tamis.models.generative.contrasts import contribute
 from tamis.models.generative.em import History
 from tamis.models.generative.model import all_classes, classes_of
-from tamis.models.generative.state import GenerativeState
+from tamis.models.generative.state import GenerativeState, InferenceChoice
 from tamis.parameters import (
     check_class_probabilities,
     check_decay_factor,
@@ -36,6 +45,7 @@ from tamis.stats import Joint, Keys, Labels, Tally
 from tamis.tables import Table, make_frame, runs
 from tamis.warning import warn
 
+_PLAIN = (bool, int, float, str, type(None))  # types of parameters whose values never change
 _CELLS = 1 << 22  # log-probabilities in memory at a time
 _UNCALIBRATED = {
     True: "every row has its own class ahead when it is left out, so that temperature_ is held at {:.2g} and "
@@ -60,6 +70,8 @@ class GenerativeFace(TableFace[GenerativeState]):
         return True
 
     _learned_with: ClassVar[tuple[str, ...]] = ()  # parameters by which rows are summed
+    _absent: ClassVar[float] = np.nan  # the value of a column that a row by name does not have
+    _takes_new_columns: ClassVar[bool] = False  # whether rows by name may bring columns
 
     max_iter: int
     tol: float
@@ -151,7 +163,18 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     def _infer_posterior(self, fitted: GenerativeState) -> Posterior:
         keys = all_classes(fitted.statistic, fitted.declared)
-        return self._model(fitted.schema, keys, fitted.declared).infer(fitted.statistic)
+        params = self._list_plain_params()
+        choice = fitted.choice
+        if choice is None or params is None or choice.params != params or choice.keys != keys:
+            model = self._model(fitted.schema, keys, fitted.declared)
+            choice = fitted.choice = None if params is None else InferenceChoice(params, keys, model)
+            return model.infer(fitted.statistic)
+        return choice.model.infer(fitted.statistic)
+
+    def _list_plain_params(self) -> list[Any] | None:
+        """The present parameters, if none of them can change without being set anew; else None."""
+        params = [value for name, value in vars(self).items() if name[0] != "_" and name[-1] != "_"]
+        return params if all(type(value) in _PLAIN for value in params) else None
 
     @property
     def posterior_(self) -> Posterior:
@@ -240,7 +263,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     def _read_rows(self, X: object, fitted: GenerativeState) -> Table:
         """Further rows of the same columns; words in a column of unknown kind count as missing."""
         table = read_next_table(
-            X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing
+            X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
         )
         return table.blank_categories(fitted.schema.unknown_columns)
 
@@ -258,6 +281,10 @@ class GenerativeFace(TableFace[GenerativeState]):
     def predict_joint_log_proba(self, X: object) -> Array:
         """log p(x, class), (n, classes)."""
         posterior, rows, _ = self._encode(X)
+        return self._score(posterior, rows)
+
+    def _score(self, posterior: Posterior, rows: Encoded) -> Array:
+        """log p(x, class), or what the face has in its place, (n, classes)."""
         return posterior.log_joint(rows)
 
     def predict_log_proba(self, X: object) -> Array:
@@ -342,7 +369,9 @@ class GenerativeFace(TableFace[GenerativeState]):
     def restore_state(self, state: dict[str, Any]) -> None:
         schema, history = Schema(*state["schema"]), state["history"]
         model = self._model(schema, Keys(()), Keys(()))
-        check_statistic(model, state["statistic"], schema.width)
+        # Only a model that is loaded from a file comes here, and only then are the rules of files needed.
+        rules = importlib.import_module("tamis.estimators.saved")
+        rules.check_statistic(model, state["statistic"], schema.width)
         self._fitted = GenerativeState(
             schema,
             self._restore_choice(model, state.get("choice")),
@@ -385,7 +414,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         A label is missing if it is None, NaN or NA, or equals `missing_label`. If EM has not converged after
         `max_iter` iterations, there is a ConvergenceWarning, and `converged_` is False.
         """
-        table, schema = read_first_table(X, self._accepts_sparse)
+        table, schema = read_first_table(X, self._accepts_sparse, self._absent)
         labels = read_labels(y, table.rows, self.missing_label)
         weights = read_weights(sample_weight, table.rows)
         labels, weights, table = _drop_weightless(labels, weights, table)
@@ -413,19 +442,23 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Learn more rows: the model is as if all had come at once. Classes and categories may be new.
 
-        `classes` may name classes that are still to come, and need not.
+        `classes` may name classes that are still to come, and need not. Rows may be a dict or a list of
+        dicts, from the names of columns to values: see `learn_one`.
         """
         fitted = self._get_state_or_none()
+        if isinstance(X, Mapping) and (isinstance(y, str | bytes) or not isinstance(y, Iterable)):
+            y = [y]  # the label of the one row
         if fitted is None:
-            table, schema = read_first_table(X, self._accepts_sparse)
+            table, schema = read_first_table(X, self._accepts_sparse, self._absent)
             fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
         else:
             few = read_few_rows(X, y, fitted.schema) if classes is None and sample_weight is None else None
             if few is not None and not fitted.is_empty and self._takes(fitted, *few):
                 self._fitted = fitted.with_pending(*few)
                 return self
+            fitted = self._add_columns(fitted, X)
             table = read_next_table(
-                X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing
+                X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
             )
             fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
         labels = read_labels(y, table.rows, self.missing_label)
@@ -437,11 +470,102 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         weights = read_weights(sample_weight, table.rows)
         labels, weights, table = _drop_weightless(labels, weights, table)
         declared = fitted.declared if classes is None else fitted.declared.union(_read_classes(classes))[0]
-        part = self._observe(fitted, table, labels, weights)
-        statistic = part if fitted.is_empty else fitted.statistic + part
+        data = LabelledRows(fitted.model.encode(table), labels, weights)
+        if fitted.is_empty:
+            statistic = fitted.model.observe(data)
+        else:
+            statistic = fitted.model.add_rows(fitted.statistic, data)
         self._class_prior(all_classes(statistic, declared))
         self._fitted = fitted.replace(statistic, declared)
         return self
+
+    def _add_columns(self, fitted: GenerativeState, X: object) -> GenerativeState:
+        """The state with the columns that rows by name bring, in which the rows before have no value."""
+        rows = list_named_rows(X)
+        if rows is None:
+            return fitted
+        known = set(require_names(fitted.schema, type(self).__name__))
+        new = dict.fromkeys(name for row in rows for name in row if name not in known)
+        if not new:
+            return fitted
+        if not self._takes_new_columns:
+            raise ValueError(
+                f"X has a column {next(iter(new))!r}, which {type(self).__name__} was not fitted with: "
+                "drop it"
+            )
+        return self._adopt_kinds(fitted, fitted.schema.with_columns(new))
+
+    # ── one row at a time ──
+
+    def learn_one(self, row: Mapping[Any, Any], label: Any, weight: float = 1.0) -> Self:
+        """Learn one row, a dict from the names of columns to values: as `partial_fit`, in less time.
+
+        The model is the same, to the bit, as if all rows had been learned at once. A column that the row
+        does not name is a missing value; of `MultinomialNB` and `ComplementNB`, whose columns count
+        together, a count of 0. A name that no row had before is learned as a new column, in which the rows
+        before had no value; only naive Bayes takes new columns.
+
+        >>> import tamis
+        >>> model = tamis.GaussianNB()
+        >>> for row, label in [({"x": 1.0}, "a"), ({"x": 1.5}, "a"), ({"x": 4.0, "y": 2.0}, "b")]:
+        ...     model = model.learn_one(row, label)
+        >>> model.predict_one({"x": 1.2}), model.n_features_in_
+        ('a', 2)
+        """
+        fitted = self._get_state_or_none()
+        if fitted is not None and not fitted.is_empty and type(weight) is float and 0.0 < weight < np.inf:
+            table = self._read_plain_row(fitted, row, label)
+            if table is not None:
+                self._learn_plain_row(fitted, table, label, weight)
+                return self
+        return self.partial_fit([_require_mapping(row)], [label], sample_weight=[weight])
+
+    def _read_plain_row(self, fitted: GenerativeState, row: Mapping[Any, Any], label: Any) -> Table | None:
+        """A row and a label that need no closer look; None if they do."""
+        if type(row) is not dict or type(label) not in (str, int, bool) or not self._counts_classes():
+            return None
+        if label == self.missing_label or not fitted.has_columns(row.keys()):
+            return None
+        return read_plain_row(row, fitted.schema, self._absent)
+
+    def _learn_plain_row(self, fitted: GenerativeState, table: Table, label: Any, weight: float) -> None:
+        data = table.data
+        if weight == 1.0 and type(data) is np.ndarray and fitted.model.admits(data):
+            self._fitted = fitted.with_pending(data, [label])
+            return
+        labels = Labels(Keys((label,)), np.zeros(1, dtype=np.int64))
+        weights = None if weight == 1.0 else np.array([weight])
+        rows = LabelledRows(fitted.model.encode(table), labels, weights)
+        self._fitted = fitted.replace(fitted.model.add_rows(fitted.statistic, rows))
+
+    def predict_one(self, row: Mapping[Any, Any]) -> Any:
+        """The most probable class of one row, a dict; None if nothing was learned yet.
+
+        Names that no learned row had are left out; columns that the row does not name are as in `learn_one`.
+        """
+        fitted = self._get_state_or_none()
+        if fitted is None or fitted.is_empty:
+            _require_mapping(row)
+            return None
+        posterior, scores = self._score_one(fitted, row)
+        return posterior.keys[int(scores.argmax())]
+
+    def predict_proba_one(self, row: Mapping[Any, Any]) -> dict[Any, float]:
+        """p(class | row) by class, of one row as in `predict_one`; no class if nothing was learned yet."""
+        fitted = self._get_state_or_none()
+        if fitted is None or fitted.is_empty:
+            _require_mapping(row)
+            return {}
+        posterior, scores = self._score_one(fitted, row)
+        probabilities = decide.probabilities(self._apply_temperature(scores))
+        return dict(zip(posterior.keys, probabilities[0].tolist(), strict=True))
+
+    def _score_one(self, fitted: GenerativeState, row: Mapping[Any, Any]) -> tuple[Posterior, Array]:
+        table = read_plain_row(row, fitted.schema, self._absent) if type(row) is dict else None
+        if table is None:
+            table = self._read_rows([_require_mapping(row)], fitted)
+        posterior = self.posterior_
+        return posterior, self._score(posterior, fitted.model.encode(table, learn=False))
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
@@ -633,6 +757,15 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         weights = read_weights(sample_weight, table.rows)
         labels, weights, table = _drop_weightless(labels, weights, table)
         return LabelledRows(fitted.model.encode(table), labels, weights)
+
+
+def _require_mapping(row: object) -> Mapping[Any, Any]:
+    if not isinstance(row, Mapping):
+        raise TypeError(
+            f"got a row of type {type(row).__name__}, expected a dict from names of columns to values: call "
+            "partial_fit or predict with rows of another kind"
+        )
+    return row
 
 
 def _read_classes(classes: object) -> Keys:

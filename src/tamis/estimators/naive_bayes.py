@@ -15,10 +15,12 @@ from tamis.models.generative import (
     Block,
     CategoryColumns,
     ComplementCounts,
+    Encoded,
     GaussianColumns,
     Generative,
     MultinomialCounts,
     PoissonColumns,
+    Posterior,
 )
 from tamis.models.generative.block import Estimate
 from tamis.models.generative.column_blocks import (
@@ -83,6 +85,7 @@ class NaiveBayes(GenerativeClassifier):
     """
 
     _learned_with = ("families", "integers")
+    _takes_new_columns = True
 
     def __init__(
         self,
@@ -155,6 +158,8 @@ class GaussianNB(GenerativeClassifier):
     [0, 1]
     """
 
+    _takes_new_columns = True
+
     def __init__(
         self,
         *,
@@ -210,6 +215,7 @@ class DiscreteClassifier(GenerativeClassifier):
     """The base of scikit-learn's discrete naive Bayes: smoothing and the classes' prior."""
 
     _alpha_per_column: ClassVar[bool] = False  # whether alpha may be one number per column
+    _takes_new_columns = True
 
     def __init__(
         self,
@@ -287,6 +293,7 @@ class MultinomialNB(DiscreteClassifier):
     """
 
     _alpha_per_column = True
+    _absent = 0.0
 
     @property
     def _takes_missing(self) -> bool:
@@ -366,9 +373,8 @@ class ComplementNB(MultinomialNB):
         counted = Generative({}, classes=keys, **super()._class_prior(keys))
         return counted.log_prior(self.statistic_, keys)
 
-    def predict_joint_log_proba(self, X: object) -> Array:
+    def _score(self, posterior: Posterior, rows: Encoded) -> Array:
         """Scores in the place of log p(x, class): without the classes' prior."""
-        posterior, rows, _ = self._encode(X)
         return posterior.log_joint(rows) - posterior.log_prior
 
 

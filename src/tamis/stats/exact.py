@@ -17,9 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from tamis import _kernels, arrays
 from tamis._kernels import Floats, Words
 
-# A weighted square has 159 bits, and a sum of 2**30 of them 189: scaling it by a float of up to 35 bits stays
-# exact. Repeated scaling (decay) would add words without end; they are cut here, 2**-224 below the first bit.
-_KEEP = 8
 _HALF = 1 << 31
 # The powers of 2**32 in every sum are from -MAX_POWER to MAX_POWER - 1: a product of four floats has 4 * 1126
 # bits below the binary point, and the kernels cut scaled sums long before. Sums from files are checked
@@ -135,6 +132,30 @@ class Exact:
             _kernels.combine(self.flat_words, self.low, other.flat_words, other.low, sign), self.shape
         )
 
+    def combine_at(self, other: "Exact", index: tuple[NDArray[np.int64], ...], sign: int) -> "Exact":
+        """self + sign * other, whose entries are placed at this index of the first axes of self.
+
+        This is `combine` with the result of `place`, in one pass.
+        """
+        low = min(self.low, other.low)
+        length = max(self.low + len(self.words), other.low + len(other.words)) - low
+        words = np.zeros((length, *self.shape), dtype=np.int64)
+        words[self.low - low : self.low - low + len(self.words)] = self.words
+        window = words[other.low - low : other.low - low + len(other.words)]
+        everywhere: tuple[Any, ...] = (slice(None), *index)
+        window[everywhere] += other.words if sign > 0 else -other.words
+        return Exact.from_integers(words[0]) if low == 0 and length == 1 else Exact.from_words(words, low)
+
+    def add_row(self, group: int, values: Floats, weight: float, power: int) -> "Exact":
+        """self (groups, d) plus weight * values**power (d,) in one group; a value that is NaN adds nothing.
+
+        This is `+` with the sum of one row, in a tenth of the time.
+        """
+        words = self.words
+        flat = words if words.ndim == 2 else words.reshape(len(words), math.prod(words.shape[1:]))
+        summed, low = _kernels.add_row(flat, self.low, group * len(values), values, weight, power)
+        return Exact(summed if words.ndim == 2 else summed.reshape(len(summed), *words.shape[1:]), low)
+
     def times(self, factor: ArrayLike) -> "Exact":
         """Each number times a finite float (broadcast): exact down to 2**-224 of the product."""
         factors = np.asarray(factor, dtype=np.float64)
@@ -143,7 +164,7 @@ class Exact:
         flat = np.ascontiguousarray(np.broadcast_to(factors, shape)).reshape(-1)
         if not flat.size:
             return Exact.zeros(shape)
-        return self._reshape(_kernels.multiply(this.flat_words, this.low, flat, _KEEP), shape)
+        return self._reshape(_kernels.multiply(this.flat_words, this.low, flat, _kernels.KEEP), shape)
 
     def _broadcast(self, shape: tuple[int, ...]) -> "Exact":
         """Insert the new axes after the axis of words; NumPy would put them before it."""

@@ -67,6 +67,10 @@ class Keys(Sequence[Hashable]):
         position = self._positions
         return np.fromiter((position.get(label, -1) for label in labels), dtype=np.int64)
 
+    def position(self, label: Hashable) -> int | None:
+        """The index of a label; None where it is not a key."""
+        return self._positions.get(label)
+
     @cached_property
     def _positions(self) -> dict[Hashable, int]:
         return {value: i for i, value in enumerate(self.values)}

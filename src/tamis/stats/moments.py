@@ -1,5 +1,6 @@
 """data → Moments: weight, Σx and Σxxᵀ, from which every Gaussian model is read off."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -13,6 +14,7 @@ from tamis.stats.products import (
     are_impossible,
     compute_scatter,
     cross_terms,
+    describe_moments,
     find_lost_columns,
     pack,
     refuse_lost_precision,
@@ -20,7 +22,7 @@ from tamis.stats.products import (
     triangle,
     unpack,
 )
-from tamis.stats.rows import Rows
+from tamis.stats.rows import Rows, can_add_row
 from tamis.stats.sums import Sums, refuse_excess_subtraction
 
 Form = Literal["full", "diagonal", "none"]
@@ -84,6 +86,32 @@ class Moments(Sums):
             )
         return moments.drop_zeros()
 
+    def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
+        """Add one row (d,): the same, to the bit, as adding what `observe` makes of it, in less time.
+
+        NaN is left out. `label` is that of the row, if the moments are by label.
+
+        >>> moments = Moments.observe([[1.0, 2.0]])
+        >>> moments.add_row(np.array([3.0, np.nan])).mean.tolist()
+        [2.0, 2.0]
+        """
+        group = 0 if self.keys is None else self.keys.position(label)
+        power = 1 if self.second is None else 2
+        if (
+            group is None
+            or self.form == "full"
+            or values.shape != self.first.shape[-1:]
+            or not can_add_row(values, weight, power)
+        ):
+            by = None if self.keys is None else [label]
+            missing = self.form != "full"
+            return self + type(self).observe(values[None], [weight], by, self.form, missing=missing)
+        sums = {"weight": self.weight.add_row(group, values, weight, 0)}
+        sums["first"] = self.first.add_row(group, values, weight, 1)
+        if self.second is not None:
+            sums["second"] = self.second.add_row(group, values, weight, 2)
+        return self.with_fields(**sums)
+
     @classmethod
     def about(
         cls,
@@ -135,6 +163,17 @@ class Moments(Sums):
         if pooled:
             remaining, rounded = remaining.sum(axis=0), rounded.sum(axis=0)
         refuse_lost_precision(find_lost_columns(remaining + prior_scatter, rounded))
+
+    def describe_with_pooled(self) -> Floats:
+        """Weight, mean, scatter and shift of each label and column of the diagonal form (4, labels + 1, d).
+
+        The last are those of all labels together. They equal `weight`, `mean` and `scatter` of this
+        statistic and of `pooled()`, in one pass. The shift is the mean less that of all labels, subtracted
+        before it is rounded.
+        """
+        if self.second is None or self.form == "full" or self.keys is None:
+            raise ValueError(f"got {self.describe()}, expected diagonal Moments by label")
+        return describe_moments(self.weight, self.first, self.second, pooled=True)
 
     @property
     def mean(self) -> Floats:

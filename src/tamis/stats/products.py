@@ -184,17 +184,39 @@ def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: ColumnPai
     The sums are shifted exactly to a float next to the mean, so nothing cancels: the error is a few units
     in the last place, however large the mean. `pairs` as for `cross_terms`.
     """
+    if pairs is None:
+        return np.asarray(describe_moments(weight, first, second)[2])
     centre = find_centre(weight, first)
     about = (second - cross_terms(weight, first, centre, pairs)).value
-    own = weight if pairs is None else weight.reindex(lambda w: w[..., None])
+    own = weight.reindex(lambda w: w[..., None])
     rest = (first - own.times(centre)).value
     total = own.value
-    square = rest * rest if pairs is None else rest[..., pairs[0]] * rest[..., pairs[1]]
+    square = rest[..., pairs[0]] * rest[..., pairs[1]]
     with np.errstate(invalid="ignore", divide="ignore"):
         scatter = about - np.where(total != 0, square / total, 0.0)
     # about ≥ square / total by Cauchy and Schwarz; only rounding can violate it
-    on_diagonal = True if pairs is None else pairs[0] == pairs[1]
-    return np.where(on_diagonal & (total > 0), np.maximum(scatter, 0.0), scatter)
+    return np.where((pairs[0] == pairs[1]) & (total > 0), np.maximum(scatter, 0.0), scatter)
+
+
+def describe_moments(weight: Exact, first: Exact, second: Exact, pooled: bool = False) -> Floats:
+    """Weight, mean and scatter of the diagonal form (3, ..., d); NaN is the mean where nothing was seen.
+
+    If `pooled`, the sums are by group (groups, d), a last group holds the moments of all groups together,
+    and the fourth of (4, groups + 1, d) is each mean less that of all groups.
+    """
+    shape = first.shape
+    columns = shape[-1] if shape else 1
+    moments = _kernels.describe_moments(
+        weight.flat_words,
+        weight.low,
+        first.flat_words,
+        first.low,
+        second.flat_words,
+        second.low,
+        columns,
+        pooled,
+    )
+    return moments.reshape(4, shape[0] + 1, columns) if pooled else moments.reshape(3, *shape)
 
 
 def find_lost_columns(
@@ -252,12 +274,9 @@ def _sum_centred_products(
     ]
 
     last_values = None if last_columns is None else last_columns.values
-    large = dense.is_large(len(rows.values), centres.shape[1])
 
     def multiply_block(g: int, place: slice) -> Floats:
-        return pack(
-            dense.multiply_centred(rows.values, centres[g], place, order, rows.weights, last_values, large)
-        )
+        return pack(dense.multiply_centred(rows.values, centres[g], place, order, rows.weights, last_values))
 
     def multiply_blocks(start: int, stop: int) -> list[Floats]:
         return [multiply_block(g, place) for g, place in places[start:stop]]

@@ -16,6 +16,8 @@ from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
 
 _WIDEST = 1000  # largest exponent of a product: beyond 2**1000 its two halves could overflow
+_LARGEST = 1e100  # a weight or value below this magnitude has weighted squares below 2**1000
+_SMALLEST = 1e-140  # a value above this magnitude has a square whose rounding error is a float, too
 _BLOCK = 1 << 16  # values whose weighted products are in memory at a time
 
 
@@ -95,8 +97,11 @@ class Rows:
         if self.present is not None:
             present = self.present.astype(np.float64)
             return self.sum_columns(present, _kernels.span(present)[0])
-        if self.weights is None and self.group is None:
-            return Exact.count(len(self.values), (d,))
+        if self.weights is None:
+            if self.group is None:
+                return Exact.count(len(self.values), (d,))
+            counts = np.bincount(self.group, minlength=self.groups)
+            return Exact.from_integers(np.repeat(counts[:, None], d, axis=1))
         return self.sum_weights().reindex(lambda w: np.broadcast_to(w[..., None], (*w.shape, d)))
 
     def sum_values(self) -> Exact:
@@ -195,6 +200,19 @@ class Rows:
         if self.keys is None and len(event) == 1:
             return Exact(words, low)
         return Exact(words.reshape(len(words), *self.shape(*event)), low)
+
+
+def can_add_row(values: Floats, weight: float, power: int) -> bool:
+    """Whether weight * values**power is finite and exact in one row as it is among many; NaN is left out."""
+    least, most = np.fmin.reduce(values, initial=0.0), np.fmax.reduce(values, initial=0.0)
+    if weight == 1.0:
+        return bool(least > -_LARGEST and most < _LARGEST)
+    if not (1.0 / _LARGEST < weight < _LARGEST and least > -_LARGEST and most < _LARGEST):
+        return False
+    if power < 2:
+        return True
+    magnitudes = np.abs(values)
+    return not ((magnitudes < _SMALLEST) & (magnitudes > 0)).any()
 
 
 def _take_columns(values: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:

@@ -110,38 +110,52 @@ class Sums:
         return statistic
 
     def _combine(self, other: Self, sign: int) -> Self:
-        left, right = self._align(other)
+        left, places = self._align(other)
         is_alike = True
         combined = {}
         for name in self.field_names.traits:
-            is_alike &= getattr(left, name) == getattr(right, name)
+            is_alike &= getattr(left, name) == getattr(other, name)
         for name in self.field_names.sums:
-            ours, theirs = getattr(left, name), getattr(right, name)
-            if ours is not None and theirs is not None and ours.shape == theirs.shape:
-                combined[name] = ours.combine(theirs, sign)
-            else:
+            ours, theirs = getattr(left, name), getattr(other, name)
+            if ours is None or theirs is None:
                 is_alike &= ours is theirs
+            elif name not in places and ours.shape == theirs.shape:
+                combined[name] = ours.combine(theirs, sign)
+            elif name in places and ours.shape == places[name].shape:
+                combined[name] = ours.combine_at(theirs, places[name].places, sign)
+            else:
+                is_alike = False
         if not is_alike:
             raise ValueError(
                 f"cannot combine {self.describe()} with {other.describe()}: "
                 "expected the same columns, form and batch axes"
             )
-        rounded = left.rounded if right.rounded is None else right.rounded
-        if left.rounded is not None and right.rounded is not None:
-            rounded = left.rounded + right.rounded
+        rounded = left.rounded
+        if other.rounded is not None:
+            aligned = other if left.keys is None or left.keys == other.keys else other.over(left.keys)
+            if rounded is None or aligned.rounded is None:
+                rounded = aligned.rounded
+            else:
+                rounded = rounded + aligned.rounded
         return left.with_fields(rounded=rounded).with_sums(combined)
 
-    def _align(self, other: Self) -> tuple[Self, Self]:
-        """Both statistics over the union of their keys."""
+    def _align(self, other: Self) -> "tuple[Self, dict[str, Place]]":
+        """This statistic over the union of both sides' keys, and the places of the other's sums in it.
+
+        A sum that has no place has the same keys: it is added entry by entry.
+        """
         if (self.keys is None) != (other.keys is None):
             raise ValueError(
                 f"cannot combine {self.describe()} with {other.describe()}: "
                 "expected both grouped by label, or neither"
             )
         if self.keys is None or other.keys is None or self.keys == other.keys:
-            return self, other
+            return self, {}
         keys, ours, theirs = self.keys.union(other.keys)
-        return self._extend(keys, ours), other._extend(keys, theirs)
+        left = self if keys is self.keys else self._extend(keys, ours)
+        return left, {
+            name: Place((theirs,), (len(keys), *part.shape[1:])) for name, part in other.parts().items()
+        }
 
     def _extend(self, keys: Keys, index: NDArray[np.int64]) -> Self:
         parts = {name: part.place(index, len(keys), axis=0) for name, part in self.parts().items()}
@@ -160,10 +174,10 @@ class Sums:
         if self.keys is None:
             return self.with_fields(**parts)
         nonzero = np.zeros(len(self.keys), dtype=np.bool_)
-        for part in parts.values():
+        for part in parts.values():  # nearly always the first, the weight, shows that no label is empty
             nonzero |= part.find_nonzero(axis=0)
-        if nonzero.all():
-            return self.with_fields(**parts)
+            if nonzero.all():
+                return self.with_fields(**parts)
         kept = {name: part.reindex(lambda words: words[:, nonzero]) for name, part in parts.items()}
         rounded = None if self.rounded is None else self.rounded[nonzero]
         return self.with_fields(keys=self.keys.keep(nonzero), rounded=rounded, **kept)
@@ -184,6 +198,13 @@ class Sums:
         traits = [f"{name} {getattr(self, name)!r}" for name in self.field_names.traits]
         labels = "" if self.keys is None else f" by {self.keys!r}"
         return f"{type(self).__name__}({', '.join(shapes + traits)}{labels})"
+
+
+class Place(NamedTuple):
+    """Where the entries of a sum belong in a larger one."""
+
+    places: tuple[NDArray[np.int64], ...]  # along the first axes
+    shape: tuple[int, ...]  # of the larger sum
 
 
 class FieldNames(NamedTuple):

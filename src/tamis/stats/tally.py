@@ -1,6 +1,7 @@
 """data → Tally: weight and ΣT(x), the statistic of every exponential family."""
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -10,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from tamis import _kernels, arrays
 from tamis._kernels import Floats
 from tamis.stats.exact import Exact
-from tamis.stats.keys import Keys
-from tamis.stats.rows import Rows
-from tamis.stats.sums import Sums
+from tamis.stats.keys import Keys, Labels
+from tamis.stats.rows import Rows, can_add_row
+from tamis.stats.sums import Place, Sums
 
 T = TypeVar("T", bound="Tally")
+
+_ONE: Floats = np.ones(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,11 @@ class Tally(Sums):
     @classmethod
     def count(cls, values: object, weights: object = None, by: object = None) -> Self:
         """Count distinct values, by label if labels are given. Values and labels become names of axes."""
+        if isinstance(values, Labels) and weights is None and by is None:  # at once: this is timed
+            counts = np.bincount(values.group, minlength=len(values.keys))
+            number = Exact.count(len(values.group), ())
+            tally = cls(weight=number, total=Exact.from_integers(counts), terms=values.keys)
+            return tally if counts.all() else tally.drop_zeros()
         terms, codes = Keys.of(values)
         row_weights = arrays.weights(weights, len(codes))
         keys, group = (None, np.zeros(len(codes), dtype=np.int64)) if by is None else Keys.of(by)
@@ -75,6 +83,40 @@ class Tally(Sums):
             words, low = _kernels.deposit(column, _kernels.span(column)[0], cell, cells)
             total = Exact(words.reshape(words.shape[0], *shape), low)
         return cls(weight=total.sum(axis=-1), total=total, keys=keys, terms=terms).drop_zeros()
+
+    def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
+        """Add sufficient statistics (terms,) of one row: as `Moments.add_row`, but none may be missing."""
+        group = 0 if self.keys is None else self.keys.position(label)
+        fits = values.shape == self.total.shape[-1:] and len(self.total.shape) == (
+            1 if self.keys is None else 2
+        )
+        if group is None or not fits or self.terms is not None or not can_add_row(values, weight, 1):
+            return self + type(self).observe(values[None], [weight], None if self.keys is None else [label])
+        return self._add(group, values, weight)
+
+    def add_terms(self, places: Sequence[int], label: Hashable, weight: float = 1.0) -> Self | None:
+        """Count one row by label that has these named terms; None for a label that has no counts yet."""
+        group = None if self.keys is None else self.keys.position(label)
+        if group is None or not can_add_row(_ONE, weight, 1):
+            return None
+        counts = np.zeros(self.total.shape[-1])
+        counts[places] = 1.0
+        return self._add(group, counts, weight)
+
+    def _add(self, group: int, values: Floats, weight: float) -> Self:
+        return self.with_fields(
+            weight=self.weight.add_row(group, _ONE, weight, 1),
+            total=self.total.add_row(group, values, weight, 1),
+        )
+
+    def add_term(self, term: Hashable, weight: float = 1.0) -> Self | None:
+        """Count a named term once more: as adding what `count` makes of it; None for a new term."""
+        place = None if self.keys is not None or self.terms is None else self.terms.position(term)
+        if place is None or not can_add_row(_ONE, weight, 1):
+            return None
+        return self.with_fields(
+            weight=self.weight.add_row(0, _ONE, weight, 1), total=self.total.add_row(place, _ONE, weight, 1)
+        )
 
     @property
     def mean(self) -> Floats:
@@ -92,14 +134,19 @@ class Tally(Sums):
             for key, row in zip(self.keys, self.total.value.tolist(), strict=True)
         }
 
-    def _align(self, other: Self) -> tuple[Self, Self]:
-        left, right = super(Tally, self)._align(other)
-        if (left.terms is None) != (right.terms is None):
+    def _align(self, other: Self) -> tuple[Self, dict[str, Place]]:
+        left, places = super(Tally, self)._align(other)
+        if (left.terms is None) != (other.terms is None):
             raise ValueError("cannot combine a Tally of named terms with one of numbered terms")
-        if left.terms is None or right.terms is None or left.terms == right.terms:
-            return left, right
-        terms, ours, theirs = left.terms.union(right.terms)
-        return _extend_terms(left, terms, ours), _extend_terms(right, terms, theirs)
+        if left.terms is None or other.terms is None or left.terms == other.terms:
+            return left, places
+        terms, ours, theirs = left.terms.union(other.terms)
+        if terms is not left.terms:
+            left = _extend_terms(left, terms, ours)
+        index, shape = places.get("total", ((), other.total.shape))
+        axes = [*index, *map(np.arange, other.total.shape[len(index) : -1]), theirs]
+        mesh = (theirs,) if len(axes) == 1 else np.ix_(*axes)
+        return left, {**places, "total": Place(mesh, (*shape[:-1], len(terms)))}
 
     def drop_zeros(self) -> Self:
         """Drop labels and terms whose sums are all zero."""

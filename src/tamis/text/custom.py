@@ -7,17 +7,20 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
-from sklearn.feature_extraction.text import CountVectorizer
 
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Tokens
+from tamis.extras import import_package
 from tamis.text.checking import LONGEST, check_integer, check_range
 from tamis.text.corpus import Source, find_column, grow_chunk, is_missing, refuse_single_text
 from tamis.text.lexicon import Lexicon, PackedTexts
 from tamis.text.tokenizer import Analyzer, LexiconCounts
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import CountVectorizer
 
 TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"  # words of two or more characters: the built-in tokenizer reads them
 StripAccents = Literal["ascii", "unicode"] | Callable[[str], str]
@@ -83,9 +86,10 @@ class CustomAnalyzer:
         return (most - least + 1 + self.pairs) * (6 if self.analyzer in ("char", "char_wb") else 1)
 
     @cached_property
-    def peer(self) -> CountVectorizer:
+    def peer(self) -> "CountVectorizer":
         """scikit-learn's vectorizer with the same parameters; it makes no phrases of words."""
-        return CountVectorizer(
+        # It is loaded here, because it brings 83 modules that counting the built-in tokens does not need.
+        return import_package("sklearn.feature_extraction.text", "CustomAnalyzer").CountVectorizer(
             analyzer=self.analyzer,
             preprocessor=self.preprocessor,
             tokenizer=self.tokenizer,

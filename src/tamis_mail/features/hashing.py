@@ -1,4 +1,4 @@
-"""tokens → feature numbers, one message, plain Python: the meaning of `arrays`, and cheap to load."""
+"""tokens → feature numbers, in plain Python: the meaning of `core/mail/hash.cpp`."""
 
 from collections.abc import Iterable
 

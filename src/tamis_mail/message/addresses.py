@@ -10,11 +10,11 @@ every address that one of them may show is returned, and `is_clear` says that al
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from tamis_mail.message.fields import Fields, read_fields
+from tamis_mail.records import record
 
 __all__ = [
     "Senders",
@@ -47,7 +47,7 @@ _DMARC = re.compile(r"\s*dmarc\s*(?:/\s*\d{1,9}\s*)?=\s*([a-z]{1,20})\b")
 _RECIPIENT_FIELDS = ("to", "cc", "bcc")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Senders:
     """The addresses in From, and what the user's own server found out about them."""
 

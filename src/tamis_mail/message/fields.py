@@ -74,7 +74,7 @@ def read_fields(
 def _read_clean_block(data: bytes, start: int, end: int) -> Fields | None:
     """Read a block in which every line belongs to a field; None if some line does not."""
     if core is not None:
-        fields: Fields | None = core.mail.read_fields(data, start, end, FIELDS + 1, NAME, LONGEST)
+        fields: Fields | None = core.mail.read_header_block(data, start, end, FIELDS + 1, NAME, LONGEST)
         return fields
     block = _block_of(data, start, end)
     return _fields_of(block, 0, len(block), FIELDS + 1) if _good_until(block, 0) == len(block) else None

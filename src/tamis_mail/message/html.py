@@ -2,6 +2,8 @@
 
 One pass over the tags. Each is matched by one possessive expression, so that no byte is read twice, whatever
 is left unclosed. No tree is built: a short stack of marks records the elements that hide text.
+
+The compiled core reads edition 2 the same way (core/mail/pages.cpp): `test_compiled_pages` compares the two.
 """
 
 import re

@@ -1,9 +1,9 @@
 """The parsed form of a message: fields, parts and pages of HTML."""
 
-from dataclasses import dataclass
+from tamis_mail.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Part:
     """A leaf of the tree of parts."""
 
@@ -23,7 +23,7 @@ class Part:
     """The decoded text, up to a bound; empty if the part is not text."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Message:
     """A parsed message of bounded length, depth and number of parts; every string can be encoded."""
 
@@ -39,7 +39,7 @@ class Message:
     """Names of the faults that were found, sorted."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Page:
     """The visible and hidden text of a page of HTML, and its addresses."""
 

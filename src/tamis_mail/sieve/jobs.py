@@ -1,37 +1,41 @@
-"""The jobs of a worker process: counts or verdicts of a batch of messages."""
+"""The jobs of a worker process: features, counts or verdicts of a batch of messages."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail import tokens
 from tamis_mail.features import arrays
-from tamis_mail.message import canonical, digest, parse
+from tamis_mail.message import Heading, canonical, digest, parse, read_heading
 from tamis_mail.message.addresses import read_senders
 from tamis_mail.message.dates import read_date
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Store
-from tamis_mail.store.bundle_arrays import Bundle, divide, pack
+from tamis_mail.store.bundle_arrays import Bundle, divide, merge_lists, pack, unpack
 from tamis_mail.store.people import look_up
-from tamis_mail.store.tables import Change, CountTable
-from tamis_mail.verdict import Judgement, Rule, judge_sender, with_standing
+from tamis_mail.store.tables import Change, CountTable, RunCache
+from tamis_mail.verdict import Identity, Judgement, Rule, judge_sender, with_standing
 from tamis_mail.verdict.arrays import judge_many
 
 __all__ = [
     "Change",
     "CountedMessages",
+    "ReadMessages",
     "count",
     "count_and_pack",
     "digest_messages",
     "extract_features",
+    "identify_and_judge",
     "judge",
     "judge_features",
+    "keep_stores_open",
+    "read_messages",
+    "select_messages",
 ]
-
-_FEATURE_BATCH = 32  # messages whose features are computed together: more exceed the processor's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,119 @@ class CountedMessages:
     table: CountTable
     bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
     dates: list[int | None]  # of those messages
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMessages:
+    """What was read of some messages that are to be learned."""
+
+    token_version: int
+    digests: list[bytes]
+    headings: list[Heading]  # empty if they were not asked for
+    places: list[
+        int
+    ]  # of the messages with features, in order: not of copies, and of messages that are known
+    dates: list[int | None]  # of those messages
+    bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
+    keys: arrays.Numbers  # of all features, in ascending order
+    counts: NDArray[np.int64]  # (keys,): the number of messages that have each
+
+
+@dataclass(slots=True)
+class _OpenStore:
+    """A store that a worker process keeps open, and what it has read of it."""
+
+    store: Store
+    data_version: int = -1
+    runs: RunCache = field(default_factory=dict)
+
+
+_kept: dict[str, _OpenStore] | None = None  # None: a store is closed after each job
+
+
+def keep_stores_open() -> None:
+    """Keep stores open until this process ends: a worker uses one store for all of its jobs."""
+    global _kept
+    _kept = {}
+
+
+@contextmanager
+def _open(path: str) -> Iterator[_OpenStore]:
+    """Open a store in one state that writers do not affect."""
+    if _kept is None:
+        opened = _OpenStore(Store(path, readonly=True))
+    elif path in _kept:
+        opened = _kept[path]
+    else:
+        opened = _kept[path] = _OpenStore(Store(path, readonly=True))
+    with opened.store if _kept is None else nullcontext(), opened.store.snapshot():
+        data_version = opened.store.data_version()
+        if data_version != opened.data_version:
+            opened.runs.clear()
+            opened.data_version = data_version
+        yield opened
+
+
+def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings: bool) -> ReadMessages:
+    """Read messages that are to be learned under a label by the store at a path.
+
+    The features of messages that the store knows under that label are left out.
+    """
+    plain = [canonical(raw) for raw in messages]
+    digests = [digest(one) for one in plain]
+    with _open(path) as opened:
+        token_version = opened.store.token_version()
+        known = {name for name, entry in opened.store.find_entries(digests).items() if entry.label == label}
+    first_places: dict[bytes, int] = {}
+    for place, name in enumerate(digests):
+        if name not in known:
+            first_places.setdefault(name, place)
+    places = list(first_places.values())
+    dates: list[int | None] = []
+    features = extract_features([plain[place] for place in places], token_version, dates)
+    headings = [read_heading(raw) for raw in messages] if has_headings else []
+    return ReadMessages(token_version, digests, headings, places, dates, *_combine(features))
+
+
+def _combine(
+    features: Sequence[arrays.Numbers],
+) -> tuple[list[tuple[int, bytes | None]], arrays.Numbers, NDArray[np.int64]]:
+    """Return the packed features of messages, all keys, and the number of messages that have each key."""
+    bundles = [Bundle.of(features[begin:end]) for begin, end in divide([len(keys) for keys in features])]
+    if len(bundles) == 1:  # the bundle has sorted the keys, which takes most of the time
+        keys = bundles[0].keys
+        counts = np.bincount(bundles[0].indices, minlength=len(keys))
+    else:
+        table = CountTable.count_features(np.concatenate([*features, np.empty(0, np.uint64)]))
+        keys, counts = table.keys, table.counts[:, 0]
+    return [(len(bundle), _pack(bundle)) for bundle in bundles], keys, counts.astype(np.int64, copy=False)
+
+
+def select_messages(read: ReadMessages, places: Sequence[int], messages: Sequence[bytes]) -> ReadMessages:
+    """Return what was read of some of the messages; their bytes are needed where features are not packed."""
+    features: dict[int, arrays.Numbers] = {}
+    dates = dict(zip(read.places, read.dates, strict=True))
+    begin = 0
+    for n_messages, packed in read.bundles:
+        if packed is not None:
+            bundle = unpack(packed)
+            for number, place in enumerate(read.places[begin : begin + n_messages]):
+                features[place] = bundle.features(number)
+        begin += n_messages
+    for place in places:
+        if place not in features:
+            own_dates: list[int | None] = []
+            (features[place],) = extract_features([canonical(messages[place])], read.token_version, own_dates)
+            (dates[place],) = own_dates
+    bundles, keys, counts = _combine([features[place] for place in places])
+    return replace(
+        read,
+        places=list(places),
+        dates=[dates[place] for place in places],
+        bundles=bundles,
+        keys=keys,
+        counts=counts,
+    )
 
 
 def count_and_pack(
@@ -76,14 +193,30 @@ def _pack(bundle: Bundle) -> bytes | None:
     return None if len(bundle.indices) > MAX_BUNDLE_FEATURES else pack(bundle)
 
 
+def identify_and_judge(path: str, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
+    """Judge messages by the store at a path, and return for each what the log says of it."""
+    plain = [canonical(raw) for raw in messages]
+    identities = [Identity(digest(one), *read_heading(raw)) for one, raw in zip(plain, messages, strict=True)]
+    return list(zip(_judge(path, plain), identities, strict=True))
+
+
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """Judge messages by the store at a path, without evidence."""
-    plain = [canonical(raw) for raw in messages]
-    senders = [read_senders(one) for one in plain]
-    with Store(path, readonly=True) as store, store.snapshot():
+    return _judge(path, [canonical(raw) for raw in messages])
+
+
+def _judge(path: str, plain: Sequence[bytes]) -> list[Judgement]:
+    """Judge messages in canonical form."""
+    with _open(path) as opened:
+        store = opened.store
         features = extract_features(plain, store.token_version())
-        judgements = judge_features(features, store, offsets=_weigh_word_list(plain, store))
+        judgements = judge_features(
+            features, store, offsets=_weigh_word_list(plain, store), cache=opened.runs
+        )
+        if not store.has_people():
+            return judgements
         rule = Rule.of(store)
+        senders = [read_senders(one) for one in plain]
         people = look_up(store, (address for one in senders for address in one.addresses))
     return [
         with_standing(judgement, judge_sender(one, people.listed, people.correspondents), rule)
@@ -106,6 +239,7 @@ def judge_features(
     *,
     with_guesses: bool = True,
     offsets: NDArray[np.float64] | None = None,
+    cache: RunCache | None = None,
 ) -> list[Judgement]:
     """Judge messages by their features; without guesses, by labelled mail only."""
     rule = Rule.of(store)
@@ -113,8 +247,8 @@ def judge_features(
         rule = replace(rule, guessed=0.0)
     starts = np.cumsum([0, *(len(keys) for keys in features)])
     keys = np.concatenate([*features, np.empty(0, np.uint64)])
-    distinct, inverse = np.unique(keys, return_inverse=True)
-    counts = store.count_arrays(distinct)
+    distinct, inverse = merge_lists(features)
+    counts = store.count_arrays(distinct, cache)
     return judge_many(
         keys,
         inverse,
@@ -141,10 +275,9 @@ def extract_features(
 ) -> list[arrays.Numbers]:
     """Compute the features of each message in canonical form, and append its date to `dates`, if given."""
     features: list[arrays.Numbers] = []
-    for start in range(0, len(messages), _FEATURE_BATCH):
-        parsed = [parse(raw) for raw in messages[start : start + _FEATURE_BATCH]]
+    for raw in messages:
+        message = parse(raw)
         if dates is not None:
-            dates += [read_date(message.headers) for message in parsed]
-        batch = arrays.hash_tokens([tokens.read(message, token_version) for message in parsed])
-        features += np.split(batch.keys, batch.starts[1:-1])
+            dates.append(read_date(message.headers))
+        features.append(arrays.hash_tokens(tokens.read(message, token_version)))
     return features

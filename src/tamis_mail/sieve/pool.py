@@ -84,8 +84,11 @@ class Pool:
                     with suppress(OSError):
                         stream.close()
 
-    def map(self, job: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Yield job(*input) for each input, in order; a few inputs are processed ahead."""
+    def map(self, job: str | Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Yield job(*input) for each input, in order; a few inputs are processed ahead.
+
+        A job is a function, or the name of one of `jobs`, which this process then need not import.
+        """
         waiting: deque[Future[Any]] = deque()
         for arguments in inputs:
             waiting.append(self._threads.submit(self._run_job, job, arguments))
@@ -94,7 +97,7 @@ class Pool:
         while waiting:
             yield waiting.popleft().result()
 
-    def _run_job(self, job: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    def _run_job(self, job: str | Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         worker = self._idle.get()
         try:
             if worker.stdin is None or worker.stdout is None:
@@ -116,5 +119,5 @@ class Pool:
 def _start() -> subprocess.Popen[bytes]:
     """Start a worker with our module path, without the current folder."""
     begin = f"import sys; sys.path[:] = {sys.path!r}; from tamis_mail.sieve.worker import main; main()"
-    command = [sys.executable, "-P", "-c", begin]
+    command = [sys.executable, "-P", "-S", "-c", begin]  # our module path is complete without `site`
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

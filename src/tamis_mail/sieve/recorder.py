@@ -3,17 +3,22 @@
 An error of the log stops nothing: `fault` keeps the first one for the surface, which may print it.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 from tamis_mail.message import Heading, canonical, digest, read_heading
-from tamis_mail.sieve.transaction import Receipt
 from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
-from tamis_mail.verdict import Judgement
+from tamis_mail.verdict import Identity
 
-__all__ = ["Recorder"]
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from tamis_mail.sieve.receipt import Receipt
+    from tamis_mail.verdict import Verdict
+
+__all__ = ["Recorder", "identify"]
 
 _BATCH = 1000  # verdicts that are written together
 
@@ -21,7 +26,7 @@ _BATCH = 1000  # verdicts that are written together
 class Recorder:
     """Writes events to the log of the store at a path, while `is_on` returns true."""
 
-    def __init__(self, store_path: Path, is_on: Callable[[], bool]) -> None:
+    def __init__(self, store_path: str | os.PathLike[str], is_on: Callable[[], bool]) -> None:
         self.log = EventLog.of(store_path)
         self.fault: str | None = None  # the first error of the log
         self._store_path = store_path
@@ -29,25 +34,30 @@ class Recorder:
         self._verdicts: list[Event] = []  # that wait to be written
         self._logs_verdicts: bool | None = None  # None until it is asked again, once per batch
 
-    def add_verdict(self, raw: bytes, judgement: Judgement, source: str) -> None:
-        """Record a verdict; it is written with others, or by `flush`.
-
-        A store that this user may only read has no log of his verdicts.
-        """
+    def logs_verdicts(self) -> bool:
+        """Whether verdicts are written. A store that this user may only read has no log of his verdicts."""
         if self._logs_verdicts is None:
             self._logs_verdicts = self._is_on() and os.access(self._store_path, os.W_OK)
-        if not self._logs_verdicts:
+        return self._logs_verdicts
+
+    def logs_changes(self) -> bool:
+        """Whether changes of the store are written."""
+        return self._is_on()
+
+    def add_verdict(self, raw: bytes, verdict: Verdict, source: str) -> None:
+        """Record a verdict; it is written with others, or by `flush`."""
+        if not self.logs_verdicts():
             return
-        sender, subject = read_heading(raw)
+        judgement, identity = verdict.judgement, verdict.identity or identify(raw)
         self._verdicts.append(
             Event(
                 int(time.time()),
                 VERDICT,
-                digest(canonical(raw)),
+                identity.digest,
                 judgement.label,
                 probability=judgement.probability,
-                sender=sender,
-                subject=subject,
+                sender=identity.sender,
+                subject=identity.subject,
                 source=source,
             )
         )
@@ -60,8 +70,10 @@ class Recorder:
         if verdicts:
             self._write(verdicts)
 
-    def write_changes(self, changes: Sequence[tuple[Receipt, bytes | None]], source: str) -> None:
+    def write_changes(self, changes: Sequence[tuple[Receipt, bytes | Heading | None]], source: str) -> None:
         """Record changes of the store, each with its message; erase what is known of messages to forget.
+
+        A message is given by its bytes or by its heading.
 
         The event of a message that is forgotten has no sender and no subject. Without the message, they are
         those of its last event.
@@ -74,8 +86,10 @@ class Recorder:
             for receipt, raw in logged:
                 if receipt.action == FORGOTTEN:
                     heading = Heading("", "")
+                elif isinstance(raw, bytes):
+                    heading = read_heading(raw)
                 else:
-                    heading = self._recall(receipt.digest) if raw is None else read_heading(raw)
+                    heading = raw or self._recall(receipt.digest)
                 events.append(_event(receipt, heading, source))
         if events or forgotten:
             self._write(events, forgotten)
@@ -114,6 +128,11 @@ class Recorder:
         except MemoryError:
             self.fault = self.fault or "there was not enough memory to write the log"
         return ()
+
+
+def identify(raw: bytes) -> Identity:
+    """Return what the log says of a message."""
+    return Identity(digest(canonical(raw)), *read_heading(raw))
 
 
 def _heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:

@@ -9,6 +9,8 @@
 Surfaces use these verbs only.
 """
 
+from __future__ import annotations
+
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,20 +20,27 @@ from importlib import import_module
 from tamis_mail import features, tokens
 from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
-from tamis_mail.message.addresses import read_senders
-from tamis_mail.settings import default_path
-from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
+from tamis_mail.settings import default_path_name
+from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, MAX_BATCH_BYTES, Executor, batches, run_locally
 from tamis_mail.sieve.recorder import Recorder
-from tamis_mail.sieve.transaction import JOB_MESSAGES, Receipt, Transaction
-from tamis_mail.sieve.weights import fit_store, is_fit_due
 from tamis_mail.sieve.word_list import read_word_list
-from tamis_mail.store import Entry, Store, StoreError
+from tamis_mail.store import Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
 from tamis_mail.store.log import FORGOTTEN, Event
-from tamis_mail.store.people import look_up
-from tamis_mail.verdict import Evidence, Rule, Verdict, judge, judge_sender, with_sender
+from tamis_mail.verdict import Evidence, Rule, Verdict, judge, judge_sender, list_layer_keys, with_sender
 
-__all__ = ["Receipt", "Sieve"]
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from tamis_mail.message import Heading
+    from tamis_mail.sieve.executor import RunJobs
+    from tamis_mail.sieve.jobs import ReadMessages
+    from tamis_mail.sieve.receipt import Receipt
+    from tamis_mail.sieve.transaction import Transaction
+    from tamis_mail.store import Entry, Writer
+
+__all__ = ["Sieve"]
 
 Progress = Callable[[int], None]  # called from time to time with the number of processed messages
 
@@ -61,7 +70,7 @@ class Sieve:
     def __init__(self, store: Store, *, log: bool = True) -> None:
         self.store = store
         self._executor = Executor()
-        self._recorder = Recorder(store.path, lambda: log and self.store.is_log_on())
+        self._recorder = Recorder(store.path_name, lambda: log and self.store.is_log_on())
 
     @classmethod
     def open(
@@ -71,12 +80,14 @@ class Sieve:
         create: bool = True,
         readonly: bool = False,
         log: bool = True,
-    ) -> "Sieve":
+    ) -> Sieve:
         """Open the store at a path (default: the user's own); it is created if it does not exist.
 
         With `log`, learning events are written to the log beside the store, unless it is switched off.
         """
-        return cls(Store(default_path() if path is None else path, create=create, readonly=readonly), log=log)
+        return cls(
+            Store(default_path_name() if path is None else path, create=create, readonly=readonly), log=log
+        )
 
     def close(self) -> None:
         """Write the log, close the store and stop the worker processes."""
@@ -94,17 +105,21 @@ class Sieve:
 
         It is written with others, or by `flush_log`.
         """
-        self._recorder.add_verdict(raw, verdict.judgement, source)
+        self._recorder.add_verdict(raw, verdict, source)
 
     def flush_log(self) -> None:
         """Write the verdicts that were recorded."""
         self._recorder.flush()
 
-    def __enter__(self) -> "Sieve":
+    def __enter__(self) -> Sieve:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _begin(self, writer: Writer, source: str) -> Transaction:
+        transaction: Transaction = _transactions().Transaction(self.store, writer, source)
+        return transaction
 
     # One message.
 
@@ -112,14 +127,18 @@ class Sieve:
         """Judge a message."""
         plain = canonical(raw)
         message = parse(plain)
-        senders = read_senders(plain)
         with self.store.snapshot(VERDICT_SECONDS):
             labels = self.store.labels()
             read = tokens.read(message, self.store.token_version())
             rule, message_weight = Rule.of(self.store), self.store.message_weight()
             keys = features.hash_tokens(read)
-            counts, coefficients = self.store.counts(keys), self.store.coefficients(keys)
-            people = look_up(self.store, senders.addresses)
+            counts = self.store.counts(keys)
+            layer_keys = list_layer_keys(keys, rule.token_version)
+            coefficients = self.store.coefficients(layer_keys)
+            has_people = self.store.has_people()
+            if has_people:
+                senders = import_module("tamis_mail.message.addresses").read_senders(plain)
+                people = import_module("tamis_mail.store.people").look_up(self.store, senders.addresses)
             imported = read_word_list(self.store, message)
         verdict = judge(
             counts,
@@ -130,6 +149,8 @@ class Sieve:
             coefficients=coefficients,
             further_evidence=imported,
         )
+        if not has_people:
+            return verdict
         return with_sender(verdict, judge_sender(senders, people.listed, people.correspondents), rule)
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
@@ -144,7 +165,7 @@ class Sieve:
     def forget_digest(self, digest: bytes) -> Receipt:
         """Forget the message with this digest by its stored features, exactly as `forget` does."""
         with self.store.transaction() as writer:
-            transaction = Transaction(self.store, writer, "")
+            transaction = self._begin(writer, "")
             (receipt,) = transaction.run([transaction.forget_digest(digest)], run_locally)
         self._recorder.write_changes([(receipt, None)], "")
         return receipt
@@ -157,7 +178,7 @@ class Sieve:
         """
         check_label(label)
         with self.store.transaction() as writer:
-            transaction = Transaction(self.store, writer, "")
+            transaction = self._begin(writer, "")
             (receipt,) = transaction.run([transaction.relabel_digest(digest, label)], run_locally)
         self._recorder.write_changes([(receipt, None)], "")
         return receipt
@@ -169,13 +190,13 @@ class Sieve:
         weights before fitting.
         """
         with self.store.transaction() as writer:
-            return fit_store(self.store, writer) is not None
+            return _weights().fit_store(self.store, writer) is not None
 
     def write_rule(self, rule: Rule | None) -> None:
         """Make a rule, or the default if it is None, the prior of the weights, and fit them again."""
         with self.store.transaction() as writer:
             writer.write_setting("rule", "" if rule is None else rule.to_json())
-            fit_store(self.store, writer)
+            _weights().fit_store(self.store, writer)
 
     # Many messages.
 
@@ -185,7 +206,7 @@ class Sieve:
         The evidence of a verdict is computed on access, by the store's counts at that time.
         """
         waiting: deque[list[bytes]] = deque()
-        path = str(self.store.path)
+        path = self.store.path_name
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
 
         def jobs() -> Iterator[tuple[str, list[bytes]]]:
@@ -193,6 +214,11 @@ class Sieve:
                 waiting.append(batch)
                 yield path, batch
 
+        if self._recorder.logs_verdicts():
+            for judged in run_jobs("identify_and_judge", jobs()):
+                for raw, (judgement, identity) in zip(waiting.popleft(), judged, strict=True):
+                    yield Verdict(judgement, partial(self._evidence, raw), identity)
+            return
         for judgements in run_jobs("judge", jobs()):
             for raw, judgement in zip(waiting.popleft(), judgements, strict=True):
                 yield Verdict(judgement, partial(self._evidence, raw))
@@ -215,7 +241,60 @@ class Sieve:
         all, and running it again learns the rest.
         """
         check_label(label)
-        return self._change_many(messages, label, source, processes, progress)
+        actions: Counter[str] = Counter()
+        raw_messages, run_jobs = self._executor.prepare(messages, processes)
+        waiting: deque[list[bytes]] = deque()
+        path, has_headings = self.store.path_name, self._recorder.logs_changes()
+
+        def jobs() -> Iterator[tuple[str, list[bytes], str, bool]]:
+            for part in batches(raw_messages, JOB_MESSAGES, JOB_BYTES):
+                waiting.append(part)
+                yield path, part, label, has_headings
+
+        parts: list[tuple[list[bytes], ReadMessages]] = []
+        n_messages = n_bytes = 0
+        for read in run_jobs("read_messages", jobs()):
+            part = waiting.popleft()
+            parts.append((part, read))
+            n_messages += len(part)
+            n_bytes += sum(map(len, part))
+            if n_messages >= self._max_batch() or n_bytes >= MAX_BATCH_BYTES:
+                self._learn_read(parts, label, source, run_jobs, actions, progress)
+                n_messages = n_bytes = 0
+        if parts:
+            self._learn_read(parts, label, source, run_jobs, actions, progress)
+        if actions and _weights().is_fit_due(self.store, has_removed=False):
+            self.fit_weights()
+        return actions
+
+    def _learn_read(
+        self,
+        parts: list[tuple[list[bytes], ReadMessages]],
+        label: str,
+        source: str,
+        run_jobs: RunJobs,
+        actions: Counter[str],
+        progress: Progress | None,
+    ) -> None:
+        """Learn messages that were read, in one transaction; log the changes, count the actions."""
+        changes: list[tuple[Receipt, bytes | Heading | None]] = []
+        with self.store.transaction() as writer:
+            transaction = self._begin(writer, source)
+            for messages, read in parts:
+                receipts = transaction.learn_read(messages, read, label)
+                changes += zip(receipts, read.headings or messages, strict=True)
+            transaction.run(
+                (), run_jobs, has_more=True, has_moved=any(one.action == "moved" for one, _ in changes)
+            )
+        self._recorder.write_changes(changes, source)
+        actions.update(receipt.action for receipt, _ in changes)
+        parts.clear()
+        if progress:
+            progress(actions.total())
+
+    def _max_batch(self) -> int:
+        """Return the number of messages of a transaction: a table of counts has a column per label."""
+        return max(_LEARN_BATCH // max(1, len(self.store.labels()) // 2), JOB_MESSAGES)
 
     def learn_sent(self, messages: Iterable[bytes], *, progress: Progress | None = None) -> Counter[str]:
         """Learn to whom the user writes from sent messages; return how many were learned, known or ignored.
@@ -226,7 +305,7 @@ class Sieve:
         actions: Counter[str] = Counter()
         for batch in batches(messages, _LEARN_BATCH):
             with self.store.transaction() as writer:
-                transaction = Transaction(self.store, writer, "")
+                transaction = self._begin(writer, "")
                 actions.update([transaction.learn_sent(raw).action for raw in batch])
             if progress:
                 progress(actions.total())
@@ -267,7 +346,7 @@ class Sieve:
         guesses, but they are not counted again.
         """
         with self.store.transaction() as writer:
-            transaction = Transaction(self.store, writer, source)
+            transaction = self._begin(writer, source)
             entries = {
                 plain: self.store.find_entry(digest(plain)) for plain in dict.fromkeys(map(canonical, batch))
             }
@@ -310,7 +389,7 @@ class Sieve:
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
         for batch in batches(raw_messages, _LEARN_BATCH):
             with self.store.transaction() as writer:
-                transaction = Transaction(self.store, writer, "")
+                transaction = self._begin(writer, "")
                 receipts = transaction.run((transaction.relearn(raw, entries) for raw in batch), run_jobs)
             actions.update(receipt.action for receipt in receipts)
             if progress:
@@ -329,29 +408,15 @@ class Sieve:
 
         The log forgets them, too: their senders and subjects are erased.
         """
-        return self._change_many(messages, None, source, processes, progress)
-
-    def _change_many(
-        self,
-        messages: Iterable[bytes],
-        label: str | None,
-        source: str,
-        processes: int | None,
-        progress: Progress | None,
-    ) -> Counter[str]:
         actions: Counter[str] = Counter()
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
-        max_messages = max(
-            _LEARN_BATCH // max(1, len(self.store.labels()) // 2), JOB_MESSAGES
-        )  # a table of counts has a column per label
-        for batch in batches(
-            raw_messages, max_messages
-        ):  # read before the store is locked, because a source may be slow
-            receipts = self._change(batch, label, source, run_jobs, has_more=True)
+        # Messages are read before the store is locked, because a source may be slow.
+        for batch in batches(raw_messages, self._max_batch()):
+            receipts = self._change(batch, None, source, run_jobs, has_more=True)
             actions.update(receipt.action for receipt in receipts)
             if progress:
                 progress(actions.total())
-        if actions and is_fit_due(self.store, has_removed=False):
+        if actions and _weights().is_fit_due(self.store, has_removed=False):
             self.fit_weights()
         return actions
 
@@ -367,7 +432,7 @@ class Sieve:
         """Learn or forget messages in one transaction, and log the changes."""
         heads: list[tuple[Receipt, bytes | None]] = []
         with self.store.transaction() as writer:
-            transaction = Transaction(self.store, writer, source)
+            transaction = self._begin(writer, source)
 
             def process(raw: bytes) -> Receipt:
                 receipt = transaction.forget(raw) if label is None else transaction.learn(raw, label)
@@ -409,3 +474,12 @@ class Sieve:
             if progress:
                 progress(len(undone))
         return undone
+
+
+def _transactions() -> ModuleType:
+    """Import what learning needs, and a verdict does not."""
+    return import_module("tamis_mail.sieve.transaction")
+
+
+def _weights() -> ModuleType:
+    return import_module("tamis_mail.sieve.weights")

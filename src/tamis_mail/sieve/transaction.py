@@ -6,42 +6,28 @@ in the store until the transaction is complete.
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.message.addresses import read_recipients, read_senders
-from tamis_mail.sieve.executor import RunJobs
+from tamis_mail.records import replace
+from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES
+from tamis_mail.sieve.receipt import Receipt
 from tamis_mail.sieve.weights import update_weights
 from tamis_mail.store import Entry, Store, StoreError, Writer, people
 
 if TYPE_CHECKING:
-    from tamis_mail.sieve.jobs import Change, CountedMessages
+    from tamis_mail.sieve.executor import RunJobs
+    from tamis_mail.sieve.jobs import Change, CountedMessages, ReadMessages
     from tamis_mail.store.bundle_tables import BundleReader
     from tamis_mail.store.tables import CountTable, FeatureKeys
 
     Item = tuple[bytes | None, bytes, Change]  # digest if it is added, text in canonical form, change
 
-__all__ = ["JOB_MESSAGES", "Receipt", "Transaction"]
-
-JOB_MESSAGES = 125  # messages of which a worker adds up the counts …
-JOB_BYTES = 4 << 20  # … or so many bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The outcome for a message: learned, moved, known, guessed, ignored, forgotten, or unknown."""
-
-    action: str
-    label: str | None
-    before: str | None
-    digest: bytes
-    # The journal entries before and after, if they differ.
-    old: Entry | None = field(default=None, compare=False, repr=False)
-    new: Entry | None = field(default=None, compare=False, repr=False)
+__all__ = ["Receipt", "Transaction"]
 
 
 class Transaction:
@@ -60,6 +46,7 @@ class Transaction:
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
+        self._added: list[CountTable] = []  # of messages that were read before the transaction
 
     def learn(self, raw: bytes, label: str) -> Receipt:
         """Record that a message has a label."""
@@ -74,6 +61,44 @@ class Transaction:
         entry = self._entry(name, label, self._message_weight, 0)
         self._add(plain, entry)
         return _receipt(old, entry)
+
+    def learn_read(self, messages: Sequence[bytes], read: "ReadMessages", label: str) -> list[Receipt]:
+        """Record that messages, which `jobs.read_messages` has read, have a label."""
+        jobs = import_module("tamis_mail.sieve.jobs")
+        old_entries = self._store.find_entries(read.digests)
+        new_entries: dict[bytes, Entry] = {}
+        receipts, places = [], []
+        for place, name in enumerate(read.digests):
+            old = old_entries.get(name)
+            if name in new_entries or (old is not None and old.label == label):
+                receipts.append(Receipt("known", label, label, name))
+                continue
+            if old is not None:
+                self._refuse_other_tokens(old)
+                self._subtract(canonical(messages[place]), old)
+            entry = new_entries[name] = self._entry(name, label, self._message_weight, 0)
+            receipts.append(_receipt(old, entry))
+            places.append(place)
+        if not places:
+            return receipts
+        if read.token_version != self._token_version:  # another process has changed the store meanwhile
+            none_read = replace(read, token_version=self._token_version, places=[], dates=[], bundles=[])
+            read = jobs.select_messages(none_read, places, messages)
+        elif places != read.places:
+            read = jobs.select_messages(read, places, messages)
+        self._writer.record(*new_entries.values())
+        change = self._change(next(iter(new_entries.values())), 1)
+        begin = 0
+        names = [read.digests[place] for place in places]
+        for n_messages, packed in read.bundles:
+            part = slice(begin, begin + n_messages)
+            self._writer.store_features(names[part], packed, read.dates[part])
+            begin += n_messages
+        tables = import_module("tamis_mail.store.tables")
+        self._added.append(
+            tables.CountTable.multiply_change(read.keys, read.counts, change, self._writer.n_labels)
+        )
+        return receipts
 
     def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
         """Record a message as another store remembers it; a message that it does not remember is unknown."""
@@ -232,11 +257,18 @@ class Transaction:
             "learned: give the message itself (tamis forget, tamis relabel)"
         )
 
-    def run(self, steps: Iterable[Receipt], run_jobs: RunJobs, *, has_more: bool = False) -> list[Receipt]:
+    def run(
+        self,
+        steps: Iterable[Receipt],
+        run_jobs: "RunJobs",
+        *,
+        has_more: bool = False,
+        has_moved: bool = False,
+    ) -> list[Receipt]:
         """Process the steps one by one while workers count, and fit the weights if that is due.
 
         With `has_more`, the caller fits after further transactions of the same work. A transaction that
-        removes a message fits in any case.
+        removes or moves a message fits in any case; `has_moved` says that an earlier step has.
         """
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
@@ -259,7 +291,7 @@ class Transaction:
                     self._token_version,
                 )
 
-        added: list[CountTable] = []
+        added, self._added = self._added, []
         for counted in run_jobs("count_and_pack", jobs()):
             added.append(counted.table)
             self._store_bundles(digests.popleft(), counted)
@@ -273,7 +305,7 @@ class Transaction:
                 write(
                     import_module("tamis_mail.store.tables").CountTable.total(results, self._writer.n_labels)
                 )
-        has_removed = any(receipt.action in ("moved", "forgotten") for receipt in receipts)
+        has_removed = has_moved or any(receipt.action in ("moved", "forgotten") for receipt in receipts)
         if has_removed or not has_more:
             update_weights(self._store, self._writer, has_removed=has_removed)
         return receipts

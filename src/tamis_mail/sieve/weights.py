@@ -6,15 +6,18 @@ A fit is a function of the set of remembered messages, so after `forget` a store
 never had the message and was fitted at that moment.
 """
 
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tamis_mail.labels import SPAM, count_messages
+from tamis_mail.records import replace
 from tamis_mail.store import Store, StoreError, Writer
 from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, Rule, Weights
 
 if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
     from tamis_mail.verdict.fitting import WeightFit
 
 __all__ = ["FIRST_FIT", "can_fit_tokens", "fit_messages", "fit_store", "is_fit_due", "update_weights"]
@@ -90,16 +93,21 @@ def fit_messages(store: Store) -> "WeightFit | None":
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
     rule = replace(Rule.read_prior(store), guessed=0.0)  # guesses are made by the weights
     views = import_module("tamis_mail.features.arrays").views
-    messages = store.message_features()
     labels, unit = store.labels(), store.message_weight()
-    is_spam = np.isin(messages.labels, [label.id for label in labels if label.name == SPAM])
-    if not fitting.can_fit(is_spam):
+    spam_columns = [label.id for label in labels if label.name == SPAM]
+
+    def choose(columns: "NDArray[numpy.intp]") -> "NDArray[numpy.intp]":
+        is_spam = np.isin(columns, spam_columns)
+        sample: NDArray[numpy.intp] = fitting.training_sample(is_spam)
+        return sample if fitting.can_fit(is_spam) else sample[:0]
+
+    messages = store.message_features(choose=choose)
+    if not len(messages):
         return None
-    sample = fitting.training_sample(is_spam)
-    training = fitting.Training.from_messages(
-        messages.indices, messages.starts, messages.labels, messages.weights, sample, len(messages.keys)
+    training = fitting.Training(
+        messages.indices, messages.starts, messages.labels, messages.weights, np.arange(len(messages.keys))
     )
-    distinct = messages.keys[training.distinct]
+    distinct = messages.keys
     if bool((views(distinct, store.token_version()) >= len(rule.views)).any()):
         raise StoreError(
             f"the store {store.path} is damaged (a message has a feature of no view): restore a backup "

@@ -8,9 +8,17 @@ from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
-from tamis_mail.store.bundles import HEAD, LONG_GAP, LOW_BYTES, bundle_error, read_layout
+from tamis_mail.store.bundles import (
+    HEAD,
+    LONG_GAP,
+    LOW_BYTES,
+    bundle_error,
+    compress_gaps,
+    expand_gaps,
+    read_layout,
+)
 
-__all__ = ["Bundle", "MessageFeatures", "combine", "divide", "merge_keys", "pack", "unpack"]
+__all__ = ["Bundle", "MessageFeatures", "combine", "divide", "merge_keys", "merge_lists", "pack", "unpack"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,7 @@ class Bundle:
     @classmethod
     def of(cls, features: Sequence[NDArray[np.uint64]]) -> "Bundle":
         """Make a bundle of messages, of each its keys in ascending order."""
-        keys, indices = _merge_lists(features)
+        keys, indices = merge_lists(features)
         return cls(keys, np.cumsum([0, *(len(one) for one in features)], dtype=np.intp), indices)
 
     def features(self, place: int) -> NDArray[np.uint64]:
@@ -83,7 +91,7 @@ def pack(bundle: Bundle) -> bytes:
     firsts = bundle.starts[:-1][sizes > 0]
     gaps[firsts] = bundle.indices[firsts]
     is_long = gaps >= LONG_GAP
-    return b"".join(
+    data = b"".join(
         (
             HEAD.pack(len(bundle), n_keys, low_bytes),
             sizes.astype("<u4").tobytes(),
@@ -93,10 +101,12 @@ def pack(bundle: Bundle) -> bytes:
             gaps[is_long].astype("<u4").tobytes(),
         )
     )
+    return compress_gaps(data, len(data) - len(gaps) - 4 * int(is_long.sum()))
 
 
-def unpack(data: bytes) -> Bundle:
+def unpack(stored: object) -> Bundle:
     """Read a bundle; raise StoreError unless it is valid."""
+    data = expand_gaps(stored)
     layout = read_layout(data)
     n_keys, low_bytes = layout.keys, layout.low_bytes
     sizes = np.frombuffer(data, "<u4", layout.messages, HEAD.size)
@@ -137,7 +147,7 @@ def combine(bundles: Sequence[Bundle]) -> Bundle:
 
 def merge_keys(bundles: Sequence[Bundle]) -> tuple[NDArray[np.uint64], Iterator[NDArray[np.intp]]]:
     """Return the distinct keys of bundles, and yield the indices of each bundle into these keys."""
-    keys, key_indices = _merge_lists([bundle.keys for bundle in bundles])
+    keys, key_indices = merge_lists([bundle.keys for bundle in bundles])
     ends = np.cumsum([len(bundle.keys) for bundle in bundles]).tolist()
     return keys, (
         key_indices[end - len(bundle.keys) : end][bundle.indices]
@@ -157,7 +167,7 @@ def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield begin, len(sizes)
 
 
-def _merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Return the distinct keys of ascending lists, and the index of each element among them.
 
     It equals `np.unique(np.concatenate(lists), return_inverse=True)` and is faster, because it sorts numbers

@@ -7,7 +7,7 @@ and at most nine times. The order of the messages in a bundle has no meaning.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +75,17 @@ class BundleReader:
         return bundle_id, place
 
 
-def read_messages(connection: sqlite3.Connection, columns: Collection[int]) -> MessageFeatures:
-    """Read the stored features of messages of some labels, in the order of digests."""
+Selection = Callable[[NDArray[np.intp]], NDArray[np.intp]]  # columns of labels → messages that are chosen
+
+
+def read_messages(
+    connection: sqlite3.Connection, columns: Collection[int], choose: Selection | None = None
+) -> MessageFeatures:
+    """Read the stored features of messages of some labels, in the order of digests.
+
+    `choose` is given the column of the label of each of these messages, and returns the indices, in ascending
+    order, of those that are read.
+    """
     _refuse_bad_values(connection, "message", TABLES["message"])
     _refuse_bad_values(connection, "journal", ("label", "weight"))
     rows = [
@@ -87,15 +96,25 @@ def read_messages(connection: sqlite3.Connection, columns: Collection[int]) -> M
         )
         if row[4] in columns
     ]
-    places: dict[int, list[tuple[int, int]]] = {}  # bundle → message, place in the bundle
+    if choose is not None:
+        rows = [rows[index] for index in choose(np.array([row[4] for row in rows], np.intp)).tolist()]
+    members: dict[int, list[tuple[int, int]]] = {}  # bundle → message, place in the bundle
     for message, (_, bundle_id, place, *_) in enumerate(rows):
-        places.setdefault(bundle_id, []).append((message, place))
-    bundles = [_read(connection, bundle_id) for bundle_id in places]
+        members.setdefault(bundle_id, []).append((message, place))
+    bundles = []
+    places: dict[int, list[tuple[int, int]]] = {}  # the same, with places among the messages that are chosen
     sizes = np.zeros(len(rows), np.intp)
-    for bundle, pairs in zip(bundles, places.values(), strict=True):
+    for bundle_id, pairs in members.items():
+        bundle = _read(connection, bundle_id)
         for _, place in pairs:
             refuse_place_outside_bundle(place, len(bundle))
         messages, bundle_places = np.array(pairs).T
+        if len(pairs) < len(bundle):
+            chosen = np.unique(bundle_places)
+            bundle = bundle.select(chosen.tolist())
+            bundle_places = np.searchsorted(chosen, bundle_places)
+        bundles.append(bundle)
+        places[bundle_id] = list(zip(messages.tolist(), bundle_places.tolist(), strict=True))
         sizes[messages] = np.diff(bundle.starts)[bundle_places]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     first, last = starts[:-1].tolist(), starts[1:].tolist()
@@ -106,10 +125,6 @@ def read_messages(connection: sqlite3.Connection, columns: Collection[int]) -> M
         for message, place in pairs:
             features = bundle_indices[bundle_starts[place] : bundle_starts[place + 1]]
             indices[first[message] : last[message]] = features
-    if sum(map(len, bundles)) > len(rows):  # bundles also hold messages of other labels
-        is_used = np.zeros(len(keys), bool)
-        is_used[indices] = True
-        keys, indices = keys[is_used], (np.cumsum(is_used) - 1)[indices]
     return MessageFeatures(
         digests=[row[0] for row in rows],
         starts=starts,

@@ -8,7 +8,6 @@ verdict; the counts always equal the sum over `sent`, and forgetting a sent mess
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tamis_mail.message.addresses import (
     normalise_address,
@@ -16,6 +15,7 @@ from tamis_mail.message.addresses import (
     parse_addresses,
     split_domain,
 )
+from tamis_mail.records import record
 from tamis_mail.schema import (
     MAX_ENTRY_LENGTH,
     MAX_RECIPIENTS_LENGTH,
@@ -46,7 +46,7 @@ _NAMES = 400  # names of one query: SQLite may limit the values of a statement t
 _MAX_FAULTS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class People:
     """What a store knows of some addresses."""
 
@@ -54,7 +54,7 @@ class People:
     correspondents: Mapping[str, tuple[int, int]]  # address → sent messages that it received, that it wrote
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PeopleCounts:
     """The lists and the correspondents of a store in numbers."""
 

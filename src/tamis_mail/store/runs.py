@@ -16,9 +16,9 @@ import sqlite3
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tamis_mail.features import KEY_BITS
+from tamis_mail.records import record
 from tamis_mail.schema import MAX_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 
@@ -28,7 +28,7 @@ _BISECT_BYTES = 1 << 14  # bytes of a shelf above which its entries are bisected
 WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count → its format in `struct`
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Run:
     """One row of the table `run`."""
 

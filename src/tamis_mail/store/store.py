@@ -6,18 +6,17 @@ change that. Weights are integers. `decay` does not halve old weights; it double
 messages. So no count is ever rounded, and forgetting subtracts exactly what learning added.
 """
 
+from __future__ import annotations
+
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from threading import RLock
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from tamis_mail.labels import GUESSED_LABELS, Label
+from tamis_mail.records import record
 from tamis_mail.schema import (
     MAX_COUNT,
     MAX_LABELS,
@@ -40,14 +39,19 @@ from tamis_mail.store.database import (
 )
 from tamis_mail.tokens import VERSION, VERSIONS
 
+TYPE_CHECKING = False  # `typing` and `pathlib` would take 8 ms of a process that judges one message
 if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+    from typing import Any
+
     import numpy as np
     from numpy.typing import NDArray
 
     from tamis.stats import Tally
     from tamis_mail.store.bundle_arrays import MessageFeatures
-    from tamis_mail.store.bundle_tables import BundleReader
-    from tamis_mail.store.tables import Counts, CountTable, FeatureKeys
+    from tamis_mail.store.bundle_tables import BundleReader, Selection
+    from tamis_mail.store.tables import Counts, CountTable, FeatureKeys, RunCache
 
 __all__ = ["WORD_LIST_TOTALS", "Entry", "Store", "Writer"]
 
@@ -55,7 +59,7 @@ WORD_LIST_TOTALS = 0  # the key under which the word list holds the numbers of i
 _PARAMETERS = 500  # values of a statement; SQLite allows at least 999
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Entry:
     """A message in the journal."""
 
@@ -82,7 +86,7 @@ class Store:
     """Counts of features by label, and the journal of what was learned."""
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> None:
-        self.path = Path(path)
+        self.path_name = os.fspath(path)  # as it was given
         self._lock = RLock()  # a connection has one transaction at a time, for all threads
         self._connection = connect(path, create=create, readonly=readonly)
 
@@ -90,11 +94,17 @@ class Store:
         self._connection.close()
 
     @property
+    def path(self) -> Path:
+        """The path of the file."""
+        path: Path = import_module("pathlib").Path(self.path_name)
+        return path
+
+    @property
     def connection(self) -> Connection:
         """The connection, for modules of this package only."""
         return self._connection
 
-    def __enter__(self) -> "Store":
+    def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,12 +119,12 @@ class Store:
         `seconds` limits the time of each statement; the default is `database.MAINTENANCE_SECONDS`.
         """
         limit = nullcontext() if seconds is None else self._connection.limit(seconds)
-        with self._lock, limit, snapshot(self._connection, self.path):
+        with self._lock, limit, snapshot(self._connection, self.path_name):
             yield
 
     def labels(self) -> list[Label]:
         """List the labels in the order of the columns of counts."""
-        with self._lock, explain_errors(self.path):
+        with self._lock, explain_errors(self.path_name):
             rows = self._connection.execute("SELECT * FROM label ORDER BY id LIMIT ?", (MAX_LABELS + 1,))
             labels = [Label(*row) for row in rows]
         for place, label in enumerate(labels):
@@ -134,7 +144,7 @@ class Store:
         """Return the version of the tokens that are counted here; a store without counts has the newest."""
         version: object = self.integer_setting("tokens")  # of imported counts
         if not version:
-            with self._lock, explain_errors(self.path):
+            with self._lock, explain_errors(self.path_name):
                 row = self._connection.execute("SELECT version FROM journal LIMIT 1").fetchone()
             version = VERSION if row is None else row[0]
         if fault := find_row_fault("journal", {"version": version}):
@@ -166,15 +176,23 @@ class Store:
 
     def data_version(self) -> int:
         """Return a number that changes when another connection changes the store."""
-        with self._lock, explain_errors(self.path):
+        with self._lock, explain_errors(self.path_name):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         return int(version)
 
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if it is not set."""
-        with self._lock, explain_errors(self.path):
+        with self._lock, explain_errors(self.path_name):
             row = self._connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
+
+    def has_people(self) -> bool:
+        """Whether the store knows any people; if not, the senders of a message have no effect."""
+        with self._lock, explain_errors(self.path_name):
+            (answer,) = self._connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM listed) OR EXISTS (SELECT 1 FROM correspondent)"
+            ).fetchone()
+        return bool(answer)
 
     def is_log_on(self) -> bool:
         """Whether events are written to the log beside the store."""
@@ -185,10 +203,13 @@ class Store:
         with self.snapshot():
             return runs.look_up(self._connection, keys, len(self.labels()))
 
-    def count_arrays(self, keys: "FeatureKeys") -> "Counts":
-        """(keys, labels): the counts of features, whose keys are in ascending order."""
+    def count_arrays(self, keys: FeatureKeys, cache: RunCache | None = None) -> Counts:
+        """(keys, labels): the counts of features, whose keys are in ascending order.
+
+        `cache` keeps what was read for a later call, if `data_version` is still the same.
+        """
         with self.snapshot():
-            counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()))
+            counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()), cache)
         return counts
 
     def word_list_totals(self) -> tuple[int, int] | None:
@@ -199,7 +220,7 @@ class Store:
         """Return the spam and the ham messages of those keys that the imported word list has."""
         distinct = list(dict.fromkeys(keys))
         counts: dict[int, tuple[int, int]] = {}
-        with self._lock, explain_errors(self.path):
+        with self._lock, explain_errors(self.path_name):
             for start in range(0, len(distinct), _PARAMETERS):
                 part = distinct[start : start + _PARAMETERS]
                 places = ", ".join("?" * len(part))
@@ -218,7 +239,7 @@ class Store:
         with self.snapshot():
             return coefficients.look_up(self._connection, keys, bits)
 
-    def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
+    def coefficient_array(self, keys: FeatureKeys) -> NDArray[np.float64] | None:
         """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
         bits = self._shelf_bits()
         if bits is None:
@@ -236,7 +257,7 @@ class Store:
         except ValueError as error:
             raise self._damage_error(f"the setting 'weights': {error}") from error
 
-    def count_slices(self) -> Iterator["CountTable"]:
+    def count_slices(self) -> Iterator[CountTable]:
         """Yield all counts in slices, in the order of the features' keys."""
         tables = _tables()
         with self.snapshot():
@@ -245,7 +266,7 @@ class Store:
             for low, high in tables.slices(sum(run.entries for run in all_runs), labels):
                 yield tables.sum_runs(self._connection, all_runs, low, high, labels)
 
-    def statistic(self) -> "Tally":
+    def statistic(self) -> Tally:
         """All counts as a statistic of `tamis`: by label and by feature, in memory.
 
         The weight of a label is that of its messages, learned and imported. Weights are not normalised: a
@@ -274,13 +295,25 @@ class Store:
 
     def find_entry(self, digest: bytes) -> Entry | None:
         """Return the journal entry of a message, or None."""
-        with self._lock, explain_errors(self.path):
+        with self._lock, explain_errors(self.path_name):
             row = self._connection.execute(_SELECT_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
         return None if row is None else self._entry(row)
 
+    def find_entries(self, digests: Iterable[bytes]) -> dict[bytes, Entry]:
+        """Return the journal entries of those messages that are in the journal."""
+        names = list(digests)
+        entries: dict[bytes, Entry] = {}
+        with self._lock, explain_errors(self.path_name):
+            for start in range(0, len(names), _PARAMETERS):
+                part = names[start : start + _PARAMETERS]
+                places = ", ".join("?" * len(part))
+                rows = self._connection.execute(f"{_SELECT_ENTRIES} WHERE digest IN ({places})", part)
+                entries.update({row[0]: self._entry(row) for row in rows})
+        return entries
+
     def find_features(self, digest: bytes) -> list[int] | None:
         """Return the keys of a message's features as counted, in ascending order; None if not stored."""
-        with self._lock, explain_errors(self.path):
+        with self._lock, explain_errors(self.path_name):
             row = self._connection.execute(
                 "SELECT data, place FROM message JOIN bundle ON bundle.id = bundle WHERE digest = ?",
                 (digest,),
@@ -292,7 +325,7 @@ class Store:
 
     def has_features(self, digest: bytes) -> bool:
         """Whether the features of a message are stored."""
-        with self._lock, explain_errors(self.path):
+        with self._lock, explain_errors(self.path_name):
             row = self._connection.execute(
                 "SELECT 1 FROM message WHERE digest = ? AND bundle IS NOT NULL", (digest,)
             ).fetchone()
@@ -300,7 +333,7 @@ class Store:
 
     def find_date(self, digest: bytes) -> int | None:
         """Return a message's own date, in seconds since 1970; None if it is not known."""
-        with self._lock, explain_errors(self.path):
+        with self._lock, explain_errors(self.path_name):
             row = self._connection.execute("SELECT date FROM message WHERE digest = ?", (digest,)).fetchone()
         if row is None:
             return None
@@ -309,24 +342,25 @@ class Store:
         date: int | None = row[0]
         return date
 
-    def feature_reader(self) -> "BundleReader":
+    def feature_reader(self) -> BundleReader:
         """Return a reader of the stored features of single messages, for use inside one transaction."""
         reader: BundleReader = _bundle_tables().BundleReader(self._connection)
         return reader
 
-    def message_features(self, *, guessed: bool = False) -> "MessageFeatures":
+    def message_features(self, *, guessed: bool = False, choose: Selection | None = None) -> MessageFeatures:
         """Return the features of all messages that have stored ones; with guessed labels only if `guessed`.
 
+        `choose` is given the columns of their labels, and returns the indices of those that are read.
         The result is a function of the set of remembered messages, their labels and their weights.
         """
         with self.snapshot():
             columns = [label.id for label in self.labels() if guessed or label.name not in GUESSED_LABELS]
-            result: MessageFeatures = _bundle_tables().read_messages(self._connection, columns)
+            result: MessageFeatures = _bundle_tables().read_messages(self._connection, columns, choose)
         return result
 
     def entries(self) -> Iterator[Entry]:
         """Yield the journal, in the order of digests."""
-        with explain_errors(self.path):
+        with explain_errors(self.path_name):
             for row in self._connection.execute(_SELECT_ENTRIES + " ORDER BY digest"):
                 yield self._entry(row)
 
@@ -342,9 +376,9 @@ class Store:
     # Writing.
 
     @contextmanager
-    def transaction(self) -> Iterator["Writer"]:
+    def transaction(self) -> Iterator[Writer]:
         """Run the block as one transaction, visible only after its successful end."""
-        with self._lock, transaction(self._connection, self.path):
+        with self._lock, transaction(self._connection, self.path_name):
             writer = Writer(self, self._connection)
             yield writer
             writer.finish()
@@ -354,7 +388,7 @@ class Store:
         """Return free space to the disk if it is more than 1000 pages and an eighth of the file."""
         # The transaction is committed. If another process holds a lock, a later transaction frees the space.
         # A damaged file is reported all the same: it may not be noticed before pages are moved.
-        with explain_errors(self.path), suppress(sqlite3.OperationalError), reraise_interrupts():
+        with explain_errors(self.path_name), suppress(sqlite3.OperationalError), reraise_interrupts():
             (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             if free > 1000 and free * 8 > pages:
@@ -421,21 +455,25 @@ class Writer:
             self._columns[label] = column
         return self._columns[label]
 
-    def record(self, entry: Entry) -> None:
-        """Add a new message to the journal."""
-        for name, weight in entry.label_weights:
-            self._add_to_totals(name, weight, int(name == entry.label))
-        row = (
-            entry.digest,
-            self.ensure_column(entry.label),
-            entry.weight,
-            entry.other_weight,
-            entry.token_version,
-            entry.prunings,
-            self._source_id(entry.source),
-            entry.time,
-        )
-        self._connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    def record(self, *entries: Entry) -> None:
+        """Add new messages to the journal."""
+        rows = []
+        for entry in entries:
+            for name, weight in entry.label_weights:
+                self._add_to_totals(name, weight, int(name == entry.label))
+            rows.append(
+                (
+                    entry.digest,
+                    self.ensure_column(entry.label),
+                    entry.weight,
+                    entry.other_weight,
+                    entry.token_version,
+                    entry.prunings,
+                    self._source_id(entry.source),
+                    entry.time,
+                )
+            )
+        self._connection.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def remove(self, digest: bytes) -> None:
         """Remove a message from the journal, and its stored features, if it is there."""
@@ -480,7 +518,7 @@ class Writer:
             ),
         )
 
-    def add(self, table: "CountTable") -> None:
+    def add(self, table: CountTable) -> None:
         """Add to the counts; the counts in `table` may be negative."""
         tables = _tables()
         sums = {label.id: label.features for label in self._store.labels()}
@@ -494,11 +532,11 @@ class Writer:
                     "UPDATE label SET features = features + ? WHERE id = ?", (total, column)
                 )
 
-    def add_clipped(self, table: "CountTable") -> None:
+    def add_clipped(self, table: CountTable) -> None:
         """Add to the counts of a pruned store, and set sums that would be negative to zero."""
         self.add(_tables().clip(self._connection, table))
 
-    def replace_coefficients(self, keys: "FeatureKeys", values: "NDArray[np.float64]") -> int:
+    def replace_coefficients(self, keys: FeatureKeys, values: NDArray[np.float64]) -> int:
         """Replace the coefficients of single features; return the bits of their shelves."""
         bits: int = _coefficient_arrays().replace(self._connection, keys, values)
         return bits

@@ -24,7 +24,7 @@ Counts = NDArray[np.int64]
 Change = tuple[tuple[int, int], ...]  # (column, weight) of each label whose counts a message changes
 
 RATIO = 3  # minimum ratio of the entries of a generation to the next younger one
-_SMALL_RUN = 1 << 21  # entries; a smaller run has few shelves, and its entries have long keys
+_SMALL_RUN = 1 << 20  # entries; a smaller run has few shelves, and its entries have long keys
 _SLICE_ENTRIES = 1 << 21  # entries in memory at once when runs are merged …
 _SLICE_LABELS = 4  # … if there are at most so many labels; fewer entries with more labels
 _EXACT_BOUND = 2.0**62.5  # sums up to this bound are exact in 64 bits
@@ -148,10 +148,10 @@ def rewrite(
     `read_slice(low, high)` returns the new entries with low <= key < high, about `entries` in all slices.
     Return the number of entries.
     """
-    writer = _Writer(
-        connection, entries, labels, 1 + max((run.generation for run in all_runs(connection)), default=0)
-    )
-    for low, high in slices(entries, labels):
+    generation = 1 + max((run.generation for run in all_runs(connection)), default=0)
+    ranges = list(slices(entries, labels))
+    writer = _Writer(connection, entries, labels, generation, has_one_slice=len(ranges) == 1)
+    for low, high in ranges:
         writer.write(read_slice(low, high))
         if progress is not None:
             progress(high / (1 << KEY_BITS))
@@ -186,12 +186,16 @@ def slices(entries: int, labels: int) -> Iterator[tuple[int, int]]:
 
 def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> CountTable:
     """Read the entries of a run with low <= key < high."""
-    rows = connection.execute(
+    keys, counts = _decode_entries(_scan_shelves(connection, run, low, high), run)
+    return CountTable(keys, counts.astype(np.int64)).slice_keys(low, high)
+
+
+def _scan_shelves(connection: sqlite3.Connection, run: Run, low: int, high: int) -> list[tuple[int, bytes]]:
+    """Read the shelves of a run that hold the entries with low <= key < high."""
+    return connection.execute(
         "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
         (run.start + (low >> run.shift), run.start + (high - 1 >> run.shift)),
     ).fetchall()
-    table = _decode(rows, run)
-    return table.slice_keys(low, high)
 
 
 def sum_runs(
@@ -203,22 +207,37 @@ def sum_runs(
     return CountTable.total([scan(connection, run, low, high) for run in runs], labels)
 
 
-def look_up(connection: sqlite3.Connection, keys: FeatureKeys, labels: int) -> Counts:
-    """(keys, labels): the counts of keys in ascending order, zeros for unknown keys."""
+RunCache = dict[int, tuple[FeatureKeys, NDArray[np.signedinteger]]]  # id of a run → its keys and counts
+
+
+def look_up(
+    connection: sqlite3.Connection, keys: FeatureKeys, labels: int, cache: RunCache | None = None
+) -> Counts:
+    """(keys, labels): the counts of keys in ascending order, zeros for unknown keys.
+
+    A run that is read completely is kept in the cache, if there is one. The cache is valid while no other
+    connection changes the store.
+    """
     counts = np.zeros((len(keys), labels), np.int64)
     for run in all_runs(connection):
         refuse_more_labels(run, labels)
-        numbers = np.unique(keys >> np.uint64(run.shift))
-        if len(numbers) > 1 << run.bits >> 2:
-            table = scan(connection, run, 0, 1 << KEY_BITS)
-        else:
-            rows = sorted(shelves(connection, run, (numbers + np.uint64(run.start)).tolist()).items())
-            table = _decode(rows, run)
-        if not len(table.keys):
+        entries = None if cache is None else cache.get(run.id)
+        if entries is None:
+            shifted = keys >> np.uint64(run.shift)
+            numbers = shifted[_firsts(shifted)]
+            if len(numbers) > 1 << run.bits >> 2:
+                rows = _scan_shelves(connection, run, 0, 1 << KEY_BITS)
+            else:
+                rows = sorted(shelves(connection, run, (numbers + np.uint64(run.start)).tolist()).items())
+            entries = _decode_entries(rows, run)
+            if cache is not None and len(entries[0]) == run.entries:
+                cache[run.id] = entries
+        run_keys, run_counts = entries
+        if not len(run_keys):
             continue
-        places = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
-        is_present = table.keys[places] == keys
-        counts[is_present, : run.labels] += table.counts[places[is_present]]
+        places = np.minimum(np.searchsorted(run_keys, keys), len(run_keys) - 1)
+        is_present = run_keys[places] == keys
+        counts[is_present, : run.labels] += run_counts[places[is_present]]
     return counts
 
 
@@ -269,14 +288,17 @@ def column_sums(counts: Counts) -> list[int]:
     return [a if abs(b) < _EXACT_BOUND else int(b) for a, b in zip(exact, approximate, strict=True)]
 
 
-def _decode(rows: Sequence[tuple[int, bytes]], run: Run) -> CountTable:
+def _decode_entries(
+    rows: Sequence[tuple[int, bytes]], run: Run
+) -> tuple[FeatureKeys, NDArray[np.signedinteger]]:
+    """Return the keys (entries,) and the counts (entries, labels) of shelves."""
     refuse_cut_off(run, [data for _, data in rows])
     if any(not 0 <= number - run.start < 1 << run.bits for number, _ in rows):  # an index of a damaged file
         raise damage_error(f"a shelf of run {run.id} is out of place")
     records = np.frombuffer(b"".join(data for _, data in rows), _record(run))
     sizes = [len(data) // records.itemsize for _, data in rows]
     high_bits = np.array([number - run.start for number, _ in rows], np.uint64) << np.uint64(run.shift)
-    return CountTable(np.repeat(high_bits, sizes) | records["key"], records["counts"].astype(np.int64))
+    return np.repeat(high_bits, sizes) | records["key"], np.ascontiguousarray(records["counts"])
 
 
 def _firsts(ordered: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.intp]:
@@ -296,27 +318,53 @@ def _bits(entries: int) -> int:
 
 
 class _Writer:
-    """Writes the runs of one generation, slice by slice."""
+    """Writes the runs of one generation, slice by slice.
 
-    def __init__(self, connection: sqlite3.Connection, entries: int, labels: int, generation: int) -> None:
+    There is a run for each width of counts. With one slice, the number of its entries is known when the first
+    is written, so that a run of few entries has few shelves, which a verdict reads faster.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        entries: int,
+        labels: int,
+        generation: int,
+        *,
+        has_one_slice: bool,
+    ) -> None:
         self._connection = connection
-        bits = _bits(entries)
-        start = connection.execute("SELECT coalesce(max(start + (1 << bits)), 0) FROM run").fetchone()[0]
-        self._runs = {}
-        for width in WIDTHS:  # an empty shelf has no row
-            self._runs[width] = Run(0, generation, start, bits, width, labels, 0)
-            start += 1 << bits
+        self._generation, self._labels = generation, labels
         self._entries = dict.fromkeys(WIDTHS, 0)
+        self._runs = {} if has_one_slice else self._plan_runs(dict.fromkeys(WIDTHS, entries))
+
+    def _plan_runs(self, entries: dict[int, int]) -> dict[int, Run]:
+        """Choose the shelves of the runs, given the number of entries of each width."""
+        (start,) = self._connection.execute(
+            "SELECT coalesce(max(start + (1 << bits)), 0) FROM run"
+        ).fetchone()
+        runs = {}
+        for width, number in entries.items():  # an empty shelf has no row
+            bits = _bits(number)
+            runs[width] = Run(0, self._generation, start, bits, width, self._labels, 0)
+            start += 1 << bits
+        return runs
 
     def write(self, table: CountTable) -> None:
         """Write entries whose keys are above all previous ones."""
         largest = np.zeros(len(table.keys), np.int64)
         for column in table.counts.T:
             np.maximum(largest, np.where(column < 0, -1 - column, column), out=largest)
-        for width, run in self._runs.items():
+        fits = {}
+        for width in WIDTHS:
             floor = 1 << 8 * (width // 2) - 1 if width > 1 else 0
-            fits = (largest >= floor) & (largest < 1 << 8 * width - 1) if width < 8 else largest >= floor
-            self._write_run(run, CountTable(table.keys[fits], table.counts[fits]))
+            fits[width] = (
+                (largest >= floor) & (largest < 1 << 8 * width - 1) if width < 8 else largest >= floor
+            )
+        if not self._runs:
+            self._runs = self._plan_runs({width: int(one.sum()) for width, one in fits.items()})
+        for width, run in self._runs.items():
+            self._write_run(run, CountTable(table.keys[fits[width]], table.counts[fits[width]]))
 
     def _write_run(self, run: Run, table: CountTable) -> None:
         if not len(table.keys):

@@ -13,12 +13,16 @@ Bytes up to 32 separate the tokens of a document, and words on both sides of a l
 store counts these tokens, so VERSION changes whenever the tokens of any message change; a store that was made
 with an older version keeps it. `tests/mail/tokens` keeps golden files of every version. Version 1 has no
 relations, and reads the pages of a message in another way (`body`).
+
+The compiled core reads the tokens of version 2. The modules of this package say what they mean (`reference`),
+read those of version 1, and serve where there is no core. `tests/mail/tokens/test_compiled.py` compares them.
 """
 
-from dataclasses import dataclass
+from importlib import import_module
 
+from tamis.compiled import core
 from tamis_mail.message import Message
-from tamis_mail.tokens import body, head, headers, relations
+from tamis_mail.records import record
 
 __all__ = ["VERSION", "VERSIONS", "Tokens", "read"]
 
@@ -26,7 +30,7 @@ VERSIONS = (1, 2)
 VERSION = VERSIONS[-1]  # of new stores
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Tokens:
     """The documents of a message."""
 
@@ -50,12 +54,9 @@ def read(message: Message, version: int = VERSION) -> Tokens:
     """
     if version not in VERSIONS:
         raise ValueError(f"version is {version}, expected one of {', '.join(map(str, VERSIONS))}")
-    content = body.read(message, version)
-    return Tokens(
-        head.read(message.raw),
-        headers.read(message.headers).encode("utf-8", "replace"),
-        content.words,
-        content.marks.encode("utf-8", "replace"),
-        relations.read(message, content).encode("utf-8", "replace") if version > 1 else b"",
-        version,
-    )
+    if core is None or version == 1:
+        # Its regular expressions take longer to compile than a message takes to read.
+        tokens: Tokens = import_module("tamis_mail.tokens.reference").read(message, version)
+        return tokens
+    head, headers, words, marks, relations = core.mail.read_tokens(message)
+    return Tokens(head, headers, words, marks, relations, version)

@@ -1,7 +1,8 @@
 """the parts of a message → its words in order, and marks: hosts, files, shape, hidden words and tricks.
 
 Version 1 interprets pages differently (`message.html`), up to a smaller bound, and reads the links of their
-beginning only.
+beginning only. The compiled core reads version 2 (core/mail/bodies.cpp): `test_compiled_pages` compares the
+two.
 """
 
 import re

@@ -1,14 +1,15 @@
 """counts of a message's features → spam, ham or unsure, with a probability and the evidence."""
 
 from tamis_mail.verdict.judging import judge
-from tamis_mail.verdict.rule import RULE, RULES, Rule
+from tamis_mail.verdict.rule import RULE, RULES, Rule, list_layer_keys
 from tamis_mail.verdict.sender import Standing, judge_sender, with_sender, with_standing
-from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
+from tamis_mail.verdict.verdict import Evidence, Identity, Judgement, Verdict, VerdictError
 
 __all__ = [
     "RULE",
     "RULES",
     "Evidence",
+    "Identity",
     "Judgement",
     "Rule",
     "Standing",
@@ -16,6 +17,7 @@ __all__ = [
     "VerdictError",
     "judge",
     "judge_sender",
+    "list_layer_keys",
     "with_sender",
     "with_standing",
 ]

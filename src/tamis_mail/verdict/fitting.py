@@ -27,12 +27,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.features import HEADERS, RELATIONS, WORDS
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.verdict.arrays import scores
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
-from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, RULES, Rule, sides
+from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rule, sides
 
 __all__ = [
     "ScaleFit",
@@ -53,7 +52,6 @@ PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010
 COEFFICIENT_PATIENCE = 10  # messages of the smaller class at which coefficients count half
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
 INTERCEPT_WIDTH = 3.0  # standard deviation of the intercept before any mail
-LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # n-grams and pairs of words add nothing to the others
 _NEWTON_STEPS = 100  # ten suffice
 _STILL = 1e-10  # largest gradient or step per message at which scales have converged
 _DECREMENT = 1e-4  # by how much the second objective may still fall when the iteration ends
@@ -277,39 +275,60 @@ def fit_coefficients(
     not the Hessian itself.
     """
     messages = len(offset)
-    kinds, rows = views(keys, token_version), training.rows
-    owners = np.repeat(np.arange(messages), np.diff(training.starts))
-    is_used = np.isin(kinds, LAYER_VIEWS) & (np.bincount(rows, minlength=len(keys)) > 1)
-    is_in_layer = np.isin(kinds, LAYER_VIEWS)[rows]
+    kinds = views(keys, token_version)
+    is_in_layer = np.isin(kinds, LAYER_VIEWS)[training.rows]
+    rows = training.rows[is_in_layer]
+    owners = np.repeat(np.arange(messages), np.diff(training.starts))[is_in_layer]
+    is_used = np.bincount(rows, minlength=len(keys)) > 1
     cell = owners * (kinds.max(initial=0) + 1) + kinds[rows]
-    sizes = np.bincount(cell[is_in_layer], minlength=int(cell.max(initial=0)) + 1)
+    sizes = np.bincount(cell, minlength=1)
     occurrences = np.flatnonzero(is_used[rows])
     numbers = np.cumsum(is_used) - 1  # the place of each used feature among the used ones
     columns, owners = numbers[rows[occurrences]], owners[occurrences]
     values = 1 / np.sqrt(sizes[cell[occurrences]])
-    design = SparseRows(owners, columns, values, messages, int(is_used.sum()))
+    design = SparseRows.of(owners, columns, values, messages, int(is_used.sum()))
     return keys[is_used], _minimise(design, is_spam.astype(np.float64), weights, offset)
 
 
 @dataclass(frozen=True, slots=True)
 class SparseRows:
-    """A sparse matrix (messages, features) by its nonzero entries, in the order of messages."""
+    """A sparse matrix (messages, features) by its nonzero entries, in the order of messages.
+
+    The entries are held a second time in the order of their places within a row. Each row is summed in the
+    same order so, and three times as fast: an addition need not wait for the one before it.
+    """
 
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
     values: Floats
     messages: int
     features: int
+    interleaved: tuple[NDArray[np.intp], NDArray[np.intp], Floats]  # rows, columns and values
+
+    @classmethod
+    def of(
+        cls,
+        rows: NDArray[np.intp],
+        columns: NDArray[np.intp],
+        values: Floats,
+        messages: int,
+        features: int,
+    ) -> "SparseRows":
+        """Make a matrix of entries in the order of messages."""
+        sizes = np.bincount(rows, minlength=messages)
+        places = np.arange(len(rows)) - (np.cumsum(sizes) - sizes)[rows]
+        order = np.argsort(places, kind="stable")
+        return cls(rows, columns, values, messages, features, (rows[order], columns[order], values[order]))
 
     def multiply(self, vector: Floats) -> Floats:
         """(messages,): the matrix times a vector of coefficients."""
-        products = self.values * vector[self.columns]
-        return np.bincount(self.rows, products, self.messages).astype(np.float64, copy=False)
+        rows, columns, values = self.interleaved
+        return np.bincount(rows, values * vector.take(columns), self.messages).astype(np.float64, copy=False)
 
     def multiply_transposed(self, vector: Floats, values: Floats | None = None) -> Floats:
         """(features,): the transposed matrix, perhaps with other values, times a vector of messages."""
         values = self.values if values is None else values
-        products = values * vector[self.rows]
+        products = values * vector.take(self.rows)
         return np.bincount(self.columns, products, self.features).astype(np.float64, copy=False)
 
 

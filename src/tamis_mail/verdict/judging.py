@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from tamis_mail.features import GRAMS, HEADERS, VIEWS, view, view_mask
 from tamis_mail.labels import GUESSED_LABELS, HAM, SPAM, UNSURE, Label
-from tamis_mail.verdict.rule import Rule, one_versus_rest, sides
+from tamis_mail.verdict.rule import Rule, Side, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
 
 __all__ = [
@@ -45,7 +45,7 @@ def judge(
     """
     other_labels = list_other_labels(labels)
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
-    pairs = {key: (spam.count(row), rest.count(row)) for key, row in counts.items()}
+    pairs = _count_sides(counts, spam, rest)
     contributions, header_length = _contributions(pairs, rule, spam.messages, rest.messages)
     if coefficients:
         _add_coefficients(contributions, coefficients, rule.token_version)
@@ -82,6 +82,21 @@ def judge(
         return tuple(sorted(evidence, key=lambda one: (-abs(one.contribution), one.view, one.token)))
 
     return Verdict(decide(log_odds, other_labels, log_odds_of_labels, rule), explain)
+
+
+def _count_sides(
+    counts: Mapping[int, Sequence[int]], spam: Side, rest: Side
+) -> dict[int, tuple[float, float]]:
+    """Return for each feature the messages of either side that have it; few rows of counts are distinct."""
+    cache: dict[tuple[int, ...], tuple[float, float]] = {}
+    pairs = {}
+    for key, row in counts.items():
+        case = tuple(row)
+        pair = cache.get(case)
+        if pair is None:
+            pair = cache[case] = spam.count(row), rest.count(row)
+        pairs[key] = pair
+    return pairs
 
 
 def list_other_labels(labels: Sequence[Label]) -> list[str]:

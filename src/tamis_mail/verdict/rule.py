@@ -18,18 +18,32 @@ counts say). That part of the log-odds (`View.intercept`) is multiplied by k / (
 the number of known grams and headers of the message.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from math import log
-from typing import Any, Protocol
 
-from tamis_mail.features import HEADERS, VIEWS, VIEWS_OF, WORDS
+from tamis_mail.features import HEADERS, RELATIONS, VIEWS, VIEWS_OF, WORDS, view_mask
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, SPAM, Label
+from tamis_mail.records import record, replace
 from tamis_mail.schema import parse_rule, parse_weights
 from tamis_mail.tokens import VERSION
 
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Settings(Protocol):
+        """The part of a store that a rule is read from."""
+
+        def setting(self, name: str, /) -> str | None: ...
+
+        def token_version(self) -> int: ...
+
+
 __all__ = [
+    "LAYER_VIEWS",
     "MIN_FITTED_MESSAGES",
     "RULE",
     "RULES",
@@ -38,14 +52,16 @@ __all__ = [
     "Side",
     "View",
     "Weights",
+    "list_layer_keys",
     "questions",
     "sides",
 ]
 
+LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # whose features have coefficients: the others add nothing to them
 MIN_FITTED_MESSAGES = 5  # of spam and of other mail; with fewer, the default weights are used
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class View:
     """The scale of a view and the parameters of its weights."""
 
@@ -69,7 +85,7 @@ class View:
         return (features * self.tilt + self.reluctance * self.doubt) / (features + self.reluctance)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Rule:
     """All parameters of the verdict."""
 
@@ -83,14 +99,14 @@ class Rule:
     token_version: int = VERSION
 
     @classmethod
-    def of(cls, store: "Settings") -> "Rule":
+    def of(cls, store: Settings) -> Rule:
         """Read the rule of a store: the one before fitting, with the weights that its messages gave."""
         rule = cls.read_prior(store)
         weights = Weights.of(store)
         return rule if weights is None else rule.with_weights(weights)
 
     @classmethod
-    def read_prior(cls, store: "Settings") -> "Rule":
+    def read_prior(cls, store: Settings) -> Rule:
         """Read the rule that was tuned for a store, or return the default for its tokens.
 
         Its scales and its intercept are the prior of the weights that are fitted to the store's messages.
@@ -108,7 +124,7 @@ class Rule:
         views = tuple(View(**view) for view in fields.pop("views"))
         return cls(views, **fields, token_version=version)
 
-    def with_weights(self, weights: "Weights") -> "Rule":
+    def with_weights(self, weights: Weights) -> Rule:
         """Return the rule with fitted scales and a fitted intercept."""
         return replace(self.with_scales(weights.scales), intercept=weights.intercept)
 
@@ -118,17 +134,17 @@ class Rule:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters, without the version of the tokens."""
-        fields = asdict(self)
+        fields: dict[str, Any] = import_module("dataclasses").asdict(self)
         del fields["token_version"]
         return fields
 
-    def with_scales(self, scales: Sequence[float]) -> "Rule":
+    def with_scales(self, scales: Sequence[float]) -> Rule:
         """Return the rule with other scales of the views."""
         views = (replace(view, scale=scale) for view, scale in zip(self.views, scales, strict=True))
         return replace(self, views=tuple(views))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Weights:
     """What was fitted to the messages of a store (`fitting`), but for the coefficients of features."""
 
@@ -139,7 +155,7 @@ class Weights:
     deviations: tuple[float, ...]  # standard deviations of the intercept and of the scales
 
     @classmethod
-    def of(cls, store: "Settings") -> "Weights | None":
+    def of(cls, store: Settings) -> Weights | None:
         """Read the weights of a store; None if nothing was fitted yet."""
         text = store.setting("weights")
         if not text:
@@ -164,15 +180,7 @@ class RuleError(Exception):
     """A tuned rule, or fitted weights, that are invalid."""
 
 
-class Settings(Protocol):
-    """The part of a store that a rule is read from."""
-
-    def setting(self, name: str, /) -> str | None: ...
-
-    def token_version(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Side:
     """One side of a comparison: its columns of counts with the value of a unit, and its messages by view."""
 
@@ -191,7 +199,7 @@ def questions(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
             yield name, [rest for rest in names if rest != name]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OneVersusRest:
     """The comparison of one label with all others that are not spam."""
 
@@ -245,6 +253,12 @@ def _side(labels: Sequence[Label], names: set[str], guess: str, unit: int, guess
         imported += worth * label.lent
     messages = (weight + imported if kind in _IMPORTED_VIEWS else weight for kind in range(len(VIEWS)))
     return Side(tuple(columns), tuple(messages))
+
+
+def list_layer_keys(keys: Iterable[int], token_version: int) -> list[int]:
+    """List those of the features that may have coefficients."""
+    mask = view_mask(token_version)
+    return [key for key in keys if key & mask in LAYER_VIEWS]
 
 
 _IMPORTED_VIEWS = (HEADERS, WORDS)  # another filter has counted no others

@@ -10,15 +10,21 @@ From is easily forged. A message that failed DMARC, or whose From is ambiguous, 
 its evidence decides.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from importlib import import_module
 from math import log
 
 from tamis_mail.labels import HAM, SPAM
-from tamis_mail.message.addresses import Senders, split_domain
+from tamis_mail.records import record, replace
 from tamis_mail.verdict.judging import decide
 from tamis_mail.verdict.rule import Rule
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
+
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from tamis_mail.message.addresses import Senders
 
 __all__ = ["KNOWN_SENDER", "PEOPLE", "Standing", "judge_sender", "with_sender", "with_standing"]
 
@@ -32,7 +38,7 @@ PEOPLE = "people"  # the view of this evidence
 _LOWEST = -745.0  # the logarithm of the smallest positive number, for a probability that was rounded to zero
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Standing:
     """What is known of the senders of a message."""
 
@@ -55,6 +61,7 @@ def judge_sender(
     `listed` says whether an entry is allowed or blocked; an entry is an address, or @ and a domain.
     `correspondents` has the numbers of sent messages that an address received and that it wrote.
 
+    >>> from tamis_mail.message.addresses import Senders
     >>> judge_sender(Senders(("ann@mail.example.org",), True, False), {"@example.org": True}, {}).reason
     'allowed: example.org'
     """
@@ -81,6 +88,7 @@ def judge_sender(
 
 def _find_entry(address: str, listed: Mapping[str, bool]) -> str | None:
     """Return the most specific entry that covers an address, or None."""
+    split_domain = import_module("tamis_mail.message.addresses").split_domain  # few stores know people
     for entry in (address, *(f"@{domain}" for domain in split_domain(address))):
         if entry in listed:
             return entry
@@ -140,4 +148,4 @@ def with_sender(verdict: Verdict, standing: Standing, rule: Rule) -> Verdict:
         evidence = (*verdict.evidence, *own)
         return tuple(sorted(evidence, key=lambda one: (-abs(one.contribution), one.view, one.token)))
 
-    return Verdict(with_standing(verdict.judgement, standing, rule), explain)
+    return Verdict(with_standing(verdict.judgement, standing, rule), explain, verdict.identity)

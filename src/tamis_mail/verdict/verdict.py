@@ -1,16 +1,17 @@
 """A verdict: label, probability, and the evidence of each token."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
-__all__ = ["Evidence", "Judgement", "Verdict", "VerdictError"]
+from tamis_mail.records import field, record
+
+__all__ = ["Evidence", "Identity", "Judgement", "Verdict", "VerdictError"]
 
 
 class VerdictError(Exception):
     """Counts that yield no probability; the text is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Evidence:
     """The contribution of one feature of a message to the log-odds of spam.
 
@@ -24,7 +25,7 @@ class Evidence:
     ham: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Judgement:
     """A verdict without its evidence."""
 
@@ -38,12 +39,22 @@ class Judgement:
     remark: str | None = None  # on the sender, for people
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
+class Identity:
+    """What the log says of a message."""
+
+    digest: bytes
+    sender: str
+    subject: str
+
+
+@record(frozen=True, slots=True)
 class Verdict:
     """The label of a message, its probability, and the evidence."""
 
     judgement: Judgement
     _explain: Callable[[], tuple[Evidence, ...]] = field(repr=False, compare=False)
+    identity: Identity | None = field(default=None, repr=False, compare=False)  # None if it was not asked for
 
     @property
     def label(self) -> str:

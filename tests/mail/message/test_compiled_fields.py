@@ -53,4 +53,4 @@ def test_a_block_outside_the_data_is_refused(start: int, stop: int) -> None:
     core = compiled.core
     assert core is not None
     with pytest.raises(ValueError, match="within the data"):
-        core.mail.read_fields(b"a: b\n", start, stop, 10, 10, 10)
+        core.mail.read_header_block(b"a: b\n", start, stop, 10, 10, 10)

@@ -3,6 +3,7 @@
 import inspect
 import io
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from tamis_mail.features.arrays import views
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.sample import messages
 from tamis_mail.sieve import jobs, sieve, transaction
-from tamis_mail.sieve.executor import run_locally
+from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, run_locally
 from tamis_mail.sieve.pruning import prune
-from tamis_mail.sieve.transaction import JOB_MESSAGES, Transaction
+from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import Entry, Store, StoreError, bundle_arrays, exchange, maintenance
 from tamis_mail.store.tables import CountTable
 from tamis_mail.tokens import VERSION
@@ -187,7 +188,7 @@ def test_a_job_has_a_bounded_number_of_messages(opened: Sieve) -> None:
 
 def test_a_job_has_a_bounded_number_of_bytes(opened: Sieve) -> None:
     raws = [b"Subject: %d\n\n" % number + b"word " * 210_000 for number in range(6)]  # 1 MiB and a little
-    assert 3 * len(raws[0]) < transaction.JOB_BYTES <= 4 * len(raws[0])
+    assert 3 * len(raws[0]) < JOB_BYTES <= 4 * len(raws[0])
     assert job_sizes(opened, raws) == [4, 2]
 
 
@@ -211,7 +212,7 @@ def test_messages_that_are_taken_back_from_pruned_counts_make_jobs_too(opened: S
 
 
 def test_features_of_many_messages_are_those_of_each() -> None:
-    plain = [canonical(raw) for raw in SAMPLE[: 2 * jobs._FEATURE_BATCH + 1]]
+    plain = [canonical(raw) for raw in SAMPLE[:20]]
     together, alone = (
         jobs.extract_features(plain, VERSION),
         [jobs.extract_features([raw], VERSION)[0] for raw in plain],
@@ -527,3 +528,47 @@ def test_a_message_without_stored_features_is_not_changed_by_digest(opened: Siev
     assert opened.learn(LUNCH, "spam").before == "ham"
     assert opened.forget_digest(name).before == "spam"
     assert maintenance.check(opened.store) == []
+
+
+def test_copies_and_messages_that_became_known_meanwhile_are_learned_once(
+    opened: Sieve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers read messages before the transaction, so that more may be known when it begins."""
+    monkeypatch.setattr(sieve, "JOB_MESSAGES", 4)
+    mail = list(dict.fromkeys(SAMPLE[:30]))
+    assert opened.learn_many(mail[:3], "ham", processes=1) == {"learned": 3}
+    assert opened.learn_many(mail[3:5], "spam", processes=1) == {"learned": 2}
+    read = jobs.read_messages(opened.store.path_name, mail[:10], "ham", True)
+    assert read.places == list(range(3, 10))
+    assert len(read.headings) == 10
+    opened.learn(mail[6], "ham")
+    with opened.store.transaction() as writer:
+        transaction = Transaction(opened.store, writer, "")
+        receipts = transaction.learn_read(mail[:10], read, "ham")
+        transaction.run((), run_locally, has_moved=True)
+    actions = [receipt.action for receipt in receipts]
+    assert actions == ["known"] * 3 + ["moved"] * 2 + ["learned", "known"] + ["learned"] * 3
+    copies = [mail[10], mail[11], mail[10], mail[12], mail[0], mail[11], mail[13], mail[10]]
+    assert opened.learn_many(copies, "ham", processes=1) == {"learned": 4, "known": 4}
+    assert maintenance.check(opened.store) == []
+    with Sieve.open(opened.store.path.with_name("other")) as other:
+        for raw in mail[:14]:
+            other.learn(raw, "ham")
+        (table,), (expected,) = opened.store.count_slices(), other.store.count_slices()
+        assert table == CountTable(
+            expected.keys, np.pad(expected.counts, [(0, 0), (0, 1)])
+        )  # no spam is left
+        assert opened.store.message_features().digests == other.store.message_features().digests
+
+
+def test_messages_that_were_read_for_other_tokens_are_read_again(opened: Sieve) -> None:
+    mail = SAMPLE[:5]
+    read = jobs.read_messages(opened.store.path_name, mail, "ham", False)
+    outdated = replace(read, token_version=1, keys=read.keys[:1], counts=read.counts[:1], bundles=[])
+    with opened.store.transaction() as writer:
+        transaction = Transaction(opened.store, writer, "")
+        transaction.learn_read(mail, outdated, "ham")
+        transaction.run((), run_locally)
+    assert maintenance.check(opened.store) == []
+    (table,) = opened.store.count_slices()
+    assert table.keys.tolist() == read.keys.tolist()

@@ -4,6 +4,7 @@ import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -354,7 +355,7 @@ def test_a_log_that_is_switched_off_stays_empty_and_still_forgets(
     sieve.flush_log()
     assert newest(log).number == 1
     sieve.forget(A)
-    assert newest(log)._replace(time=0, weight=0) == Event(0, "learned", b"", "spam", number=1)
+    assert replace(newest(log), time=0, weight=0) == Event(0, "learned", b"", "spam", number=1)
     with Sieve.open(tmp_path / "store", log=False) as quiet:
         quiet.learn(C, "spam")
     assert newest(log).number == 1

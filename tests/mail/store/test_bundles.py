@@ -1,6 +1,7 @@
 """The stored features of messages are read as they were written, removed exactly, and validated."""
 
 import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from tamis_mail import schema
 from tamis_mail.features import KEY_BITS
 from tamis_mail.store import Store, StoreError, bundle_arrays, maintenance
 from tamis_mail.store.bundle_arrays import Bundle, combine, divide, pack, unpack
-from tamis_mail.store.bundles import HEAD, read_message
+from tamis_mail.store.bundles import HEAD, expand_gaps, read_message
 from tests.mail.store.memory import careless, digest, features, forget, learn
 
 Keys = NDArray[np.uint64]
@@ -66,6 +67,12 @@ def test_long_gaps_and_low_parts_of_every_length(size: int) -> None:
     data = pack(Bundle.of(sets))
     assert as_sets(unpack(data)) == [one.tolist() for one in sets]
     assert [read_message(data, place) for place in range(4)] == [one.tolist() for one in sets]
+
+
+def test_a_bundle_without_compression_is_read_as_before() -> None:
+    assert len(SOUND) == _GAPS + 10
+    assert as_sets(unpack(SOUND)) == as_sets(unpack(PACKED)) == [[1, 2, 3, 4, 5, 6, 7, 8], [3, 4]]
+    assert [read_message(data, 1) for data in (SOUND, PACKED)] == [[3, 4], [3, 4]]
 
 
 def test_keys_that_are_dropped_leave_the_others_of_each_message() -> None:
@@ -126,7 +133,7 @@ def test_compacting_combines_bundles_that_have_shrunk(store: Store) -> None:
     learn(store, range(600), "spam")
     kept = [number for number in range(600) if not number % 10]
     forget(store, [number for number in range(600) if number % 10])
-    assert store.connection.execute("SELECT count(*) FROM bundle").fetchone() == (5,)
+    assert store.connection.execute("SELECT count(*) FROM bundle").fetchone() == (3,)
     maintenance.compact(store)
     assert store.connection.execute("SELECT count(*) FROM bundle").fetchone() == (1,)
     check_features(store, dict.fromkeys(kept, "spam"))
@@ -199,7 +206,8 @@ def change(data: bytes, place: int, new: bytes) -> bytes:
     return data[:place] + new + data[place + len(new) :]
 
 
-SOUND = pack(Bundle.of([np.arange(1, 9, dtype=np.uint64), np.arange(3, 5, dtype=np.uint64)]))
+PACKED = pack(Bundle.of([np.arange(1, 9, dtype=np.uint64), np.arange(3, 5, dtype=np.uint64)]))
+SOUND = expand_gaps(PACKED)
 _LOWS = HEAD.size + 8
 _HIGHS = _LOWS + 8 * 5
 _GAPS = _HIGHS + (8 + 256) // 8
@@ -213,6 +221,11 @@ DAMAGES |= {
     "an index beyond the keys": change(SOUND, len(SOUND) - 1, b"\xfe"),
     "a long gap that is not there": change(SOUND, len(SOUND) - 1, b"\xff"),
     "another number of messages": change(SOUND, 0, b"\1"),
+    "compressed, a byte less": PACKED[:-1],
+    "compressed, a byte more": PACKED + b"\0",
+    "compressed gaps of another length": PACKED[:_GAPS] + zlib.compress(bytes(9)),
+    "compressed gaps without end": PACKED[:_GAPS] + zlib.compress(bytes(1 << 25)),
+    "gaps that are not compressed": PACKED[:_GAPS] + bytes(10),
 }
 
 
@@ -233,10 +246,12 @@ def test_a_bundle_that_lies_is_refused_in_one_line(store: Store, damage: str) ->
     assert store.find_entry(digest(1)) is not None
 
 
-@given(st.integers(0, len(SOUND) - 1), st.integers(0, 255), st.integers(0, 1))
+@given(st.sampled_from([SOUND, PACKED]), st.data(), st.integers(0, 255), st.integers(0, 1))
 @settings(max_examples=300, deadline=None)
-def test_plain_python_reads_what_arrays_read_or_refuses(at: int, value: int, place: int) -> None:
-    data = change(SOUND, at, bytes([value]))
+def test_plain_python_reads_what_arrays_read_or_refuses(
+    bundle: bytes, choice: st.DataObject, value: int, place: int
+) -> None:
+    data = change(bundle, choice.draw(st.integers(0, len(bundle) - 1)), bytes([value]))
     try:
         found = unpack(data)
     except StoreError:

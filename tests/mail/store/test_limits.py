@@ -100,4 +100,4 @@ def test_a_shelf_at_a_place_that_its_run_does_not_have_is_damage() -> None:
     run = Run(1, 1, 100, 2, 1, 1, 1)
     for number in (99, 104):
         with pytest.raises(StoreError, match="a shelf of run 1 is out of place"):
-            tables._decode([(number, struct.pack("<Qb", 5, 1))], run)
+            tables._decode_entries([(number, struct.pack("<Qb", 5, 1))], run)

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,8 @@ def verdict(number: int = 0, **fields: Any) -> Event:
         "spam",
         probability=0.75,
     )
-    return event._replace(sender="a@b.example", subject=f"subject {number}", source="stdin")._replace(
-        **fields
+    return replace(
+        event, **{"sender": "a@b.example", "subject": f"subject {number}", "source": "stdin"} | fields
     )
 
 
@@ -45,7 +46,7 @@ def test_an_event_comes_back_as_it_was_written_with_a_number(log: EventLog) -> N
         7, action="moved", before="ham", old_weight=4, old_rest=2, old_source="/home/ü", old_time=-5, undoes=3
     )
     assert list(log.append([event])) == [1]
-    assert log.find(1) == event._replace(number=1)
+    assert log.find(1) == replace(event, number=1)
     assert log.find(2) is None
     assert list(log.append([verdict(8), verdict(9)])) == [2, 3]
     assert [each.number for each in log.events()] == [3, 2, 1]
@@ -101,7 +102,7 @@ def test_what_is_erased_is_in_no_byte_of_the_file(log: EventLog) -> None:
     assert [(event.label, event.subject, event.source) for event in [log.find(8)] if event] == [
         ("spam", "", "")
     ]
-    assert log.find(9) == verdict(8)._replace(number=9, subject="private 8", source="/secret", digest=kept)
+    assert log.find(9) == replace(verdict(8), number=9, subject="private 8", source="/secret", digest=kept)
 
 
 def test_what_is_erased_from_many_is_in_no_byte_of_the_file(log: EventLog) -> None:

@@ -100,7 +100,7 @@ def test_a_store_is_the_sum_of_what_was_added(data: st.DataObject) -> None:
 def test_large_runs_have_short_keys_and_are_read_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_SMALL_RUN", 1 << 19)
+    monkeypatch.setattr(tables, "_SMALL_RUN", 1 << 18)
     dice = np.random.default_rng(7)
     keys = np.unique(dice.integers(0, 1 << 48, 600_000, np.uint64))
     counts = dice.zipf(1.5, (len(keys), 2)).clip(0, 1 << 40).astype(np.int64)
@@ -110,6 +110,7 @@ def test_large_runs_have_short_keys_and_are_read_alike(
             writer.add(CountTable(keys, counts))
         assert {run.width for run in all_runs(store.connection)} == {1, 2, 4, 8}
         assert all_runs(store.connection)[0].shift == 32
+        assert [run.bits < 16 for run in all_runs(store.connection)] == [False, True, True, True]
         some = np.sort(dice.choice(keys, 500, replace=False))
         expected = counts[np.searchsorted(keys, some)]
         assert store.count_arrays(some).tolist() == expected.tolist()

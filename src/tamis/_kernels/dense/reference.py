@@ -12,14 +12,14 @@ _CACHED = 1024  # rows whose copy is still in the cache when BLAS reads it
 def multiply_centred(
     values: Floats,
     centre: Floats,
-    place: slice,
+    start: int,
+    stop: int,
     order: Words | None,
     weights: Floats | None,
     extra: Floats | None,
 ) -> Floats:
     """See the door."""
-    starts = range(place.start, place.stop, _CACHED)
-    pieces = (slice(start, min(start + _CACHED, place.stop)) for start in starts)
+    pieces = (slice(first, min(first + _CACHED, stop)) for first in range(start, stop, _CACHED))
     return reduce(np.add, (_multiply_piece(values, centre, piece, order, weights, extra) for piece in pieces))
 
 

@@ -1,27 +1,26 @@
 """The one door to the kernels of latent factors: many small ridge regressions, and the best of many scores.
 
-Rows are solved each by itself, so that no answer depends on the number of threads. Both twins solve the same
-equations; they round differently, and agree to some 1e-12.
+Rows are solved each by itself, so that no answer depends on the number of threads. The compiled kernels and
+the reference solve the same equations; they round differently, and agree to some 1e-12.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 
 from tamis import threads
 from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
-from tamis._kernels.door import Door
 from tamis._kernels.factors import reference
 from tamis._kernels.reference import Floats, Words
+from tamis.compiled import choose
 
 __all__ = ["dot_pairs", "row_squares", "solve_rows", "top_rows"]
 
-_CALL = 500
-_PATIENCE = 20_000_000  # products: about half of what loading Numba takes
-_ROW = 2_000  # products: what NumPy spends on a row, however small its equations are
-_SCORE = 16  # a product costs NumPy a sixteenth of what a row's equations do
+_ROW = 100  # products: the time that a row takes, however small its equations are
 _CHUNKS = 32  # of rows, so that threads end together
 _NOTHING: Floats = np.zeros((0, 0))
 
-_door = Door(reference, "tamis._kernels.factors.compiled", _CALL, _PATIENCE)
+_kernels = choose(reference, "tamis._core.factors")
 
 
 def solve_rows(
@@ -45,7 +44,6 @@ def solve_rows(
     """
     n, k = ridge.shape
     work = len(indices) * k * k // 2 + n * (k * k * k // 6 + _ROW)
-    kernels = _door.kernels(work)
     out = np.zeros((n, k))
     matrix = _NOTHING if base is None else base
     vector = np.zeros(k) if pull is None else pull
@@ -57,13 +55,15 @@ def solve_rows(
     _refuse_places(indptr, indices, n, len(other))
 
     def solve(first: int, last: int) -> None:
-        kernels.solve_rows(
+        _kernels.solve_rows(
             indptr, indices, weights, pulls, other, ridge, matrix, vector, normals, offsets, first, last, out
         )
 
-    if kernels is reference:
+    if _kernels is reference:
         with threads.one_blas_thread:  # sums must not depend on the number of BLAS threads
             solve(0, n)
+    elif threads.count_chunks(work) == 1:
+        solve(0, n)
     else:
         cuts = _even_cuts(indptr, k)
         threads.run_in_turns(len(cuts) - 1, work, lambda chunk: solve(cuts[chunk], cuts[chunk + 1]))
@@ -81,16 +81,11 @@ def row_squares(
     refuse_unless(rows.shape[1] == other.shape[1], "rows")
     _refuse_places(indptr, indices, len(rows), len(other))
     out = np.empty(len(rows))
-    work = len(indices) * rows.shape[1]
-    kernels = _door.kernels(work // _SCORE)
 
-    def lane(start: int, stop: int) -> None:
-        kernels.row_squares(indptr, indices, weights, targets, rows, other, start, stop, out)
+    def sum_squares(start: int, stop: int) -> None:
+        _kernels.row_squares(indptr, indices, weights, targets, rows, other, start, stop, out)
 
-    if kernels is reference:
-        lane(0, len(rows))
-    else:
-        threads.map_row_chunks(len(rows), work, lane)
+    _map_rows(len(rows), len(indices) * rows.shape[1], sum_squares)
     return out
 
 
@@ -107,17 +102,12 @@ def top_rows(scores: Floats, count: int) -> Words:
 
     −∞ is no score; where there are too few, the rest is −1.
     """
-    n = len(scores)
-    kernels = _door.kernels(scores.size)
-    out = np.empty((n, count), dtype=np.int64)
+    out = np.empty((len(scores), count), dtype=np.int64)
 
-    def lane(start: int, stop: int) -> None:
-        kernels.top_rows(scores, start, stop, out)
+    def find_top(start: int, stop: int) -> None:
+        _kernels.top_rows(scores, start, stop, out)
 
-    if kernels is reference:
-        lane(0, n)
-    else:
-        threads.map_row_chunks(n, scores.size, lane)
+    _map_rows(len(scores), scores.size, find_top)
     return out
 
 
@@ -128,17 +118,20 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
     refuse_beyond("rows", i, len(left))
     refuse_beyond("rows", j, len(right))
     out = np.empty(len(i))
-    work = len(i) * left.shape[1] // _SCORE
-    kernels = _door.kernels(work)
 
-    def lane(start: int, stop: int) -> None:
-        kernels.dot_pairs(left, right, i, j, start, stop, out)
+    def multiply(start: int, stop: int) -> None:
+        _kernels.dot_pairs(left, right, i, j, start, stop, out)
 
-    if kernels is reference:
-        lane(0, len(i))
-    else:
-        threads.map_row_chunks(len(i), len(i) * left.shape[1], lane)
+    _map_rows(len(i), len(i) * left.shape[1], multiply)
     return out
+
+
+def _map_rows(n: int, work: int, function: Callable[[int, int], None]) -> None:
+    """Call `function` for chunks of n rows, in threads if the kernels hold no lock meanwhile."""
+    if _kernels is reference:
+        function(0, n)
+    else:
+        threads.map_row_chunks(n, work, function)
 
 
 def _refuse_places(indptr: Words, indices: Words, rows: int, others: int) -> None:

@@ -5,7 +5,7 @@ of rows is blocks side by side and a distribution of classes (`model.py`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
@@ -48,6 +48,16 @@ class Codes:
         return tuple(
             Keys(tuple(range(a, a + size))) for a, size in zip(starts.tolist(), sizes.tolist(), strict=True)
         )
+
+    def list_terms(self) -> list[tuple[int, Any]]:
+        """Column and value of each category in the first row that is not missing."""
+        codes = self.codes[0].tolist()
+        if self.named is not None:
+            return [(j, self.named[j].values[code]) for j, code in enumerate(codes) if code >= 0]
+        starts = [0] * len(codes) if self.least is None else self.least.tolist()
+        return [
+            (j, start + code) for j, (code, start) in enumerate(zip(codes, starts, strict=True)) if code >= 0
+        ]
 
     def take(self, rows: Rows) -> "Codes":
         return Codes(np.ascontiguousarray(self.codes[rows]), self.named, self.least)
@@ -104,6 +114,10 @@ class Block(ABC, Generic[E, S]):
 
         `given` is the density that the responsibilities come from: a block may fill in missing values by it.
         """
+
+    def add_row(self, statistic: S, row: E, label: Hashable, weight: float) -> S | None:
+        """The statistic and what `observe` makes of one row; None if there is no faster way than that."""
+        return None
 
     def observe_each_class(self, rows: E, responsibilities: Responsibilities) -> S:
         """Sum the rows by responsibilities, class by class: for a block that has no faster way."""
@@ -183,6 +197,8 @@ class Block(ABC, Generic[E, S]):
 
     def sparse(self, table: Table) -> Sparse | None:
         """The block's columns if they are sparse, else None; infinite values are refused."""
+        if table.sparse is None:
+            return None
         chosen = table if self.columns is None else table.select(self.columns)
         rows = chosen.sparse
         if rows is not None and not np.isfinite(rows.values.sum()) and np.isinf(rows.values).any():

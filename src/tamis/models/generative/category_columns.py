@@ -1,8 +1,10 @@
 """categories → counts by class → the probability of each value of a column, in each class."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property, lru_cache
+from math import isfinite
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,63 +92,57 @@ class CategoryColumns(Block[Codes, Tally]):
         total = tally.total.place(place, len(keys), axis=-1)
         return Tally(weight=tally.weight, total=total, keys=tally.keys, terms=keys).drop_zeros()
 
+    def add_row(self, statistic: Tally, row: Codes, label: Hashable, weight: float) -> Tally | None:
+        terms = statistic.terms
+        if terms is None:
+            return None
+        met = row.list_terms()
+        cells = [place for term in met if (place := terms.position(term)) is not None]
+        # a new category needs a new term
+        return statistic.add_terms(cells, label, weight) if len(cells) == len(met) else None
+
     def infer(self, statistic: Tally, keys: Keys) -> Density[Codes]:
-        seen = statistic.over(keys)
-        counts = seen.total.value  # (K, terms)
-        columns = self.columns_of(statistic)
-        sizes = self.count_values(columns)
         if self.estimate == "map" and self.alpha < 1:
             raise ValueError(
                 f"estimate='map' needs alpha of at least 1, got {self.alpha}: raise it, or use 'mean'"
             )
+        seen = statistic.over(keys)
+        terms = Keys(()) if statistic.terms is None else statistic.terms
+        layout = _lay_out(_Identical(terms), self._width(statistic))
+        sizes = self.raise_to_least(layout.numbered_sizes if self.numbered else layout.sizes)
         less = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
         pseudo = self.alpha + less
-        tables, absent = [], []
-        for (places, _), size in zip(columns, sizes, strict=True):
-            own = counts[:, places] + pseudo
-            total = counts[:, places].sum(axis=1) + pseudo * size
-            empty = total == 0
-            with np.errstate(divide="ignore", invalid="ignore"):
-                logs = np.where(empty[:, None], -np.log(max(size, 1)), np.log(own) - np.log(total)[:, None])
-                rest = np.log(pseudo) - np.log(total) if pseudo > 0 else np.zeros(len(keys))
-            tables.append(logs)
-            absent.append(np.where(empty, -np.log(max(size, 1)), rest))
-        return Values.of(
-            keys,
-            tuple(Keys(values) for _, values in columns),
-            tuple(tables),
-            np.array(absent).reshape(len(columns), len(keys)),
-            tuple(counts[:, places] for places, _ in columns),
-            self.alpha,
-            sizes,
-        )
+        counts = seen.total.value  # (K, terms)
+        total = layout.sum_columns(seen.total) + pseudo * sizes  # (K, d)
+        empty = total == 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_total = np.log(total)
+            logs = np.log(counts + pseudo) - log_total[:, layout.column]
+            absent = np.log(pseudo) - log_total if pseudo > 0 else np.zeros(total.shape)
+        if empty.any():
+            even = np.broadcast_to(-np.log(np.maximum(sizes, 1)), total.shape)
+            logs = np.where(empty[:, layout.column], even[:, layout.column], logs)
+            absent = np.where(empty, even, absent)
+        return Values(keys, terms, layout, logs, absent.T, counts, self.alpha, sizes)
 
     def columns_of(self, statistic: Tally) -> list[tuple[list[int], tuple[Any, ...]]]:
         """The places of the terms of each column, and their values."""
-        width = self._width(statistic)
-        places: list[list[int]] = [[] for _ in range(width)]
-        values: list[list[Any]] = [[] for _ in range(width)]
-        terms: Any = statistic.terms or ()  # pairs, as `_terms` makes them
-        for place, (column, value) in enumerate(terms):
-            places[column].append(place)
-            values[column].append(value)
-        return [(where, tuple(what)) for where, what in zip(places, values, strict=True)]
+        terms = Keys(()) if statistic.terms is None else statistic.terms
+        return _lay_out(_Identical(terms), self._width(statistic)).columns
 
     def _width(self, statistic: Tally) -> int:
         if self.columns is not None:
             return len(self.columns)
         return 1 + max((term[0] for term in statistic.terms or ()), default=-1)  # type: ignore[index]
 
-    def count_values(self, columns: list[tuple[list[int], tuple[Any, ...]]]) -> NDArray[np.int64]:
-        """The number of values of each column."""
-        counts = [
-            1 + int(max(values))
-            if self.numbered and all(map(_is_integer, values)) and values
-            else len(values)
-            for _, values in columns
-        ]
+    def count_values(self, values: tuple[Any, ...]) -> int:
+        """The number of values of a column in which these were seen."""
+        return _count_numbers(values) if self.numbered else len(values)
+
+    def raise_to_least(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of values of each column, where so many were seen."""
         if self.least is None:
-            return np.array(counts, dtype=np.int64)
+            return counts
         least = np.asarray(self.least)
         written = f"got min_categories={one_line(self.least)}, expected"
         if least.dtype.kind not in "iu":
@@ -169,6 +165,58 @@ class CategoryColumns(Block[Codes, Tally]):
                     "a class would have more values than rows, expected rows that were learned, with their "
                     "weights: nothing was changed"
                 )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Where the terms of each column are."""
+
+    columns: list[tuple[list[int], tuple[Any, ...]]]  # d of places and values
+    sizes: NDArray[np.int64]  # (d,): the number of values
+    numbered_sizes: NDArray[np.int64]  # (d,): of integers, the number from 0 to the largest
+    column: NDArray[np.int64]  # (terms,): of each term
+    order: NDArray[np.int64]  # (terms,): the terms column by column
+    seen: NDArray[np.int64]  # the columns that have a term
+    starts: NDArray[np.int64]  # of these in the order
+
+    def sum_columns(self, total: Exact) -> Array:
+        """The sum of the terms of each column (K, d): exact, then rounded once."""
+        sums = np.zeros((total.shape[0], len(self.columns)))
+        if len(self.seen):
+            words = np.add.reduceat(total.words[:, :, self.order], self.starts, axis=2)
+            sums[:, self.seen] = Exact.from_words(words, total.low).value
+        return sums
+
+
+class _Identical(NamedTuple):
+    """Keys by which a result is remembered as long as they are the same object: 1 and True are equal keys."""
+
+    terms: Keys
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identical) and other.terms is self.terms
+
+    def __hash__(self) -> int:
+        return id(self.terms)
+
+
+@lru_cache(maxsize=16)  # rows that are learned one by one rarely bring a new term
+def _lay_out(given: _Identical, width: int) -> Layout:
+    places: list[list[int]] = [[] for _ in range(width)]
+    values: list[list[Any]] = [[] for _ in range(width)]
+    pairs: Any = given.terms  # as `_terms` makes them
+    for place, (column, value) in enumerate(pairs):
+        places[column].append(place)
+        values[column].append(value)
+    sizes = [len(where) for where in places]
+    order = np.array([place for where in places for place in where], dtype=np.int64)
+    column = np.array([j for j, _ in pairs], dtype=np.int64)
+    seen = np.flatnonzero(sizes)
+    starts = np.cumsum([0, *sizes])[seen]
+    columns = [(where, tuple(what)) for where, what in zip(places, values, strict=True)]
+    numbered = [_count_numbers(numbers) for _, numbers in columns]
+    lengths, ranges = np.array(sizes, dtype=np.int64), np.array(numbered, dtype=np.int64)
+    return Layout(columns, lengths, ranges, column, order, seen, starts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,6 +263,10 @@ def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
     values = data if len(columns) == data.shape[1] else data[:, list(columns)]
     if not len(values) or values.dtype.kind not in "iubf":
         return None
+    if len(values) == 1 and values.dtype.kind == "f" and isfinite(values.sum()):  # at once: this is timed
+        integers = values.astype(np.int64)
+        if (integers == values).all() and np.abs(values).max(initial=0.0) <= _LARGEST:
+            return Codes(np.zeros_like(integers), least=integers[0])
     if values.dtype.kind == "f" and (not np.isfinite(values).all() or (values != np.floor(values)).any()):
         return None
     least, most = values.min(axis=0), values.max(axis=0)
@@ -226,6 +278,11 @@ def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
     if start.any():
         integers = integers - start
     return Codes(np.ascontiguousarray(integers), least=start)
+
+
+def _count_numbers(values: tuple[Any, ...]) -> int:
+    """The number of integers from 0 to the largest; of other values, how many there are."""
+    return 1 + int(max(values)) if values and all(map(_is_integer, values)) else len(values)
 
 
 def _is_integer(value: Any) -> bool:
@@ -243,32 +300,38 @@ def _terms(rows: Codes) -> tuple[list[tuple[int, Any]], NDArray[np.int64]]:
     return terms, offsets
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Values(Density[Codes]):
     """log p(value | class) of each column."""
 
     keys: Keys
-    values: tuple[Keys, ...]  # d
-    tables: tuple[Array, ...]  # d of (K, values)
-    absent: Array  # (d, K): of a value that is in no table
-    counts: tuple[Array, ...]  # d of (K, values)
+    terms: Keys  # pairs of column and value
+    layout: Layout
+    logs: Array  # (K, terms)
+    absent: Array  # (d, K): of a value that is no term
+    term_counts: Array  # (K, terms)
     alpha: float
     sizes: NDArray[np.int64]  # (d,)
-    grid: "Grid | None"
 
-    @classmethod
-    def of(
-        cls,
-        keys: Keys,
-        values: tuple[Keys, ...],
-        tables: tuple[Array, ...],
-        absent: Array,
-        counts: tuple[Array, ...],
-        alpha: float,
-        sizes: NDArray[np.int64],
-    ) -> "Values":
-        """Add a grid, if all values are integers of a narrow range."""
-        return cls(keys, values, tables, absent, counts, alpha, sizes, Grid.of(values, tables, absent))
+    @cached_property
+    def values(self) -> tuple[Keys, ...]:
+        """The values of each column."""
+        return tuple(Keys(values) for _, values in self.layout.columns)
+
+    @cached_property
+    def tables(self) -> tuple[Array, ...]:
+        """log p of the values of each column, d of (K, values)."""
+        return tuple(self.logs[:, places] for places, _ in self.layout.columns)
+
+    @cached_property
+    def counts(self) -> tuple[Array, ...]:
+        """The counts of the values of each column, d of (K, values)."""
+        return tuple(self.term_counts[:, places] for places, _ in self.layout.columns)
+
+    @cached_property
+    def grid(self) -> Grid | None:
+        """The tables for numbers, if all values are integers of a narrow range."""
+        return Grid.of(self.values, self.tables, self.absent)
 
     def scores(self, rows: Codes) -> Array:
         codes, offsets, table = self._arrange(rows)
@@ -284,6 +347,8 @@ class Values(Density[Codes]):
 
     def _arrange(self, rows: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
         """The rows' codes, and a table (cells, K) in the order of the rows' own keys, or of the grid."""
+        if len(rows) == 1 and rows.codes.shape[1] == len(self.absent):
+            return self._arrange_one(rows)
         if rows.least is not None and self.grid is not None and len(self.values) == len(rows.least):
             return self.grid.codes(rows.codes, rows.least), self.grid.offsets, self.grid.table
         tables = []
@@ -301,6 +366,16 @@ class Values(Density[Codes]):
         offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)
         stacked = np.concatenate(tables) if tables else np.zeros((0, len(self.keys)))
         return rows.codes, offsets, np.ascontiguousarray(stacked)
+
+    def _arrange_one(self, row: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+        """The same for one row, without the tables of other values."""
+        table = self.absent.copy()
+        position = self.terms.position
+        cells = [(term[0], place) for term in row.list_terms() if (place := position(term)) is not None]
+        if cells:
+            columns, places = zip(*cells, strict=True)
+            table[list(columns)] = self.logs.T[list(places)]
+        return np.minimum(row.codes, 0), np.arange(len(table) + 1), table
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         drawn = []

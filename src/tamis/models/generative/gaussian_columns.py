@@ -1,7 +1,8 @@
 """numbers → diagonal Moments by class → a Gaussian, or its Student t, for each column."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from tamis import _kernels
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
+from tamis.conjugate.normal_inverse_gamma import mean_variance, update_parameters
 from tamis.conjugate.student_t import StudentT
 from tamis.models.generative.block import Block, Contrast, Density, Responsibilities, refuse_strength
 from tamis.models.generative.gaussian_expectation import Gaussian, Natural, PreparedRows, sum_columns
@@ -64,36 +66,49 @@ class GaussianColumns(Block[Array, Moments]):
             return sum_columns(rows, by)
         return Moments.observe(rows, weights, by, missing=True)
 
+    def add_row(self, statistic: Moments, row: Array, label: Hashable, weight: float) -> Moments | None:
+        return statistic.add_row(row[0], label, weight)
+
     def prepare(self, rows: Array, weights: Array | None) -> PreparedRows | None:
         return PreparedRows.of(rows, weights)
 
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
-        pooled = statistic.pooled()
-        with np.errstate(invalid="ignore", divide="ignore"):
-            pooled_variance = pooled.variance
-        prior = self._prior(pooled, pooled_variance)
-        constant = ~(pooled_variance > _LEAST) & (self.prior is None)
         class_sums = statistic.over(keys)
-        if self.estimate == "predictive":
-            posterior = _update(prior, class_sums, constant)
-            return Student(keys, posterior.predictive(), prior, class_sums)
+        # each (K + 1, d), the last of all classes together
+        weight, mean, scatter, shift = class_sums.describe_with_pooled()
+        nothing = ~(weight > 0)
+        some_lack = bool(nothing.any())
+        variance = scatter / np.where(nothing, 1.0, weight) if some_lack else scatter / weight
+        if some_lack:
+            mean, variance = np.where(nothing, 0.0, mean), np.where(nothing, np.nan, variance)
+        pooled_mean, pooled_variance = mean[-1], variance[-1]
+        prior = partial(self._prior, pooled_mean, pooled_variance)
         if self.estimate == "mle":
-            with np.errstate(invalid="ignore", divide="ignore"):
-                mean, variance = class_sums.mean, class_sums.variance
-            nothing = ~(class_sums.weight.value > 0)
-            mean, variance = np.where(nothing, 0.0, mean), np.where(nothing, 1.0, variance)
-            variance = variance + self.smoothing * _largest(pooled_variance)
-        else:
-            posterior = _update(prior, class_sums, constant)
-            mean, variance = posterior.mode if self.estimate == "map" else posterior.mean
-            variance = np.where(np.isfinite(variance), variance, posterior.scale / posterior.shape)
-        return Normal.of(keys, mean, np.maximum(variance, _LEAST), prior, class_sums)
+            own = np.where(nothing[:-1], 1.0, variance[:-1]) if some_lack else variance[:-1]
+            own = own + self.smoothing * _largest(pooled_variance)
+            return Normal.of(keys, mean[:-1], np.maximum(own, _LEAST), prior, class_sums)
+        constant = ~(pooled_variance > _LEAST) & (self.prior is None)
+        if self.prior is None and self.strength > 0 and not constant.any() and self.estimate != "predictive":
+            # As below, but without objects of prior and posterior, whose checks take most of the time.
+            half = 0.5 * self.strength
+            known = pooled_mean, self.strength, 1.0 + half, half * pooled_variance
+            centre, _, shape, scale = update_parameters(known, weight[:-1], shift[:-1], scatter[:-1])
+            width = scale / (shape + 1.5) if self.estimate == "map" else mean_variance(shape, scale)
+            if np.isfinite(width).all() and np.isfinite(centre).all():
+                return Normal.of(keys, centre, np.maximum(width, _LEAST), prior, class_sums)
+        posterior = _update(prior(), class_sums, constant)
+        if self.estimate == "predictive":
+            return Student(keys, posterior.predictive(), prior(), class_sums)
+        centre, width = posterior.mode if self.estimate == "map" else posterior.mean
+        width = np.where(np.isfinite(width), width, posterior.scale / posterior.shape)
+        return Normal.of(keys, centre, np.maximum(width, _LEAST), prior, class_sums)
 
-    def _prior(self, pooled: Moments, pooled_variance: Array) -> NormalInverseGamma:
+    def _prior(self, pooled_mean: Array, pooled_variance: Array) -> NormalInverseGamma:
         if self.prior is not None:
             return self.prior
-        mean = np.where(pooled.weight.value > 0, pooled.mean, 0.0)
-        return NormalInverseGamma.from_mean(mean, self.strength, replace_zero_variances(pooled_variance))
+        return NormalInverseGamma.from_mean(
+            pooled_mean, self.strength, replace_zero_variances(pooled_variance)
+        )
 
     def count_parameters(self, density: Any) -> int:
         return 2 * int(density.class_sums.first.value.size)
@@ -114,15 +129,13 @@ def _update(
 
     All classes then agree on such a column; else the class with most rows would have the narrowest density.
     """
-    before = [
-        np.broadcast_to(part, class_sums.first.shape)
-        for part in (prior.location, prior.strength, prior.shape, prior.scale)
-    ]
-    posterior = NormalInverseGamma(*before).update(class_sums.drop_keys())
+    posterior = prior.update(class_sums.drop_keys())
     if not constant.any():
         return posterior
     parts = zip(
-        before, (posterior.location, posterior.strength, posterior.shape, posterior.scale), strict=True
+        (prior.location, prior.strength, prior.shape, prior.scale),
+        (posterior.location, posterior.strength, posterior.shape, posterior.scale),
+        strict=True,
     )
     return NormalInverseGamma(*(np.where(constant, ours, theirs) for ours, theirs in parts))
 
@@ -139,7 +152,7 @@ class Normal(Gaussian):
     keys: Keys
     mean: Array  # (K, d)
     variance: Array  # (K, d)
-    prior: NormalInverseGamma
+    _prior: NormalInverseGamma | Callable[[], NormalInverseGamma]  # which is made when it is asked for
     class_sums: Moments
     _precision: Array  # (K, d): 1 / variance
     _log_scale: Array  # (K, d): log of the density at the mean
@@ -147,11 +160,21 @@ class Normal(Gaussian):
 
     @classmethod
     def of(
-        cls, keys: Keys, mean: Array, variance: Array, prior: NormalInverseGamma, class_sums: Moments
+        cls,
+        keys: Keys,
+        mean: Array,
+        variance: Array,
+        prior: NormalInverseGamma | Callable[[], NormalInverseGamma],
+        class_sums: Moments,
     ) -> Self:
         """Compute the terms that every score needs."""
         log_scale = -0.5 * (np.log(variance) + _LOG_TAU)
         return cls(keys, mean, variance, prior, class_sums, 1.0 / variance, log_scale, np.zeros(len(keys)))
+
+    @property
+    def prior(self) -> NormalInverseGamma:
+        """The prior of each column's mean and variance."""
+        return self._prior if isinstance(self._prior, NormalInverseGamma) else self._prior()
 
     def scores(self, rows: Array) -> Array:
         return _kernels.gaussian_scores(rows, self.mean, self._precision, self._log_scale, self._nothing)
@@ -162,7 +185,7 @@ class Normal(Gaussian):
         if covariances is not None:
             own = covariances if covariances.ndim == 2 else covariances[:, None]
             variance = np.broadcast_to(own, variance.shape)
-        return self.of(self.keys, mean, variance, self.prior, self.class_sums)
+        return self.of(self.keys, mean, variance, self._prior, self.class_sums)
 
     def natural(self, origin: Array) -> Natural:
         about = self.mean - origin

@@ -208,7 +208,8 @@ class _Column(NamedTuple):
         pseudo: float,
     ) -> "_Column":
         own = total.reindex(lambda words: words[..., places])
-        sizes = [block.count_values([([], values[:v] + values[v + 1 :])])[0] for v in range(len(values))]
+        rest = [block.count_values(values[:v] + values[v + 1 :]) for v in range(len(values))]
+        sizes = [block.raise_to_least(np.array([count]))[0] for count in rest]
         return cls(
             counts=Sum.of(own),
             sums=Sum.of(own.sum(axis=-1)),

@@ -6,7 +6,7 @@ under the given posterior. All labels: a classifier, in one pass. None: a mixtur
 semi-supervised learning.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -156,6 +156,26 @@ class Generative:
             parts.append(self._observe_unlabelled(rows, rows.unknown, given))
         return total(parts)
 
+    def add_rows(self, statistic: Joint, data: LabelledRows) -> Joint:
+        """The statistic and what `observe` makes of rows that have a label; of one row, in less time."""
+        if len(data.rows) == 1:
+            label = data.labels.keys[int(data.labels.group[0])]
+            weight = 1.0 if data.weights is None else float(data.weights[0])
+            if (sums := self._add_row(statistic, data.rows, label, weight)) is not None:
+                return sums
+        return statistic + self.observe(data)
+
+    def _add_row(self, statistic: Joint, row: Encoded, label: Hashable, weight: float) -> Joint | None:
+        """The statistic with one row more; None if a block has no way of adding one row."""
+        classes: Any = statistic[CLASSES]
+        parts: dict[str, Sums | None] = {CLASSES: classes.add_term(label, weight)}
+        for name, block in self.blocks.items():
+            parts[name] = block.add_row(statistic[name], row.blocks[name], label, weight)
+            if parts[name] is None:
+                return None
+        sums = {name: part for name, part in parts.items() if part is not None}
+        return Joint(sums, statistic.log_likelihood) if len(sums) == len(parts) else None
+
     def _observe_unlabelled(self, rows: PreparedRows, unknown: LabelledRows, given: "Posterior") -> Joint:
         if rows.fast is not None:
             ((name, density),) = given.densities.items()
@@ -297,7 +317,8 @@ def classes_of(statistic: Joint) -> Keys:
 
 def all_classes(statistic: Joint, declared: Keys) -> Keys:
     """The classes that have rows, and those declared."""
-    return classes_of(statistic).union(declared)[0]
+    classes = classes_of(statistic)
+    return classes.union(declared)[0] if len(declared) else classes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,6 +1,6 @@
 """counts → Tally by class → the probability of each column in a draw: words in a text."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar
@@ -74,6 +74,9 @@ class MultinomialCounts(Block[Rows, Tally]):
         if isinstance(by, Responsibilities):
             return Tally.of(by.values.sum(axis=0), sum_responsible(rows, by.values), by.keys)
         return sum_counts(rows, by, weights)
+
+    def add_row(self, statistic: Tally, row: Rows, label: Hashable, weight: float) -> Tally | None:
+        return None if isinstance(row, Sparse) else statistic.add_row(row[0], label, weight)
 
     def convert_sums(self, sums: Tally) -> Tally:
         return sums

@@ -1,7 +1,7 @@
 """flags or counts → Σx by class → a Bernoulli or a Poisson of its own for each column."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -55,6 +55,9 @@ class RateColumns(Block[Rows, Moments]):
         total, weight = sum_sparse(rows, by, weights), sum_weights(by, weights)
         return self.convert_sums(Tally(weight=weight, total=total, keys=by.keys))
 
+    def add_row(self, statistic: Moments, row: Rows, label: Hashable, weight: float) -> Moments | None:
+        return None if isinstance(row, Sparse) else statistic.add_row(row[0], label, weight)
+
     def convert_sums(self, sums: Tally) -> Moments:
         spread = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
         return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys).drop_zeros()
@@ -67,11 +70,11 @@ class RateColumns(Block[Rows, Moments]):
         return np.int64
 
     def infer(self, statistic: Moments, keys: Keys) -> Density[Rows]:
-        return self._density(keys, statistic.over(keys), statistic.pooled())
+        return self._density(keys, statistic.over(keys))
 
     @abstractmethod
-    def _density(self, keys: Keys, class_sums: Moments, pooled: Moments) -> Density[Rows]:
-        """The density from the sums of each class (K, d) and of all together (d,)."""
+    def _density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
+        """The density from the sums of each class (K, d)."""
 
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
@@ -163,7 +166,7 @@ class BernoulliColumns(RateColumns):
     def sums_like(self, other: Block[Any, Any]) -> bool:
         return super().sums_like(other) and self.threshold == getattr(other, "threshold", None)
 
-    def _density(self, keys: Keys, class_sums: Moments, pooled: Moments) -> Density[Rows]:
+    def _density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
         ones, weight = class_sums.first.value, class_sums.weight.value
         alpha = pseudo_counts(self.alpha, ones.shape[-1])
         pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(self.estimate, alpha)
@@ -252,9 +255,9 @@ class PoissonColumns(RateColumns):
     def admits(self, values: Array) -> bool:
         return bool(values.min() >= 0 and values.max() < LARGEST)
 
-    def _density(self, keys: Keys, class_sums: Moments, pooled: Moments) -> Density[Rows]:
+    def _density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
         total, weight = class_sums.first.value, class_sums.weight.value
-        shape, rate = self._make_prior(pooled, total.shape)
+        shape, rate = self._make_prior(class_sums, total.shape)
         if self.estimate == "predictive":
             return Overdispersed(keys, shape + total, rate + weight, class_sums, shape, rate)
         upper, lower = (total, weight) if self.estimate == "mle" else (shape + total, rate + weight)
@@ -264,10 +267,11 @@ class PoissonColumns(RateColumns):
             rates = np.where(lower > 0, upper / lower, 0.0)
         return Rates(keys, rates, class_sums, shape, rate)
 
-    def _make_prior(self, pooled: Moments, size: tuple[int, ...]) -> tuple[Array, Array]:
+    def _make_prior(self, class_sums: Moments, size: tuple[int, ...]) -> tuple[Array, Array]:
         """Shape and rate of the gamma distribution, (K, d)."""
         if self.prior is not None:
             return np.broadcast_to(self.prior.shape, size), np.broadcast_to(self.prior.rate, size)
+        pooled = class_sums.pooled()
         weight = pooled.weight.value
         # half an event more than was seen, so that a count never seen is not impossible
         rate = (pooled.first.value + 0.5) / np.where(weight > 0, weight, 1.0)

@@ -1,7 +1,7 @@
 """statistic of blocks of columns → the statistic that the same rows have when columns change their block.
 
 Only columns without values may change: their old sums are zero, or were filled in by EM and are left out, and
-their new sums are zero.
+their new sums are zero. Columns that come later, in rows by name, are such columns, too.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,14 @@ from tamis.stats import Exact, Joint, Keys, Moments, Sums, Tally
 from tamis.stats.products import triangle
 
 
-def regroup(statistic: Joint, before: Generative, after: Generative, width: int) -> Joint:
-    """The statistic that `after` would observe of the rows, of `width` columns, that `before` observed."""
+def regroup(
+    statistic: Joint, before: Generative, after: Generative, width: int, old_width: int | None = None
+) -> Joint:
+    """The statistic that `after` would observe of the rows, of `width` columns, that `before` observed.
+
+    The rows had `old_width` columns, if that is given: the last are new.
+    """
+    old_width = width if old_width is None else old_width
     counted: Any = statistic[CLASSES]
     parts: dict[str, Sums] = {CLASSES: counted}
     for name, block in after.blocks.items():
@@ -30,7 +36,7 @@ def regroup(statistic: Joint, before: Generative, after: Generative, width: int)
         if name not in before.blocks:
             parts[name] = _empty_statistic(block, len(columns), counted)
             continue
-        known = {column: place for place, column in enumerate(_places(before.blocks[name], width))}
+        known = {column: place for place, column in enumerate(_places(before.blocks[name], old_width))}
         parts[name] = _move_columns(statistic[name], [known.get(column, -1) for column in columns])
     return Joint(parts)
 
@@ -73,6 +79,8 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
     def move(sums: Exact) -> Exact:
         return sums.reindex(lambda words: words[:, :, old]).place(new, len(source), axis=1)
 
+    if isinstance(part, Tally) and len(part.weight.shape) == 1:  # counts of columns together
+        return Tally(weight=part.weight, total=move(part.total), keys=part.keys)
     if isinstance(part, Tally) and len(part.weight.shape) == 2:
         return Tally(weight=move(part.weight), total=move(part.total), keys=part.keys)
     if not isinstance(part, Moments) or (part.form == "full" and -1 in source):

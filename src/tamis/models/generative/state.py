@@ -4,6 +4,7 @@ A few rows at a time are not summed at once: they wait in a chain, checked, and 
 statistic is next read. Sums are exact, so the statistic is the same.
 """
 
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
 _MOST_PENDING = 512  # rows
+_FIRST = np.zeros(1, dtype=np.int64)  # the place of the only label
 
 
 class PendingRows(NamedTuple):
@@ -29,11 +31,21 @@ class PendingRows(NamedTuple):
     rows: int  # in the whole chain
 
 
+class InferenceChoice(NamedTuple):
+    """The model that infers, for as long as the parameters and the classes stay what they are."""
+
+    params: list[Any]
+    keys: Keys
+    model: Generative
+
+
 class GenerativeState:
     """A statistic, the posterior inferred from it, and the columns."""
 
     __slots__ = (
+        "_names",
         "_sums",
+        "choice",
         "classes",
         "declared",
         "history",
@@ -64,6 +76,8 @@ class GenerativeState:
         self.temperature = temperature  # by which probabilities are calibrated
         self.classes: NDArray[Any] | None = None  # None until asked for, as is the projection
         self.projection: Projection | None = None
+        self.choice: InferenceChoice | None = None
+        self._names: frozenset[object] | None = None
 
     @property
     def statistic(self) -> Joint:
@@ -72,9 +86,15 @@ class GenerativeState:
         if statistic is None:
             raise RuntimeError("nothing was learned yet")
         if pending is not None:
-            statistic = statistic + self._sum_pending(pending)
+            statistic = self.model.add_rows(statistic, self._join_pending(pending))
             self._sums = (statistic, None)
         return statistic
+
+    def has_columns(self, names: Set[object]) -> bool:
+        """Whether all of these are names of columns."""
+        if self._names is None:
+            self._names = frozenset(self.schema.names or ())
+        return names <= self._names
 
     @property
     def is_empty(self) -> bool:
@@ -89,7 +109,7 @@ class GenerativeState:
         temperature: float | None = None,
     ) -> "GenerativeState":
         """The same columns with another statistic, classes, posterior or temperature."""
-        return GenerativeState(
+        state = GenerativeState(
             self.schema,
             self.model,
             self.statistic if statistic is None else statistic,
@@ -98,12 +118,15 @@ class GenerativeState:
             self.history,
             temperature=self.temperature if temperature is None else temperature,
         )
+        state._names = self._names
+        state.choice = self.choice if declared is None or declared == self.declared else None
+        return state
 
     def with_columns(self, schema: Schema, model: Generative) -> "GenerativeState":
         """The same rows as this model of columns, of which more kinds are known, would have summed them."""
-        statistic = self.statistic
-        if not model.sums_like(self.model):
-            statistic = regroup(statistic, self.model, model, schema.width)
+        statistic = None if self.is_empty else self.statistic
+        if statistic is not None and (schema.width != self.schema.width or not model.sums_like(self.model)):
+            statistic = regroup(statistic, self.model, model, schema.width, self.schema.width)
         return GenerativeState(
             schema,
             model,
@@ -120,24 +143,31 @@ class GenerativeState:
         if count > _MOST_PENDING:
             statistic, pending, count = self.statistic, None, len(values)
         chain = PendingRows(values, labels, pending, count)
-        return GenerativeState(
+        state = GenerativeState(
             self.schema, self.model, statistic, self.declared, None, self.history, chain, self.temperature
         )
+        state._names = self._names
+        state.choice = self.choice
+        return state
 
-    def _sum_pending(self, pending: PendingRows) -> Joint:
+    def _join_pending(self, pending: PendingRows) -> LabelledRows:
+        if pending.rows == 1:
+            ((label,), row) = pending.labels, pending.values
+            return LabelledRows(self.model.encode(Table(row, 1, "number")), Labels(Keys((label,)), _FIRST))
         values, labels = [], []
         link: PendingRows | None = pending
         while link is not None:
             values.append(link.values)
             labels.extend(link.labels)
             link = link.previous
-        table = Table.of(np.concatenate(values))
-        return self.model.observe(LabelledRows(self.model.encode(table), Labels.of(labels)))
+        table = Table(np.concatenate(values), len(labels), "number")
+        return LabelledRows(self.model.encode(table), Labels.of(labels))
 
     def __getstate__(self) -> dict[str, Any]:
         self.statistic  # noqa: B018  (sums pending rows: a long chain would be a deep pickle)
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__ if name not in ("_names", "choice")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        self._names = self.choice = None
         for name, value in state.items():
             setattr(self, name, value)

@@ -9,16 +9,20 @@ Status 0 is success, 2 a usage error, 3 any other error, 130 Ctrl-C; `sort` has 
 on stderr, which says what was given, what was expected and what to do.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from tamis_mail.surfaces.cli.plain_options import read_plain_options
 from tamis_mail.surfaces.cli.streams import copy_rest, discard
 
 TYPE_CHECKING = False  # without importing `typing`: a module that fails to load must not lose a message
 if TYPE_CHECKING:
     from argparse import Namespace
+    from types import SimpleNamespace
 
     from tamis_mail.surfaces.cli.parser import Parser
 
@@ -46,7 +50,7 @@ COMMANDS = {
 }
 
 
-def command_line(first_word: str = "") -> "Parser":
+def command_line(first_word: str = "") -> Parser:
     """Make the parser of `tamis`. If the first word is the name of a command, add that command only."""
     parser: Parser = import_module(f"{__name__}.parser").Parser(
         prog="tamis",
@@ -109,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     is_started = False
     try:
-        options = command_line(*words[:1]).parse_args(words)
+        options = read_plain_options(words) or command_line(*words[:1]).parse_args(words)
         if options.version:
             sys.stdout.write(f"{import_module(f'{__name__}.version').describe()}\n")
             return 0
@@ -126,7 +130,7 @@ def _run(words: list[str]) -> int:
         raise
 
 
-def _load(options: "Namespace") -> Callable[[], int]:
+def _load(options: Namespace | SimpleNamespace) -> Callable[[], int]:
     """Import the command, and return its function without arguments."""
     module = import_module(f"{__name__}.{options.command}")
     arguments = [options] if hasattr(module, "configure") else []

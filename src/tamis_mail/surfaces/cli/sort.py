@@ -4,24 +4,27 @@ After any error, a message that is passed through is written unchanged, and the 
 fail, but mail must not be lost. So modules that could fail to load are imported after the message was read.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, TextIO
 
 from tamis_mail.framing import exceeds_limit
 from tamis_mail.surfaces.cli import describe_error
-from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.streams import Message, discard, warn_of_log
-from tamis_mail.surfaces.cli.version import version
 
+TYPE_CHECKING = False  # `typing` and `argparse` would take 10 ms of a process that judges one message
 if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import TextIO
+
     from tamis_mail.mailbox import RawMessage
     from tamis_mail.sieve import Sieve
+    from tamis_mail.surfaces.cli.parser import Parser
     from tamis_mail.verdict import Verdict
 
 __all__ = ["configure", "run"]
@@ -78,9 +81,10 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="with --move: print what would be moved, and move nothing"
     )
-    add_log_option(parser)
-    add_store_option(parser)
-    add_quiet_option(parser)
+    parsers = import_module("tamis_mail.surfaces.cli.parser")
+    parsers.add_log_option(parser)
+    parsers.add_store_option(parser)
+    parsers.add_quiet_option(parser)
     parser.examples = [
         ("tamis sort < message", "prints `spam 0.9993`, exits with 0"),
         ("tamis sort -p -e < message", "for procmail, fdm, maildrop: filter it"),
@@ -157,7 +161,7 @@ def _process(raw: bytes, options: Namespace) -> tuple[bytes, int]:
         return _judge(raw, sieve, options)
 
 
-def _judge(raw: bytes, sieve: "Sieve | None", options: Namespace) -> tuple[bytes, int]:
+def _judge(raw: bytes, sieve: Sieve | None, options: Namespace) -> tuple[bytes, int]:
     if exceeds_limit(raw) and not options.quiet:
         warning = import_module("tamis_mail.surfaces.cli.sources").describe_oversize("the message")
         sys.stderr.write(f"tamis sort: {warning}\n")
@@ -169,18 +173,18 @@ def _judge(raw: bytes, sieve: "Sieve | None", options: Namespace) -> tuple[bytes
     return output, _STATUS.get(verdict.label, 1)
 
 
-def _write_log(sieve: "Sieve", options: Namespace) -> None:
+def _write_log(sieve: Sieve, options: Namespace) -> None:
     sieve.flush_log()
     warn_of_log("sort", None if options.quiet else sieve.log_fault)
 
 
-def _format(raw: bytes, verdict: "Verdict", sieve: "Sieve | None", options: Namespace) -> bytes:
+def _format(raw: bytes, verdict: Verdict, sieve: Sieve | None, options: Namespace) -> bytes:
     if options.passthrough:
         rules = import_module("tamis_mail.verdict")
         required = (rules.Rule.of(sieve.store) if sieve else rules.RULE).spam
         header_fields = import_module("tamis_mail.verdict.header_fields")
         output: bytes = header_fields.add_verdict(
-            raw, verdict, dialect=options.dialect, required=required, version=version()
+            raw, verdict, dialect=options.dialect, required=required, version=_version()
         )
         return output
     return (_line(verdict, _size_note(raw), options) + "\n").encode("utf-8", "backslashreplace")
@@ -244,9 +248,9 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
 
 
 def _read_and_note(
-    messages: Iterable["RawMessage"],
-    notes: deque[tuple[dict[str, object], "RawMessage"]],
-    path_bytes: Callable[["RawMessage"], dict[str, str]],
+    messages: Iterable[RawMessage],
+    notes: deque[tuple[dict[str, object], RawMessage]],
+    path_bytes: Callable[[RawMessage], dict[str, str]],
 ) -> Iterator[bytes]:
     """Yield the messages, and store them and their notes until their verdicts are known."""
     for message in messages:
@@ -255,7 +259,7 @@ def _read_and_note(
         yield message.raw
 
 
-def _place_of(message: "RawMessage") -> str:
+def _place_of(message: RawMessage) -> str:
     """Return the path of a message for the log, with the number of a message of an mbox."""
     if not message.path:
         return "stdin"
@@ -270,7 +274,7 @@ def _size_note(raw: bytes) -> dict[str, object]:
     return {"cut": True} if exceeds_limit(raw) else {}
 
 
-def _line(verdict: "Verdict", note: dict[str, object], options: Namespace) -> str:
+def _line(verdict: Verdict, note: dict[str, object], options: Namespace) -> str:
     name = note.get("name")
     if options.json:
         fields = dict(note)
@@ -284,7 +288,7 @@ def _line(verdict: "Verdict", note: dict[str, object], options: Namespace) -> st
             fields["listed"] = verdict.listed
         return str(import_module("json").dumps(fields))
     if options.dialect == "bogofilter":
-        line: str = import_module("tamis_mail.verdict.header_fields").bogosity(verdict, version())
+        line: str = import_module("tamis_mail.verdict.header_fields").bogosity(verdict, _version())
         return f"{name} {line}" if name else line
     # A tab separates the reason, because a name may contain spaces and never a tab.
     reason = f"\t({verdict.listed})" if verdict.listed else ""
@@ -295,7 +299,7 @@ def _line(verdict: "Verdict", note: dict[str, object], options: Namespace) -> st
     )
 
 
-def _open(options: Namespace, *, has_hint: bool = True) -> AbstractContextManager["Sieve | None"]:
+def _open(options: Namespace, *, has_hint: bool = True) -> AbstractContextManager[Sieve | None]:
     """Open the sieve; without a store, print a hint and return None."""
     path = _store_path(options)
     if not import_module("tamis_mail.files").is_there(path):
@@ -311,12 +315,17 @@ def _open(options: Namespace, *, has_hint: bool = True) -> AbstractContextManage
 
 
 def _store_path(options: Namespace) -> str | os.PathLike[str]:
-    path: str | os.PathLike[str] = options.store or import_module("tamis_mail.settings").default_path()
+    path: str | os.PathLike[str] = options.store or import_module("tamis_mail.settings").default_path_name()
     return path
 
 
-def _unsure_verdict() -> "Verdict":
+def _unsure_verdict() -> Verdict:
     """Return the verdict before anything was learned."""
     verdict = import_module("tamis_mail.verdict")
     unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), tuple)
     return unsure
+
+
+def _version() -> str:
+    version: str = import_module("tamis_mail.surfaces.cli.version").version()
+    return version

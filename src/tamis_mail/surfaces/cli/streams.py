@@ -1,9 +1,14 @@
 """The standard streams of a process, which may be terminals, closed pipes, or absent."""
 
+from __future__ import annotations
+
 import os
 import sys
 from importlib import import_module
-from typing import TextIO
+
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from typing import TextIO
 
 __all__ = ["Message", "copy_rest", "discard", "terminal_width", "text_width", "warn_of_log"]
 

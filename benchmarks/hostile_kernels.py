@@ -1,0 +1,820 @@
+"""Random calls of every kernel, through the doors: any shape, extreme values, broken arguments.
+
+`draw_call` makes the call of a number; the same seed gives the same calls. `judge_call` makes it, and
+compares the result with the reference: to the bit, or as nearly as `tests/kernels` demands. About a third
+of the calls have one broken argument: an index, a size, a number that is not finite, another type, shape or
+order in memory. A broken call must be refused, or return; only a sanitizer can tell whether compiled code
+went beyond an array (`tools/sanitize`).
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tamis import _kernels, threads
+from tamis._kernels import dense, factors, reference, text
+from tamis._kernels.dense import reference as dense_reference
+from tamis._kernels.factors import reference as factors_reference
+from tamis._kernels.text import reference as text_reference
+from tamis._kernels.text.kinds import Rows, Tokens
+from tamis.compiled import core
+from tamis.text import Corpus
+from tamis.text.alphabet import alphabet
+
+__all__ = ["KERNELS", "Call", "Outcome", "draw_call", "judge_call"]
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.int64]
+Outcome = Literal["compared", "called", "refused", "accepted"]
+
+_SIZES: Final = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 33, 63, 65, 100, 257)
+_SMALL_SIZES: Final = (0, 1, 2, 3, 5, 8, 17)
+_REFUSALS: Final = (ValueError, IndexError, TypeError, OverflowError, MemoryError)
+_EXTREME_INTEGERS: Final = (
+    -1,
+    -2,
+    0,
+    1,
+    7,
+    255,
+    1 << 20,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 40,
+    1 << 62,
+    (1 << 63) - 1,
+)
+# Sizes between make C++ ask for more memory than there is, at which AddressSanitizer ends the process.
+_EXTREME_SIZES: Final = (-1, -2, 0, 1, 7, 255, 1 << 12, 1 << 62, (1 << 63) - 1, 1 << 64)
+_ENDLESS: Final = 1 << 12
+_EXTREME_FLOATS: Final = (np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 5e-324, -0.0, 2.0**63, -(2.0**31), 1e19)
+_TURNING_POINTS: Final = np.array(
+    [
+        sign * 2.0**exponent
+        for exponent in (-1074, -1022, -62, -32, -31, -1, 0, 31, 32, 33, 52, 53, 63, 64)
+        for sign in (1, -1)
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a kernel, and what its result is compared with."""
+
+    name: str
+    door: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    reference: Callable[..., Any] | None = None  # None: the result is not compared
+    agrees: Callable[[Any, Any], bool] | None = None  # None: to the bit
+    breaks: str = ""  # the argument that was broken, and how
+
+
+def draw_call(seed: int, number: int) -> Call:
+    """Draw the call of a number."""
+    dice = np.random.default_rng([seed, number])
+    names = list(KERNELS)
+    name = names[number % len(names)]
+    call = replace(KERNELS[name](dice), name=name)
+    # Threads divide the work of one call in two, and of the other not.
+    threads.ENOUGH = int(dice.choice((0, 1_000_000)))
+    return _break(dice, call) if dice.random() < 0.33 else call
+
+
+def judge_call(call: Call) -> tuple[Outcome, list[str]]:
+    """Make a call; return how it ended, and its faults."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            ours = call.door(*call.arguments)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is a fault)
+            if call.breaks and isinstance(error, _REFUSALS):
+                return "refused", []
+            return "called", [f"{call.name} raised {type(error).__name__}: {error}"]
+        if call.breaks:  # the reference might fill the memory, or never end
+            return "accepted", []
+        if call.reference is None:
+            return "called", []
+        theirs = call.reference(*call.arguments)
+        agrees = call.agrees or has_same_bits
+        return "compared", [] if agrees(ours, theirs) else [f"{call.name} differs from its reference"]
+
+
+def has_same_bits(ours: Any, theirs: Any) -> bool:
+    """Whether two results have the same types, shapes and bits; all NaNs are one."""
+    if isinstance(theirs, tuple):
+        return len(ours) == len(theirs) and all(map(has_same_bits, ours, theirs))
+    if isinstance(theirs, np.ndarray):
+        if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+            return False
+        if theirs.dtype == np.float64:
+            ours, theirs = (np.where(np.isnan(values), np.nan, values) for values in (ours, theirs))
+        return bool(ours.tobytes() == theirs.tobytes())
+    return bool(ours == theirs)
+
+
+def _is_close(tolerance: float) -> Callable[[Any, Any], bool]:
+    def agrees(ours: Any, theirs: Any) -> bool:
+        size = np.abs(theirs[np.isfinite(theirs)]).max(initial=1.0)
+        return bool(np.allclose(ours, theirs, rtol=tolerance, atol=tolerance * size, equal_nan=True))
+
+    return agrees
+
+
+# ── values ──
+
+
+def _size(dice: Generator) -> int:
+    return int(dice.choice(_SIZES))
+
+
+def _choose(dice: Generator, *options: Callable[..., Floats]) -> Callable[..., Floats]:
+    return options[dice.integers(len(options))]
+
+
+def _small_size(dice: Generator) -> int:
+    return int(dice.choice(_SMALL_SIZES))
+
+
+def _tame(dice: Generator, *shape: int) -> Floats:
+    return dice.normal(size=shape) * 10.0 ** dice.integers(-3, 3)
+
+
+def _finite(dice: Generator, *shape: int) -> Floats:
+    """Finite numbers: everyday or whole ones, of all exponents, subnormal, largest, turning points, zeros."""
+    kind = dice.integers(8)
+    if kind == 0:
+        values = dice.normal(size=shape) * 10.0 ** dice.integers(-6, 6)
+    elif kind == 1:
+        values = dice.integers(-9, 9, size=shape).astype(np.float64)
+    elif kind == 2:
+        values = dice.integers(-(1 << 53), 1 << 53, size=shape).astype(np.float64)
+    elif kind == 3:
+        values = dice.integers(0, 1 << 64, size=shape, dtype=np.uint64).view(np.float64)
+        values = np.where(np.isfinite(values), values, 1.0)
+    elif kind == 4:
+        values = dice.integers(0, 1 << 52, size=shape, dtype=np.uint64).view(np.float64)
+    elif kind == 5:
+        values = dice.uniform(-1.0, 1.0, size=shape) * 1.79e308
+    elif kind == 6:
+        points = dice.choice(_TURNING_POINTS, size=shape)
+        values = np.nextafter(points, dice.choice((0.0, np.inf), size=shape))
+        values = np.where(np.isfinite(values), values, 0.0)
+    else:
+        values = dice.normal(size=shape) * 10.0 ** dice.integers(-300, 300, size=shape)
+    share = dice.choice((0.0, 0.1, 0.9))
+    return np.where(dice.random(shape) < share, dice.choice((0.0, -0.0)), values)
+
+
+def _moderate(dice: Generator, *shape: int) -> Floats:
+    """Numbers whose squares neither overflow nor vanish, zeros among them."""
+    values = dice.choice((-1.0, 1.0), size=shape) * dice.uniform(1.0, 2.0, size=shape)
+    return np.where(dice.random(shape) < 0.1, 0.0, values * 2.0 ** dice.integers(-300, 300, size=shape))
+
+
+def _any(dice: Generator, *shape: int) -> Floats:
+    values = _finite(dice, *shape)
+    return np.where(
+        dice.random(shape) < dice.choice((0.0, 0.1)),
+        dice.choice((np.nan, np.inf, -np.inf), size=shape),
+        values,
+    )
+
+
+def _groups(dice: Generator, rows: int) -> tuple[Words | None, int]:
+    groups = int(dice.choice((1, 1, 2, 3, 40)))
+    return (dice.integers(0, groups, size=rows) if groups > 1 or dice.random() < 0.3 else None), groups
+
+
+def _rows_of_entries(dice: Generator, rows: int) -> Words:
+    sizes = dice.integers(0, dice.choice((1, 3, 12, 60)), size=rows)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _settled(dice: Generator, cells: int) -> tuple[Words, int]:
+    words = dice.integers(-(1 << 40), 1 << 40, size=(int(dice.choice((1, 2, 3, 9, 70))), cells))
+    words[:, dice.random(cells) < 0.2] = 0
+    return reference.settle(words, int(dice.integers(-75, 40)))
+
+
+def _or_empty(values: Any, dtype: type) -> Any:
+    return np.zeros(0, dtype=dtype) if values is None else values
+
+
+# ── sums and scores ──
+
+
+def _span(dice: Generator) -> Call:
+    return Call("", _kernels.span, (_any(dice, _size(dice), _small_size(dice)),), reference.span)
+
+
+def _two_product(dice: Generator) -> Call:
+    n, m = _size(dice), _small_size(dice)
+    x, y = _moderate(dice, n, m), _moderate(dice, n, int(dice.choice((m, 1))))
+    return Call("", _kernels.two_product, (x, y), reference.two_product)
+
+
+def _deposit(dice: Generator) -> Call:
+    x = _finite(dice, _size(dice), _small_size(dice))
+    arguments = (x, reference.span(x)[0], *_groups(dice, len(x)))
+    return Call(
+        "",
+        _kernels.deposit,
+        arguments,
+        lambda x, bounds, group, groups: reference.deposit(x, bounds, _or_empty(group, np.int64), groups),
+    )
+
+
+def _deposit_powers(dice: Generator) -> Call:
+    x = _finite(dice, _size(dice), _small_size(dice))
+    arguments = (x, reference.span(x)[0], *_groups(dice, len(x)))
+    return Call(
+        "",
+        _kernels.deposit_powers,
+        arguments,
+        lambda x, bounds, group, groups: reference.deposit_powers(
+            x, bounds, _or_empty(group, np.int64), groups
+        ),
+    )
+
+
+def _deposit_products(dice: Generator) -> Call:
+    n, m = _size(dice), _small_size(dice)
+    x, y = _finite(dice, n, m), _finite(dice, n, int(dice.choice((m, 1))))
+    arguments = (x, reference.span(x)[0], y, reference.span(y)[0], *_groups(dice, n))
+    return Call(
+        "",
+        _kernels.deposit_products,
+        arguments,
+        lambda x, a, y, b, group, groups: reference.deposit_products(
+            x, a, y, b, _or_empty(group, np.int64), groups
+        ),
+    )
+
+
+def _deposit_sparse(dice: Generator) -> Call:
+    n, columns = _size(dice), 1 + _size(dice)
+    indptr = _rows_of_entries(dice, n)
+    indices = dice.integers(0, columns, size=indptr[-1]).astype(str(dice.choice(("int32", "int64"))))
+    weights = _finite(dice, n) if dice.random() < 0.5 else None
+    arguments = (indptr, indices, _finite(dice, len(indices)), weights, *_groups(dice, n), columns)
+
+    def refer(
+        indptr: Any, indices: Any, values: Any, weights: Any, group: Any, groups: Any, columns: Any
+    ) -> Any:
+        amounts, rows = _or_empty(weights, np.float64), _or_empty(group, np.int64)
+        return reference.deposit_sparse(indptr, indices, values, amounts, rows, groups, columns)
+
+    return Call("", _kernels.deposit_sparse, arguments, refer)
+
+
+def _codes(dice: Generator) -> tuple[Words, Words]:
+    n, d = _size(dice), _small_size(dice)
+    sizes = dice.integers(0, dice.choice((1, 3, 30)) + 1, size=d)
+    codes = dice.integers(0, 1 << 20, size=(n, d)) % (sizes + 1) - 1
+    return codes, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _deposit_codes(dice: Generator) -> Call:
+    codes, offsets = _codes(dice)
+    weights = _finite(dice, len(codes)) if dice.random() < 0.5 else None
+
+    def refer(codes: Any, offsets: Any, weights: Any, group: Any, groups: Any) -> Any:
+        return reference.deposit_codes(
+            codes, offsets, _or_empty(weights, np.float64), _or_empty(group, np.int64), groups
+        )
+
+    return Call("", _kernels.deposit_codes, (codes, offsets, weights, *_groups(dice, len(codes))), refer)
+
+
+def _gaussian_scores(dice: Generator) -> Call:
+    n, d, classes = _size(dice), _small_size(dice), _small_size(dice)
+    draw = _choose(dice, _tame, _finite)
+    x = draw(dice, n, d)
+    x = np.where(dice.random((n, d)) < dice.choice((0.0, 0.1, 1.0)), np.nan, x)
+    arguments = (x, *(draw(dice, classes, d) for _ in range(3)), draw(dice, classes))
+    return Call("", _kernels.gaussian_scores, arguments, reference.gaussian_scores if draw is _tame else None)
+
+
+def _gather_scores(dice: Generator) -> Call:
+    codes, offsets = _codes(dice)
+    classes = _small_size(dice)
+    table = _any(dice, int(offsets[-1]), classes)
+    return Call(
+        "", _kernels.gather_scores, (codes, offsets, table, _finite(dice, classes)), reference.gather_scores
+    )
+
+
+def _log_sum_rows(dice: Generator) -> Call:
+    scores = _any(dice, _size(dice), _small_size(dice))
+    return Call("", _kernels.log_sum_rows, (scores,), reference.log_sum_rows, _agree_row_by_row)
+
+
+def _agree_row_by_row(ours: Floats, theirs: Floats) -> bool:
+    return bool(np.allclose(ours, theirs, rtol=1e-13, atol=1e-13, equal_nan=True))
+
+
+def _settle(dice: Generator) -> Call:
+    words = dice.integers(-(1 << 62), 1 << 62, size=(int(dice.choice((1, 2, 5, 70))), _size(dice)))
+    words >>= int(dice.choice((0, 20, 30, 31, 32, 33, 60)))
+    return Call("", _kernels.settle, (words, int(dice.integers(-75, 40))), reference.settle)
+
+
+def _combine(dice: Generator) -> Call:
+    cells = _size(dice)
+    arguments = (*_settled(dice, cells), *_settled(dice, cells), int(dice.choice((1, -1))))
+    return Call("", _kernels.combine, arguments, reference.combine)
+
+
+def _multiply(dice: Generator) -> Call:
+    cells = _small_size(dice)
+    factors_of_cells = np.where(dice.random(cells) < 0.2, 1.0, _finite(dice, cells))
+    arguments = (*_settled(dice, cells), factors_of_cells, int(dice.choice((1, 2, 4, 8, 80))))
+    return Call("", _kernels.multiply, arguments, reference.multiply)
+
+
+def _read(dice: Generator) -> Call:
+    return Call("", _kernels.read, _settled(dice, _size(dice)), reference.read)
+
+
+# ── text ──
+
+_CHARACTERS: Final = (
+    "aAbB1_-. \t\n\u00a0\u3000\0'éÉßẞΣςσİıŉΐſŒµªﬁﬅǆǅ\u0300\u0301\u0308\u0323\u0345\u0340\u0344"
+    "\u093c\u05b4\u064b"
+    "日本語年々〇ーかﾞｶが\u3099\u309aカ한국\u1112\u1161\u11abไทย\u0e31\u0e4d\u0eb3ក\u17d2မ\u1039ＡＢｃ１½⑴㈱℡Å\uf900\U0002f800𠀀🙂"
+    "\u00ad\u200b\u200c\u200d\u202e\u2066\ufeff\ufe0f\U000e0101\u0958\u0344\u1e9e\u1fb3\u1f80٣৪\ufdfa\U0010ffff"
+)
+_BROKEN: Final = (
+    *(b"\xff", b"\x80", b"\xc3", b"\xc0\xaf", b"\xe0\x80\x80", b"\xe6\x97", b"\xed\xa0\x80", b"\xed\xbf\xbf"),
+    *(b"\xf0\x9f\x99", b"\xf0\x80\x80\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xf4"),
+)
+_ENDS: Final = (0, 1, 7, 8, 9, 62, 63, 64, 65, 66, 127, 128, 129)
+
+
+def _piece(dice: Generator) -> bytes:
+    kind = dice.integers(6)
+    if kind == 0:
+        return "".join(dice.choice(list(_CHARACTERS), size=dice.integers(13))).encode()
+    if kind == 1:
+        return bytes(dice.choice(list(b"ab"), size=dice.integers(5, 19)).tolist())
+    if kind == 2:
+        return b"prefixed" + b"abcdefgh"[: dice.integers(9)]
+    if kind == 3:
+        return bytes(dice.choice(np.array(_BROKEN, dtype=object)))
+    if kind == 4:
+        return dice.bytes(int(dice.integers(9)))
+    return b" "
+
+
+def _document(dice: Generator) -> bytes:
+    if dice.random() < 0.3:
+        pattern = "".join(dice.choice(list("aé -日\u0301"), size=dice.integers(1, 9))).encode()
+        return (pattern * 130)[: int(dice.choice(_ENDS))]
+    return b"".join(_piece(dice) for _ in range(dice.integers(dice.choice((2, 8, 40)))))
+
+
+def _corpus(dice: Generator) -> Corpus:
+    corpus = Corpus.of([_document(dice) for _ in range(dice.integers(6))])
+    return Corpus(corpus.text.copy(), corpus.offsets)  # memory of its own, with guarded ends
+
+
+def _alphabet(dice: Generator) -> Any:
+    fold = dice.choice(("none", "case", "compatible", "base"))
+    return alphabet(str(fold), str(dice.choice(("pairs", "words"))), str(dice.choice(("keep", "shape"))))
+
+
+def _stream(dice: Generator) -> Any:
+    letters = _alphabet(dice)
+    folded, offsets = text_reference.fold_words(*_corpus(dice), letters)
+    return text_reference.read_words(folded.copy(), offsets, 1, letters)
+
+
+def _occurrences(dice: Generator) -> Tokens:
+    """All tokens of documents, as often as they occur."""
+    stream = _stream(dice)
+    whole = stream.tokens
+    places = stream.numbers
+    return Tokens(whole.text.copy(), whole.starts[places], whole.lengths[places], whole.keys[places])
+
+
+def _keys(dice: Generator) -> NDArray[np.uint64]:
+    count = int(dice.choice((0, 1, 5, 100, 3000)))
+    return dice.integers(0, int(dice.choice((1, 7, 1000, 1 << 62))), size=count).astype(np.uint64)
+
+
+def _counts(dice: Generator) -> tuple[Rows, int]:
+    known = 1 + _size(dice)
+    rows = [dice.permutation(known)[: dice.integers(known + 1)] for _ in range(_small_size(dice))]
+    indices = np.concatenate([np.zeros(0, dtype=np.int32), *rows]).astype(np.int32)
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return Rows(indptr, indices, dice.integers(1, 9, size=len(indices)).astype(np.float64)), known
+
+
+def _fold_words(dice: Generator) -> Call:
+    return Call("", text.fold_words, (*_corpus(dice), _alphabet(dice)), text_reference.fold_words)
+
+
+def _fold_characters(dice: Generator) -> Call:
+    arguments = (*_corpus(dice), _alphabet(dice), bool(dice.integers(2)))
+    return Call("", text.fold_characters, arguments, text_reference.fold_characters)
+
+
+def _read_words(dice: Generator) -> Call:
+    letters = _alphabet(dice)
+    folded, offsets = text_reference.fold_words(*_corpus(dice), letters)
+    arguments = (folded.copy(), offsets, int(dice.integers(1, 5)), letters)
+    return Call("", text.read_words, arguments, text_reference.read_words)
+
+
+def _read_grams(dice: Generator) -> Call:
+    within = bool(dice.integers(2))
+    folded, offsets = text_reference.fold_characters(*_corpus(dice), _alphabet(dice), within)
+    least = int(dice.integers(1, 5))
+    arguments = (folded.copy(), offsets, least, least + int(dice.integers(5)), within)
+    return Call("", text.read_grams, arguments, text_reference.read_grams)
+
+
+def _number_tokens(dice: Generator) -> Call:
+    return Call("", text.number_tokens, (_occurrences(dice),), text_reference.number_tokens)
+
+
+def _make_keys(dice: Generator) -> Call:
+    return Call("", text.make_keys, _occurrences(dice)[:3], text_reference.make_keys)
+
+
+def _number_keys(dice: Generator) -> Call:
+    def refer(keys: Any) -> Any:
+        numbers = np.empty(len(keys), dtype=np.int32)
+        return numbers, text_reference.number_keys(keys, numbers, 0, 1)
+
+    return Call("", lambda keys: tuple(text.number_keys(keys)), (_keys(dice),), refer)
+
+
+def _index_keys(dice: Generator) -> Call:
+    return Call("", text.index_keys, (np.unique(_keys(dice)[:300]),), text_reference.index_keys)
+
+
+def _find_tokens(dice: Generator) -> Call:
+    known = _stream(dice).tokens
+    table = text_reference.index_keys(known.keys)
+    other = _occurrences(dice) if dice.random() < 0.5 else known
+    return Call("", text.find_tokens, (table, known, other), text_reference.find_tokens)
+
+
+def _find_keys(dice: Generator) -> Call:
+    keys = _keys(dice)[:300]
+    return Call(
+        "",
+        text.find_keys,
+        (text_reference.index_keys(np.unique(keys)[::2].copy()), keys),
+        text_reference.find_keys,
+    )
+
+
+def _join_tokens(dice: Generator) -> Call:
+    known = _stream(dice).tokens
+    parts = [
+        dice.integers(0, max(1, len(known.keys)), size=dice.integers(5)) for _ in range(_small_size(dice))
+    ]
+    numbers = np.concatenate([np.zeros(0, dtype=np.int32), *parts]).astype(np.int32)
+    bounds = np.cumsum([0, *map(len, parts)]).astype(np.int64)
+    if not len(known.keys):
+        numbers, bounds = numbers[:0].copy(), bounds * 0
+    separator = np.frombuffer(dice.choice([b"", b" ", b" * * "]), dtype=np.uint8)
+    return Call("", text.join_tokens, (*known[:3], numbers, bounds, separator), text_reference.join_tokens)
+
+
+def _make_pair_keys(dice: Generator) -> Call:
+    stream = _stream(dice)
+    arguments = (stream.numbers, stream.documents, stream.numbers, stream.documents, int(dice.integers(1, 4)))
+    return Call("", text.make_pair_keys, arguments, text_reference.make_pair_keys)
+
+
+def _count_numbers(dice: Generator) -> Call:
+    stream = _stream(dice)
+    return Call(
+        "",
+        text.count_numbers,
+        (stream.numbers, stream.documents, len(stream.tokens.keys)),
+        text_reference.count_numbers,
+    )
+
+
+def _sum_groups(dice: Generator) -> Call:
+    rows, known = _counts(dice)
+    groups = int(dice.integers(1, 4))
+    group = dice.integers(0, groups, size=len(rows.indptr) - 1)
+    return Call("", text.sum_groups, (rows, group, groups, known), text_reference.sum_groups)
+
+
+def _arrange(dice: Generator) -> Call:
+    rows, known = _counts(dice)
+    columns = dice.integers(-1, dice.choice((1, 6, 200)), size=known).astype(np.int32)
+
+    def refer(rows: Any, columns: Any, signs: Any) -> Any:
+        room = np.empty(len(rows.indices), dtype=np.int32), np.empty(len(rows.indices))
+        return text_reference.arrange(rows, columns, signs, *room)
+
+    return Call("", text.arrange, (rows, columns, dice.choice((1.0, -1.0), size=known)), refer)
+
+
+def _add_columns(dice: Generator) -> Call:
+    rows, known, columns = _small_size(dice), _size(dice), 1 + _size(dice)
+    sums = dice.integers(-(1 << 40), 1 << 40, size=(rows, known))
+    arguments = (sums, dice.integers(0, columns, size=known), np.zeros((rows, columns), dtype=np.int64))
+
+    def change(add: Callable[..., None]) -> Callable[..., Any]:
+        def call(sums: Any, numbers: Any, table: Any) -> Any:
+            own = table.copy(order="K") if isinstance(table, np.ndarray) else table
+            add(sums, numbers, own)
+            return own
+
+        return call
+
+    return Call("", change(text.add_columns), arguments, change(text_reference.add_columns))
+
+
+def _add_rows(dice: Generator) -> Call:
+    rows, known = _counts(dice)
+    groups, wide = int(dice.integers(1, 4)), 1 + _size(dice)
+    columns = dice.integers(-1, wide, size=known).astype(np.int32)
+    group = dice.integers(0, groups, size=len(rows.indptr) - 1)
+
+    def change(add: Callable[..., None]) -> Callable[..., Any]:
+        def call(rows: Any, columns: Any, group: Any, table: Any) -> Any:
+            own = table.copy(order="K")
+            add(rows, columns, group, own)
+            return own
+
+        return call
+
+    def refer(rows: Any, columns: Any, group: Any, table: Any) -> None:
+        text_reference.add_rows(rows[0], rows[1], rows[2], columns, group, table)
+
+    arguments = (rows, columns, group, np.zeros((groups, wide), dtype=np.int64))
+    return Call("", change(text.add_rows), arguments, change(refer))
+
+
+def _hash_tokens(dice: Generator) -> Call:
+    arguments = (*_occurrences(dice)[:3], int(dice.choice((0, 1, 42, (1 << 32) - 1))))
+    return Call("", text.hash_tokens, arguments, text_reference.hash_tokens)
+
+
+# ── dense matrices and factors ──
+
+
+def _multiply_centred(dice: Generator) -> Call:
+    n, p, extra = max(1, _size(dice)), _size(dice), int(dice.choice((0, 0, 1, 2, 9)))
+    draw = _choose(dice, _tame, _any)
+    first, last = sorted(dice.integers(0, n + 1, size=2).tolist())
+    values, centre = draw(dice, n, p), draw(dice, p + extra)
+    order = dice.permutation(n) if dice.random() < 0.5 else None
+    weights = dice.exponential(size=(n, 1)) if dice.random() < 0.5 else None
+    others = draw(dice, n, extra) if extra else None
+
+    def call(values: Any, centre: Any, first: Any, last: Any, order: Any, weights: Any, extra: Any) -> Any:
+        place = slice(first, last)
+        return np.triu(dense.multiply_centred(values, centre, place, order, weights, extra))
+
+    def refer(*arguments: Any) -> Any:
+        return np.triu(dense_reference.multiply_centred(*arguments))
+
+    arguments = (values, centre, first, last, order, weights, others)
+    compares = draw is _tame and last > first
+    _use_any_variant(dice)
+    return Call("", call, arguments, refer if compares else None, _is_close(1e-10))
+
+
+def _use_any_variant(dice: Generator) -> None:
+    """Choose the instructions of dense kernels among those that this processor has."""
+    if core is not None and hasattr(core.dense, "variants"):
+        names = [name for name, can_run in core.dense.variants() if can_run]
+        core.dense.use_variant(str(dice.choice(names)))
+
+
+def _entries(dice: Generator, rows: int, others: int) -> tuple[Words, Words]:
+    indptr = _rows_of_entries(dice, rows) if others else np.zeros(rows + 1, dtype=np.int64)
+    return indptr, dice.integers(0, max(others, 1), size=indptr[-1])
+
+
+def _solve_rows(dice: Generator) -> Call:
+    n, m, k = _small_size(dice), _size(dice), int(dice.choice((0, 1, 2, 5, 7, 8, 9, 16, 17, 24, 33, 47)))
+    is_tame = dice.random() < 0.6
+    draw = _tame if is_tame else _any
+    indptr, indices = _entries(dice, n, m)
+    count = len(indices)
+    weights = dice.exponential(size=count) if is_tame else _any(dice, count)
+    pulls = dice.normal(size=count) if is_tame else _any(dice, count)
+    other = dice.normal(size=(m, k)) if is_tame else _any(dice, m, k)
+    ridge = dice.uniform(0.1, 2.0, (n, k)) if is_tame else _any(dice, n, k)
+    root = dice.normal(size=(k, k))
+    base = root @ root.T if dice.random() < 0.3 else None
+    pull, noise = (
+        (draw(dice, k) if dice.random() < 0.3 else None),
+        (draw(dice, n, k) if dice.random() < 0.3 else None),
+    )
+    offsets = draw(dice, m) if dice.random() < 0.3 else None
+    _use_any_variant(dice)
+
+    def refer(
+        indptr: Any,
+        indices: Any,
+        weights: Any,
+        pulls: Any,
+        other: Any,
+        ridge: Any,
+        base: Any,
+        pull: Any,
+        noise: Any,
+        offsets: Any,
+    ) -> Any:
+        size, columns = ridge.shape
+        out = np.zeros((size, columns))
+        nothing = np.zeros((0, 0))
+        equations = (
+            nothing if base is None else base,
+            np.zeros(columns) if pull is None else pull,
+            nothing if noise is None else noise,
+            np.zeros(len(other)) if offsets is None else offsets,
+        )
+        factors_reference.solve_rows(indptr, indices, weights, pulls, other, ridge, *equations, 0, size, out)
+        return out
+
+    arguments = (indptr, indices, weights, pulls, other, ridge, base, pull, noise, offsets)
+    return Call("", factors.solve_rows, arguments, refer if is_tame else None, _is_close(1e-7))
+
+
+def _row_squares(dice: Generator) -> Call:
+    n, m, k = _size(dice), _size(dice), 1 + _small_size(dice)
+    draw = _choose(dice, _tame, _any)
+    indptr, indices = _entries(dice, n, m)
+    arguments = (
+        indptr,
+        indices,
+        draw(dice, len(indices)),
+        draw(dice, len(indices)),
+        draw(dice, n, k),
+        draw(dice, m, k),
+    )
+
+    def refer(indptr: Any, indices: Any, weights: Any, targets: Any, rows: Any, other: Any) -> Any:
+        out = np.empty(len(rows))
+        factors_reference.row_squares(indptr, indices, weights, targets, rows, other, 0, len(out), out)
+        return out
+
+    return Call("", factors.row_squares, arguments, refer if draw is _tame else None, _is_close(1e-10))
+
+
+def _top_rows(dice: Generator) -> Call:
+    n, m = _size(dice), _size(dice)
+    scores = dice.choice((-np.inf, -1.0, 0.0, -0.0, 0.5, 2.0, np.inf), size=(n, m))
+    is_plain = dice.random() < 0.7
+    if not is_plain:
+        scores = _any(dice, n, m)
+
+    def refer(scores: Any, count: Any) -> Any:
+        out = np.empty((len(scores), count), dtype=np.int64)
+        factors_reference.top_rows(scores, 0, len(scores), out)
+        return out
+
+    return Call("", factors.top_rows, (scores, int(dice.choice((1, 2, 6, 50)))), refer if is_plain else None)
+
+
+def _dot_pairs(dice: Generator) -> Call:
+    n, m, k, pairs = _size(dice), _size(dice), _small_size(dice), _size(dice)
+    draw = _choose(dice, _tame, _any)
+    places = (
+        dice.integers(-1, max(n, 1) if n else 0, size=pairs),
+        dice.integers(-1, max(m, 1) if m else 0, size=pairs),
+    )
+
+    def refer(left: Any, right: Any, i: Any, j: Any) -> Any:
+        out = np.empty(len(i))
+        factors_reference.dot_pairs(left, right, i, j, 0, len(i), out)
+        return out
+
+    arguments = (draw(dice, n, k), draw(dice, m, k), *places)
+    return Call("", factors.dot_pairs, arguments, refer if draw is _tame else None, _is_close(1e-10))
+
+
+KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
+    "span": _span,
+    "two_product": _two_product,
+    "deposit": _deposit,
+    "deposit_powers": _deposit_powers,
+    "deposit_products": _deposit_products,
+    "deposit_sparse": _deposit_sparse,
+    "deposit_codes": _deposit_codes,
+    "gaussian_scores": _gaussian_scores,
+    "gather_scores": _gather_scores,
+    "log_sum_rows": _log_sum_rows,
+    "settle": _settle,
+    "combine": _combine,
+    "multiply": _multiply,
+    "read": _read,
+    "text.fold_words": _fold_words,
+    "text.fold_characters": _fold_characters,
+    "text.read_words": _read_words,
+    "text.read_grams": _read_grams,
+    "text.number_tokens": _number_tokens,
+    "text.make_keys": _make_keys,
+    "text.number_keys": _number_keys,
+    "text.index_keys": _index_keys,
+    "text.find_tokens": _find_tokens,
+    "text.find_keys": _find_keys,
+    "text.join_tokens": _join_tokens,
+    "text.make_pair_keys": _make_pair_keys,
+    "text.count_numbers": _count_numbers,
+    "text.sum_groups": _sum_groups,
+    "text.arrange": _arrange,
+    "text.add_columns": _add_columns,
+    "text.add_rows": _add_rows,
+    "text.hash_tokens": _hash_tokens,
+    "dense.multiply_centred": _multiply_centred,
+    "factors.solve_rows": _solve_rows,
+    "factors.row_squares": _row_squares,
+    "factors.top_rows": _top_rows,
+    "factors.dot_pairs": _dot_pairs,
+}
+
+
+# ── broken arguments ──
+
+
+def _break(dice: Generator, call: Call) -> Call:
+    """Break one number or array among the arguments."""
+    places = [path for path, _ in _leaves(call.arguments)]
+    path = places[dice.integers(len(places))]
+    value = dict(_leaves(call.arguments))[path]
+    breaks, broken = _break_array(dice, value) if isinstance(value, np.ndarray) else _break_size(dice)
+    has_empty = any(isinstance(leaf, np.ndarray) and not leaf.size for _, leaf in _leaves(call.arguments))
+    if isinstance(broken, int) and has_empty and abs(broken) > _ENDLESS:
+        return call  # 2 ** 40 times nothing needs no memory, and is not refused for that
+    arguments = _with_leaf(call.arguments, path, broken)
+    return replace(call, arguments=arguments, breaks=f"argument {'.'.join(map(str, path))}: {breaks}")
+
+
+def _leaves(arguments: tuple[Any, ...]) -> list[tuple[tuple[int, ...], Any]]:
+    """Arrays and integers among arguments and their parts, each with its place."""
+    leaves: list[tuple[tuple[int, ...], Any]] = []
+    for number, value in enumerate(arguments):
+        if isinstance(value, tuple):
+            leaves += [((number, *path), leaf) for path, leaf in _leaves(value)]
+        elif isinstance(value, np.ndarray) or type(value) is int:
+            leaves.append(((number,), value))
+    return leaves
+
+
+def _with_leaf(arguments: Any, path: tuple[int, ...], value: Any) -> Any:
+    number, *rest = path
+    inner = _with_leaf(arguments[number], tuple(rest), value) if rest else value
+    values = [*arguments[:number], inner, *arguments[number + 1 :]]
+    return type(arguments)(*values) if hasattr(arguments, "_fields") else tuple(values)
+
+
+def _break_size(dice: Generator) -> tuple[str, int]:
+    value = int(_EXTREME_SIZES[dice.integers(len(_EXTREME_SIZES))]) * int(dice.choice((1, 1, -1)))
+    return f"is {value}", value
+
+
+def _extreme_integer(dice: Generator) -> int:
+    return int(_EXTREME_INTEGERS[dice.integers(len(_EXTREME_INTEGERS))]) * int(dice.choice((1, 1, -1)))
+
+
+def _break_array(dice: Generator, array: NDArray[Any]) -> tuple[str, NDArray[Any]]:
+    kind = int(dice.integers(10))
+    if kind <= 3 and array.size:
+        broken = array.copy()
+        place = int(dice.integers(array.size))
+        if array.dtype.kind == "f":
+            value: Any = _EXTREME_FLOATS[dice.integers(len(_EXTREME_FLOATS))]
+        else:
+            limits = np.iinfo(array.dtype)
+            value = (
+                _extreme_integer(dice)
+                if dice.random() < 0.7
+                else int(broken.flat[place]) + int(dice.choice((-1, 1)))
+            )
+            value = min(max(value, int(limits.min)), int(limits.max))
+        broken.flat[place] = value
+        return f"element {place} is {value}", broken
+    if kind == 4 and len(array):
+        return "is shorter", array[:-1].copy()
+    if kind == 5 and len(array):
+        return "is longer", np.concatenate([array, array[-1:]])
+    if kind == 6:
+        other = {"f": np.float32, "i": np.int16, "u": np.int8}[array.dtype.kind]
+        with np.errstate(all="ignore"):
+            return f"is of {np.dtype(other)}", array.astype(other)
+    if kind == 7:
+        return "is not contiguous", np.repeat(array, 2, axis=-1)[..., ::2]
+    if kind == 8:
+        return "has another dimension", array[None] if dice.random() < 0.5 else array.reshape(-1)[:, None]
+    broken = array.copy()
+    broken.flags.writeable = False
+    return "is read-only", broken

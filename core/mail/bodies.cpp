@@ -1,0 +1,344 @@
+#include "bodies.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "pages.hpp"
+#include "pages_search.hpp"
+#include "styles.hpp"
+#include "words.hpp"
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr std::size_t kText = 12'000;      // Characters of a message whose words are read.
+constexpr std::int64_t kTags = 250;        // Tags of a page that are interpreted.
+constexpr std::size_t kPage = 200'000;     // Characters of a page that are read.
+constexpr std::size_t kHiddenText = 5000;  // Characters of hidden text that are read.
+constexpr std::size_t kHiddenWords = 200;
+constexpr std::size_t kFirstLinks = 40;   // Links of a part that are read.
+constexpr std::size_t kLaterLinks = 300;  // Links that are read if no earlier one has their host.
+constexpr std::size_t kLink = 300;        // Characters of a link that are read.
+constexpr std::size_t kParts = 40;
+constexpr std::size_t kImageMarks = 4;  // Marks of the address of an image.
+constexpr std::size_t kWords = 8;       // Words of the path of a link, or of the name of a file.
+
+unsigned count_bits(std::uint64_t number) {
+  unsigned bits = 0;
+  for (; number != 0; number >>= 1) ++bits;
+  return bits;
+}
+
+// Marks in order, separated by spaces. A space within a mark is an underscore, and NUL is a space.
+class Marks {
+ public:
+  template <class... Pieces>
+  void add(const Pieces&... pieces) {
+    if (!marks_.empty()) marks_.push_back(U' ');
+    (append(pieces), ...);
+  }
+  Text take() { return std::move(marks_); }
+
+ private:
+  void append(TextView piece) {
+    for (const char32_t c : piece) marks_.push_back(c == U' ' ? U'_' : c == U'\0' ? U' ' : c);
+  }
+  void append(unsigned number) {
+    char digits[12];
+    std::size_t size = 0;
+    do digits[size++] = static_cast<char>('0' + number % 10);
+    while ((number /= 10) != 0);
+    while (size > 0) marks_.push_back(static_cast<char32_t>(digits[--size]));
+  }
+  // A word in UTF-8, without spaces.
+  void append(const std::string& word) {
+    for (std::size_t place = 0; place < word.size();) {
+      const auto lead = static_cast<unsigned char>(word[place++]);
+      const int more = lead < 0xc0 ? 0 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;  // Bytes that follow.
+      char32_t c = more == 0 ? lead : lead & (0x3fu >> more);
+      for (int i = 0; i < more && place < word.size(); ++i) {
+        c = c << 6 | (static_cast<unsigned char>(word[place++]) & 0x3fu);
+      }
+      marks_.push_back(c);
+    }
+  }
+
+  Text marks_;
+};
+
+// Calls `use` with each of the first `limit` runs of characters that belong together; a longer run than `longest` is
+// cut into several, and what is shorter than `shortest` is none.
+template <class Belongs, class Use>
+void for_each_run(TextView text, std::size_t shortest, std::size_t longest, std::size_t limit, Belongs belongs,
+                  Use use) {
+  std::size_t count = 0;
+  for (std::size_t place = 0; place < text.size() && count < limit;) {
+    const std::size_t start = place;
+    while (place < text.size() && place - start < longest && belongs(text[place])) ++place;
+    if (place - start >= shortest) {
+      use(text.substr(start, place - start));
+      ++count;
+    }
+    if (place == start) ++place;
+  }
+}
+
+// As `[\d.:\[\]a-fx]+$` matches.
+bool is_numeric(TextView host) {
+  if (!host.empty() && host.back() == U'\n') host.remove_suffix(1);
+  return !host.empty() && std::all_of(host.begin(), host.end(), [](char32_t c) {
+    return is_decimal(c) || c == U'.' || c == U':' || c == U'[' || c == U']' || (c >= U'a' && c <= U'f') || c == U'x';
+  });
+}
+
+bool is_address_of_numbers(TextView host) {
+  bool has_digit = false;
+  for (const char32_t c : host) {
+    if (c == U'.') continue;
+    if (!is_decimal(c)) return false;
+    has_digit = true;
+  }
+  return has_digit;
+}
+
+// Calls `use` with the parts of each mark of a link in lower case: its form, its host and parent domains, and the words
+// of its path.
+template <class Use>
+void describe_link(TextView link, Use use) {
+  TextView rest;
+  const std::size_t colon = find_part(link, U"://");
+  if (colon != kNowhere) {
+    rest = link.substr(colon + 3);
+  } else if (starts_with(link, U"www.")) {
+    rest = link;
+  } else {
+    const TextView scheme = first(before_first(link, U':'), 12);
+    use(U"url~", is_all_alpha(scheme) ? scheme : TextView(U"relative"));
+    return;
+  }
+  TextView place = before_first(before_first(rest, U'/'), U'?');
+  if (find_character(place, U'@') != kNowhere) {
+    use(U"url~", U"user");
+    place = after_last(place, U'@');
+  }
+  if (find_character(place, U'%') != kNowhere) use(U"url~", U"percent");
+  const TextView host = before_first(place, U':');
+  if (!after_first(place, U':').empty()) use(U"url~", U"port");
+  if (is_numeric(host)) use(U"url~", U"number");
+  if (has_part(host, U"xn--")) use(U"url~", U"punycode");
+  for (const TextView name : is_address_of_numbers(host) ? find_networks(host) : find_hosts(host)) use(U"url:", name);
+  for_each_run(first(after_first(rest, U'/'), 200), 3, 30, kWords, is_lower_letter,
+               [&use](TextView word) { use(U"url/", word); });
+}
+
+// The scheme and the host of a link: what precedes the third slash.
+TextView find_place(TextView link) {
+  std::size_t slash = find_character(link, U'/');
+  for (int i = 0; i < 2 && slash != kNowhere; ++i) slash = find_character(link, U'/', slash + 1);
+  return link.substr(0, slash);
+}
+
+// The first distinct links, and later ones that lead to other hosts.
+template <class Links>
+std::vector<TextView> select_links(const Links& links) {
+  std::vector<TextView> distinct;
+  std::set<TextView> known;
+  for (const TextView link : links) {
+    if (distinct.size() == kLaterLinks) break;
+    if (known.insert(link).second) distinct.push_back(link);
+  }
+  if (distinct.size() <= kFirstLinks) return distinct;
+  std::vector<TextView> selected(distinct.begin(), distinct.begin() + kFirstLinks);
+  std::set<TextView> places;
+  for (const TextView link : selected) places.insert(find_place(link));
+  for (std::size_t i = kFirstLinks; i < distinct.size(); ++i) {
+    if (places.insert(find_place(distinct[i])).second) selected.push_back(distinct[i]);
+  }
+  return selected;
+}
+
+// The addresses in folded text that begin with http://, https:// or www., up to 400 characters after that.
+std::vector<TextView> find_links(TextView text) {
+  const auto belongs = [](char32_t c) {
+    return !(c == U'<' || c == U'>' || c == U'"' || c == U'\'' || c == U'(' || c == U')' || c == U'[' || c == U']' ||
+             is_space(c));
+  };
+  // Where the next scheme begins, and the next www. The signs within them are rarer than their letters.
+  const auto find_scheme = [text](std::size_t place) {
+    for (std::size_t sign = place; (sign = find_part(text, U"://", sign)) != kNowhere; ++sign) {
+      if (sign >= place + 4 && is_at(text, sign - 4, U"http")) return sign - 4;
+      if (sign >= place + 5 && is_at(text, sign - 5, U"https")) return sign - 5;
+    }
+    return kNowhere;
+  };
+  const auto find_www = [text](std::size_t place) { return find_part(text, U"www.", place, 3); };
+  std::vector<TextView> links;
+  std::size_t scheme = find_scheme(0), www = find_www(0);
+  while (scheme != kNowhere || www != kNowhere) {
+    const bool is_scheme = scheme < www;
+    const std::size_t start = is_scheme ? scheme : www;
+    const std::size_t address = start + (!is_scheme ? 4 : text[start + 4] == U's' ? 8 : 7);
+    std::size_t end = address;
+    while (end < text.size() && end - address < 400 && belongs(text[end])) ++end;
+    const bool is_link = end > address;
+    if (is_link) links.push_back(text.substr(start, end - start));
+    const std::size_t next = is_link ? end : start + 1;
+    if (scheme < next) scheme = find_scheme(next);
+    if (www < next) www = find_www(next);
+  }
+  return links;
+}
+
+// The distinct hosts after an @ in folded text: up to seven labels, the last of which begins with a letter and has two
+// letters at least.
+std::vector<TextView> find_mail_hosts(TextView text) {
+  const auto is_label = [](char32_t c) { return is_lower_alnum(c) || c == U'-'; };
+  constexpr std::size_t kLabel = 63;
+  std::vector<TextView> hosts;
+  std::set<TextView> known;
+  for (std::size_t place = 0; (place = find_character(text, U'@', place)) != kNowhere;) {
+    const std::size_t start = ++place;
+    std::size_t host_end = start;
+    for (int labels = 0; labels <= 6; ++labels) {
+      const std::size_t label = place;
+      while (place < text.size() && is_label(text[place])) ++place;
+      const std::size_t size = place - label;
+      if (labels > 0 && size >= 2 && is_lower_letter(text[label])) host_end = label + std::min(size, kLabel);
+      if (size < 1 || size > kLabel || !is_at(text, place, U".")) break;
+      ++place;
+    }
+    place = std::max(host_end, start);
+    const TextView host = text.substr(start, host_end - start);
+    if (!host.empty() && known.insert(host).second) hosts.push_back(host);
+  }
+  return hosts;
+}
+
+// Whether a text is a page, whatever its part says.
+bool looks_like_page(TextView text) {
+  const TextView beginning = first(text, 200);
+  const std::size_t start = skip_spaces(beginning, 0);
+  if (start >= beginning.size() || beginning[start] != U'<') return false;
+  const TextView searched = first(text, 1000);
+  for (std::size_t place = 0; (place = find_character(searched, U'<', place)) != kNowhere; ++place) {
+    if (is_at_in_any_case(searched, place, U"<html")) return true;
+  }
+  return false;
+}
+
+class BodyReader {
+ public:
+  Body read(nb::handle message);
+
+ private:
+  void read_file(nb::handle part, Text name);
+  Text read_text(TextView kind, nb::handle text);
+  void describe_page(const Page& page);
+  std::size_t read_hidden(TextView text, TextView kind);
+
+  Body body_;
+  Marks marks_;
+};
+
+Body BodyReader::read(nb::handle message) {
+  marks_.add(TextView(U"shape:"), to_text(message.attr("shape"), 100));
+  marks_.add(TextView(U"size~"), count_bits(nb::len(nb::object(message.attr("raw")))));
+  for (const nb::handle fault : nb::object(message.attr("faults"))) marks_.add(TextView(U"fault~"), to_text(fault));
+  std::size_t room = kText, count = 0;
+  bool is_first = true;
+  for (const nb::handle part : nb::object(message.attr("parts"))) {
+    if (++count > kParts) break;
+    const Text kind = to_text(part.attr("kind"));
+    marks_.add(TextView(U"part:"), kind);
+    const Text charset = to_text(part.attr("charset"), kLongestToken);
+    if (!charset.empty()) marks_.add(TextView(U"charset:"), charset);
+    Text name = to_text(part.attr("name"));
+    if (!name.empty()) read_file(part, std::move(name));
+    const nb::object text = part.attr("text");
+    if (room == 0 || nb::len(text) == 0) continue;
+    const Text folded = read_text(kind, text);
+    if (!is_first) body_.words.push_back('\n');
+    is_first = false;
+    body_.words += separate_words(first(folded, room));
+    room -= std::min(room, folded.size());
+  }
+  const std::size_t start = std::min(body_.words.find_first_not_of(" \n"), body_.words.size());
+  body_.words.erase(0, start);
+  body_.words.resize(body_.words.find_last_not_of(" \n") + 1);
+  body_.marks = marks_.take();
+  return std::move(body_);
+}
+
+void BodyReader::read_file(nb::handle part, Text name) {
+  name = lower(name);
+  const TextView low = first(name, 200);
+  const TextView stem = before_last(low, U'.'), ending = after_last(low, U'.');
+  for_each_run(stem, 2, 40, kWords, is_alnum, [this](TextView word) { marks_.add(TextView(U"file:"), word); });
+  if (!ending.empty()) marks_.add(TextView(U"file:."), first(ending, 12));
+  if (find_character(stem, U'.') != kNowhere) {
+    marks_.add(TextView(U"file:."), first(after_last(stem, U'.'), 12), TextView(U"."), first(ending, 12));
+  }
+  marks_.add(TextView(U"file~"), to_text(part.attr("disposition")), TextView(U"~"),
+             count_bits(nb::cast<std::uint64_t>(part.attr("size"))));
+}
+
+// The folded text of a part; its links and images are added to the body.
+Text BodyReader::read_text(TextView kind, nb::handle given) {
+  Text text = to_text(given, kText);
+  std::vector<TextView> links;
+  std::size_t first_link = body_.links.size();
+  if (kind == U"text/html" || looks_like_page(text)) {
+    Page page = read_page(to_text(given, kPage), kTags);
+    describe_page(page);
+    std::move(page.links.begin(), page.links.end(), std::back_inserter(body_.links));
+    std::move(page.images.begin(), page.images.end(), std::back_inserter(body_.images));
+    text = std::move(page.visible);
+    if (text.size() > kText) text.resize(kText);
+  } else {
+    text = remove_style_sheet(text);
+  }
+  FoldedText folded = fold_text(text);
+  for (const Text& trick : folded.tricks) marks_.add(TextView(U"trick~"), trick);
+  for (const TextView link : find_links(folded.text)) body_.links.emplace_back(link);
+  links.assign(body_.links.begin() + static_cast<std::ptrdiff_t>(first_link), body_.links.end());
+  for (const TextView link : select_links(links)) {
+    const Text low = lower(first(link, kLink));
+    describe_link(low, [this](TextView kind_of_mark, TextView value) { marks_.add(kind_of_mark, value); });
+  }
+  for (const TextView address : find_mail_hosts(folded.text)) {
+    for (const TextView host : find_hosts(address)) marks_.add(TextView(U"mail:@"), host);
+  }
+  return std::move(folded.text);
+}
+
+void BodyReader::describe_page(const Page& page) {
+  page.tricks.for_each_name([this](TextView trick) { marks_.add(TextView(U"trick~"), trick); });
+  marks_.add(TextView(U"images~"), count_bits(page.images.size()));
+  marks_.add(TextView(U"links~"), count_bits(page.links.size()));
+  for (const TextView image : select_links(page.images)) {
+    const Text low = lower(first(image, kLink));
+    std::size_t count = 0;
+    describe_link(low, [this, &count](TextView kind, TextView value) {
+      if (count++ < kImageMarks) marks_.add(TextView(U"image:"), kind, value);
+    });
+  }
+  body_.hidden += static_cast<std::int64_t>(read_hidden(page.hidden, U"hidden:"));
+  read_hidden(page.outlook, U"outlook:");
+}
+
+// Adds marks for the words of hidden text, and returns how many there are.
+std::size_t BodyReader::read_hidden(TextView text, TextView kind) {
+  if (text.empty()) return 0;
+  const std::vector<std::string> words = split_words(fold_text(first(text, kHiddenText)).text, kHiddenWords);
+  for (const std::string& word : words) marks_.add(kind, word);
+  return words.size();
+}
+
+}  // namespace
+
+Body read_body(nb::handle message) { return BodyReader().read(message); }
+
+}  // namespace tamis::mail

@@ -1,0 +1,144 @@
+#include "entities.hpp"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "pages_search.hpp"
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr std::size_t kLongestDecimal = 8, kLongestHexadecimal = 7, kLongestName = 32;
+constexpr std::size_t kLongestOldName = 6;  // Of the names of HTML 4, which need no semicolon.
+
+struct Entity {
+  std::string_view name;
+  char32_t character;
+};
+// The frequent ones. They need no semicolon, and `&nbsp;` is a space.
+constexpr Entity kUsual[] = {
+    {"nbsp", U' '},        {"amp", U'&'},         {"lt", U'<'},          {"gt", U'>'},          {"quot", U'"'},
+    {"apos", U'\''},       {"copy", U'\u00a9'},   {"reg", U'\u00ae'},    {"trade", U'\u2122'},  {"mdash", U'\u2014'},
+    {"ndash", U'\u2013'},  {"lsquo", U'\u2018'},  {"rsquo", U'\u2019'},  {"ldquo", U'\u201c'},  {"rdquo", U'\u201d'},
+    {"hellip", U'\u2026'}, {"bull", U'\u2022'},   {"middot", U'\u00b7'}, {"euro", U'\u20ac'},   {"pound", U'\u00a3'},
+    {"shy", U'\u00ad'},    {"zwnj", U'\u200c'},   {"zwj", U'\u200d'},    {"raquo", U'\u00bb'},  {"laquo", U'\u00ab'},
+    {"eacute", U'\u00e9'}, {"egrave", U'\u00e8'}, {"agrave", U'\u00e0'}, {"ccedil", U'\u00e7'}, {"auml", U'\u00e4'},
+    {"ouml", U'\u00f6'},   {"uuml", U'\u00fc'},   {"szlig", U'\u00df'},  {"oacute", U'\u00f3'}, {"aacute", U'\u00e1'},
+    {"iacute", U'\u00ed'}, {"ntilde", U'\u00f1'},
+};
+// Windows-1252 from 128 to 159, as browsers read these numbers; codes that it does not have become U+FFFD.
+constexpr char32_t kWindows[] = {
+    0x20ac, 0xfffd, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0xfffd,
+    0x017d, 0xfffd, 0xfffd, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a,
+    0x0153, 0xfffd, 0x017e, 0x0178,
+};
+
+using Names = std::unordered_map<std::string, Text>;
+
+// All names of HTML 5, with their semicolons, from Python's own table on first use.
+const Names& html5_names() {
+  // No local static with an initialiser: its lock and the interpreter's could wait for each other during the import.
+  static const Names* loaded = nullptr;
+  if (loaded == nullptr) {
+    auto names = std::make_unique<Names>();
+    const nb::dict table = nb::module_::import_("html.entities").attr("html5");
+    for (const auto& [name, characters] : table) names->emplace(to_utf8(to_text(name)), to_text(characters));
+    if (loaded == nullptr) loaded = names.release();
+  }
+  return *loaded;
+}
+
+char32_t character_of(std::uint32_t code) {
+  if (code == 160 || code < 32) return U' ';
+  if (code >= 128 && code < 160) return kWindows[code - 128];
+  return code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? U'\ufffd' : static_cast<char32_t>(code);
+}
+
+// Appends the character of a name, or the reference itself (from `&` to the semicolon, if there is one).
+void append_named(Text& decoded, TextView reference) {
+  const bool has_semicolon = reference.back() == U';';
+  char letters[kLongestName + 1];
+  std::size_t size = 0;
+  for (const char32_t c : reference.substr(1)) letters[size++] = static_cast<char>(c);
+  const std::string_view name(letters, size - has_semicolon);
+  for (const Entity& entity : kUsual) {
+    if (entity.name == name) {
+      decoded.push_back(entity.character);
+      return;
+    }
+  }
+  const Names& names = html5_names();
+  if (has_semicolon) {
+    if (const auto found = names.find(std::string(letters, size)); found != names.end()) {
+      decoded += found->second;
+      return;
+    }
+  }
+  // Without a semicolon, the longest HTML 4 name at the beginning: &copy2026.
+  for (std::size_t length = name.size() < kLongestOldName ? name.size() : kLongestOldName; length > 1; --length) {
+    if (const auto found = names.find(std::string(name.substr(0, length))); found != names.end()) {
+      decoded += found->second;
+      decoded += reference.substr(length + 1);
+      return;
+    }
+  }
+  decoded += reference;
+}
+
+int hexadecimal_value(char32_t c) {
+  if (is_digit(c)) return static_cast<int>(c - U'0');
+  c = to_ascii_lower(c);
+  return c >= U'a' && c <= U'f' ? static_cast<int>(c - U'a') + 10 : -1;
+}
+
+}  // namespace
+
+bool decode_entities(Text& text) {
+  std::size_t start = find_character(text, U'&');
+  if (start == kNowhere) return false;
+  const TextView view(text);
+  Text decoded;
+  decoded.reserve(text.size());
+  bool has_hidden_letters = false;
+  std::size_t last = 0;
+  for (; start != kNowhere; start = find_character(view, U'&', start)) {
+    std::size_t end = start + 1;  // Of the number or name.
+    std::uint32_t code = 0;
+    bool is_number = false;
+    if (end < view.size() && view[end] == U'#') {
+      ++end;
+      const bool is_hexadecimal = end < view.size() && (view[end] == U'x' || view[end] == U'X');
+      if (is_hexadecimal) ++end;
+      const std::size_t first = end, longest = is_hexadecimal ? kLongestHexadecimal : kLongestDecimal;
+      for (; end < view.size() && end - first < longest; ++end) {
+        const int digit = hexadecimal_value(view[end]);
+        if (digit < 0 || (digit > 9 && !is_hexadecimal)) break;
+        code = code * (is_hexadecimal ? 16 : 10) + static_cast<std::uint32_t>(digit);
+      }
+      is_number = end > first;
+    } else if (end < view.size() && is_ascii_letter(view[end])) {
+      while (end < view.size() && end - start <= kLongestName && is_ascii_alnum(view[end])) ++end;
+    }
+    if (!is_number && (end - start < 3 || view[start + 1] == U'#')) {  // A name has two letters at least.
+      ++start;
+      continue;
+    }
+    if (end < view.size() && view[end] == U';') ++end;
+    decoded += view.substr(last, start - last);
+    if (is_number) {
+      const char32_t character = character_of(code);
+      has_hidden_letters = has_hidden_letters || is_ascii_alnum(character);
+      decoded.push_back(character);
+    } else {
+      append_named(decoded, view.substr(start, end - start));
+    }
+    last = start = end;
+  }
+  decoded += view.substr(last);
+  text = std::move(decoded);
+  return has_hidden_letters;
+}
+
+}  // namespace tamis::mail

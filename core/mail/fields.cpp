@@ -1,0 +1,69 @@
+#include "fields.hpp"
+
+#include <algorithm>
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr Py_ssize_t kFields = 200;         // Fields of a message that are read.
+constexpr std::size_t kLongestValue = 5000;  // Characters of a field that are read.
+constexpr std::size_t kLongestLocal = 100;   // Characters before an at sign that belong to an address.
+constexpr std::size_t kLongestDomain = 200;
+
+bool is_local(char32_t c) {
+  switch (c) {
+    case U'<': case U'>': case U'"': case U'\'': case U'(': case U')': case U',': case U':': case U';': case U'@':
+    case U'[': case U']':
+      return false;
+    default:
+      return !is_space(c);
+  }
+}
+
+}  // namespace
+
+std::vector<Field> read_fields(nb::handle headers) {
+  const nb::tuple pairs(nb::borrow(headers));
+  std::vector<Field> fields;
+  const auto count = std::min<std::size_t>(pairs.size(), kFields);
+  fields.reserve(count);
+  for (std::size_t index = 0; index < count; ++index) {
+    const nb::tuple pair(nb::borrow(pairs[index]));
+    if (pair.size() != 2) throw nb::value_error("a header field is a pair of name and value");
+    fields.push_back({to_utf8(to_text(pair[0])), to_text(pair[1], kLongestValue)});
+  }
+  return fields;
+}
+
+std::vector<Place> find_addresses(TextView value) {
+  std::vector<Place> places;
+  std::size_t end = 0;  // Of the last address: the next one begins after it.
+  for (std::size_t at = value.find(U'@'); at != kNowhere; at = value.find(U'@', at)) {
+    const std::size_t size = count_members(value, at + 1, is_domain_character, kLongestDomain);
+    if (size > 0) {
+      const std::size_t earliest = std::max(end, at - std::min(at, kLongestLocal));
+      std::size_t start = at;
+      while (start > earliest && is_local(value[start - 1])) --start;
+      if (start < at) {
+        end = at + 1 + size;
+        places.emplace_back(start, end);
+      }
+    }
+    at += 1 + size;
+  }
+  return places;
+}
+
+Text remove_addresses(TextView value) {
+  Text rest;
+  std::size_t last = 0;
+  for (const auto& [start, end] : find_addresses(value)) {
+    rest.append(value, last, start - last);
+    rest.push_back(U' ');
+    last = end;
+  }
+  return rest.append(value, last);
+}
+
+}  // namespace tamis::mail

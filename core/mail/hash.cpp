@@ -1,0 +1,172 @@
+#include "hash.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr int kKeyBits = 48;
+constexpr std::size_t kGramSize = 5;
+constexpr std::size_t kBlock = 8;   // Bytes of a token that are mixed in at once.
+constexpr std::size_t kBlocks = 5;  // A token is known by its length and its first 40 bytes.
+constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15;
+constexpr std::uint64_t kFinalMultiplier = 0xD6E8FEB86659FD93;
+constexpr std::uint64_t kPairSalt = kFinalMultiplier;  // For two words with no other between them.
+constexpr unsigned char kSpace = 32;                   // Bytes up to this one separate tokens.
+
+enum View : std::uint64_t { kGrams, kHeaders, kWords, kPairs, kRelations };
+
+constexpr std::uint64_t salt(View view) { return kMultiplier * (2 * static_cast<std::uint64_t>(view) + 1); }
+
+// The number of the next eight bytes, of which the first is the lowest; bytes after the end of the text count as zero.
+std::uint64_t read_block(std::string_view text, std::size_t start) {
+  std::uint64_t block = 0;
+  if (start + kBlock <= text.size()) {  // Compilers make one instruction of this loop.
+    const char* bytes = text.data() + start;
+    for (std::size_t i = 0; i < kBlock; ++i) block |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << 8 * i;
+  } else {
+    for (std::size_t i = 0; start + i < text.size(); ++i) {
+      block |= std::uint64_t{static_cast<unsigned char>(text[start + i])} << 8 * i;
+    }
+  }
+  return block;
+}
+
+// The lowest bytes of a block.
+std::uint64_t take_bytes(std::uint64_t block, std::size_t size) {
+  return size < kBlock ? block & ((std::uint64_t{1} << 8 * size) - 1) : block;
+}
+
+// The number of bytes of a block before the first one that separates tokens.
+std::size_t count_token_bytes(std::uint64_t block) {
+  constexpr std::uint64_t low = 0x7f7f7f7f7f7f7f7f, high = 0x8080808080808080, above_space = 0x5f5f5f5f5f5f5f5f;
+  // The highest bit of each byte is set where the byte is above 32: its other bits and 0x5f carry into it, or it was set.
+  const std::uint64_t gaps = ~(((block & low) + above_space) | block) & high;
+  if (gaps == 0) return kBlock;
+#if defined(__GNUC__)
+  return static_cast<std::size_t>(__builtin_ctzll(gaps)) / 8;
+#else
+  std::size_t bytes = 0;
+  while (!(gaps >> 8 * bytes & 0x80)) ++bytes;
+  return bytes;
+#endif
+}
+
+std::uint64_t mix(std::uint64_t state, std::uint64_t block) {
+  state = (state ^ block) * kMultiplier;
+  return state ^ state >> 32;
+}
+
+// The tokens of a document, one after the other, and the hash state of each.
+class TokenScanner {
+ public:
+  TokenScanner(std::string_view document, View view) : document_(document), salt_(salt(view)) {}
+
+  // Go to the next token; false at the end.
+  bool advance() {
+    is_on_new_line = false;
+    while (place_ < document_.size() && static_cast<unsigned char>(document_[place_]) <= kSpace) {
+      is_on_new_line = is_on_new_line || document_[place_] == '\n';
+      ++place_;
+    }
+    if (place_ == document_.size()) return false;
+    const std::size_t start = place_;
+    std::uint64_t blocks[kBlocks];  // The first ones: the hash begins with the length, which is known at the end.
+    std::size_t count = 0, bytes = kBlock;
+    while (bytes == kBlock) {
+      const std::uint64_t block = read_block(document_, place_);
+      bytes = count_token_bytes(block);
+      if (bytes > 0 && count < kBlocks) blocks[count++] = take_bytes(block, bytes);
+      place_ += bytes;
+    }
+    state = salt_ ^ (place_ - start);
+    for (std::size_t index = 0; index < count; ++index) state = mix(state, blocks[index]);
+    return true;
+  }
+
+  std::uint64_t state = 0;
+  bool is_on_new_line = false;  // Whether a line break is before the token.
+
+ private:
+  std::string_view document_;
+  std::uint64_t salt_;
+  std::size_t place_ = 0;
+};
+
+std::uint64_t make_feature(std::uint64_t state, View view, int view_bits) {
+  state = (state ^ state >> 29) * kFinalMultiplier;
+  return state >> (64 - kKeyBits + view_bits) << view_bits | view;
+}
+
+void add_grams(std::string_view head, int view_bits, std::vector<std::uint64_t>& features) {
+  for (std::size_t start = 0; start + kGramSize <= head.size(); ++start) {
+    const std::uint64_t gram = take_bytes(read_block(head, start), kGramSize);
+    const std::uint64_t state = mix(salt(kGrams) ^ kGramSize, gram);
+    // A bit of the hash selects every second gram, because they overlap.
+    if (state & 1) features.push_back(make_feature(state, kGrams, view_bits));
+  }
+}
+
+void add_tokens(std::string_view document, View view, int view_bits, std::vector<std::uint64_t>& features) {
+  TokenScanner token(document, view);
+  while (token.advance()) features.push_back(make_feature(token.state, view, view_bits));
+}
+
+// Words, and pairs of neighbours on one line.
+void add_words(std::string_view words, int view_bits, std::vector<std::uint64_t>& features) {
+  TokenScanner word(words, kWords);
+  std::uint64_t left = 0;
+  for (bool has_left = false; word.advance(); has_left = true) {
+    features.push_back(make_feature(word.state, kWords, view_bits));
+    if (has_left && !word.is_on_new_line) {
+      features.push_back(make_feature((left ^ kPairSalt) * kMultiplier + word.state, kPairs, view_bits));
+    }
+    left = word.state;
+  }
+}
+
+// The distinct numbers in ascending order. Their highest bits are those of a hash, so that they divide the numbers into
+// buckets of one or two each; a sender who chooses words with the same bits makes it an ordinary sort.
+std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbers) {
+  int bits = 0;
+  while (numbers.size() >> bits > 1) ++bits;
+  const int shift = kKeyBits - bits;
+  std::vector<std::size_t> ends((std::size_t{1} << bits) + 1, 0);  // Of the buckets, once all numbers are placed.
+  for (const std::uint64_t number : numbers) ++ends[(number >> shift) + 1];
+  for (std::size_t bucket = 1; bucket < ends.size(); ++bucket) ends[bucket] += ends[bucket - 1];
+  std::vector<std::uint64_t> sorted(numbers.size());
+  for (const std::uint64_t number : numbers) sorted[ends[number >> shift]++] = number;
+  std::size_t start = 0, count = 0;
+  for (std::size_t bucket = 0; bucket + 1 < ends.size(); ++bucket) {
+    const std::size_t end = ends[bucket];
+    if (end - start == 2) {
+      if (sorted[start + 1] < sorted[start]) std::swap(sorted[start], sorted[start + 1]);
+    } else if (end - start > 2) {
+      std::sort(sorted.data() + start, sorted.data() + end);
+    }
+    for (std::size_t place = start; place < end; ++place) {
+      if (place == start || sorted[place] != sorted[place - 1]) sorted[count++] = sorted[place];
+    }
+    start = end;
+  }
+  sorted.resize(count);
+  return sorted;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> hash_tokens(const Documents& documents, int view_bits) {
+  std::vector<std::uint64_t> features;
+  features.reserve(1024);
+  add_grams(documents.head, view_bits, features);
+  add_tokens(documents.headers, kHeaders, view_bits, features);
+  add_tokens(documents.marks, kWords, view_bits, features);
+  add_tokens(documents.relations, kRelations, view_bits, features);
+  add_words(documents.words, view_bits, features);
+  return sort_distinct(features);
+}
+
+}  // namespace tamis::mail

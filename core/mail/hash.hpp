@@ -1,0 +1,18 @@
+// Tokens to features: `tamis_mail.features.hashing`, which says what the numbers mean.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace tamis::mail {
+
+// The documents of a message (`tamis_mail.tokens.Tokens`).
+struct Documents {
+  std::string_view head, headers, words, marks, relations;
+};
+
+// The distinct features of a message in ascending order; `view_bits` is 2 for tokens of version 1, and 3 for version 2.
+std::vector<std::uint64_t> hash_tokens(const Documents& documents, int view_bits);
+
+}  // namespace tamis::mail

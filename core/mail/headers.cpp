@@ -1,0 +1,334 @@
+#include "headers.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "words.hpp"
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr std::size_t kWords = 40;  // Words of a field that are read.
+constexpr std::size_t kAddresses = 20;
+constexpr std::size_t kLongestValue = 5000;  // Characters of a field that are read.
+constexpr std::size_t kAllValues = 100000;   // Characters of all fields that are read.
+constexpr std::size_t kHops = 3;             // The oldest Received lines that are read.
+constexpr std::size_t kHostsOfHop = 8;
+
+enum class Kind { kPlain, kAddress, kPresence, kSubject, kIdentity, kDate, kContent, kProduct };
+
+Kind find_kind(std::string_view name) {
+  static const std::unordered_map<std::string_view, Kind> kinds = [] {
+    std::unordered_map<std::string_view, Kind> map{
+        {"subject", Kind::kSubject},     {"message-id", Kind::kIdentity},
+        {"date", Kind::kDate},           {"content-type", Kind::kContent},
+        {"x-mailer", Kind::kProduct},    {"content-disposition", Kind::kContent},
+        {"user-agent", Kind::kProduct},  {"x-mimeole", Kind::kProduct},
+        {"organization", Kind::kProduct}};
+    for (const char* address :
+         {"bcc", "cc", "delivered-to", "disposition-notification-to", "envelope-to", "errors-to", "from", "reply-to",
+          "resent-from", "resent-to", "return-path", "sender", "to", "x-envelope-from", "x-original-to", "x-sender"}) {
+      map[address] = Kind::kAddress;
+    }
+    // Signatures, keys and faces differ in every message: only their presence is used.
+    for (const char* presence :
+         {"arc-authentication-results", "arc-message-signature", "arc-seal", "autocrypt", "delivery-date",
+          "dkim-signature", "domainkey-signature", "face", "in-reply-to", "openpgp", "references", "resent-date",
+          "resent-message-id", "thread-index", "x-face", "x-gm-message-state", "x-google-dkim-signature",
+          "x-google-smtp-source", "x-message-info", "x-microsoft-exchange-diagnostics",
+          "x-ms-exchange-transport-crosstenantheadersstamped", "x-original-date", "x-pgp-key", "x-received"}) {
+      map[presence] = Kind::kPresence;
+    }
+    return map;
+  }();
+  const auto entry = kinds.find(name);
+  return entry == kinds.end() ? Kind::kPlain : entry->second;
+}
+
+// Writes tokens with spaces between them. The tokens of a field are a group, which is separated from the next one even
+// if it is empty.
+class TokenWriter {
+ public:
+  void begin_group() {
+    separate();
+    is_first_ = true;
+  }
+  void end_group() { is_first_ = false; }
+
+  // Begin a token; its other parts are added to `bytes`.
+  std::string& begin(std::string_view name, std::string_view sign) {
+    separate();
+    return bytes.append(name).append(sign);
+  }
+  void add(std::string_view name, std::string_view sign, TextView text) { append_utf8(begin(name, sign), text); }
+
+  std::string bytes;
+
+ private:
+  void separate() {
+    if (!is_first_) bytes.push_back(' ');
+    is_first_ = false;
+  }
+
+  bool is_first_ = true;
+};
+
+std::size_t bit_length(std::size_t number) {
+  std::size_t bits = 0;
+  for (; number; number >>= 1) ++bits;
+  return bits;
+}
+
+// Each run of letters as one `a`, and each run of digits as one `9`.
+Text describe_shape(TextView text) {
+  Text shape;
+  for (std::size_t place = 0; place < text.size(); ++place) {
+    const char32_t c = text[place];
+    const char32_t before = place > 0 ? text[place - 1] : 0;
+    if (is_lower_letter(c)) {
+      if (!is_lower_letter(before)) shape.push_back(U'a');
+    } else if (is_digit(c)) {
+      if (!is_digit(before)) shape.push_back(U'9');
+    } else {
+      shape.push_back(c);
+    }
+  }
+  return shape;
+}
+
+void add_hosts(std::string_view name, std::string_view sign, TextView domain, TokenWriter& tokens) {
+  for (const TextView host : find_hosts(domain)) tokens.add(name, sign, host);
+}
+
+void read_address(std::string_view name, TextView whole, TokenWriter& tokens) {
+  const Text folded = fold(whole);
+  const TextView value = first(folded, kLongestValue);
+  const std::vector<Place> addresses = find_addresses(value);
+  if (addresses.size() != 1) tokens.begin(name, "~") += std::to_string(bit_length(addresses.size()));
+  for (std::size_t index = 0; index < std::min(addresses.size(), kAddresses); ++index) {
+    const TextView address = cut(value, addresses[index].first, addresses[index].second);
+    tokens.add(name, ":", address);
+    add_hosts(name, ":@", after_last(address, U'@'), tokens);
+  }
+  const Text rest = remove_addresses(first(value, 1000));
+  for (const TextView word : find_runs(rest, is_word, 2, 40, kWords)) tokens.add(name, ":", word);
+}
+
+// The domains of a signature: `\bd=([\w.\-]{1,200})`.
+void read_presence(std::string_view name, TextView value, TokenWriter& tokens) {
+  if (value.find(U"d=") == kNowhere) return;
+  const Text lowered = lower(value);
+  const TextView text = lowered;
+  for (std::size_t place = text.find(U"d="); place != kNowhere; place = text.find(U"d=", place)) {
+    const std::size_t size =
+        begins_word(text, place) ? count_members(text, place + 2, is_domain_character, 200) : 0;
+    if (size > 0) add_hosts(name, ":@", text.substr(place + 2, size), tokens);
+    place += size > 0 ? 2 + size : 1;
+  }
+}
+
+void read_subject(std::string_view name, TextView value, TokenWriter& tokens) {
+  const TextView beginning = first(value, 1000);
+  const FoldedText folded = fold_text(beginning);
+  for (const std::string& word : split_words(folded.text, kWords)) tokens.begin(name, ":") += word;
+  for (const Text& trick : folded.tricks) tokens.add(name, "~", trick);
+  const auto is_mark = [](char32_t c) { return c == U'!' || c == U'?' || c == U'$'; };
+  for (const TextView marks : find_runs(beginning, is_mark, 1, kNowhere)) tokens.add(name, ":", marks);
+  const auto letters = std::count_if(value.begin(), value.end(), is_alpha);
+  if (letters > 5 && std::count_if(value.begin(), value.end(), is_upper) * 2 > letters) tokens.begin(name, "~loud");
+}
+
+// The shape of a message id, which identifies the program that made it.
+void read_identity(std::string_view name, TextView value, TokenWriter& tokens) {
+  const Text lowered = lower(strip(value, " <>"));
+  const TextView identity = first(lowered, 300);
+  Text shape = describe_shape(before_last(identity, U'@'));
+  shape.erase(std::remove(shape.begin(), shape.end(), U' '), shape.end());
+  tokens.add(name, "~", first(shape, kLongestToken));
+  add_hosts(name, ":@", after_last(identity, U'@'), tokens);
+}
+
+// The zones of a date: `[+\-]\d{4}|\b[a-z]{3,4}\b\)?$`.
+void read_date(std::string_view name, TextView value, TokenWriter& tokens) {
+  const Text lowered = lower(first(value, 200));
+  const TextView text = lowered;
+  const auto is_end = [text](std::size_t place) {
+    return place == text.size() || (place + 1 == text.size() && text[place] == U'\n');
+  };
+  for (std::size_t place = 0; place < text.size();) {
+    std::size_t end = 0;
+    if (text[place] == U'+' || text[place] == U'-') {
+      if (count_members(text, place + 1, is_decimal, 4) == 4) end = place + 5;
+    } else if (is_lower_letter(text[place]) && begins_word(text, place)) {
+      const std::size_t letters = place + count_members(text, place, is_lower_letter, 4);
+      if (letters >= place + 3 && (letters == text.size() || !is_word(text[letters]))) {
+        const bool has_bracket = letters < text.size() && text[letters] == U')';
+        if (is_end(letters + has_bracket)) end = letters + has_bracket;
+      }
+    }
+    if (end > 0) tokens.add(name, ":", cut(text, place, end));
+    place = end > 0 ? end : place + 1;
+  }
+}
+
+void read_content(std::string_view name, TextView value, TokenWriter& tokens) {
+  const Text lowered = lower(value);
+  const std::vector<TextView> pieces = split_at(first(lowered, 1000), U';');
+  Text kind(first(strip(pieces[0]), 60));
+  std::replace(kind.begin(), kind.end(), U' ', U'_');
+  tokens.add(name, ":", kind);
+  for (std::size_t index = 1; index < std::min<std::size_t>(pieces.size(), 20); ++index) {
+    const TextView key = strip(before_first(pieces[index], U'='));
+    Text parameter_value(strip(after_first(pieces[index], U'='), " \t\"'"));
+    if (key == U"boundary") parameter_value = describe_shape(parameter_value);
+    // The name counts among the 80 characters of this token. Names that come here are ASCII.
+    Text token = widen(name);
+    token.append(U":").append(key).append(U"=").append(parameter_value);
+    token.resize(std::min<std::size_t>(token.size(), 80));
+    std::replace(token.begin(), token.end(), U' ', U'_');
+    std::replace(token.begin(), token.end(), U'\t', U'_');
+    tokens.add("", "", token);
+  }
+}
+
+// `[\w$!][\w.@+\-$!/=]{0,60}`
+void read_plain(std::string_view name, TextView value, TokenWriter& tokens) {
+  const auto is_beginning = [](char32_t c) { return c == U'$' || c == U'!' || is_word(c); };
+  const auto is_member = [](char32_t c) {
+    switch (c) {
+      case U'.': case U'@': case U'+': case U'-': case U'$': case U'!': case U'/': case U'=':
+        return true;
+      default:
+        return is_word(c);
+    }
+  };
+  const Text folded = fold(first(value, 2000));
+  const TextView text = folded;
+  std::size_t words = 0;
+  for (std::size_t place = 0; place < text.size() && words < kWords;) {
+    if (!is_beginning(text[place])) {
+      ++place;
+      continue;
+    }
+    const std::size_t size = 1 + count_members(text, place + 1, is_member, 60);
+    tokens.add(name, ":", first(text.substr(place, size), kLongestToken));
+    ++words;
+    place += size;
+  }
+}
+
+// The name of a program as one token, and its words.
+void read_product(std::string_view name, TextView value, TokenWriter& tokens) {
+  const Text lowered = lower(value);
+  std::string& token = tokens.begin(name, "=");
+  bool is_first = true;
+  for (const TextView word : split_at_spaces(first(lowered, 100))) {
+    if (!is_first) token.push_back('_');
+    is_first = false;
+    append_utf8(token, word);
+  }
+  read_plain(name, value, tokens);
+}
+
+void read_field(std::string_view name, TextView value, TokenWriter& tokens) {
+  switch (find_kind(name)) {
+    case Kind::kAddress: return read_address(name, value, tokens);
+    case Kind::kPresence: return read_presence(name, value, tokens);
+    case Kind::kSubject: return read_subject(name, value, tokens);
+    case Kind::kIdentity: return read_identity(name, value, tokens);
+    case Kind::kDate: return read_date(name, value, tokens);
+    case Kind::kContent: return read_content(name, value, tokens);
+    case Kind::kProduct: return read_product(name, value, tokens);
+    case Kind::kPlain: return read_plain(name, value, tokens);
+  }
+}
+
+// A Received line up to its date, in lower case, without queue numbers: `\bid [^ ;]+`.
+Text tidy_hop(TextView hop) {
+  const Text lowered = lower(before_first(hop, U';'));
+  const TextView text = lowered;
+  Text tidied;
+  for (std::size_t place = 0; place < text.size();) {
+    const auto is_queue_character = [](char32_t c) { return c != U' ' && c != U';'; };
+    const std::size_t size = is_at(text, place, U"id ") && begins_word(text, place)
+                                 ? count_members(text, place + 3, is_queue_character, kNowhere)
+                                 : 0;
+    if (size > 0) {
+      place += 3 + size;
+    } else {
+      tidied.push_back(text[place++]);
+    }
+  }
+  return tidied;
+}
+
+// The hosts of a Received line: `[a-z0-9_\-]{1,63}\.[a-z0-9_.\-]{2,190}`.
+std::vector<TextView> find_hosts_of_hop(TextView text) {
+  const auto is_label = [](char32_t c) { return is_lower_alnum(c) || c == U'_' || c == U'-'; };
+  const auto is_host = [is_label](char32_t c) { return c == U'.' || is_label(c); };
+  std::vector<TextView> hosts;
+  for (std::size_t place = 0; place < text.size() && hosts.size() < kHostsOfHop;) {
+    const std::size_t dot = place + count_members(text, place, is_label, kNowhere);
+    const bool is_found = dot > place && dot < text.size() && text[dot] == U'.';
+    const std::size_t size = is_found ? count_members(text, dot + 1, is_host, 190) : 0;
+    if (size >= 2) {
+      const std::size_t start = std::max(place, dot - std::min<std::size_t>(dot, 63));
+      hosts.push_back(cut(text, start, dot + 1 + size));
+      place = dot + 1 + size;
+    } else {
+      place = dot + 1;  // No match begins in this label, nor at the character after it.
+    }
+  }
+  return hosts;
+}
+
+void read_hop(TextView text, TokenWriter& tokens) {
+  for (const TextView host : find_hosts_of_hop(text)) {
+    if (std::all_of(host.begin(), host.end(), [](char32_t c) { return c == U'.' || is_digit(c); })) {
+      for (const TextView part : find_networks(host)) tokens.add("received", ":", part);
+    } else if (strip(host, ".").find(U'.') != kNowhere) {
+      add_hosts("received", ":", host, tokens);
+    }
+  }
+  // `\bwith (\w{2,12})`
+  for (std::size_t place = text.find(U"with "); place != kNowhere; place = text.find(U"with ", place)) {
+    const std::size_t size = begins_word(text, place) ? count_members(text, place + 5, is_word, 12) : 0;
+    if (size >= 2) tokens.add("received", ":with-", text.substr(place + 5, size));
+    place += size >= 2 ? 5 + size : 1;
+  }
+}
+
+}  // namespace
+
+std::string read_headers(const std::vector<Field>& fields) {
+  TokenWriter tokens;
+  std::string_view previous;
+  std::vector<TextView> hops;
+  std::size_t room = kAllValues;
+  for (const Field& field : fields) {
+    const TextView value = first(field.value, std::min(kLongestValue, room));
+    room -= value.size();
+    if (field.name == "received") {
+      hops.push_back(value);
+      if (previous == field.name) continue;
+    } else {
+      tokens.begin_group();
+      read_field(field.name, value, tokens);
+      tokens.end_group();
+    }
+    tokens.begin(previous, ">").append(field.name);
+    previous = field.name;
+  }
+  tokens.begin(previous, ">");
+  tokens.begin("received", "~") += std::to_string(hops.size());
+  for (std::size_t index = hops.size() - std::min(hops.size(), kHops); index < hops.size(); ++index) {
+    tokens.begin_group();
+    read_hop(tidy_hop(hops[index]), tokens);
+    tokens.end_group();
+  }
+  return std::move(tokens.bytes);
+}
+
+}  // namespace tamis::mail

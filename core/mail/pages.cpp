@@ -1,0 +1,803 @@
+// One pass over the tags. No tree is built: a short stack of marks records the elements that hide text. Every search
+// goes forward and passes over what it has read, so that time is in proportion to the page, whatever is left unclosed.
+#include "pages.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "entities.hpp"
+#include "pages_search.hpp"
+#include "styles.hpp"
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr std::size_t kLinks = 500;          // Links of a page, and images.
+constexpr std::size_t kAddress = 2000;       // Characters of an address.
+constexpr std::size_t kBeginning = 120;      // Characters of an address of the rest: its host is there.
+constexpr std::size_t kPointers = 4 * kLinks;  // Tags of the rest whose addresses are read.
+constexpr std::size_t kRest = 30'000;        // Characters after the last interpreted tag that are read as text.
+constexpr std::size_t kMarks = 30;           // Elements within each other that hide text or show it again.
+constexpr std::size_t kQuoted = 20'000;      // Characters between quotes.
+constexpr int kLinkPieces = 20;              // Pieces of text of a link that are compared with its address.
+constexpr std::size_t kLongestKnownName = 10;
+
+// ---- The elements of HTML ----
+
+enum class Action : std::uint8_t { kPlain, kBreaks, kGaps, kPointsAt, kOdd };
+
+struct Element {
+  Action start = Action::kOdd;
+  Action end = Action::kOdd;
+  bool is_void = false;
+  bool is_box = false;  // Its end closes all within.
+  TextView address;     // The attribute that holds an address.
+};
+
+using Elements = std::unordered_map<std::string_view, Element>;
+
+template <class Use>
+void for_each_word(std::string_view words, Use use) {
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    use(words.substr(0, end));
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+}
+
+Elements make_elements() {
+  Elements elements;
+  const auto set_actions = [&elements](std::string_view names, Action action) {
+    for_each_word(names, [&](std::string_view name) { elements[name].start = elements[name].end = action; });
+  };
+  set_actions(
+      "a abbr acronym area audio b base bdi bdo big blink body cite code data del dfn em embed font frame head html i "
+      "iframe img input ins kbd label link map mark meta nobr noscript o:p object param picture q s samp small source "
+      "span st1:city st1:place strike strong sub sup svg tbody tfoot thead time tt u var video wbr",
+      Action::kPlain);
+  set_actions(
+      "address article aside blockquote br button caption center dd details dialog dir div dl dt fieldset figcaption "
+      "figure footer form h1 h2 h3 h4 h5 h6 header hr legend li main menu nav ol optgroup option p pre section select "
+      "summary table textarea title tr ul xmp",
+      Action::kBreaks);
+  set_actions("td th", Action::kGaps);
+  const std::pair<const char*, TextView> pointers[] = {{"a", U"href"},    {"area", U"href"}, {"form", U"action"},
+                                                       {"frame", U"src"}, {"iframe", U"src"}, {"img", U"src"},
+                                                       {"input", U"src"}};
+  for (const auto& [name, address] : pointers) {
+    elements[name].start = Action::kPointsAt;
+    elements[name].address = address;
+  }
+  elements["a"].end = Action::kPointsAt;
+  for_each_word("area base br col embed hr img input link meta param source track wbr",
+                [&](std::string_view name) { elements[name].is_void = true; });
+  for_each_word("table tr td div body center ul ol blockquote section",
+                [&](std::string_view name) { elements[name].is_box = true; });
+  return elements;
+}
+
+const Element& find_element(TextView name) {
+  static const Elements elements = make_elements();
+  static const Element unknown;
+  if (name.size() > kLongestKnownName) return unknown;
+  char letters[kLongestKnownName];
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name[i] >= 128) return unknown;
+    letters[i] = static_cast<char>(name[i]);
+  }
+  const auto found = elements.find(std::string_view(letters, name.size()));
+  return found == elements.end() ? unknown : found->second;
+}
+
+// Whether an element without an end tag ends where an element of a name begins.
+bool is_closed_by(TextView open, TextView name) {
+  if (is_one_of(name, {U"dt", U"dd"})) return is_one_of(open, {U"dt", U"dd"});
+  return open == name && is_one_of(name, {U"p", U"li", U"option"});
+}
+
+// ---- Tags ----
+
+struct Tag {
+  std::size_t start;
+  std::size_t name_end;
+  std::size_t attributes_end;
+  std::size_t end;  // After the closing sign, if there is one.
+};
+
+// The end of attributes: the next angle bracket that is not between quotes. A quote that is not closed within
+// `kQuoted` characters is a character like others.
+std::size_t find_attributes_end(TextView text, std::size_t place) {
+  while (place < text.size()) {
+    const char32_t c = text[place];
+    if (c == U'<' || c == U'>') break;
+    ++place;
+    if (c == U'"' || c == U'\'') {
+      const std::size_t quote = find_character(text.substr(0, std::min(text.size(), place + kQuoted + 1)), c, place);
+      if (quote != kNowhere) place = quote + 1;
+    }
+  }
+  return place;
+}
+
+// The first tag at `place` or later.
+std::optional<Tag> find_tag(TextView text, std::size_t place) {
+  for (; (place = find_character(text, U'<', place)) != kNowhere; ++place) {
+    std::size_t end = place + 1;
+    if (end >= text.size()) break;
+    const char32_t sign = text[end];
+    if (!is_ascii_letter(sign) && sign != U'/' && sign != U'!' && sign != U'?') continue;
+    const auto ends_name = [](char32_t c) {
+      return c == U'<' || c == U'>' || c == U'/' || c == U'"' || c == U'\'' || is_space(c);
+    };
+    ++end;
+    while (end < text.size() && !ends_name(text[end])) ++end;
+    Tag tag{place, end, find_attributes_end(text, end), 0};
+    tag.end = tag.attributes_end + (tag.attributes_end < text.size() && text[tag.attributes_end] == U'>');
+    return tag;
+  }
+  return std::nullopt;
+}
+
+Text replace_tags(TextView text) {
+  Text rest;
+  std::size_t last = 0;
+  while (const auto tag = find_tag(text, last)) {
+    rest += text.substr(last, tag->start - last);
+    rest.push_back(U' ');
+    last = tag->end;
+  }
+  rest += text.substr(last);
+  return rest;
+}
+
+// ---- What is removed before tags are read ----
+
+// Replaces the content of `data:` addresses: 200 characters or more of it, after a media type of up to 60.
+void remove_data(Text& text) {
+  const auto is_type = [](char32_t c) {
+    return is_ascii_letter(c) || c == U'/' || c == U'+' || c == U'.' || c == U'-';
+  };
+  const auto is_content = [](char32_t c) {
+    return is_ascii_alnum(c) || c == U';' || c == U'=' || c == U',' || c == U'+' || c == U'/' || c == U'%' ||
+           c == U'-' || is_space(c);
+  };
+  constexpr std::size_t kType = 60, kShortest = 200;
+  const TextView view(text);
+  Text rest;
+  std::size_t last = 0;
+  for (std::size_t place = 0; (place = find_part(view, U"data:", place, 4)) != kNowhere;) {
+    const std::size_t start = place += 5;  // Of the media type.
+    std::size_t type_end = start, plain_start = start;  // All type characters from there on are content characters.
+    while (type_end < view.size() && type_end - start < kType && is_type(view[type_end])) {
+      if (view[type_end++] == U'.') plain_start = type_end;
+    }
+    std::size_t end = type_end;
+    while (end < view.size() && is_content(view[end])) ++end;
+    if (end - plain_start < kShortest) continue;
+    // The content needs characters that might belong to the type.
+    type_end = std::min(type_end, end - kShortest);
+    rest += view.substr(last, type_end - last);
+    last = place = end;
+  }
+  if (last == 0) return;
+  rest += view.substr(last);
+  text = std::move(rest);
+}
+
+// Replaces style sheets, scripts and XML of conditional comments by spaces, up to their end tags.
+Text remove_unseen(TextView text) {
+  Text rest;
+  std::size_t last = 0;
+  for (std::size_t place = 0; (place = find_character(text, U'<', place)) != kNowhere;) {
+    const std::size_t start = place++;
+    for (const TextView name : {TextView(U"style"), TextView(U"xml"), TextView(U"script")}) {
+      const std::size_t name_end = place + name.size();
+      if (!is_at_in_any_case(text, place, name) || name_end >= text.size() ||
+          !(is_ascii_space(text[name_end]) || text[name_end] == U'>')) {
+        continue;
+      }
+      std::size_t end = name_end;
+      while ((end = find_character(text, U'<', end)) != kNowhere &&
+             !(is_at(text, end + 1, U"/") && is_at_in_any_case(text, end + 2, name))) {
+        ++end;
+      }
+      rest += text.substr(last, start - last);
+      rest.push_back(U' ');
+      last = place = std::min(end, text.size());
+      break;
+    }
+  }
+  rest += text.substr(last);
+  return rest;
+}
+
+// Whether a tag within a word is closed at once, as in `v<b></b>iagra`.
+bool has_split_word(TextView text) {
+  constexpr std::size_t kLongestName = 12, kAttributes = 100;
+  for (std::size_t start = 0; (start = find_character(text, U'<', start)) != kNowhere; ++start) {
+    if (start == 0 || !is_ascii_letter(text[start - 1])) continue;
+    const std::size_t name = start + 1;
+    std::size_t close = name;
+    while (close < text.size() && close - name <= kLongestName + kAttributes && text[close] != U'<' &&
+           text[close] != U'>') {
+      ++close;
+    }
+    if (!is_at(text, close, U"></")) continue;
+    std::size_t end = close + 3;
+    while (end < text.size() && end - close - 3 <= kLongestName && is_ascii_letter(text[end])) ++end;
+    const std::size_t size = end - close - 3;
+    if (size < 1 || size > kLongestName || !is_at(text, end, U">")) continue;
+    if (name + size <= close && close - name - size <= kAttributes &&
+        text.substr(name, size) == text.substr(close + 3, size) && end + 1 < text.size() &&
+        is_ascii_letter(text[end + 1])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// ---- Addresses ----
+
+// The value of an attribute, given in lower case, among the attributes of a tag; nothing if it is not there.
+std::optional<TextView> find_attribute(TextView attributes, TextView wanted) {
+  const auto is_name = [](char32_t c) { return is_ascii_letter(c) || c == U':' || c == U'_' || c == U'-'; };
+  for (std::size_t place = 0; place < attributes.size();) {
+    if (!is_name(attributes[place])) {
+      ++place;
+      continue;
+    }
+    const std::size_t start = place;
+    while (place < attributes.size() && is_name(attributes[place])) ++place;
+    const TextView name = attributes.substr(start, place - start);
+    std::size_t value = skip_ascii_spaces(attributes, place);
+    if (!is_at(attributes, value, U"=")) continue;
+    value = skip_ascii_spaces(attributes, value + 1);
+    if (value >= attributes.size()) continue;
+    const char32_t quote = attributes[value];
+    std::size_t end = value;
+    if (quote == U'"' || quote == U'\'') {
+      end = std::min(find_character(attributes, quote, ++value), attributes.size());
+      place = std::min(end + 1, attributes.size());
+    } else {
+      const auto ends = [](char32_t c) { return is_ascii_space(c) || c == U'"' || c == U'\'' || c == U'>'; };
+      while (end < attributes.size() && !ends(attributes[end])) ++end;
+      if (end == value) continue;
+      place = end;
+    }
+    if (name.size() == wanted.size() && is_at_in_any_case(name, 0, wanted)) {
+      return attributes.substr(value, end - value);
+    }
+  }
+  return std::nullopt;
+}
+
+Text clean_address(TextView address) {
+  Text cleaned(address);
+  decode_entities(cleaned);
+  cleaned.erase(std::remove_if(cleaned.begin(), cleaned.end(), is_space), cleaned.end());
+  if (is_at_in_any_case(cleaned, 0, U"data:") && cleaned.size() > 60) cleaned.resize(60);
+  return cleaned;
+}
+
+// The end of the host that begins at a place, or `kNowhere`: up to ten labels and a top-level domain of letters.
+std::size_t find_host_end(TextView text, std::size_t place) {
+  const auto is_label = [](char32_t c) { return is_lower_alnum(c) || c == U'_' || c == U'-'; };
+  int labels = 0;
+  for (; labels < 10; ++labels) {
+    std::size_t end = place;
+    while (end < text.size() && end - place <= 63 && is_label(text[end])) ++end;
+    if (end == place || end - place > 63 || !is_at(text, end, U".")) break;
+    place = end + 1;
+  }
+  if (labels == 0) return kNowhere;
+  std::size_t end = place;
+  while (end < text.size() && is_lower_letter(text[end])) ++end;
+  if (end - place < 2 || end - place > 20) return kNowhere;
+  if (end == text.size()) return end;
+  const char32_t next = text[end];
+  const bool is_end = next == U'/' || next == U':' || next == U'?' || next == U'#' || is_ascii_space(next);
+  return is_end ? end : kNowhere;
+}
+
+// The host at the beginning of an address or of a link's text, without `www.`; empty if there is none.
+Text find_host(TextView address) {
+  const Text text = lower(strip(address));
+  const std::size_t scheme = is_at(text, 0, U"http://") ? 7 : is_at(text, 0, U"https://") ? 8 : 0;
+  const auto skip_user = [&text](std::size_t place) {
+    std::size_t end = place;
+    const auto belongs = [](char32_t c) {
+      return !is_ascii_space(c) && c != U'/' && c != U'@' && c != U'<' && c != U'>';
+    };
+    while (end < text.size() && end - place < 100 && belongs(text[end])) ++end;
+    return is_at(text, end, U"@") ? end + 1 : kNowhere;
+  };
+  // With a scheme and without one, with the name of a user and without one.
+  for (const std::size_t start : {scheme, std::size_t{0}}) {
+    for (const std::size_t host : {skip_user(start), start}) {
+      const std::size_t end = host == kNowhere ? kNowhere : find_host_end(text, host);
+      if (end == kNowhere) continue;
+      const Text name = text.substr(host, end - host);
+      return starts_with(name, U"www.") ? name.substr(4) : name;
+    }
+  }
+  return {};
+}
+
+bool is_subdomain(TextView host, TextView parent) {
+  return host.size() > parent.size() && host[host.size() - parent.size() - 1] == U'.' &&
+         host.substr(host.size() - parent.size()) == parent;
+}
+
+// Endings of file names that look like hosts: report.pdf.
+bool is_file_ending(TextView ending) {
+  return is_one_of(ending, {U"pdf", U"htm", U"html", U"txt", U"doc", U"docx", U"xls", U"xlsx", U"ppt", U"pptx", U"jpg",
+                            U"jpeg", U"png", U"gif", U"zip", U"exe", U"rar", U"csv", U"php", U"js", U"css"});
+}
+
+// Whether the text of a link is a host other than its address's host, a parent or a subdomain of it.
+bool differs(TextView text, TextView address) {
+  text = first(strip(text), 300);
+  if (find_character(text, U'.') == kNowhere || find_character(text, U' ') != kNowhere ||
+      !(is_at_in_any_case(address, 0, U"http:") || is_at_in_any_case(address, 0, U"https:"))) {
+    return false;
+  }
+  const Text text_host = find_host(text), address_host = find_host(address);
+  if (text_host.empty() || (is_file_ending(after_last(text_host, U'.')) && !has_part(text, U"//")) ||
+      find_character(text, U'@') != kNowhere) {
+    return false;
+  }
+  return !(text_host == address_host || is_subdomain(text_host, address_host) ||
+           is_subdomain(address_host, text_host));
+}
+
+// ---- Text ----
+
+// Whether a text holds only spaces, and references to spaces and invisible characters.
+bool is_blank(TextView text) {
+  // As the flag IGNORECASE of Python compares: two more characters are an i, and one is an s.
+  const auto fold = [](char32_t c) {
+    return c == 0x130 || c == 0x131 ? U'i' : c == 0x17f ? U's' : to_ascii_lower(c);
+  };
+  const auto find_end = [&text, &fold](std::size_t place, std::initializer_list<TextView> names) {
+    for (const TextView name : names) {
+      std::size_t i = 0;
+      while (i < name.size() && place + i < text.size() && fold(text[place + i]) == name[i]) ++i;
+      if (i == name.size()) return place + i;
+    }
+    return kNowhere;
+  };
+  for (std::size_t place = 0; place < text.size();) {
+    if (is_space(text[place])) {
+      ++place;
+      continue;
+    }
+    if (text[place] != U'&') return false;
+    ++place;
+    if (is_at(text, place, U"#")) {
+      const bool is_hexadecimal = is_at(text, place + 1, U"x") || is_at(text, place + 1, U"X");
+      place += is_hexadecimal ? 2 : 1;
+      while (is_at(text, place, U"0")) ++place;
+      // A number such as 200b is read as 20, and what follows is not blank.
+      place = is_hexadecimal
+                  ? find_end(place, {U"20", U"a0", U"ad", U"34f", U"feff"})
+                  : find_end(place, {U"32",   U"160",  U"173",  U"847",  U"8192", U"8193", U"8194", U"8195", U"8196",
+                                     U"8197", U"8198", U"8199", U"8200", U"8201", U"8202", U"8203", U"8204", U"8205",
+                                     U"8206", U"8207", U"65279"});
+    } else {
+      place = find_end(place, {U"nbsp", U"zwnj", U"zwj", U"shy", U"ensp", U"emsp", U"thinsp", U"lrm", U"rlm"});
+    }
+    if (place == kNowhere) return false;
+    place += is_at(text, place, U";");
+  }
+  return true;
+}
+
+bool is_all_space(TextView text) { return std::all_of(text.begin(), text.end(), is_space); }
+
+// One space between words and one line break between blocks.
+void normalise_lines(Text& text) {
+  std::size_t end = 0;      // Of what is normalised; it never gets longer than what was read.
+  char32_t separator = 0;   // What is due before the next word.
+  for (const char32_t c : text) {
+    if (is_space(c)) {
+      if (c == U'\n') {
+        separator = U'\n';
+      } else if (separator == 0) {
+        separator = U' ';
+      }
+      continue;
+    }
+    if (separator != 0 && end > 0) text[end++] = separator;
+    separator = 0;
+    text[end++] = c;
+  }
+  text.resize(end);
+}
+
+// ---- The reader ----
+
+// The reasons why text is not shown, and the background if an element around the text has one.
+struct State {
+  bool is_hidden = false;
+  bool is_tiny = false;
+  bool is_thin = false;
+  bool is_same_colour = false;
+  std::optional<Colour> background;
+
+  bool operator==(const State& other) const {
+    return is_hidden == other.is_hidden && is_tiny == other.is_tiny && is_thin == other.is_thin &&
+           is_same_colour == other.is_same_colour && background == other.background;
+  }
+  bool is_shown() const { return !(is_hidden || is_tiny || is_thin || is_same_colour); }
+};
+
+// An element that hides text or shows it again.
+struct Mark {
+  Text name;
+  std::int64_t count;  // Open elements of its name, with it.
+  std::int64_t boxes;
+  State before;
+};
+
+class PageReader {
+ public:
+  void remove_comments(Text& page);
+  void remove_scripts(Text& page);
+  void look_for_split_words(TextView text) {
+    if (has_split_word(first(text, kRest))) page_.tricks.add(Trick::kSplitWords);
+  }
+  Page read(TextView text, std::int64_t tags);
+
+ private:
+  void read_tag(TextView text, const Tag& tag, TextView after);
+  void follow(TextView name, const Element& element, bool is_end);
+  void close_before(TextView name);
+  void enter(const State& state);
+  void style(TextView name, bool is_end, TextView attributes);
+  void note_hidden(TextView text);
+  void point(TextView name, bool is_end, const Element& element, TextView attributes);
+  void point_all(TextView text);
+  std::optional<Text> record(TextView name, const Element& element, TextView attributes, std::size_t longest);
+  void append_visible(TextView text);
+  // Text that follows goes there.
+  void append(TextView text) {
+    if (state_.is_shown()) {
+      append_visible(text);
+    } else {
+      page_.hidden += text;
+    }
+  }
+
+  struct Link {
+    Text address;
+    std::size_t start;  // Of its text.
+    std::size_t end;    // Of the first pieces of its text, once there are so many.
+    int pieces;
+  };
+
+  Page page_;
+  Text name_;        // The name of the tag that is read, in lower case.
+  Text attributes_;  // Its attributes, in lower case.
+  std::vector<Mark> marks_;
+  // Elements that are open, by name, since the first mark. A hostile page cannot make a map slow as it can a hash table.
+  std::map<Text, std::int64_t, std::less<>> counts_;
+  std::int64_t boxes_ = 0;  // Of them, those whose end closes all within.
+  State state_;
+  Colour background_ = kWhite;   // Of the page.
+  bool has_background_ = false;  // Some element has a background whose extent is unknown without a tree.
+  std::optional<Link> link_;
+};
+
+// Removes comments; the content of conditional comments is text for Outlook.
+void PageReader::remove_comments(Text& page) {
+  const TextView text(page);
+  Text rest;
+  std::size_t last = 0;
+  for (std::size_t start; (start = find_part(text, U"<!--", last, 1)) != kNowhere;) {
+    const std::size_t end = find_part(text, U"-->", start + 2, 2);  // `<!-->` is a complete comment.
+    if (end == kNowhere) {
+      page_.tricks.add(Trick::kNoClose);
+      break;
+    }
+    rest += text.substr(last, start - last);
+    last = end + 3;
+    if (start > 0 && is_alpha(text[start - 1]) && last < text.size() && is_alpha(text[last])) {
+      page_.tricks.add(Trick::kSplitWords);
+    }
+    if (!is_at(text, start + 4, U"[if")) continue;
+    const Text comment = replace_tags(remove_unseen(after_first(text.substr(start + 4, end - start - 4), U'>')));
+    std::size_t copied = 0;
+    for (std::size_t place; (place = find_part(comment, U"<![endif]", copied)) != kNowhere; copied = place + 9) {
+      page_.outlook.append(comment, copied, place - copied);
+      page_.outlook.push_back(U' ');
+    }
+    page_.outlook.append(comment, copied);
+    page_.outlook.push_back(U'\n');
+  }
+  if (last == 0) return;
+  rest += text.substr(last);
+  page = std::move(rest);
+}
+
+// Removes scripts and styles, from tag to end tag.
+void PageReader::remove_scripts(Text& page) {
+  constexpr TextView kNames[] = {U"script", U"style"};
+  const TextView text(page);
+  Text rest;
+  std::size_t last = 0, start = 0;
+  bool is_changed = false;
+  TextView open;  // The name of the element that is open.
+  for (std::size_t place = 0; (place = find_character(text, U'<', place)) != kNowhere;) {
+    const std::size_t tag = place++;
+    const bool is_end = is_at(text, place, U"/");
+    if (is_end) ++place;
+    for (const TextView name : kNames) {
+      const std::size_t name_end = place + name.size();
+      if (!is_at_in_any_case(text, place, name) || name_end >= text.size() ||
+          !(is_ascii_space(text[name_end]) || text[name_end] == U'>' || text[name_end] == U'/')) {
+        continue;
+      }
+      const std::size_t close = find_character(text, U'>', name_end);
+      place = close == kNowhere ? text.size() : close + 1;
+      if (is_end && name == open) {
+        has_background_ = has_background_ || has_part(text.substr(start, tag - start), U"background");
+        last = place;
+        open = {};
+      } else if (open.empty() && !is_end) {
+        rest += text.substr(last, tag - last);
+        is_changed = true;
+        open = name;
+        start = place;
+        if (name == kNames[0]) page_.tricks.add(Trick::kScript);
+      }
+      break;
+    }
+  }
+  if (open.empty()) {
+    if (is_changed) rest += text.substr(last);
+  } else {
+    page_.tricks.add(Trick::kNoClose);
+  }
+  if (is_changed) page = std::move(rest);
+}
+
+Page PageReader::read(TextView text, std::int64_t tags) {
+  std::optional<Tag> tag = tags < 0 ? std::nullopt : find_tag(text, 0);
+  std::int64_t count = 0;
+  const auto is_last = [&] { return !tag || (tags > 0 && count >= tags); };
+  // The text before a tag is a piece of its own, even if it is empty, and the text after the last tag is the rest.
+  TextView before = is_last() ? text : text.substr(0, tag->start);
+  std::optional<Tag> open;
+  const auto use = [&](TextView piece) {
+    if (open) {
+      read_tag(text, *open, piece);
+    } else {
+      append_visible(piece);
+    }
+  };
+  while (!is_last()) {
+    use(before);
+    open = tag;
+    ++count;
+    tag = find_tag(text, open->end);
+    before = text.substr(open->end, is_last() ? kNowhere : tag->start - open->end);
+  }
+  if (count >= tags) {
+    page_.tricks.add(Trick::kManyTags);
+    const Text rest = replace_tags(first(before, kRest));
+    use(rest);
+    point_all(before);
+  } else {
+    use(before);
+  }
+  if (decode_entities(page_.visible)) page_.tricks.add(Trick::kEntityLetters);
+  decode_entities(page_.hidden);
+  decode_entities(page_.outlook);
+  normalise_lines(page_.visible);
+  normalise_lines(page_.hidden);
+  normalise_lines(page_.outlook);
+  return std::move(page_);
+}
+
+void PageReader::append_visible(TextView text) {
+  page_.visible += text;
+  if (link_ && ++link_->pieces == kLinkPieces) link_->end = page_.visible.size();
+}
+
+void PageReader::read_tag(TextView text, const Tag& tag, TextView after) {
+  const TextView given = text.substr(tag.start + 1, tag.name_end - tag.start - 1);
+  if (is_ascii(given)) {
+    name_.resize(given.size());
+    std::transform(given.begin(), given.end(), name_.begin(), to_ascii_lower);
+  } else {
+    name_ = lower(given);
+  }
+  const bool is_end = name_[0] == U'/';
+  const TextView name = TextView(name_).substr(is_end);
+  const TextView attributes = text.substr(tag.name_end, tag.attributes_end - tag.name_end);
+  const Element& element = find_element(name);
+  switch (is_end ? element.end : element.start) {
+    case Action::kPlain: break;
+    case Action::kBreaks: append(U"\n"); break;
+    case Action::kGaps: append(U" "); break;
+    case Action::kPointsAt: point(name, is_end, element, attributes); break;
+    case Action::kOdd: {
+      const Text& out = state_.is_shown() ? page_.visible : page_.hidden;
+      if (!after.empty() && is_alpha(after[0]) && !out.empty() && is_alpha(out.back()) && name_[0] != U'!') {
+        page_.tricks.add(Trick::kSplitWords);
+      }
+      break;
+    }
+  }
+  if (tag.end == tag.attributes_end) page_.tricks.add(Trick::kNoClose);
+  if (!marks_.empty()) follow(name, element, is_end);
+  if (attributes.size() > 4 && (is_end || !element.is_void) && may_have_effect(attributes)) {
+    style(name, is_end, attributes);
+  }
+  if (after.empty()) return;
+  append(after);
+  if (!state_.is_shown() && !is_all_space(after)) note_hidden(after);
+}
+
+// Counts open elements since the first mark, and removes the marks of closed elements.
+void PageReader::follow(TextView name, const Element& element, bool is_end) {
+  if (!is_end) {
+    close_before(name);
+    if (element.is_void) return;
+    const auto found = counts_.find(name);
+    if (found == counts_.end()) {
+      counts_.emplace(name, 1);
+    } else {
+      ++found->second;
+    }
+    boxes_ += element.is_box;
+    return;
+  }
+  boxes_ -= element.is_box;
+  const auto found = counts_.find(name);
+  if (found != counts_.end() && found->second != 0) --found->second;
+  const std::int64_t count = found == counts_.end() ? 0 : found->second;
+  for (std::size_t place = 0; place < marks_.size(); ++place) {
+    const Mark& mark = marks_[place];
+    if (boxes_ < mark.boxes || (mark.name == name && count < mark.count)) {
+      enter(mark.before);
+      marks_.resize(place);
+      break;
+    }
+  }
+}
+
+// Removes the marks of elements without an end tag that end where an element of this name begins.
+void PageReader::close_before(TextView name) {
+  while (!marks_.empty() && is_closed_by(marks_.back().name, name) && boxes_ == marks_.back().boxes) {
+    const Mark mark = std::move(marks_.back());
+    marks_.pop_back();
+    --counts_[mark.name];
+    enter(mark.before);
+  }
+}
+
+// Begins or ends to hide text; hidden pieces of text are on lines of their own.
+void PageReader::enter(const State& state) {
+  if (state_.is_shown() && !state.is_shown()) page_.hidden.push_back(U'\n');
+  state_ = state;
+}
+
+// Pushes a mark if an element hides its content or shows it again.
+void PageReader::style(TextView name, bool is_end, TextView attributes) {
+  const Effect effect = find_effect(lower(attributes));
+  State after = state_;
+  after.is_hidden = after.is_hidden || effect.is_hidden || effect.is_visible == false;
+  after.is_tiny = effect.is_tiny.value_or(after.is_tiny);
+  after.is_thin = effect.is_thin.value_or(after.is_thin);
+  if (name == U"body" && !is_end) {
+    background_ = effect.background.value_or(background_);
+  } else if (effect.background) {
+    after.is_same_colour = false;
+    has_background_ = has_background_ || !is_same_colour(*effect.background, background_);
+    after.background = effect.background;
+  }
+  if (effect.has_image) {
+    after.is_same_colour = false;
+    after.background.reset();
+    has_background_ = true;
+  }
+  if (effect.colour) {
+    if (effect.background) {
+      after.is_same_colour = is_same_colour(*effect.colour, *effect.background);
+    } else if (after.background) {
+      after.is_same_colour = is_same_colour(*effect.colour, *after.background);
+    } else {
+      after.is_same_colour = !has_background_ && is_same_colour(*effect.colour, background_);
+    }
+  }
+  if (is_end || after == state_ || marks_.size() >= kMarks) return;
+  if (marks_.empty()) {
+    counts_.clear();
+    boxes_ = 0;
+  }
+  const std::int64_t count = counts_.emplace(name, 1).first->second;
+  marks_.push_back(Mark{Text(name), count, boxes_, state_});
+  enter(after);
+}
+
+void PageReader::note_hidden(TextView text) {
+  if (is_blank(text)) return;
+  page_.tricks.add(Trick::kHiddenText);
+  if (state_.is_tiny) page_.tricks.add(Trick::kTinyFont);
+  if (state_.is_same_colour) page_.tricks.add(Trick::kInvisibleInk);
+}
+
+// Records the address of a tag, and whether the text of a link names another host than its address.
+void PageReader::point(TextView name, bool is_end, const Element& element, TextView attributes) {
+  const bool is_link = name == U"a";
+  if (link_ && is_link) {
+    const std::size_t end = link_->pieces < kLinkPieces ? page_.visible.size() : link_->end;
+    if (differs(TextView(page_.visible).substr(link_->start, end - link_->start), link_->address)) {
+      page_.tricks.add(Trick::kLinkMismatch);
+    }
+    link_.reset();
+  }
+  if (is_end) return;
+  if (name == U"form" || name == U"iframe") {
+    page_.tricks.add(name == U"form" ? Trick::kForm : Trick::kIframe);
+    append_visible(U"\n");
+  }
+  std::optional<Text> address = record(name, element, attributes, kAddress);
+  if (is_link && address) link_ = Link{std::move(*address), page_.visible.size(), 0, 0};
+}
+
+// Records the addresses of all tags of a text.
+void PageReader::point_all(TextView text) {
+  std::set<TextView> known;
+  std::size_t count = 0;
+  for (std::size_t place = 0; count < kPointers && (place = find_character(text, U'<', place)) != kNowhere;) {
+    const std::size_t start = place++;
+    std::size_t name_end = place;
+    while (name_end < text.size() && name_end - place <= kLongestKnownName && is_ascii_letter(text[name_end])) {
+      ++name_end;
+    }
+    if (name_end >= text.size() || !(is_ascii_space(text[name_end]) || text[name_end] == U'/')) continue;
+    const Text name = lower(text.substr(place, name_end - place));
+    const Element& element = find_element(name);
+    if (element.address.empty()) continue;
+    place = find_attributes_end(text, name_end);
+    ++count;
+    if (known.insert(text.substr(start, place - start)).second) {
+      record(name, element, text.substr(name_end, place - name_end), kBeginning);
+    }
+  }
+}
+
+// Records the address among the attributes of a tag, and returns it; nothing if there is none.
+std::optional<Text> PageReader::record(TextView name, const Element& element, TextView attributes,
+                                       std::size_t longest) {
+  const std::optional<TextView> value = find_attribute(attributes, element.address);
+  if (!value) return std::nullopt;
+  Text address = clean_address(first(*value, longest));
+  std::vector<Text>& places = name == U"img" || name == U"input" ? page_.images : page_.links;
+  if (!address.empty() && places.size() < kLinks) places.push_back(address);
+  return address;
+}
+
+}  // namespace
+
+Page read_page(Text text, std::int64_t tags) {
+  if (text.size() > kLongestPage) text.resize(kLongestPage);
+  for (char32_t& c : text) c = c == U'\n' ? U' ' : c;
+  if (find_character(text, U'\0') != kNowhere) text.erase(std::remove(text.begin(), text.end(), U'\0'), text.end());
+  remove_data(text);
+  PageReader reader;
+  reader.remove_comments(text);
+  reader.remove_scripts(text);
+  reader.look_for_split_words(text);
+  return reader.read(text, tags);
+}
+
+}  // namespace tamis::mail

@@ -1,0 +1,104 @@
+#include "words.hpp"
+
+#include <algorithm>
+
+namespace tamis::mail {
+
+namespace {
+
+// Scripts without spaces between words: each pair of consecutive letters is a token.
+bool is_unspaced(char32_t c) {
+  if (c < 0xe00) return false;
+  return c <= 0xeff || (c >= 0x1000 && c <= 0x109f) || (c >= 0x1780 && c <= 0x17ff) || (c >= 0x3041 && c <= 0x30ff) ||
+         (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x4e00 && c <= 0x9fff) || (c >= 0xac00 && c <= 0xd7af) ||
+         (c >= 0xf900 && c <= 0xfaff) || (c >= 0x20000 && c <= 0x3ffff);
+}
+
+bool is_kept_ascii(char32_t c) {
+  return is_ascii_class(c, character_class::kLetter | character_class::kDigit) || c == U'$' || c == U'!';
+}
+
+// Whether a character outside of ASCII belongs to a word: letters, digits and the usual combining marks.
+bool is_kept(char32_t c) { return (c >= 0x300 && c <= 0x36f) || is_word(c); }
+
+}  // namespace
+
+std::string separate_words(TextView text) {
+  std::string words;
+  words.reserve(text.size() + 16);
+  for (std::size_t place = 0; place < text.size();) {
+    const char32_t c = text[place];
+    if (c < 128) {
+      const std::size_t start = place;
+      while (place < text.size() && text[place] < 128) ++place;
+      const std::size_t size = words.size();
+      words.resize(size + place - start);
+      std::transform(text.begin() + start, text.begin() + place, words.begin() + size,
+                     [](char32_t kept) { return is_kept_ascii(kept) ? static_cast<char>(kept) : ' '; });
+    } else if (!is_kept(c)) {
+      words.push_back(' ');  // One space for a run of signs.
+      while (place < text.size() && text[place] >= 128 && !is_kept(text[place])) ++place;
+    } else if (!is_unspaced(c)) {
+      append_utf8(words, text.substr(place, 1));
+      ++place;
+    } else {
+      const std::size_t start = place;
+      while (place < text.size() && is_unspaced(text[place]) && is_kept(text[place])) ++place;
+      words.push_back(' ');
+      if (place - start == 1) append_utf8(words, text.substr(start, 1));
+      for (std::size_t left = start; left + 1 < place; ++left) {
+        if (left > start) words.push_back(' ');
+        append_utf8(words, text.substr(left, 2));
+      }
+      words.push_back(' ');
+    }
+  }
+  return words;
+}
+
+std::vector<std::string> split_words(TextView text, std::size_t limit) {
+  std::vector<std::string> words;
+  const std::string separated = separate_words(text);
+  for (std::size_t place = 0; place < separated.size() && words.size() < limit;) {
+    if (separated[place] == ' ') {
+      ++place;
+      continue;
+    }
+    const std::size_t start = place;
+    std::size_t end = separated.size();  // Of the letters that are used.
+    std::size_t letters = 0;
+    for (; place < separated.size() && separated[place] != ' '; ++place) {
+      // Bytes 10xxxxxx continue a letter.
+      if ((static_cast<unsigned char>(separated[place]) & 0xc0) != 0x80 && ++letters > kLongestToken) {
+        end = std::min(end, place);
+      }
+    }
+    words.push_back(separated.substr(start, std::min(end, place) - start));
+  }
+  return words;
+}
+
+std::vector<TextView> find_hosts(TextView name) {
+  name = first(strip(name, "."), 200);
+  std::vector<std::size_t> starts{0};  // Of the labels.
+  for (std::size_t place = 0; place < name.size(); ++place) {
+    if (name[place] == U'.') starts.push_back(place + 1);
+  }
+  if (starts.size() > 6) starts.erase(starts.begin(), starts.end() - 6);
+  std::vector<TextView> hosts;
+  for (std::size_t index = 0; index < std::max<std::size_t>(1, starts.size() - 1); ++index) {
+    hosts.push_back(name.substr(starts[index]));
+  }
+  return hosts;
+}
+
+std::vector<TextView> find_networks(TextView address) {
+  std::vector<TextView> networks{address};
+  int dots = 0;
+  for (std::size_t place = 0; place < address.size() && dots < 3; ++place) {
+    if (address[place] == U'.' && ++dots > 1) networks.push_back(address.substr(0, place));
+  }
+  return networks;
+}
+
+}  // namespace tamis::mail

@@ -1,0 +1,186 @@
+// Exact sums: integers in base 2**32, and how a float or a product of two is added to one.
+//
+// The digits of all numbers are an array of (length, cells) words and a position `low`; the number in cell c is the sum of
+// words[j, c] * 2**(32 * (low + j)). While sums are made, a word may hold more than a digit. *Settled* words are the one
+// canonical writing: every word but the last lies in [0, 2**32), the last is signed and lies in [-2**31, 2**31), and no
+// plane of words could be dropped at either end.
+//
+// Words are added as unsigned integers, whose overflow is defined: no input can make it happen before 2**30 rows.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "../common.hpp"
+
+#if defined(_MSC_VER)
+#define TAMIS_INLINE static __forceinline
+#else
+#define TAMIS_INLINE static inline __attribute__((always_inline))
+#endif
+
+namespace tamis::sums {
+
+void bind_words(nb::module_& m);
+void bind_rows(nb::module_& m);
+void bind_scatter(nb::module_& m);
+void bind_scores(nb::module_& m);
+void bind_one_row(nb::module_& m);
+
+constexpr int kBits = 32;
+constexpr int kLogBits = 5;  // 2**5 bits per word
+constexpr uint64_t kMask = 0xffffffffu;
+constexpr int64_t kHalf = int64_t{1} << 31;
+constexpr int64_t kFarthest = int64_t{1} << 40;  // no position beyond this is taken, so that none overflows
+
+// Words that belong to another: to an array of NumPy, or to OwnedWords.
+struct Words {
+  int64_t* data;
+  size_t length;
+  size_t cells;
+  int64_t low;
+};
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+// Words that are zero at first, unless the caller fills them. The system hands out large memory as zeros, page by page when it is first written to.
+struct OwnedWords : Words {
+  std::unique_ptr<int64_t, Free> memory;
+
+  OwnedWords(size_t length, size_t cells, int64_t low, bool are_zero = true) : Words{nullptr, length, cells, low} {
+    if (cells > 0 && length > SIZE_MAX / sizeof(int64_t) / cells) throw std::bad_alloc();
+    const size_t count = length * cells > 0 ? length * cells : 1;
+    void* words = are_zero ? std::calloc(count, sizeof(int64_t)) : std::malloc(count * sizeof(int64_t));
+    memory.reset(static_cast<int64_t*>(words));
+    if (!memory) throw std::bad_alloc();
+    data = memory.get();
+  }
+};
+
+// Settle words whose last plane has room for the sign.
+void settle(OwnedWords& words);
+
+// Products of cells and finite factors, settled: exact down to `keep` words from each cell's first.
+OwnedWords multiply_words(const Words& words, const double* factors, int64_t keep);
+
+// Each number correctly rounded, and the rounding error.
+void read_words(const Words& words, double* value, double* rest);
+
+// An array of NumPy that takes the words over; and such an array with their position.
+nb::object to_array(OwnedWords&& words);
+nb::tuple to_python(OwnedWords&& words);
+
+// The rows group by group, so that cells of one group are written while they are in the cache.
+std::vector<int64_t> sort_by_group(const int64_t* group, size_t n, size_t groups);
+
+// Run without the interpreter's lock while there is much to do. Handing it over takes as long as a few hundred cells.
+class WithoutLock {
+ public:
+  explicit WithoutLock(size_t cells) {
+    if (cells > 5000) release_.emplace();
+  }
+
+ private:
+  std::optional<nb::gil_scoped_release> release_;
+};
+
+inline void require(bool holds, const char* message) {
+  if (!holds) throw nb::value_error(message);
+}
+
+// The position of words, if it is one that no computation takes out of the range of int64.
+inline int64_t check_position(int64_t low) {
+  require(-kFarthest <= low && low <= kFarthest, "got words at a position beyond 2**40, expected one that floats reach");
+  return low;
+}
+
+inline int bit_length(uint64_t number) {
+#if defined(__GNUC__)
+  return number == 0 ? 0 : 64 - __builtin_clzll(number);
+#else
+  int length = 0;
+  for (; number != 0; number >>= 1) length++;
+  return length;
+#endif
+}
+
+// Ask for memory that will soon be read.
+TAMIS_INLINE void prefetch(const void* memory) {
+#if defined(__GNUC__)
+  __builtin_prefetch(memory);
+#else
+  (void)memory;
+#endif
+}
+
+TAMIS_INLINE void add_to(int64_t& word, uint64_t amount) {
+  word = static_cast<int64_t>(static_cast<uint64_t>(word) + amount);
+}
+
+// |value| is integer * 2**unit.
+struct Integer {
+  uint64_t integer;
+  int64_t unit;
+};
+
+TAMIS_INLINE Integer to_integer(double value) {
+  uint64_t pattern;
+  std::memcpy(&pattern, &value, sizeof pattern);
+  const uint64_t exponent = (pattern >> 52) & 2047;
+  const uint64_t fraction = pattern & ((uint64_t{1} << 52) - 1);
+  if (exponent == 0) return {fraction, -1074};
+  return {fraction | (uint64_t{1} << 52), static_cast<int64_t>(exponent) - 1075};
+}
+
+// Add a digit, with the sign of the number, to word j of a cell. A word of zeros may lie outside the window, because only the
+// bits that a number has are promised a place; nothing is written there.
+TAMIS_INLINE void add_digit(const Words& words, size_t cell, int64_t j, uint64_t digit, bool is_negative) {
+  const size_t plane = static_cast<size_t>(j);  // a negative one is large
+  if (digit != 0 && plane < words.length) add_to(words.data[plane * words.cells + cell], is_negative ? 0 - digit : digit);
+}
+
+// Add value * 2**exponent to a cell.
+TAMIS_INLINE void push(const Words& words, size_t cell, double value, int64_t exponent) {
+  const Integer number = to_integer(value);
+  const int64_t unit = number.unit + exponent;
+  const int shift = static_cast<int>(unit & (kBits - 1));
+  const int64_t j = (unit >> kLogBits) - words.low;
+  const uint64_t bottom = (number.integer & kMask) << shift;
+  const uint64_t upper = (number.integer >> kBits) << shift;
+  const bool is_negative = value < 0.0;
+  add_digit(words, cell, j, bottom & kMask, is_negative);
+  add_digit(words, cell, j + 1, (bottom >> kBits) + (upper & kMask), is_negative);
+  add_digit(words, cell, j + 2, upper >> kBits, is_negative);
+}
+
+// Add the exact product to a cell.
+TAMIS_INLINE void push_product(const Words& words, size_t cell, double x, double y) {
+  const Integer a = to_integer(x);
+  const Integer b = to_integer(y);
+  if (a.integer == 0 || b.integer == 0) return;
+  const int shift = static_cast<int>((a.unit + b.unit) & (kBits - 1));
+  const int64_t j = ((a.unit + b.unit) >> kLogBits) - words.low;
+  const uint64_t bottom = (a.integer & kMask) * (b.integer & kMask);
+  const uint64_t middle = (a.integer & kMask) * (b.integer >> kBits) + (a.integer >> kBits) * (b.integer & kMask);
+  const uint64_t top = (a.integer >> kBits) * (b.integer >> kBits);
+  const uint64_t second = (bottom >> kBits) + (middle & kMask);
+  const uint64_t third = (second >> kBits) + (middle >> kBits) + (top & kMask);
+  const uint64_t fourth = (third >> kBits) + (top >> kBits);
+  const uint64_t digits[5] = {bottom & kMask, second & kMask, third & kMask, fourth, 0};
+  const bool is_negative = (x < 0.0) != (y < 0.0);
+  uint64_t carry = 0;
+  for (int k = 0; k < 5; k++) {
+    const uint64_t shifted = (digits[k] << shift) | carry;
+    carry = shifted >> kBits;
+    add_digit(words, cell, j + k, shifted & kMask, is_negative);
+  }
+}
+
+}  // namespace tamis::sums

@@ -1,0 +1,252 @@
+"""The kernels of `reference.py` in the compiled core: same functions, same bits, as `tests/kernels` checks.
+
+Much work is cut into chunks of rows, which threads do side by side; little is one call.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from tamis import threads
+from tamis._core import sums
+from tamis._core.sums import (
+    add_row,
+    are_codes_within,
+    are_rows_within,
+    are_within,
+    combine,
+    deposit_products,
+    describe_moments,
+    multiply,
+    settle,
+)
+from tamis._kernels.reference import HALF, Floats, Indices, Words
+
+__all__ = [
+    "add_row",
+    "are_codes_within",
+    "are_rows_within",
+    "are_within",
+    "combine",
+    "deposit",
+    "deposit_codes",
+    "deposit_powers",
+    "deposit_products",
+    "deposit_sparse",
+    "describe_moments",
+    "gather_scores",
+    "gaussian_scores",
+    "log_sum_rows",
+    "multiply",
+    "read",
+    "settle",
+    "span",
+    "two_product",
+]
+
+# (start, stop, words, apart, shared, low): rows to add, their cells, and what to use instead for one group;
+# the position of the words, or None to add integers. Returns the bits that any value and any weight has, and
+# the sum of magnitudes.
+Adder: TypeAlias = Callable[[int, int, Words, Words, int, int | None], tuple[int, int, int]]
+
+CROWD = 8  # values a cell: with fewer, joining the words of the chunks costs what the chunks have saved
+
+
+def span(values: Floats) -> tuple[Words, int, int]:
+    n, m = values.shape
+    bounds = np.empty((2, m), np.int64)
+    count = threads.count_chunks(values.size)
+    if count == 1:
+        return bounds, *sums.span(values, bounds)
+    extents = np.empty((count, 3, m))
+    threads.run_in_turns(
+        count,
+        values.size,
+        lambda k: sums.write_extents(values[n * k // count : n * (k + 1) // count], extents[k]),
+    )
+    return bounds, *sums.join_extents(extents, bounds)
+
+
+def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    product, rounding = np.empty(x.shape), np.empty(x.shape)
+    sums.two_product(x, y, product, rounding)
+    return product, rounding
+
+
+def read(words: Words, low: int) -> tuple[Floats, Floats]:
+    value, rest = np.empty(words.shape[1]), np.empty(words.shape[1])
+    sums.read(words, low, value, rest)
+    return value, rest
+
+
+def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
+    work = _count_shared_cells(values, groups)
+    if threads.count_chunks(work) == 1:
+        return sums.deposit(values, bounds, group, groups)
+
+    def add(start: int, stop: int) -> tuple[Words, int]:
+        return sums.deposit(values[start:stop], bounds, group[start:stop], groups)
+
+    chunks = threads.map_row_chunks(len(values), work, add)
+    total = chunks[0]
+    for other in chunks[1:]:
+        total = combine(*total, *other, 1)
+    return total
+
+
+def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
+    work = _count_shared_cells(values, groups)
+    if threads.count_chunks(work) == 1:
+        return sums.deposit_powers(values, bounds, group, groups)
+
+    def add(start: int, stop: int) -> tuple[Words, int, Words, int]:
+        return sums.deposit_powers(values[start:stop], bounds, group[start:stop], groups)
+
+    chunks = threads.map_row_chunks(len(values), work, add)
+    first, second = chunks[0][:2], chunks[0][2:]
+    for other in chunks[1:]:
+        first = combine(*first, *other[:2], 1)
+        second = combine(*second, *other[2:], 1)
+    return *first, *second
+
+
+def _count_shared_cells(values: Floats, groups: int) -> int:
+    return values.size if len(values) >= CROWD * groups else 0
+
+
+def deposit_sparse(
+    indptr: Words,
+    indices: Indices,
+    values: Floats,
+    weights: Floats,
+    group: Words,
+    groups: int,
+    columns: int,
+) -> tuple[Words, int]:
+    count = threads.count_chunks(values.size + groups * columns)
+    if count == 1:
+        return sums.deposit_sparse(indptr, indices, values, weights, group, groups, columns)
+    order = sums.sort_rows(group, groups, columns)
+    cuts = sums.cut_rows(indptr, order, count)
+
+    def add(start: int, stop: int, *target: *tuple[Words, Words, int, int | None]) -> tuple[int, int, int]:
+        return sums.add_sparse(indptr, indices, values, weights, group, order, start, stop, *target)
+
+    chunks = _Chunks(add, group, order, cuts, columns)
+    return _scatter(chunks, groups * columns, values.size, values, weights)
+
+
+def deposit_codes(
+    codes: Words, offsets: Words, weights: Floats, group: Words, groups: int
+) -> tuple[Words, int]:
+    columns = int(offsets[-1])
+    count = threads.count_chunks(codes.size + groups * columns)
+    if count == 1:
+        return sums.deposit_codes(codes, offsets, weights, group, groups)
+    order = sums.sort_rows(group, groups, columns)
+    cuts = np.array([len(codes) * k // count for k in range(count + 1)])
+
+    def add(start: int, stop: int, *target: *tuple[Words, Words, int, int | None]) -> tuple[int, int, int]:
+        return sums.add_codes(codes, offsets, weights, group, order, start, stop, *target)
+
+    chunks = _Chunks(add, group, order, cuts, columns)
+    return _scatter(chunks, groups * columns, codes.size, weights, np.zeros(0))
+
+
+class _Chunks(NamedTuple):
+    """Chunks of rows in an order, and the function that adds one of them."""
+
+    add: Adder
+    group: Words
+    order: Words  # empty for the rows' own
+    cuts: Words
+    columns: int
+
+    def add_together(self, words: Words, low: int | None) -> list[tuple[int, int, int]]:
+        """Add every chunk of rows to the words, side by side."""
+        tasks = []
+        joins = []
+        for start, stop in pairwise(self.cuts.tolist()):
+            shared = self._find_shared_group(start)
+            apart = np.zeros((len(words), self.columns), dtype=np.int64)
+            own = words if start == 0 or self.order.size else np.zeros_like(words)
+            joins.append((own, shared, apart))
+            tasks.append(partial(self.add, start, stop, own, apart, shared, low))
+        results = threads.run_together(tasks)
+        for own, shared, apart in joins:
+            if own is not words:
+                words += own
+            if shared >= 0:
+                words[:, shared * self.columns : (shared + 1) * self.columns] += apart
+        return results
+
+    def _find_shared_group(self, start: int) -> int:
+        """The group that the cut before a row goes through, or -1."""
+        if not 0 < start < self.order.size:
+            return -1
+        before, after = self.group[self.order[start - 1 : start + 1]].tolist()
+        return int(after) if before == after else -1
+
+
+def _scatter(chunks: _Chunks, cells: int, entries: int, values: Floats, weights: Floats) -> tuple[Words, int]:
+    """Settled sums, of integers if the numbers are such and surely added without overflow."""
+    words = np.zeros((1, cells), dtype=np.int64)  # by NumPy: pages are zeroed when first touched
+    results = chunks.add_together(words, None)
+    bits = sum(max(result[k].bit_length() for result in results) for k in (0, 1)) + entries.bit_length()
+    if bits <= 62:
+        is_small = sum(result[2] for result in results) < HALF
+        if is_small or (words.min(initial=0) >= -HALF and words.max(initial=0) < HALF):
+            return words, 0
+        return _settle_here(np.concatenate([words, np.zeros_like(words)]), 0)
+    low, length = sums.find_window(values, weights, entries)
+    words = np.zeros((length, cells), dtype=np.int64)
+    chunks.add_together(words, low)
+    return _settle_here(words, low)
+
+
+def _settle_here(words: Words, low: int) -> tuple[Words, int]:
+    first, last, low = sums.settle_here(words, low)
+    return words if last - first == len(words) else words[first:last].copy(), low
+
+
+def gaussian_scores(
+    x: Floats, mean: Floats, precision: Floats, log_scale: Floats, constant: Floats
+) -> Floats:
+    scores = np.empty((len(x), len(constant)))
+    parameters = mean, precision, log_scale, constant
+    _write_in_chunks(sums.gaussian_scores, x, parameters, scores, x.size * len(constant))
+    return scores
+
+
+def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
+    scores = np.empty((len(codes), len(constant)))
+    parameters = offsets, table, constant
+    _write_in_chunks(sums.gather_scores, codes, parameters, scores, codes.size * len(constant))
+    return scores
+
+
+def log_sum_rows(scores: Floats) -> Floats:
+    totals = np.empty(len(scores))
+    _write_in_chunks(sums.log_sum_rows, scores, (), totals, scores.size)
+    return totals
+
+
+def _write_in_chunks(
+    kernel: Callable[..., None],
+    rows: Floats | Words,
+    parameters: tuple[Floats | Words, ...],
+    results: Floats,
+    work: int,
+) -> None:
+    """Write the results of rows, in chunks side by side if there is enough work."""
+    if threads.count_chunks(work) == 1:
+        kernel(rows, *parameters, results)
+    else:
+        threads.map_row_chunks(
+            len(rows),
+            work,
+            lambda start, stop: kernel(rows[start:stop], *parameters, results[start:stop]),
+        )
