@@ -47,22 +47,22 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
     parser.add_argument(
         "--socket-mode",
         metavar="MODE",
-        type=_argument(lambda text: int(text, 8)),
+        type=_argument(_socket_mode),
         default=0o660,
         help="permission of a Unix socket, in octal digits (default: 660)",
     )
     parser.add_argument(
         "--user-stores",
         metavar="PATTERN",
-        help="a store for each user that a client names: a path with {user} in it; other names, and names "
-        "with other characters than letters, digits and _.+@-, share the common store",
+        help="a store for each user that a client names: a path with {user} in it; a user without a store of "
+        "his own, and a name with other characters than letters, digits and _.+@-, get the common store",
     )
     parser.add_argument(
         "--max-size",
         metavar="BYTES",
         type=_argument(_positive),
         default=Limits().size,
-        help="largest message (default: %(default)s)",
+        help="largest message; a larger one gets an error, not a verdict (default: %(default)s)",
     )
     parser.add_argument(
         "--max-connections",
@@ -76,7 +76,14 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
         metavar="SECONDS",
         type=_argument(_positive),
         default=int(Limits().seconds),
-        help="of a connection (default: %(default)s)",
+        help="longest time of a connection (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--idle-timeout",
+        metavar="SECONDS",
+        type=_argument(_positive),
+        default=int(Limits().idle_seconds),
+        help="longest time in which a client sends nothing (default: %(default)s)",
     )
     parser.add_argument(
         "--threads",
@@ -111,14 +118,18 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
     store = Path(options.store).expanduser() if options.store else default_path()
     log = Log(sys.stderr, options.log_format)
     path_of, user_of = _stores(store, options.user_stores)
-    limits = Limits(options.max_connections, options.max_size, float(options.timeout))
+    limits = Limits(
+        options.max_connections, options.max_size, float(options.timeout), float(options.idle_timeout)
+    )
     metrics = (
         PrometheusMetrics(options.metrics, store, lambda: _changed(store)) if options.metrics else Metrics()
     )
     filtering = Filtering(path_of, threads=options.threads, source=source)
     try:
         handle = make_handler(Daemon(filtering, log, metrics, limits, store, user_of))
-        server = Server(listeners, handle, log, limits, socket_mode=options.socket_mode)
+        server = Server(
+            listeners, handle, log, limits, socket_mode=options.socket_mode, reload=filtering.reopen
+        )
         await server.run()
     finally:
         await filtering.close()
@@ -148,10 +159,15 @@ def _changed(store: Path) -> float:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(f"got {text}, expected a whole number from 1 on")
-    return number
+    if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text)):
+        raise ValueError(f"got {text!r}, expected a whole number from 1 on")
+    return int(text)
+
+
+def _socket_mode(text: str) -> int:
+    if not re.fullmatch("[0-7]{3,4}", text):
+        raise ValueError(f"got {text!r}, expected three octal digits, as in 660")
+    return int(text, 8)
 
 
 def _argument(read: Callable[[str], object]) -> Callable[[str], object]:

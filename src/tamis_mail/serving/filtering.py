@@ -1,7 +1,9 @@
 """Verdicts and learning off the event loop, in a few threads; faults of a store are values.
 
-Each thread has its own connections to the stores, because SQLite's belong to a thread. A store that was
-replaced by another file is opened again. Verdicts are written to the log beside the store once a second.
+Each thread has its own connections to the stores. Verdicts only read; learning has a thread of its own,
+because it may wait half a minute for another process that writes, and verdicts must not wait with it. A store
+that was replaced by another file is opened again. Verdicts are written to the log beside the store once a
+second.
 """
 
 import asyncio
@@ -10,11 +12,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from tamis_mail.message import canonical, digest
 from tamis_mail.sieve import Receipt, Sieve
 from tamis_mail.verdict import RULE, Judgement, Rule, Verdict
 
@@ -46,49 +50,65 @@ class Fault:
 class Filtering:
     """Judges and learns messages for all connections of a daemon.
 
-    `path_of` gives the store of a user; the user of a daemon for one person is an empty string.
+    `path_of` gives the store of a user. The empty user has the common store, which also judges the mail of
+    users without a store of their own.
     """
 
     def __init__(self, path_of: Callable[[str], Path], *, threads: int = 2, source: str = "") -> None:
         self._path_of = path_of
-        self._workers = [_Worker(source) for _ in range(max(1, threads))]
+        self._judges = [_Worker(source, readonly=True) for _ in range(max(1, threads))]
+        self._learner = _Worker(source, readonly=False)
         self._waiting = asyncio.Semaphore(_WAITING)
+        self._learning = asyncio.Semaphore(_WAITING)
         self._flushing: asyncio.Task[None] | None = None
+        self._is_closed = False
 
-    async def judge(self, raw: bytes, user: str = "") -> Judged | Fault:
-        """Judge a message; before anything was learned, every message is unsure."""
-        return await self._run(user, partial(_judge, raw))
+    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> Judged | Fault:
+        """Judge a message; before anything was learned, every message is unsure.
 
-    async def learn(self, raw: bytes, label: str, user: str = "") -> Receipt | Fault:
-        """Learn a message; the store is created if there is none."""
-        return await self._run(user, partial(_learn, raw, label))
-
-    async def forget(self, raw: bytes, user: str = "") -> Receipt | Fault:
-        """Forget a message."""
-        return await self._run(user, partial(_forget, raw))
-
-    async def close(self) -> None:
-        """Write what was recorded, and close all stores."""
-        if self._flushing is not None:
-            self._flushing.cancel()
-        await asyncio.gather(*(worker.submit(worker.close) for worker in self._workers))
-        for worker in self._workers:
-            worker.shut_down()
-
-    async def _run(self, user: str, work: "Callable[[_Worker, Path], T]") -> T | Fault:
+        With `has_evidence`, the evidence of the verdict is computed here, too, and not on the event loop.
+        """
         if self._flushing is None:
             self._flushing = asyncio.create_task(self._flush_regularly())
         async with self._waiting:
-            worker = min(self._workers, key=lambda each: each.pending)
-            try:
-                return await worker.submit(partial(_catch_faults, work, worker, self._path_of, user))
-            except RuntimeError as error:  # the daemon is stopping
-                return Fault(str(error))
+            worker = min(self._judges, key=lambda each: each.pending)
+            return await self._run(worker, user, partial(_judge, raw, self._path_of(""), has_evidence))
+
+    async def learn(self, raw: bytes, label: str, user: str = "") -> Receipt | Fault:
+        """Learn a message; the user's store is created if there is none."""
+        async with self._learning:
+            return await self._run(self._learner, user, partial(_learn, raw, label))
+
+    async def forget(self, raw: bytes, user: str = "") -> Receipt | Fault:
+        """Forget a message; without a store, it is unknown."""
+        async with self._learning:
+            return await self._run(self._learner, user, partial(_forget, raw))
+
+    def reopen(self) -> None:
+        """Close all stores; each is opened again when it is needed."""
+        for worker in (*self._judges, self._learner):
+            worker.start(worker.close)
+
+    async def close(self) -> None:
+        """Write what was recorded, and close all stores."""
+        self._is_closed = True
+        if self._flushing is not None:
+            self._flushing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._flushing
+        for worker in (*self._judges, self._learner):
+            await worker.submit(worker.close)
+            worker.shut_down()
+
+    async def _run(self, worker: "_Worker", user: str, work: "Callable[[_Worker, Path], T]") -> T | Fault:
+        if self._is_closed:
+            return Fault("the daemon is stopping")
+        return await worker.submit(partial(_catch_faults, work, worker, self._path_of, user))
 
     async def _flush_regularly(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
-            for worker in self._workers:
+            for worker in self._judges:
                 if worker.has_records:
                     await worker.submit(worker.flush)
 
@@ -96,10 +116,11 @@ class Filtering:
 class _Worker:
     """A thread with the stores that it has opened."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, readonly: bool) -> None:
         self.source = source
         self.pending = 0
         self.has_records = False
+        self._readonly = readonly
         self._executor = ThreadPoolExecutor(1)
         self._sieves: OrderedDict[Path, tuple[tuple[int, int], Sieve]] = OrderedDict()
 
@@ -110,34 +131,36 @@ class _Worker:
         finally:
             self.pending -= 1
 
-    def open(self, path: Path, *, create: bool) -> Sieve | None:
-        """Return the open store of a path; None if there is none and none is to be created."""
-        identity = _identity(path)
+    def start(self, work: Callable[[], object]) -> None:
+        """Let the thread do something, without waiting for it."""
+        self._executor.submit(work)
+
+    def open(self, path: Path) -> Sieve:
+        """Return the open store of a path; only a thread that learns creates it."""
+        identity = _identify(path)
         known = self._sieves.get(path)
         if known is not None and known[0] == identity:
             self._sieves.move_to_end(path)
             return known[1]
         self.drop(path)
-        if identity is None and not create:
-            return None
-        if create:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        sieve = Sieve.open(path, create=create)
-        self._sieves[path] = (_identity(path) or (0, 0), sieve)
+        sieve = Sieve.open(path, create=not self._readonly, readonly=self._readonly)
+        self._sieves[path] = (_identify(path) or (0, 0), sieve)
         if len(self._sieves) > _STORES:
             self.drop(next(iter(self._sieves)))
         return sieve
 
     def drop(self, path: Path) -> None:
-        """Close a store."""
+        """Close a store. A fault while closing changes nothing: it is not used any more."""
         known = self._sieves.pop(path, None)
         if known is not None:
-            known[1].close()
+            with suppress(Exception):
+                known[1].close()
 
     def flush(self) -> None:
         self.has_records = False
         for _, sieve in self._sieves.values():
-            sieve.flush_log()
+            with suppress(Exception):  # the log of verdicts stops nothing
+                sieve.flush_log()
 
     def close(self) -> None:
         for path in list(self._sieves):
@@ -157,37 +180,41 @@ def _catch_faults(
     except Exception as error:  # noqa: BLE001 (whatever a store does, mail flows)
         if path is not None:
             worker.drop(path)
-        expected = isinstance(error, OSError | ValueError) or type(error).__module__.startswith("tamis_mail.")
-        name = "" if expected else f"unexpected {type(error).__name__}: "
-        return Fault(name + " ".join(str(error).split()))
+        if isinstance(error, OSError) or type(error).__module__.startswith("tamis_mail."):
+            return Fault(" ".join(str(error).split()))
+        # The text of an unexpected error may quote a message, and this sentence is logged.
+        return Fault(f"unexpected {type(error).__name__}")
 
 
-def _judge(raw: bytes, worker: _Worker, path: Path) -> Judged:
+def _judge(raw: bytes, common: Path, has_evidence: bool, worker: _Worker, path: Path) -> Judged:
     begun = time.perf_counter()
-    sieve = worker.open(path, create=False)
-    if sieve is None:
+    if path != common and _identify(path) is None:
+        path = common
+    if _identify(path) is None:
         nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
         return Judged(nothing_learned, RULE.spam, time.perf_counter() - begun)
+    sieve = worker.open(path)
     verdict = sieve.sort(raw)
+    if has_evidence:
+        evidence = verdict.evidence
+        verdict = Verdict(verdict.judgement, lambda: evidence, verdict.identity)
     sieve.log_verdict(raw, verdict, source=worker.source)
     worker.has_records = True
     return Judged(verdict, Rule.of(sieve.store).spam, time.perf_counter() - begun)
 
 
 def _learn(raw: bytes, label: str, worker: _Worker, path: Path) -> Receipt:
-    sieve = worker.open(path, create=True)
-    assert sieve is not None  # it was created
-    return sieve.learn(raw, label, source=worker.source)
+    return worker.open(path).learn(raw, label, source=worker.source)
 
 
 def _forget(raw: bytes, worker: _Worker, path: Path) -> Receipt:
-    sieve = worker.open(path, create=False)
-    if sieve is None:
-        raise FileNotFoundError(f"{path}: there is no store, so there is nothing to forget")
-    return sieve.forget(raw, source=worker.source)
+    if _identify(path) is None:
+        return Receipt("unknown", None, None, digest(canonical(raw)))
+    return worker.open(path).forget(raw, source=worker.source)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identify(path: Path) -> tuple[int, int] | None:
+    """Return what tells one file at a path from another; None if there is no file."""
     try:
         status = os.stat(path)  # noqa: PTH116 (once per message)
     except FileNotFoundError:

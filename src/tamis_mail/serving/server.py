@@ -1,8 +1,8 @@
 """The asynchronous server that all daemons share: it accepts, limits, stops and reloads.
 
-As many connections are handled at once as the limits say; others wait in the system's queue, so that a flood
-of clients costs no memory. SIGTERM and SIGINT end the listening, and what is under way has some seconds to
-end. SIGHUP calls `reload`.
+As many connections are handled at once as the limits say; one per socket waits here, and others wait in the
+system's queue, so that a flood of clients costs no memory. SIGTERM and SIGINT end the listening, and what is
+under way has some seconds to end. SIGHUP calls `reload`.
 """
 
 import asyncio
@@ -18,6 +18,8 @@ from tamis_mail.serving.logs import Log
 
 __all__ = ["Limits", "Server"]
 
+_RETRY_SECONDS = 1.0  # after a connection could not be accepted
+
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -26,8 +28,9 @@ class Limits:
     """What one daemon takes on."""
 
     connections: int = 100  # at once
-    size: int = 50 << 20  # bytes of a message
+    size: int = 10 << 20  # bytes of a message: with all connections in use, these are 1 GB of memory
     seconds: float = 300.0  # of a connection
+    idle_seconds: float = 60.0  # in which a client sends nothing
     stop_seconds: float = 10.0  # until connections are cut after a signal to stop
 
 
@@ -65,9 +68,12 @@ class Server:
 
     async def run(self) -> None:
         """Serve until a signal or `stop` ends it."""
-        paths = [listener.path for listener in self.listeners if listener.path]
-        for listener in self.listeners:
-            self.sockets += listener.open(self.socket_mode)
+        try:
+            for listener in self.listeners:
+                self.sockets += listener.open(self.socket_mode)
+        except OSError:
+            self._close_sockets()
+            raise
         self._watch_signals()
         accepting = [asyncio.create_task(self._accept(each)) for each in self.sockets]
         self.log.write("started", listeners=" ".join(map(str, self.listeners)))
@@ -78,27 +84,31 @@ class Server:
         for task in accepting:
             task.cancel()
         await asyncio.gather(*accepting, return_exceptions=True)
-        for each in self.sockets:
-            each.close()
-        for path in paths:
-            with suppress(OSError):
-                os.unlink(path)  # noqa: PTH108 (a name that the user gave, as it is)
+        self._close_sockets()
         await self._end_connections()
         self.log.write("stopped")
+
+    def _close_sockets(self) -> None:
+        for each in self.sockets:
+            name = each.getsockname() if each.family == socket.AF_UNIX else ""
+            each.close()
+            if name in [listener.path for listener in self.listeners if listener.path]:
+                with suppress(OSError):
+                    os.unlink(name)  # noqa: PTH108 (a name that the user gave, as it is)
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await self._open.acquire()
             try:
                 accepted, _ = await loop.sock_accept(listening)
             except OSError as error:  # too many open files, or the client has gone
-                self._open.release()
                 self.log.write("accept-failed", reason=error.strerror or type(error).__name__)
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(_RETRY_SECONDS)
                 continue
+            try:
+                await self._open.acquire()  # after accepting, so that no idle socket keeps a place
             except asyncio.CancelledError:
-                self._open.release()
+                accepted.close()
                 raise
             task = asyncio.create_task(self._serve(accepted))
             self._connections.add(task)
@@ -117,7 +127,8 @@ class Server:
         except (ConnectionError, asyncio.IncompleteReadError) as error:
             self.log.write("connection-ended", reason=type(error).__name__)
         except Exception as error:  # noqa: BLE001 (a defect must not end the daemon)
-            self.log.write("connection-failed", reason=f"unexpected {type(error).__name__}: {error}")
+            # The text of an unexpected error may quote a message, so the log has only its kind.
+            self.log.write("connection-failed", reason=f"unexpected {type(error).__name__}")
         finally:
             self._open.release()
             if writer is None:

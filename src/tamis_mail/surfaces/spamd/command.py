@@ -35,7 +35,7 @@ def run(out: TextIO, options: Namespace) -> int:
             made.filtering,
             made.log,
             made.metrics,
-            largest=made.limits.size,
+            limits=made.limits,
             version=version("tamis"),
             may_learn=not options.no_learn,
             user_of=made.user_of,

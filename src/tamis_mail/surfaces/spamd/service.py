@@ -2,18 +2,27 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from tamis_mail.serving.filtering import Fault, Filtering, Judged
 from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics
+from tamis_mail.serving.server import Limits
 from tamis_mail.surfaces.spamd.codec import (
+    MARKED,
+    PONG,
+    PROTOCOL,
     TEMPORARY,
+    TIMEOUT,
+    UNAVAILABLE,
     USAGE,
     ProtocolError,
     Request,
     RequestReader,
-    answer,
     answer_error,
+    answer_learning,
+    answer_verdict,
+    find_body,
 )
 from tamis_mail.verdict.header_fields import add_verdict, score_of, tests_of
 
@@ -21,6 +30,7 @@ __all__ = ["SpamdService"]
 
 _BLOCK = 1 << 16
 _EVIDENCE = 15  # lines of a report
+_DISCARD_SECONDS = 5.0  # for the rest of a request that was refused: an early close would lose the answer
 
 
 class SpamdService:
@@ -32,7 +42,7 @@ class SpamdService:
         log: Log,
         metrics: Metrics,
         *,
-        largest: int,
+        limits: Limits,
         version: str,
         may_learn: bool = True,
         user_of: Callable[[str], str] = lambda user: "",
@@ -40,42 +50,55 @@ class SpamdService:
         self._filtering = filtering
         self._log = log
         self._metrics = metrics
-        self._largest = largest
+        self._limits = limits
         self._version = version
         self._may_learn = may_learn
         self._user_of = user_of
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read a request, and write the answer."""
+        """Read a request, and write the answer; a client that sends nothing, as a port scan, gets none."""
+        is_refused = False
         try:
             request = await self._read(reader)
-            reply = await self._answer(request)
+            reply = await self._answer(request) if request else b""
         except ProtocolError as error:
+            is_refused = True
             self._log.write("refused", reason=str(error))
             self._metrics.count_fault("protocol")
-            reply = answer_error(error.code, str(error))
+            reply = answer_error(error.code, str(error), error.given)
         writer.write(reply)
         await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
+        if is_refused:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DISCARD_SECONDS):
+                    while await reader.read(_BLOCK):
+                        pass
 
-    async def _read(self, reader: asyncio.StreamReader) -> Request:
-        requests = RequestReader(self._largest)
-        while data := await reader.read(_BLOCK):
+    async def _read(self, reader: asyncio.StreamReader) -> Request | None:
+        requests = RequestReader(self._limits.size)
+        while True:
+            try:
+                async with asyncio.timeout(self._limits.idle_seconds):
+                    data = await reader.read(_BLOCK)
+            except TimeoutError:
+                raise ProtocolError(TIMEOUT, "the client has sent nothing for too long") from None
+            if not data:
+                return requests.end()
             request = requests.feed(data)
             if request is not None:
                 return request
-        return requests.end()
 
     async def _answer(self, request: Request) -> bytes:
         if request.method == "SKIP":
             return b""
         if request.method == "PING":
-            return b"SPAMD/1.5 0 PONG\r\n"
+            return PONG
         user = self._user_of(request.user)
         if request.method == "TELL":
             return await self._learn(request, user)
-        judged = await self._filtering.judge(request.message, user)
+        judged = await self._filtering.judge(request.message, user, has_evidence=_shows_evidence(request))
         if isinstance(judged, Fault):
             return self._answer_fault(judged)
         self._metrics.count_verdict(judged.verdict.label, judged.seconds)
@@ -93,30 +116,37 @@ class SpamdService:
         verdict = judged.verdict
         score, required = score_of(verdict, judged.required)
         is_spam = verdict.label == "spam"
-        fields = {"Spam": f"{is_spam} ; {score:.1f} / {required:.1f}"}
-        if request.method == "CHECK":
-            return answer(fields)
+        body: bytes | None = None
         if request.method == "SYMBOLS":
-            return answer(fields, ",".join(tests_of(verdict)).encode("ascii", "replace"))
-        if request.method in ("REPORT", "REPORT_IFSPAM"):
-            is_wanted = is_spam or request.method == "REPORT"
-            return answer(fields, _report(judged, score, required) if is_wanted else b"")
+            names = ",".join(tests_of(verdict)) + ("\r\n" if request.version < (1, 3) else "")
+            body = names.encode("ascii", "replace")
+        elif request.method in ("REPORT", "REPORT_IFSPAM"):
+            body = _report(judged, score, required) if is_spam or request.method == "REPORT" else b""
+        elif request.method in MARKED:
+            body = self._mark(request, judged)
+        return answer_verdict(request, is_spam=is_spam, score=score, required=required, body=body)
+
+    def _mark(self, request: Request, judged: Judged) -> bytes:
+        """Add the verdict to the message; for HEADERS, without the body."""
         marked = add_verdict(
             request.message,
-            verdict,
+            judged.verdict,
             dialect="spamassassin",
             required=judged.required,
             version=self._version,
         )
-        if request.method == "HEADERS":
-            marked = marked[: len(marked) - _length_of_body(request.message)]
-        return answer(fields, marked)
+        if request.method == "PROCESS":
+            return marked
+        length_of_body = len(request.message) - find_body(request.message)
+        return marked[: len(marked) - length_of_body]
 
     async def _learn(self, request: Request, user: str) -> bytes:
         """Learn or forget a message: `Set: local` with `Message-class`, or `Remove: local`."""
         if not self._may_learn:
-            raise ProtocolError(USAGE, "learning is switched off by --no-learn")
+            raise ProtocolError(UNAVAILABLE, "learning is switched off by --no-learn")
         places = {name: request.fields.get(name, "").lower() for name in ("set", "remove")}
+        if "local" in places["set"] and "local" in places["remove"]:
+            raise ProtocolError(PROTOCOL, "TELL has Set: local and Remove: local, expected one of them")
         if "local" in places["set"]:
             label = request.fields.get("message-class", "").lower()
             if label not in ("spam", "ham"):
@@ -132,19 +162,18 @@ class SpamdService:
             return self._answer_fault(receipt)
         self._log.write("learned", action=receipt.action, bytes=len(request.message))
         has_changed = receipt.action in ("learned", "moved", "forgotten")
-        return answer({name: "local"} if has_changed else {})
+        return answer_learning(name if has_changed else "")
 
     def _answer_fault(self, fault: Fault) -> bytes:
         """Say that there is no verdict now: the client passes the message on unchanged."""
-        self._log.write("no-verdict", reason=fault.sentence)
+        self._log.write("store-fault", reason=fault.sentence)
         self._metrics.count_fault("store")
         return answer_error(TEMPORARY, fault.sentence)
 
 
-def _length_of_body(message: bytes) -> int:
-    """Return the bytes after the empty line that ends the header."""
-    places = [message.find(mark) + len(mark) for mark in (b"\n\n", b"\n\r\n") if mark in message]
-    return len(message) - min(places) if places else 0
+def _shows_evidence(request: Request) -> bool:
+    """Whether the answer has the evidence, which takes longer than the verdict."""
+    return request.method in MARKED or request.method.startswith("REPORT")
 
 
 def _report(judged: Judged, score: float, required: float) -> bytes:
