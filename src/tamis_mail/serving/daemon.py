@@ -5,7 +5,6 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,9 +120,7 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
     limits = Limits(
         options.max_connections, options.max_size, float(options.timeout), float(options.idle_timeout)
     )
-    metrics = (
-        PrometheusMetrics(options.metrics, store, lambda: _changed(store)) if options.metrics else Metrics()
-    )
+    metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
     filtering = Filtering(path_of, threads=options.threads, source=source)
     try:
         handle = make_handler(Daemon(filtering, log, metrics, limits, store, user_of))
@@ -150,12 +147,6 @@ def _stores(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Ca
         return name if _USER.fullmatch(name) and ".." not in name else ""
 
     return path_of, user_of
-
-
-def _changed(store: Path) -> float:
-    with suppress(OSError):
-        return store.stat().st_mtime
-    return 0.0
 
 
 def _positive(text: str) -> int:

@@ -1,11 +1,10 @@
-"""Metrics for Prometheus: verdicts, seconds, faults, the size of the store and the time of its last fit.
+"""Metrics for Prometheus: verdicts, seconds, faults, the size of the store and when it last changed.
 
 They are counted by `prometheus-client`, which the extra `tamis[daemons]` installs. Without an address for
 metrics nothing is counted and the package is not loaded.
 """
 
 import os
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ class Metrics:
 class PrometheusMetrics(Metrics):
     """Counts, and answers requests for the figures at an address of its own."""
 
-    def __init__(self, address: Listener, store: Path, last_fit: Callable[[], float]) -> None:
+    def __init__(self, address: Listener, store: Path) -> None:
         try:
             prometheus: Any = import_module("prometheus_client")
         except ModuleNotFoundError:
@@ -47,11 +46,13 @@ class PrometheusMetrics(Metrics):
         self._seconds = prometheus.Histogram("tamis_verdict_seconds", "Time of a verdict.", registry=registry)
         self._faults = prometheus.Counter("tamis_faults", "Faults, by kind.", ["kind"], registry=registry)
         size = prometheus.Gauge("tamis_store_bytes", "Size of the store.", registry=registry)
-        size.set_function(lambda: _size_of(store))
-        fitted = prometheus.Gauge(
-            "tamis_last_fit_timestamp_seconds", "When the store last changed.", registry=registry
+        size.set_function(lambda: float(sum(status.st_size for status in _stat_files(store))))
+        change = prometheus.Gauge(
+            "tamis_store_changed_timestamp_seconds",
+            "When the store was last written: learning fits its weights.",
+            registry=registry,
         )
-        fitted.set_function(last_fit)
+        change.set_function(lambda: max((status.st_mtime for status in _stat_files(store)), default=0.0))
         self._server, self._thread = prometheus.start_http_server(
             address.port, addr=address.host, registry=registry
         )
@@ -69,8 +70,7 @@ class PrometheusMetrics(Metrics):
         self._thread.join()
 
 
-def _size_of(path: Path) -> float:
-    try:
-        return float(os.stat(path).st_size)  # noqa: PTH116 (one call)
-    except OSError:
-        return 0.0
+def _stat_files(store: Path) -> list[os.stat_result]:
+    """Return the status of the store's file, and of SQLite's log beside it."""
+    files = (store, store.with_name(f"{store.name}-wal"))
+    return [file.stat() for file in files if file.exists()]
