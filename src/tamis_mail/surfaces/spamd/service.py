@@ -30,6 +30,7 @@ __all__ = ["SpamdService"]
 
 _BLOCK = 1 << 16
 _EVIDENCE = 15  # lines of a report
+_LONGEST = 60  # characters of a token in it
 _DISCARD_SECONDS = 5.0  # for the rest of a request that was refused: an early close would lose the answer
 
 
@@ -184,6 +185,12 @@ def _report(judged: Judged, score: float, required: float) -> bytes:
         "",
     ]
     lines += [
-        f"{part.contribution:+7.2f}  {part.token}  ({part.view})" for part in verdict.evidence[:_EVIDENCE]
+        f"{part.contribution:+7.2f}  {_make_printable(part.token)}  ({part.view})"
+        for part in verdict.evidence[:_EVIDENCE]
     ]
-    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+    return ("\n".join(lines) + "\n").encode("ascii", "backslashreplace")
+
+
+def _make_printable(token: str) -> str:
+    """Replace what would begin a line of a header or move a terminal's cursor: a sender chose these bytes."""
+    return "".join(c if c.isprintable() else "?" for c in token)[:_LONGEST]
