@@ -12,13 +12,22 @@ ACTIONS = {
     "spamd": "answer spamc and other clients of SpamAssassin's daemon",
 }
 
+EXAMPLES = {
+    "spamd": [
+        ("tamis serve spamd --listen unix:/run/tamis/spamd.sock", "for spamc -U and Exim, on a Unix socket"),
+        ("tamis serve spamd --listen 127.0.0.1:1783 --no-learn", "at a port, for verdicts only"),
+        (
+            "tamis serve spamd --store common.tamis --user-stores 'users/{user}.tamis'",
+            "with a store for each user, as spamc -u names them",
+        ),
+    ],
+}
+
 
 def configure(parser: Parser) -> None:
     """Add the daemons."""
     parser.description = "Run the filter as a daemon for mail programs and servers."
-    parser.examples = [
-        ("tamis serve spamd --listen unix:/run/tamis/spamd.sock", "for spamc, on a Unix socket"),
-    ]
+    parser.examples = [examples[0] for examples in EXAMPLES.values()]
     group = parser.add_subparsers(
         dest="action", metavar="DAEMON", title="daemons", required=True, prog=parser.prog
     )
@@ -30,6 +39,7 @@ def configure(parser: Parser) -> None:
             description=f"{summary[0].upper()}{summary[1:]}.",
             options_module=module_of(name),
         )
+        one.examples = EXAMPLES[name]
         add_store_option(one)
 
 
