@@ -5,7 +5,7 @@ import os
 import resource
 import shutil
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +16,7 @@ from tamis_mail import Sieve
 from tamis_mail.serving import filtering as filtering_module
 from tamis_mail.serving.filtering import Fault, Filtering, Judged
 from tamis_mail.sieve import Receipt
+from tamis_mail.verdict import Verdict
 from tests.surfaces.terminal import HAM, NEW_HAM, NEW_SPAM, SPAM
 
 T = TypeVar("T")
@@ -259,12 +260,48 @@ def test_a_store_of_a_newer_version_is_a_fault(store: Path) -> None:
 def test_an_unexpected_error_is_a_fault_that_does_not_quote_the_message(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: Sieve, raw: bytes) -> None:
-        raise ValueError(raw.decode())
+    sort_batch = Sieve.sort_batch
 
-    monkeypatch.setattr(Sieve, "sort", fail)
+    def fail(self: Sieve, messages: Sequence[bytes]) -> list[Verdict]:
+        if NEW_HAM in messages:
+            raise ValueError(NEW_HAM.decode())
+        return sort_batch(self, messages)
+
+    monkeypatch.setattr(Sieve, "sort_batch", fail)
 
     async def scenario(filtering: Filtering) -> None:
-        assert sentence_of(await filtering.judge(NEW_SPAM)) == "unexpected ValueError"
+        mail = (NEW_SPAM, NEW_HAM, NEW_SPAM, NEW_SPAM)
+        outcomes = await asyncio.gather(*(filtering.judge(raw) for raw in mail))
+        assert sentence_of(outcomes[1]) == "unexpected ValueError"
+        assert [label_of(outcomes[number]) for number in (0, 2, 3)] == ["spam"] * 3
 
     run(store, scenario)
+
+
+def test_messages_that_come_together_get_the_verdicts_that_they_get_alone(store: Path) -> None:
+    shutil.copy(store, store.with_name("ann.tamis"))
+    mail = [(raw, user) for raw in (*SPAM, NEW_SPAM, *HAM, NEW_HAM) for user in ("", "ann", "bob")]
+
+    async def scenario(filtering: Filtering) -> list[Judged | Fault]:
+        return await asyncio.gather(*(filtering.judge(raw, user) for raw, user in mail))
+
+    outcomes = run(store, scenario, threads=2)
+    with Sieve.open(store) as sieve:
+        for (raw, _), outcome in zip(mail, outcomes, strict=True):
+            assert isinstance(outcome, Judged)
+            alone = sieve.sort(raw)
+            assert outcome.verdict.label == alone.label
+            assert outcome.verdict.probability == pytest.approx(alone.probability, rel=1e-9)
+
+
+def test_who_still_waits_when_the_daemon_stops_gets_a_fault(store: Path) -> None:
+    async def whole() -> list[Judged | Fault]:
+        filtering = Filtering(lambda user: store, threads=1)
+        waiting = [asyncio.create_task(filtering.judge(NEW_SPAM)) for _ in range(100)]
+        await asyncio.sleep(0)
+        await filtering.close()
+        return [*await asyncio.gather(*waiting), await filtering.judge(NEW_SPAM)]
+
+    outcomes = asyncio.run(whole())
+    assert len(outcomes) == 101
+    assert sentence_of(outcomes[-1]) == "the daemon is stopping"
