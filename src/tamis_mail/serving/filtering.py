@@ -27,7 +27,7 @@ __all__ = ["Fault", "Filtering", "Judged"]
 
 T = TypeVar("T")
 
-_STORES = 64  # that a thread keeps open
+_STORES = 16  # that a thread keeps open, with the counts that it has read: some MB per store
 _FLUSH_SECONDS = 1.0
 _WAITING = 200  # messages that may wait for a thread; further ones wait in their connections
 _BATCH = 32  # messages that are judged together
