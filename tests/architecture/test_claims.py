@@ -240,8 +240,8 @@ def test_every_option_that_the_readme_of_the_benchmarks_names_exists(monkeypatch
     text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `benchmarks\.(\w+)` \| ([^|]*) \|", text, flags=re.MULTILINE)
     assert len(listed) >= 6
-    assert set(re.findall(r"--[a-z]+", text)) <= {
-        option for _, options in listed for option in re.findall(r"--[a-z]+", options)
+    assert set(re.findall(r"--[a-z-]+", text)) <= {
+        option for _, options in listed for option in re.findall(r"--[a-z-]+", options)
     } | {"--list", "--repeats"}
 
     def stop(parser: argparse.ArgumentParser, *_: object) -> Any:
@@ -252,7 +252,7 @@ def test_every_option_that_the_readme_of_the_benchmarks_names_exists(monkeypatch
         monkeypatch.setattr(sys, "argv", [module])
         with pytest.raises(Parsed) as parsed:
             importlib.import_module(f"benchmarks.{module}").main()
-        assert set(re.findall(r"--[a-z]+", options)) <= parsed.value.options, module
+        assert set(re.findall(r"--[a-z-]+", options)) <= parsed.value.options, module
 
 
 class Parsed(Exception):  # noqa: N818  # it stops a script once its options are known

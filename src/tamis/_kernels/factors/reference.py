@@ -78,6 +78,6 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop:
     step = max(1, _CELLS // max(1, left.shape[1]))  # of factors gathered at a time: they stay in the cache
     for first in range(start, stop, step):
         part = slice(first, min(first + step, stop))
-        own, other = (rows.take(at[part], axis=0, mode="wrap") for rows, at in ((left, i), (right, j)))
+        own, other = (rows.take(at[part], axis=0, mode="clip") for rows, at in ((left, i), (right, j)))
         products = np.einsum("nk,nk->n", own, other)
         out[part] = np.where((i[part] >= 0) & (j[part] >= 0), products, 0.0)
