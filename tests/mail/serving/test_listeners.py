@@ -4,6 +4,8 @@ import os
 import re
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,19 @@ def test_sockets_of_systemd_are_for_the_process_that_they_were_passed_to(
         monkeypatch.setenv("LISTEN_PID", process)
         with pytest.raises(OSError, match="systemd has passed no socket"):
             Listener.parse("systemd").open()
+
+
+def test_a_socket_that_systemd_passes_is_taken() -> None:
+    program = (
+        "import os, sys\n"
+        "from tamis_mail.serving.listeners import Listener\n"
+        "os.dup2(int(sys.argv[1]), 3)\n"
+        "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))\n"
+        "(taken,) = Listener.parse('systemd').open()\n"
+        "print(taken.getsockname()[1])\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as passed:
+        number = passed.fileno()
+        words = [sys.executable, "-c", program, str(number)]
+        done = subprocess.run(words, pass_fds=[number], capture_output=True, check=True)
+        assert int(done.stdout) == passed.getsockname()[1]
