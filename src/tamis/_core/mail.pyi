@@ -66,9 +66,7 @@ def merge_lists(
     distinct: NDArray[np.uint64],
     indices: NDArray[np.int64],
 ) -> int: ...
-def find_keys(
-    list: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDArray[np.int64]
-) -> None: ...
+def find_keys(list: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDArray[np.int64]) -> None: ...
 def multiply_rows(
     starts: NDArray[np.int64],
     columns: NDArray[np.int32],

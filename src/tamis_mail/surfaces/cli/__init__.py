@@ -41,6 +41,7 @@ COMMANDS = {
     "digest": "list what was called spam, as text or as mail",
     "status": "show what has been learned",
     "store": "back up, merge, shrink, check, export, import",
+    "serve": "run as a daemon for mail programs and servers",
     "report": "evaluate how well your mail is classified, with charts",
     "tune": "fit the weights of the evidence to your mail",
     "demo": "show in the terminal what tamis does",

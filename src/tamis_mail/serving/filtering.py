@@ -1,0 +1,284 @@
+"""Verdicts and learning off the event loop, in a few threads; faults of a store are values.
+
+A thread that is free judges all messages that wait, together, which takes much less time than one by one: the
+more messages come, the less time each takes. Each thread has its own connections to the stores. Verdicts only
+read; learning has a thread of its own, because it may wait half a minute for another process that writes, and
+verdicts must not wait with it. A store that was replaced by another file is opened again. Verdicts are
+written to the log beside the store once a second.
+"""
+
+import asyncio
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from tamis_mail.message import canonical, digest
+from tamis_mail.sieve import Receipt, Sieve
+from tamis_mail.verdict import RULE, Judgement, Rule, Verdict
+
+__all__ = ["Fault", "Filtering", "Judged"]
+
+T = TypeVar("T")
+
+_STORES = 16  # that a thread keeps open, with the counts that it has read: some MB per store
+_FLUSH_SECONDS = 1.0
+_WAITING = 200  # messages that may wait for a thread; further ones wait in their connections
+_BATCH = 32  # messages that are judged together
+_BATCH_BYTES = 4 << 20  # after which no more are added
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, and the least probability of spam."""
+
+    verdict: Verdict
+    required: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why there is no verdict, or nothing was learned, in one sentence."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A message that waits for its verdict."""
+
+    raw: bytes
+    user: str
+    has_evidence: bool
+    future: "asyncio.Future[Judged | Fault]"
+
+
+_STOPPING = Fault("the daemon is stopping")
+
+
+class Filtering:
+    """Judges and learns messages for all connections of a daemon.
+
+    `path_of` gives the store of a user. The empty user has the common store, which also judges the mail of
+    users without a store of their own.
+    """
+
+    def __init__(self, path_of: Callable[[str], Path], *, threads: int = 2, source: str = "") -> None:
+        self._path_of = path_of
+        self._judges = [_Worker(source, readonly=True) for _ in range(max(1, threads))]
+        self._learner = _Worker(source, readonly=False)
+        self._waiting: asyncio.Queue[_Item] = asyncio.Queue(_WAITING)
+        self._learning = asyncio.Semaphore(_WAITING)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_closed = False
+
+    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> Judged | Fault:
+        """Judge a message; before anything was learned, every message is unsure.
+
+        With `has_evidence`, the evidence of the verdict is computed here, too, and not on the event loop.
+        """
+        if self._is_closed:
+            return _STOPPING
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._judge_waiting(worker)) for worker in self._judges]
+            self._tasks.append(asyncio.create_task(self._flush_regularly()))
+        future: asyncio.Future[Judged | Fault] = asyncio.get_running_loop().create_future()
+        await self._waiting.put(_Item(raw, user, has_evidence, future))
+        return await future
+
+    async def learn(self, raw: bytes, label: str, user: str = "") -> Receipt | Fault:
+        """Learn a message; the user's store is created if there is none."""
+        async with self._learning:
+            return await self._run(self._learner, user, partial(_learn, raw, label))
+
+    async def forget(self, raw: bytes, user: str = "") -> Receipt | Fault:
+        """Forget a message; without a store, it is unknown."""
+        async with self._learning:
+            return await self._run(self._learner, user, partial(_forget, raw))
+
+    def reopen(self) -> None:
+        """Close all stores; each is opened again when it is needed."""
+        for worker in (*self._judges, self._learner):
+            worker.start(worker.close)
+
+    async def close(self) -> None:
+        """Write what was recorded, and close all stores."""
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while not self._waiting.empty():
+            _answer(self._waiting.get_nowait(), _STOPPING)
+        for worker in (*self._judges, self._learner):
+            await worker.submit(worker.close)
+            worker.shut_down()
+
+    async def _run(self, worker: "_Worker", user: str, work: "Callable[[_Worker, Path], T]") -> T | Fault:
+        if self._is_closed:
+            return _STOPPING
+        return await worker.submit(partial(_catch_faults, work, worker, self._path_of, user))
+
+    async def _judge_waiting(self, worker: "_Worker") -> None:
+        """Let a thread judge what waits, again and again."""
+        while True:
+            items = [await self._waiting.get()]
+            size = len(items[0].raw)
+            while not self._waiting.empty() and len(items) < _BATCH and size < _BATCH_BYTES:
+                items.append(self._waiting.get_nowait())
+                size += len(items[-1].raw)
+            outcomes: Sequence[Judged | Fault] = [_STOPPING] * len(items)
+            try:
+                outcomes = await worker.submit(partial(_judge_items, items, worker, self._path_of))
+            finally:
+                for item, outcome in zip(items, outcomes, strict=True):
+                    _answer(item, outcome)
+
+    async def _flush_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            for worker in self._judges:
+                if worker.has_records:
+                    await worker.submit(worker.flush)
+
+
+class _Worker:
+    """A thread with the stores that it has opened."""
+
+    def __init__(self, source: str, *, readonly: bool) -> None:
+        self.source = source
+        self.has_records = False
+        self._readonly = readonly
+        self._executor = ThreadPoolExecutor(1)
+        self._sieves: OrderedDict[Path, tuple[tuple[int, int], Sieve]] = OrderedDict()
+
+    async def submit(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def start(self, work: Callable[[], object]) -> None:
+        """Let the thread do something, without waiting for it."""
+        self._executor.submit(work)
+
+    def open(self, path: Path) -> Sieve:
+        """Return the open store of a path; only a thread that learns creates it."""
+        identity = _identify(path)
+        known = self._sieves.get(path)
+        if known is not None and known[0] == identity:
+            self._sieves.move_to_end(path)
+            return known[1]
+        self.drop(path)
+        sieve = Sieve.open(path, create=not self._readonly, readonly=self._readonly)
+        self._sieves[path] = (_identify(path) or (0, 0), sieve)
+        if len(self._sieves) > _STORES:
+            self.drop(next(iter(self._sieves)))
+        return sieve
+
+    def drop(self, path: Path) -> None:
+        """Close a store. A fault while closing changes nothing: it is not used any more."""
+        known = self._sieves.pop(path, None)
+        if known is not None:
+            with suppress(Exception):
+                known[1].close()
+
+    def flush(self) -> None:
+        self.has_records = False
+        for _, sieve in self._sieves.values():
+            with suppress(Exception):  # the log of verdicts stops nothing
+                sieve.flush_log()
+
+    def close(self) -> None:
+        for path in list(self._sieves):
+            self.drop(path)
+
+    def shut_down(self) -> None:
+        self._executor.shutdown()
+
+
+def _catch_faults(
+    work: Callable[[_Worker, Path], T], worker: _Worker, path_of: Callable[[str], Path], user: str
+) -> T | Fault:
+    path: Path | None = None
+    try:
+        path = path_of(user)
+        return work(worker, path)
+    except Exception as error:  # noqa: BLE001 (whatever a store does, mail flows)
+        if path is not None:
+            worker.drop(path)
+        if isinstance(error, OSError) or type(error).__module__.startswith("tamis_mail."):
+            return Fault(" ".join(str(error).split()))
+        # The text of an unexpected error may quote a message, and this sentence is logged.
+        return Fault(f"unexpected {type(error).__name__}")
+
+
+def _judge_items(
+    items: Sequence[_Item], worker: _Worker, path_of: Callable[[str], Path]
+) -> list[Judged | Fault]:
+    """Judge messages of any users, those of one store together."""
+    outcomes: dict[int, Judged | Fault] = {}
+    by_user: dict[str, list[int]] = {}
+    for number, item in enumerate(items):
+        by_user.setdefault(item.user, []).append(number)
+    for user, numbers in by_user.items():
+        judge = partial(_judge, [items[number] for number in numbers], path_of(""))
+        judged = _catch_faults(judge, worker, path_of, user)
+        if isinstance(judged, Fault) and len(numbers) > 1:  # one message must not cost others their verdicts
+            singles = [partial(_judge, [items[number]], path_of("")) for number in numbers]
+            parts = [_catch_faults(single, worker, path_of, user) for single in singles]
+            outcomes.update(
+                (number, part if isinstance(part, Fault) else part[0])
+                for number, part in zip(numbers, parts, strict=True)
+            )
+        elif isinstance(judged, Fault):
+            outcomes[numbers[0]] = judged
+        else:
+            outcomes.update(zip(numbers, judged, strict=True))
+    return [outcomes[number] for number in range(len(items))]
+
+
+def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) -> list[Judged]:
+    begun = time.perf_counter()
+    if path != common and _identify(path) is None:
+        path = common
+    if _identify(path) is None:
+        nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
+        return [Judged(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
+    sieve = worker.open(path)
+    required = Rule.of(sieve.store).spam
+    verdicts = sieve.sort_batch([item.raw for item in items])
+    for place, (item, verdict) in enumerate(zip(items, verdicts, strict=True)):
+        sieve.log_verdict(item.raw, verdict, source=worker.source)
+        if item.has_evidence:
+            verdicts[place] = Verdict(verdict.judgement, partial(tuple, verdict.evidence), verdict.identity)
+    worker.has_records = True
+    seconds = (time.perf_counter() - begun) / len(items)
+    return [Judged(verdict, required, seconds) for verdict in verdicts]
+
+
+def _answer(item: _Item, outcome: Judged | Fault) -> None:
+    if not item.future.done():  # its connection may have ended
+        item.future.set_result(outcome)
+
+
+def _learn(raw: bytes, label: str, worker: _Worker, path: Path) -> Receipt:
+    return worker.open(path).learn(raw, label, source=worker.source)
+
+
+def _forget(raw: bytes, worker: _Worker, path: Path) -> Receipt:
+    if _identify(path) is None:
+        return Receipt("unknown", None, None, digest(canonical(raw)))
+    return worker.open(path).forget(raw, source=worker.source)
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    """Return what tells one file at a path from another; None if there is no file."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 (once per message)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,76 @@
+"""Metrics for Prometheus: verdicts, seconds, faults, the size of the store and when it last changed.
+
+They are counted by `prometheus-client`, which the extra `tamis[daemons]` installs. Without an address for
+metrics nothing is counted and the package is not loaded.
+"""
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tamis_mail.serving.listeners import Listener
+
+__all__ = ["Metrics", "PrometheusMetrics"]
+
+
+class Metrics:
+    """Counts nothing: what a daemon without metrics uses."""
+
+    def count_verdict(self, label: str, seconds: float) -> None:
+        """Count a verdict and the seconds that it took."""
+
+    def count_fault(self, kind: str) -> None:
+        """Count a fault: `store`, `protocol` or `next-hop`."""
+
+    def close(self) -> None:
+        """Stop answering."""
+
+
+class PrometheusMetrics(Metrics):
+    """Counts, and answers requests for the figures at an address of its own."""
+
+    def __init__(self, address: Listener, store: Path) -> None:
+        try:
+            prometheus: Any = import_module("prometheus_client")
+        except ModuleNotFoundError:
+            raise ValueError(
+                'metrics need prometheus-client, which is not installed: pip install "tamis[daemons]"'
+            ) from None
+        if not address.host:
+            raise ValueError(f"metrics are served at an address, not at {address}: expected HOST:PORT")
+        registry = prometheus.CollectorRegistry()
+        self._verdicts = prometheus.Counter(
+            "tamis_verdicts", "Messages judged, by label.", ["label"], registry=registry
+        )
+        self._seconds = prometheus.Histogram("tamis_verdict_seconds", "Time of a verdict.", registry=registry)
+        self._faults = prometheus.Counter("tamis_faults", "Faults, by kind.", ["kind"], registry=registry)
+        size = prometheus.Gauge("tamis_store_bytes", "Size of the store.", registry=registry)
+        size.set_function(lambda: float(sum(status.st_size for status in _stat_files(store))))
+        change = prometheus.Gauge(
+            "tamis_store_changed_timestamp_seconds",
+            "When the store was last written: learning fits its weights.",
+            registry=registry,
+        )
+        change.set_function(lambda: max((status.st_mtime for status in _stat_files(store)), default=0.0))
+        self._server, self._thread = prometheus.start_http_server(
+            address.port, addr=address.host, registry=registry
+        )
+
+    def count_verdict(self, label: str, seconds: float) -> None:
+        self._verdicts.labels(label).inc()
+        self._seconds.observe(seconds)
+
+    def count_fault(self, kind: str) -> None:
+        self._faults.labels(kind).inc()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _stat_files(store: Path) -> list[os.stat_result]:
+    """Return the status of the store's file, and of SQLite's log beside it."""
+    files = (store, store.with_name(f"{store.name}-wal"))
+    return [file.stat() for file in files if file.exists()]

@@ -1,0 +1,169 @@
+"""The asynchronous server that all daemons share: it accepts, limits, stops and reloads.
+
+As many connections are handled at once as the limits say; one per socket waits here, and others wait in the
+system's queue, so that a flood of clients costs no memory. SIGTERM and SIGINT end the listening, and what is
+under way has some seconds to end. SIGHUP calls `reload`.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tamis_mail.serving.listeners import Listener
+from tamis_mail.serving.logs import Log
+
+__all__ = ["Limits", "Server"]
+
+_RETRY_SECONDS = 1.0  # after a connection could not be accepted
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one daemon takes on."""
+
+    connections: int = 100  # at once
+    size: int = 10 << 20  # bytes of a message: with all connections in use, these are 1 GB of memory
+    seconds: float = 300.0  # of a connection
+    idle_seconds: float = 60.0  # in which a client sends nothing
+    stop_seconds: float = 10.0  # until connections are cut after a signal to stop
+
+
+class Server:
+    """Listens, and hands each connection to a handler.
+
+    `started` is set when all sockets are open; `stop` ends the server as a signal does.
+    """
+
+    def __init__(
+        self,
+        listeners: Iterable[Listener],
+        handle: Handler,
+        log: Log,
+        limits: Limits | None = None,
+        *,
+        socket_mode: int = 0o660,
+        reload: Callable[[], None] | None = None,
+    ) -> None:
+        self.listeners = tuple(listeners)
+        self.handle = handle
+        self.log = log
+        self.limits = limits or Limits()
+        self.socket_mode = socket_mode
+        self.reload = reload
+        self.sockets: list[socket.socket] = []
+        self.started = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._open = asyncio.Semaphore(self.limits.connections)
+        self._connections: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Accept no more connections, and end when those under way have ended."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Serve until a signal or `stop` ends it."""
+        try:
+            for listener in self.listeners:
+                self.sockets += listener.open(self.socket_mode)
+        except OSError:
+            self._close_sockets()
+            raise
+        self._watch_signals()
+        accepting = [asyncio.create_task(self._accept(each)) for each in self.sockets]
+        self.log.write("started", listeners=" ".join(map(str, self.listeners)))
+        _notify_systemd("READY=1")
+        self.started.set()
+        await self._stopping.wait()
+        _notify_systemd("STOPPING=1")
+        for task in accepting:
+            task.cancel()
+        await asyncio.gather(*accepting, return_exceptions=True)
+        self._close_sockets()
+        await self._end_connections()
+        self.log.write("stopped")
+
+    def _close_sockets(self) -> None:
+        for each in self.sockets:
+            name = each.getsockname() if each.family == socket.AF_UNIX else ""
+            each.close()
+            if name in [listener.path for listener in self.listeners if listener.path]:
+                with suppress(OSError):
+                    os.unlink(name)  # noqa: PTH108 (a name that the user gave, as it is)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as error:  # too many open files, or the client has gone
+                self.log.write("accept-failed", reason=error.strerror or type(error).__name__)
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            try:
+                await self._open.acquire()  # after accepting, so that no idle socket keeps a place
+            except asyncio.CancelledError:
+                accepted.close()
+                raise
+            task = asyncio.create_task(self._serve(accepted))
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        """Handle one connection. Whatever goes wrong ends this connection, and nothing else."""
+        writer: asyncio.StreamWriter | None = None
+        try:
+            accepted.setblocking(False)
+            reader, writer = await asyncio.open_connection(sock=accepted)
+            async with asyncio.timeout(self.limits.seconds):
+                await self.handle(reader, writer)
+        except TimeoutError:
+            self.log.write("connection-ended", reason="it took too long")
+        except (ConnectionError, asyncio.IncompleteReadError) as error:
+            self.log.write("connection-ended", reason=type(error).__name__)
+        except Exception as error:  # noqa: BLE001 (a defect must not end the daemon)
+            # The text of an unexpected error may quote a message, so the log has only its kind.
+            self.log.write("connection-failed", reason=f"unexpected {type(error).__name__}")
+        finally:
+            self._open.release()
+            if writer is None:
+                accepted.close()
+            else:
+                writer.close()
+                with suppress(Exception):
+                    async with asyncio.timeout(1):
+                        await writer.wait_closed()
+
+    async def _end_connections(self) -> None:
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=self.limits.stop_seconds)
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # not in the main thread, or no Unix
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _reload(self) -> None:
+        self.log.write("reloaded")
+        if self.reload is not None:
+            self.reload()
+
+
+def _notify_systemd(state: str) -> None:
+    """Tell systemd what the daemon does, if it asked to be told."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.connect("\0" + address[1:] if address.startswith("@") else address)
+        channel.send(state.encode("ascii"))

@@ -1,0 +1,1 @@
+"""The protocol of SpamAssassin's spamd, for spamc, Exim, Evolution, KMail and isbg."""

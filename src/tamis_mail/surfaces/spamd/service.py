@@ -1,0 +1,196 @@
+"""Answers requests of the spamd protocol with verdicts of a sieve, and teaches it by TELL."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from tamis_mail.serving.filtering import Fault, Filtering, Judged
+from tamis_mail.serving.logs import Log
+from tamis_mail.serving.metrics import Metrics
+from tamis_mail.serving.server import Limits
+from tamis_mail.surfaces.spamd.codec import (
+    MARKED,
+    PONG,
+    PROTOCOL,
+    TEMPORARY,
+    TIMEOUT,
+    UNAVAILABLE,
+    USAGE,
+    ProtocolError,
+    Request,
+    RequestReader,
+    answer_error,
+    answer_learning,
+    answer_verdict,
+    find_body,
+)
+from tamis_mail.verdict.header_fields import add_verdict, score_of, tests_of
+
+__all__ = ["SpamdService"]
+
+_BLOCK = 1 << 16
+_EVIDENCE = 15  # lines of a report
+_LONGEST = 60  # characters of a token in it
+_DISCARD_SECONDS = 5.0  # for the rest of a request that was refused: an early close would lose the answer
+
+
+class SpamdService:
+    """Handles one connection after the other: one request, one answer."""
+
+    def __init__(
+        self,
+        filtering: Filtering,
+        log: Log,
+        metrics: Metrics,
+        *,
+        limits: Limits,
+        version: str,
+        may_learn: bool = True,
+        user_of: Callable[[str], str] = lambda user: "",
+    ) -> None:
+        self._filtering = filtering
+        self._log = log
+        self._metrics = metrics
+        self._limits = limits
+        self._version = version
+        self._may_learn = may_learn
+        self._user_of = user_of
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read a request, and write the answer; a client that sends nothing, as a port scan, gets none."""
+        is_refused = False
+        try:
+            request = await self._read(reader)
+            reply = await self._answer(request) if request else b""
+        except ProtocolError as error:
+            is_refused = True
+            self._log.write("refused", reason=str(error))
+            self._metrics.count_fault("protocol")
+            reply = answer_error(error.code, str(error), error.given)
+        writer.write(reply)
+        await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+        if is_refused:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DISCARD_SECONDS):
+                    while await reader.read(_BLOCK):
+                        pass
+
+    async def _read(self, reader: asyncio.StreamReader) -> Request | None:
+        requests = RequestReader(self._limits.size)
+        while True:
+            try:
+                async with asyncio.timeout(self._limits.idle_seconds):
+                    data = await reader.read(_BLOCK)
+            except TimeoutError:
+                raise ProtocolError(TIMEOUT, "the client has sent nothing for too long") from None
+            if not data:
+                return requests.end()
+            request = requests.feed(data)
+            if request is not None:
+                return request
+
+    async def _answer(self, request: Request) -> bytes:
+        if request.method == "SKIP":
+            return b""
+        if request.method == "PING":
+            return PONG
+        user = self._user_of(request.user)
+        if request.method == "TELL":
+            return await self._learn(request, user)
+        judged = await self._filtering.judge(request.message, user, has_evidence=_shows_evidence(request))
+        if isinstance(judged, Fault):
+            return self._answer_fault(judged)
+        self._metrics.count_verdict(judged.verdict.label, judged.seconds)
+        self._log.write(
+            "verdict",
+            method=request.method,
+            label=judged.verdict.label,
+            probability=round(judged.verdict.probability, 6),
+            bytes=len(request.message),
+            seconds=round(judged.seconds, 4),
+        )
+        return self._format(request, judged)
+
+    def _format(self, request: Request, judged: Judged) -> bytes:
+        verdict = judged.verdict
+        score, required = score_of(verdict, judged.required)
+        is_spam = verdict.label == "spam"
+        body: bytes | None = None
+        if request.method == "SYMBOLS":
+            names = ",".join(tests_of(verdict)) + ("\r\n" if request.version < (1, 3) else "")
+            body = names.encode("ascii", "replace")
+        elif request.method in ("REPORT", "REPORT_IFSPAM"):
+            body = _report(judged, score, required) if is_spam or request.method == "REPORT" else b""
+        elif request.method in MARKED:
+            body = self._mark(request, judged)
+        return answer_verdict(request, is_spam=is_spam, score=score, required=required, body=body)
+
+    def _mark(self, request: Request, judged: Judged) -> bytes:
+        """Add the verdict to the message; for HEADERS, without the body."""
+        marked = add_verdict(
+            request.message,
+            judged.verdict,
+            dialect="spamassassin",
+            required=judged.required,
+            version=self._version,
+        )
+        if request.method == "PROCESS":
+            return marked
+        length_of_body = len(request.message) - find_body(request.message)
+        return marked[: len(marked) - length_of_body]
+
+    async def _learn(self, request: Request, user: str) -> bytes:
+        """Learn or forget a message: `Set: local` with `Message-class`, or `Remove: local`."""
+        if not self._may_learn:
+            raise ProtocolError(UNAVAILABLE, "learning is switched off by --no-learn")
+        places = {name: request.fields.get(name, "").lower() for name in ("set", "remove")}
+        if "local" in places["set"] and "local" in places["remove"]:
+            raise ProtocolError(PROTOCOL, "TELL has Set: local and Remove: local, expected one of them")
+        if "local" in places["set"]:
+            label = request.fields.get("message-class", "").lower()
+            if label not in ("spam", "ham"):
+                raise ProtocolError(USAGE, "TELL with Set: local needs Message-class: spam or ham")
+            receipt = await self._filtering.learn(request.message, label, user)
+            name = "DidSet"
+        elif "local" in places["remove"]:
+            receipt = await self._filtering.forget(request.message, user)
+            name = "DidRemove"
+        else:
+            raise ProtocolError(USAGE, "TELL needs Set: local or Remove: local")
+        if isinstance(receipt, Fault):
+            return self._answer_fault(receipt)
+        self._log.write("learned", action=receipt.action, bytes=len(request.message))
+        has_changed = receipt.action in ("learned", "moved", "forgotten")
+        return answer_learning(name if has_changed else "")
+
+    def _answer_fault(self, fault: Fault) -> bytes:
+        """Say that there is no verdict now: the client passes the message on unchanged."""
+        self._log.write("store-fault", reason=fault.sentence)
+        self._metrics.count_fault("store")
+        return answer_error(TEMPORARY, fault.sentence)
+
+
+def _shows_evidence(request: Request) -> bool:
+    """Whether the answer has the evidence, which takes longer than the verdict."""
+    return request.method in MARKED or request.method.startswith("REPORT")
+
+
+def _report(judged: Judged, score: float, required: float) -> bytes:
+    verdict = judged.verdict
+    lines = [
+        f"{verdict.label}: the probability of spam is {verdict.probability:.4f}",
+        f"score {score:.2f}, spam from {required:.2f} on",
+        "",
+    ]
+    lines += [
+        f"{part.contribution:+7.2f}  {_make_printable(part.token)}  ({part.view})"
+        for part in verdict.evidence[:_EVIDENCE]
+    ]
+    return ("\n".join(lines) + "\n").encode("ascii", "backslashreplace")
+
+
+def _make_printable(token: str) -> str:
+    """Replace what would begin a line of a header or move a terminal's cursor: a sender chose these bytes."""
+    return "".join(c if c.isprintable() else "?" for c in token)[:_LONGEST]

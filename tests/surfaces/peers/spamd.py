@@ -1,0 +1,67 @@
+"""Runs `tamis serve spamd` in a process of its own, at a Unix socket and a free port."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A daemon that answers, and the file with its log."""
+
+    socket: Path
+    port: int
+    log: Path
+    process: "subprocess.Popen[bytes]"
+
+    def ask(self, request: bytes) -> bytes:
+        """Send a request, and return the answer."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(20)
+            client.connect(str(self.socket))
+            client.sendall(request)
+            client.shutdown(socket.SHUT_WR)
+            parts = []
+            while part := client.recv(1 << 16):
+                parts.append(part)
+            return b"".join(parts)
+
+
+def find_free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def run_spamd(folder: Path, store: Path, *options: str) -> Iterator[Daemon]:
+    """Start the daemon, wait until it listens, and stop it by a signal; its exit status must be 0."""
+    path, log, port = folder / "spamd.sock", folder / "spamd.log", find_free_port()
+    words = ["serve", "spamd", "--store", str(store), "--listen", f"unix:{path}"]
+    words += ["--listen", f"127.0.0.1:{port}", *options]
+    program = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
+    with log.open("wb") as stream:
+        process = subprocess.Popen([sys.executable, "-c", program, *words], stderr=stream, env=os.environ)
+    try:
+        while b"event=started" not in log.read_bytes():
+            try:
+                status = process.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"the daemon ended with status {status}: {log.read_text()}")
+        yield Daemon(path, port, log, process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            status = process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+    assert status == 0, log.read_text()
