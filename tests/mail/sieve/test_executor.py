@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis_mail.sieve import executor, pool
+from tamis_mail.sieve import executor, pipe, pool
 from tamis_mail.sieve.executor import Executor, batches, run_locally
 
 
@@ -111,17 +111,17 @@ def test_what_is_sent_is_received_and_what_is_cut_off_is_an_end() -> None:
     stream = io.BytesIO()
     things = [("a", 1), b"x" * 300, None]
     for thing in things:
-        pool.send(stream, thing)
+        pipe.send(stream, thing)
     data = stream.getvalue()
     assert int.from_bytes(data[:8], "little") == len(data) - 8 - sum(
         8 + int.from_bytes(data[start : start + 8], "little") for start in later_starts(data)
     )
     stream.seek(0)
-    assert [pool.receive(stream) for _ in things] == things
+    assert [pipe.receive(stream) for _ in things] == things
     for end in (0, 7, 8, len(data) - 1):
         short = io.BytesIO(data[:end])
         with pytest.raises(EOFError):
-            [pool.receive(short) for _ in things]
+            [pipe.receive(short) for _ in things]
 
 
 def later_starts(data: bytes) -> list[int]:
