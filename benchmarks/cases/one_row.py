@@ -144,7 +144,7 @@ def _face_cases(name: str) -> tuple[AnyCase, ...]:
     values, ours, peer = _OURS[name], getattr(tamis, name), getattr(sklearn.naive_bayes, name)
     cases: list[AnyCase] = [
         Case(
-            name=f"one-row-{name}-sklearn",
+            name=f"one-row-{name.removesuffix('NB').lower()}-nb-sklearn",
             what=f"{name}: {ROWS} rows of {COLUMNS} columns, each learned and asked, against scikit-learn",
             setup=lambda: _stream(values),
             ours=lambda stream: _learn_and_ask_arrays(ours(), stream),
@@ -156,7 +156,7 @@ def _face_cases(name: str) -> tuple[AnyCase, ...]:
         theirs = getattr(naive_bayes, name)
         cases.append(
             Case(
-                name=f"one-row-{name}-river",
+                name=f"one-row-{name.removesuffix('NB').lower()}-nb-river",
                 what=f"{name}: {ROWS} dicts of {COLUMNS} columns, each learned and asked, against river",
                 setup=lambda: _stream(values),
                 ours=lambda stream: _learn_and_ask(ours(), stream),
@@ -179,7 +179,7 @@ CASES: tuple[AnyCase, ...] = (
     ),
     *(case for name in _OURS for case in _face_cases(name)),
     Case(
-        name="one-row-NaiveBayes-mixed",
+        name="one-row-mixed-columns",
         what=f"NaiveBayes: {ROWS} rows of numbers, words and flags, against river on the numbers",
         setup=_mixed_stream,
         ours=lambda stream: _learn_and_ask(tamis.NaiveBayes(), stream),
