@@ -1,0 +1,2 @@
+// The sources of nanobind, as one file.
+#include <nb_combined.cpp>
