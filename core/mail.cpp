@@ -15,6 +15,7 @@
 #include "mail/unicode.hpp"
 #include "mail/words.hpp"
 #include "parts.hpp"
+#include "require.hpp"
 
 namespace tamis {
 
@@ -111,7 +112,7 @@ nb::tuple read_tokens_for_python(nb::handle message) {
 
 nb::bytes hash_for_python(nb::bytes head, nb::bytes headers, nb::bytes words, nb::bytes marks, nb::bytes relations,
                           int version) {
-  if (version < 1 || version > 2) throw nb::value_error("expected tokens of version 1 or 2");
+  if (version < 1 || version > 2) refuse("expected tokens of version 1 or 2");
   const std::vector<std::uint64_t> features =
       hash_tokens({view(head), view(headers), view(words), view(marks), view(relations)}, version == 1 ? 2 : 3);
   const nb::bytes packed = nb::steal<nb::bytes>(

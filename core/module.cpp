@@ -1,4 +1,5 @@
-// The compiled core of tamis: one extension module, `tamis._core`, which only `tamis.compiled` imports.
+// The compiled core of tamis: one extension module, `tamis._core`. `tamis.compiled` loads it, and the
+// compiled kernels under `tamis._kernels` call its parts.
 #include "common.hpp"
 #include "parts.hpp"
 

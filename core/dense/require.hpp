@@ -1,16 +1,12 @@
-// Checks of what bound functions are given.
+// Checks of what bound functions of dense kernels and of factors are given.
 #pragma once
 
 #include <new>
-#include <stdexcept>
 
+#include "../require.hpp"
 #include "variants.hpp"
 
 namespace tamis {
-
-inline void require(bool fits, const char* message) {
-  if (!fits) throw std::invalid_argument(message);
-}
 
 inline void require_rows(std::int64_t start, std::int64_t stop, std::size_t rows) {
   require(0 <= start && start <= stop && static_cast<std::size_t>(stop) <= rows, "got rows outside of the array, expected inside");

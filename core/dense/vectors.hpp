@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "../compiler.hpp"
+
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 #include <immintrin.h>
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -19,7 +21,6 @@
 
 // Tiles stay in registers only if everything is inlined and the loops over their vectors are unrolled completely.
 #if defined(__GNUC__)
-#define TAMIS_INLINE inline __attribute__((always_inline))
 #define TAMIS_RESTRICT __restrict__
 #if defined(__clang__)
 #define TAMIS_UNROLL _Pragma("clang loop unroll(full)")
@@ -27,11 +28,9 @@
 #define TAMIS_UNROLL _Pragma("GCC unroll 16")
 #endif
 #elif defined(_MSC_VER)
-#define TAMIS_INLINE __forceinline
 #define TAMIS_RESTRICT __restrict
 #define TAMIS_UNROLL
 #else
-#define TAMIS_INLINE inline
 #define TAMIS_RESTRICT
 #define TAMIS_UNROLL
 #endif

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "../require.hpp"
+
 namespace tamis::mail {
 
 namespace {
@@ -30,7 +32,7 @@ std::vector<Field> read_fields(nb::handle headers) {
   fields.reserve(count);
   for (std::size_t index = 0; index < count; ++index) {
     const nb::tuple pair(nb::borrow(pairs[index]));
-    if (pair.size() != 2) throw nb::value_error("a header field is a pair of name and value");
+    if (pair.size() != 2) refuse("a header field is a pair of name and value");
     fields.push_back({to_utf8(to_text(pair[0])), to_text(pair[1], kLongestValue)});
   }
   return fields;

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../require.hpp"
+
 namespace tamis::mail {
 
 namespace {
@@ -29,7 +31,7 @@ void check_matrix(const Starts& starts, const Columns& columns, const Floats& va
   for (std::size_t entry = 0; entry < entries; ++entry) {
     largest = std::max(largest, static_cast<std::uint32_t>(columns.data()[entry]));
   }
-  if (!is_valid || (entries > 0 && largest >= features)) throw nb::value_error("an entry is outside of the matrix");
+  if (!is_valid || (entries > 0 && largest >= features)) refuse("an entry is outside of the matrix");
 }
 
 // sums[i] = Σ values[e] * vector[columns[e]] over the entries e of row i.

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string>
 
+#include "../require.hpp"
+
 namespace tamis::mail {
 
 namespace {
@@ -47,7 +49,7 @@ nb::object read_header_block(const nb::bytes& data, Py_ssize_t start, Py_ssize_t
                        Py_ssize_t longest_value) {
   const auto size = static_cast<Py_ssize_t>(data.size());
   if (start < 0 || start > stop || stop > size || room < 0 || longest_name < 0 || longest_value < 0) {
-    throw nb::value_error("the block is not within the data");
+    refuse("the block is not within the data");
   }
   const char* place = data.c_str() + start;
   const char* const end = data.c_str() + stop;
@@ -109,7 +111,7 @@ nb::list find_encoded_fields(const nb::list& fields) {
   nb::list indices;
   for (std::size_t index = 0; index < fields.size(); ++index) {
     const nb::tuple field = nb::cast<nb::tuple>(fields[index]);
-    if (field.size() != 2) throw nb::value_error("a header field is a pair of name and value");
+    if (field.size() != 2) refuse("a header field is a pair of name and value");
     if (must_be_decoded(field[1])) indices.append(index);
   }
   return indices;

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "../require.hpp"
+
 namespace tamis::mail {
 
 namespace {
@@ -47,19 +49,19 @@ void sort_by_key(std::vector<std::uint64_t>& numbers) {
 std::size_t merge_lists(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> sizes, Output<std::uint64_t, 1> distinct,
                         Output<std::int64_t, 1> indices) {
   const std::size_t count = keys.shape(0), lists = sizes.shape(0);
-  if (distinct.shape(0) != count || indices.shape(0) != count) throw nb::value_error("expected one place per key");
-  if (lists >= std::size_t{1} << kListBits) throw nb::value_error("expected fewer than 65536 lists");
+  if (distinct.shape(0) != count || indices.shape(0) != count) refuse("expected one place per key");
+  if (lists >= std::size_t{1} << kListBits) refuse("expected fewer than 65536 lists");
   std::vector<std::size_t> places(lists);  // The place of the next element of each list.
   std::vector<std::uint64_t> numbers(count);
   std::size_t begin = 0;
   for (std::size_t list = 0; list < lists; ++list) {
     const auto size = static_cast<std::uint64_t>(sizes.data()[list]);  // A negative size is too large.
-    if (size > count - begin) throw nb::value_error("the lists have more elements than there are keys");
+    if (size > count - begin) refuse("the lists have more elements than there are keys");
     places[list] = begin;
     const std::size_t end = begin + static_cast<std::size_t>(size);
     for (; begin < end; ++begin) numbers[begin] = keys.data()[begin] << kListBits | list;
   }
-  if (begin != count) throw nb::value_error("the lists have fewer elements than there are keys");
+  if (begin != count) refuse("the lists have fewer elements than there are keys");
   const nb::gil_scoped_release unlocked;
   sort_by_key(numbers);
   std::size_t n_distinct = 0;
@@ -76,7 +78,7 @@ std::size_t merge_lists(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> siz
 // from the place of the one before it, in steps that double.
 void find_keys(Input<std::uint64_t, 1> list, Input<std::uint64_t, 1> keys, Output<std::int64_t, 1> places) {
   const std::size_t size = list.shape(0), count = keys.shape(0);
-  if (places.shape(0) != count) throw nb::value_error("expected one place per key");
+  if (places.shape(0) != count) refuse("expected one place per key");
   const std::uint64_t *stored = list.data(), *key = keys.data();
   std::int64_t* place = places.data();
   const nb::gil_scoped_release unlocked;

@@ -36,7 +36,7 @@ struct Extents {
   double* broken;
 };
 
-TAMIS_INLINE void extend(double value, double& largest, double& smallest, double& broken) {
+static TAMIS_INLINE void extend(double value, double& largest, double& smallest, double& broken) {
   const double magnitude = std::fabs(value);
   broken += value - value;
   largest = magnitude > largest ? magnitude : largest;
@@ -156,7 +156,7 @@ nb::tuple join_extents(Input<double, 3> chunks, Output<int64_t, 2> bounds) {
 // ---- Products of two floats, as two floats ----
 
 // The rounding error of the product p = u * v (Dekker).
-TAMIS_INLINE double find_rounding(double u, double v, double p) {
+static TAMIS_INLINE double find_rounding(double u, double v, double p) {
   double t = kSplitter * u;
   const double u_high = t - (t - u);
   const double u_low = u - u_high;
@@ -311,14 +311,14 @@ void flush_planes(double* pieces, size_t planes, const std::vector<int64_t>& exp
 }
 
 // Add a scaled value, which is not too small, to its two pieces.
-TAMIS_INLINE void split_value(double v, double& first, double& second) {
+static TAMIS_INLINE void split_value(double v, double& first, double& second) {
   const double a = (v + kGrid1) - kGrid1;
   first += a;
   second += v - a;
 }
 
 // Add a scaled product p and its rounding error e to their four pieces.
-TAMIS_INLINE void split_product(double p, double e, double& first, double& second, double& third, double& fourth) {
+static TAMIS_INLINE void split_product(double p, double e, double& first, double& second, double& third, double& fourth) {
   const double a = (p + kGrid1) - kGrid1;
   p -= a;
   const double b = (p + kGrid2) - kGrid2;
@@ -331,7 +331,7 @@ TAMIS_INLINE void split_product(double p, double e, double& first, double& secon
   fourth += e - d;
 }
 
-TAMIS_INLINE double scale_value(double value, double factor) {
+static TAMIS_INLINE double scale_value(double value, double factor) {
   const double v = value * factor;
   return std::fabs(v) >= kDepth ? v : 0.0;
 }
@@ -385,7 +385,7 @@ void flush_powers(double* pieces, const Scales& scales, const Words& words, cons
 }
 
 // Add a scaled value to the pieces of its sum, and its square to those of its own.
-TAMIS_INLINE void split_powers(double v, double& a, double& b, double& c, double& d, double& e, double& f) {
+static TAMIS_INLINE void split_powers(double v, double& a, double& b, double& c, double& d, double& e, double& f) {
   split_value(v, a, b);
   const double p = v * v;
   const double t = kSplitter * v;
@@ -395,7 +395,7 @@ TAMIS_INLINE void split_powers(double v, double& a, double& b, double& c, double
 }
 
 // The rows' loops have functions of their own, because compilers believe `__restrict` of parameters, not of variables.
-TAMIS_INLINE void add_row_powers(const double* __restrict row, const double* __restrict factors, size_t width,
+static TAMIS_INLINE void add_row_powers(const double* __restrict row, const double* __restrict factors, size_t width,
                                  double* __restrict a, double* __restrict b, double* __restrict c, double* __restrict d,
                                  double* __restrict e, double* __restrict f) {
   for (size_t j = 0; j < width; j++) split_powers(scale_value(row[j], factors[j]), a[j], b[j], c[j], d[j], e[j], f[j]);
@@ -419,7 +419,7 @@ TAMIS_FOR_EACH_PROCESSOR void sum_powers(const Rows& rows, const Scales& scales,
   }
 }
 
-TAMIS_INLINE void add_row_products(const double* __restrict row, const double* __restrict factors,
+static TAMIS_INLINE void add_row_products(const double* __restrict row, const double* __restrict factors,
                                    const double* __restrict scaled, size_t width, double* __restrict a, double* __restrict b,
                                    double* __restrict c, double* __restrict d) {
   for (size_t j = 0; j < width; j++) {

@@ -27,7 +27,7 @@ constexpr int64_t kTooLarge = int64_t{1} << 62;  // stands for a number that is 
 // ---- Checks ----
 
 template <class Index>
-TAMIS_INLINE uint64_t find_largest(const Index* places, size_t n) {
+static TAMIS_INLINE uint64_t find_largest(const Index* places, size_t n) {
   using Unsigned = std::make_unsigned_t<Index>;
   Unsigned largest = 0;  // negative places are large ones
   for (size_t i = 0; i < n; i++) largest = std::max(largest, static_cast<Unsigned>(places[i]));
@@ -150,21 +150,21 @@ struct Codes {
 };
 
 // The integer that a number is, or one that is too large.
-TAMIS_INLINE int64_t to_whole(double value) {
+static TAMIS_INLINE int64_t to_whole(double value) {
   if (!(std::fabs(value) < 0x1p62)) return kTooLarge;
   const int64_t integer = static_cast<int64_t>(value);
   return static_cast<double>(integer) == value ? integer : kTooLarge;
 }
 
-TAMIS_INLINE uint64_t bits_of(int64_t integer) { return static_cast<uint64_t>(integer ^ (integer >> 63)); }
+static TAMIS_INLINE uint64_t bits_of(int64_t integer) { return static_cast<uint64_t>(integer ^ (integer >> 63)); }
 
-TAMIS_INLINE uint64_t magnitude_of(uint64_t amount) { return amount >> 63 != 0 ? 0 - amount : amount; }
+static TAMIS_INLINE uint64_t magnitude_of(uint64_t amount) { return amount >> 63 != 0 ? 0 - amount : amount; }
 
-TAMIS_INLINE size_t row_at(const Chunk& chunk, size_t k) {
+static TAMIS_INLINE size_t row_at(const Chunk& chunk, size_t k) {
   return chunk.order == nullptr ? k : static_cast<size_t>(chunk.order[k]);
 }
 
-TAMIS_INLINE int64_t group_of(const Chunk& chunk, size_t i) { return chunk.group == nullptr ? 0 : chunk.group[i]; }
+static TAMIS_INLINE int64_t group_of(const Chunk& chunk, size_t i) { return chunk.group == nullptr ? 0 : chunk.group[i]; }
 
 // Parameters are copies: the compiler could not know that words are no part of what a reference refers to.
 template <class Index>

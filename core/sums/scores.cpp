@@ -26,7 +26,7 @@ struct Gaussians {
 };
 
 // Write (d, lanes) columns of some rows side by side; return whether any value is missing (NaN).
-TAMIS_INLINE bool lay_side_by_side(const double* __restrict x, size_t rows, size_t d, size_t lanes, double* __restrict beside) {
+static TAMIS_INLINE bool lay_side_by_side(const double* __restrict x, size_t rows, size_t d, size_t lanes, double* __restrict beside) {
   int64_t missing = 0;
   for (size_t i = 0; i < rows; i++) {
     for (size_t j = 0; j < d; j++) {
@@ -80,7 +80,7 @@ TAMIS_FOR_EACH_PROCESSOR bool score_full_rows(const double* x, size_t n, const G
 
 // The sums of `Width` classes of one row that misses something, in the order of its columns.
 template <size_t Width>
-TAMIS_INLINE void score_classes(const double* row, const size_t* present, size_t count, const Gaussians& turned, size_t k,
+static TAMIS_INLINE void score_classes(const double* row, const size_t* present, size_t count, const Gaussians& turned, size_t k,
                                 double* scores) {
   double total[Width];
   for (size_t w = 0; w < Width; w++) total[w] = turned.constant[k + w];
@@ -164,7 +164,7 @@ void gaussian_scores(Input<double, 2> x, Input<double, 2> mean, Input<double, 2>
 
 // The sums of `Width` classes over some rows of a table, in their order.
 template <size_t Width>
-TAMIS_INLINE void add_classes(const double* const* rows, size_t count, const double* constant, size_t k, double* scores) {
+static TAMIS_INLINE void add_classes(const double* const* rows, size_t count, const double* constant, size_t k, double* scores) {
   double total[Width];
   for (size_t w = 0; w < Width; w++) total[w] = constant[k + w];
   for (size_t c = 0; c < count; c++) {

@@ -207,7 +207,7 @@ nb::tuple settle_copy(Input<int64_t, 2> given, int64_t low) {
 }
 
 // Settle an array in place; return which of its planes are needed, from first to before last, and the position of the first.
-nb::tuple settle_here(Output<int64_t, 2> words, int64_t low) {
+nb::tuple settle_in_place(Output<int64_t, 2> words, int64_t low) {
   require(words.shape(0) > 0, "got sums without words, expected at least one plane of them");
   Planes planes;
   {
@@ -295,7 +295,7 @@ nb::tuple to_python(OwnedWords&& words) {
 
 void bind_words(nb::module_& m) {
   m.def("settle", &settle_copy, nb::arg("words").noconvert(), nb::arg("low"));
-  m.def("settle_here", &settle_here, nb::arg("words").noconvert(), nb::arg("low"));
+  m.def("settle_in_place", &settle_in_place, nb::arg("words").noconvert(), nb::arg("low"));
   m.def("combine", &combine, nb::arg("a").noconvert(), nb::arg("a_low"), nb::arg("b").noconvert(), nb::arg("b_low"),
         nb::arg("sign"));
   m.def("multiply", &multiply, nb::arg("words").noconvert(), nb::arg("low"), nb::arg("factors").noconvert(), nb::arg("keep"));

@@ -17,12 +17,8 @@
 #include <vector>
 
 #include "../common.hpp"
-
-#if defined(_MSC_VER)
-#define TAMIS_INLINE static __forceinline
-#else
-#define TAMIS_INLINE static inline __attribute__((always_inline))
-#endif
+#include "../compiler.hpp"
+#include "../require.hpp"
 
 namespace tamis::sums {
 
@@ -91,10 +87,6 @@ class WithoutLock {
   std::optional<nb::gil_scoped_release> release_;
 };
 
-inline void require(bool holds, const char* message) {
-  if (!holds) throw nb::value_error(message);
-}
-
 // The position of words, if it is one that no computation takes out of the range of int64.
 inline int64_t check_position(int64_t low) {
   require(-kFarthest <= low && low <= kFarthest, "got words at a position beyond 2**40, expected one that floats reach");
@@ -111,16 +103,7 @@ inline int bit_length(uint64_t number) {
 #endif
 }
 
-// Ask for memory that will soon be read.
-TAMIS_INLINE void prefetch(const void* memory) {
-#if defined(__GNUC__)
-  __builtin_prefetch(memory);
-#else
-  (void)memory;
-#endif
-}
-
-TAMIS_INLINE void add_to(int64_t& word, uint64_t amount) {
+static TAMIS_INLINE void add_to(int64_t& word, uint64_t amount) {
   word = static_cast<int64_t>(static_cast<uint64_t>(word) + amount);
 }
 
@@ -130,7 +113,7 @@ struct Integer {
   int64_t unit;
 };
 
-TAMIS_INLINE Integer to_integer(double value) {
+static TAMIS_INLINE Integer to_integer(double value) {
   uint64_t pattern;
   std::memcpy(&pattern, &value, sizeof pattern);
   const uint64_t exponent = (pattern >> 52) & 2047;
@@ -141,13 +124,13 @@ TAMIS_INLINE Integer to_integer(double value) {
 
 // Add a digit, with the sign of the number, to word j of a cell. A word of zeros may lie outside the window, because only the
 // bits that a number has are promised a place; nothing is written there.
-TAMIS_INLINE void add_digit(const Words& words, size_t cell, int64_t j, uint64_t digit, bool is_negative) {
+static TAMIS_INLINE void add_digit(const Words& words, size_t cell, int64_t j, uint64_t digit, bool is_negative) {
   const size_t plane = static_cast<size_t>(j);  // a negative one is large
   if (digit != 0 && plane < words.length) add_to(words.data[plane * words.cells + cell], is_negative ? 0 - digit : digit);
 }
 
 // Add value * 2**exponent to a cell.
-TAMIS_INLINE void push(const Words& words, size_t cell, double value, int64_t exponent) {
+static TAMIS_INLINE void push(const Words& words, size_t cell, double value, int64_t exponent) {
   const Integer number = to_integer(value);
   const int64_t unit = number.unit + exponent;
   const int shift = static_cast<int>(unit & (kBits - 1));
@@ -161,7 +144,7 @@ TAMIS_INLINE void push(const Words& words, size_t cell, double value, int64_t ex
 }
 
 // Add the exact product to a cell.
-TAMIS_INLINE void push_product(const Words& words, size_t cell, double x, double y) {
+static TAMIS_INLINE void push_product(const Words& words, size_t cell, double x, double y) {
   const Integer a = to_integer(x);
   const Integer b = to_integer(y);
   if (a.integer == 0 || b.integer == 0) return;

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <cstring>
-#include <stdexcept>
+
+#include "../compiler.hpp"
+#include "../require.hpp"
 
 #if defined(_MSC_VER)
 #include <intrin.h>
@@ -17,14 +19,6 @@ constexpr uint64_t kLowBits = 0x7F7F7F7F7F7F7F7F;
 // A token may be read up to the next multiple of eight bytes, and folded text 64 bytes at a time: so many bytes follow.
 constexpr int64_t kTokenPadding = 8;
 constexpr int64_t kTextPadding = 72;
-
-// Raise a ValueError. It is never inlined, so that the loops that call it stay short.
-#if defined(__GNUC__)
-__attribute__((noinline, cold))
-#endif
-[[noreturn]] inline void refuse(const char* message) {
-  throw std::invalid_argument(message);
-}
 
 // Return eight bytes as a number: the first byte is the lowest.
 inline uint64_t load_eight(const uint8_t* place) {
@@ -48,15 +42,6 @@ inline int find_lowest_bit(uint64_t bits) {
   int index = 0;
   for (; !(bits & 1); bits >>= 1) ++index;
   return index;
-#endif
-}
-
-// Load memory into the cache that will be read soon.
-inline void prefetch(const void* address) {
-#if defined(__GNUC__)
-  __builtin_prefetch(address);
-#else
-  (void)address;
 #endif
 }
 

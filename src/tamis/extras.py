@@ -3,10 +3,11 @@
 The mail filter, the statistics and their Python kernels run with NumPy alone.
 """
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["MissingPackageError", "explain_missing", "import_package"]
+__all__ = ["MissingPackageError", "explain_missing", "import_package", "make_getattr"]
 
 _BROUGHT_BY_MODELS = {
     "joblib": "scikit-learn",
@@ -27,6 +28,22 @@ def import_package(module: str, user: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise explain_missing(error, user) from None
+
+
+def make_getattr(namespace: dict[str, Any], homes: Mapping[str, str], users: str) -> Callable[[str], object]:
+    """Return the `__getattr__` of a module that imports each name from its home when it is first used.
+
+    An error for a missing package says that the name, after `users` and a dot, needs it.
+    """
+
+    def look_up(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+        value = getattr(import_package(homes[name], f"{users}.{name}"), name)
+        namespace[name] = value
+        return value
+
+    return look_up
 
 
 def explain_missing(error: ModuleNotFoundError, user: str) -> ImportError:

@@ -13,7 +13,7 @@ import pytest
 
 import tamis
 import tamis_mail.sample
-from tamis.compiled import core
+from tests.compiled_core import needs_core
 
 SOURCES = Path(tamis.__file__).parents[1]
 REFUSE = """
@@ -168,7 +168,7 @@ for module in pkgutil.walk_packages(tamis.models.__path__, "tamis.models."):
     assert (status, errors) == (0, "")
 
 
-@pytest.mark.skipif(core is None, reason="the compiled core was not built, or is switched off")
+@needs_core
 def test_statistics_without_the_compiled_core_have_the_same_bits(tmp_path: Path) -> None:
     code = """
 import hashlib, pickle, numpy as np

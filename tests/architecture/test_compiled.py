@@ -4,10 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import tamis
-from tamis.compiled import core, describe
+from tamis.compiled import describe
+from tests.compiled_core import needs_core
 
 SOURCES = Path(tamis.__file__).parent
 CODE = "from tamis.compiled import core, describe; print(core is None, describe())"
@@ -26,6 +25,6 @@ def test_a_folder_of_type_stubs_is_no_core(tmp_path: Path) -> None:
     assert said.startswith("True no compiled core")
 
 
-@pytest.mark.skipif(core is None, reason="the compiled core was not built, or is switched off")
+@needs_core
 def test_a_core_names_the_processor() -> None:
     assert describe().startswith("compiled core for ")

@@ -5,7 +5,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import SearchStrategy
@@ -13,12 +12,11 @@ from numpy.typing import NDArray
 
 from tamis._kernels import reference
 from tamis._kernels.reference import Floats, Words
-from tamis.compiled import choose, core
+from tamis.compiled import choose
 
 # Where there is no compiled core, the reference stands for it: it must still give what is true.
 compiled = choose(reference, "tamis._kernels.compiled")
 BOTH: tuple[ModuleType, ModuleType] = (reference, compiled)
-needs_core = pytest.mark.skipif(core is None, reason="there is no compiled core")
 ONE_GROUP: Words = np.zeros(0, dtype=np.int64)
 
 # Where the kernels change their minds: words end at 2**(32 k), pieces at 2**-31 of the largest value.

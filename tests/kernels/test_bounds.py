@@ -8,7 +8,8 @@ import pytest
 
 from tamis import _kernels
 from tamis._kernels import factors
-from tests.kernels.oracle import compiled, needs_core
+from tests.compiled_core import needs_core
+from tests.kernels.oracle import compiled
 
 ONES = np.ones(3)
 ROWS = np.array([0, 1, 3])

@@ -10,8 +10,8 @@ from tamis._kernels import dense
 from tamis._kernels.dense import reference
 from tamis.compiled import core
 from tamis.stats import Moments
+from tests.compiled_core import needs_core
 
-needs_core = pytest.mark.skipif(core is None, reason="there is no compiled core")
 KERNELS = (reference,) if core is None else (reference, core.dense)
 
 

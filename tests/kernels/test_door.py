@@ -10,7 +10,8 @@ import pytest
 
 from tamis import _kernels
 from tamis._kernels import reference
-from tests.kernels.oracle import ONE_GROUP, assert_same_bits, compiled, needs_core, scattered
+from tests.compiled_core import needs_core
+from tests.kernels.oracle import ONE_GROUP, assert_same_bits, compiled, scattered
 
 _SUMS = """
 import numpy as np

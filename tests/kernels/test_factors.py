@@ -15,8 +15,8 @@ from tamis._kernels import factors as door
 from tamis._kernels.factors import reference
 from tamis._kernels.reference import Floats, Words
 from tamis.compiled import core
+from tests.compiled_core import needs_core
 
-needs_core = pytest.mark.skipif(core is None, reason="there is no compiled core")
 KERNELS = (reference,) if core is None else (reference, core.factors)
 NOTHING = np.zeros((0, 0))
 

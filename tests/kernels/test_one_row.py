@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tamis._kernels import reference
 from tamis._kernels.reference import Floats, Words
-from tests.kernels.oracle import BOTH, assert_canonical, assert_same_bits, compiled, needs_core, numbers
+from tests.compiled_core import needs_core
+from tests.kernels.oracle import BOTH, assert_canonical, assert_same_bits, compiled, numbers
 
 exhaustively = settings(max_examples=200, deadline=None)
 HARD = st.sampled_from([0.0, -0.0, 1e8, 1e8 + 1, -1e9, 0.1, 1e-130, 5e-324, 1e100, np.nan])

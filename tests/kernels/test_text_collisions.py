@@ -4,12 +4,12 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 
 from tamis._kernels import text as kernels
 from tamis._kernels.text.kinds import UInt64s
 from tamis.compiled import core
 from tamis.text import TokenCounts
+from tests.compiled_core import needs_core
 
 KNOWN = 0x9E3779B97F4A7C15  # a multiplier that everybody knows
 
@@ -38,7 +38,7 @@ def probes(keys: UInt64s, bits: int, seed: int) -> float:
     return float(1 + ((at - first) % (1 << bits)).mean())
 
 
-@pytest.mark.skipif(core is None, reason="the compiled core is not built, or switched off")
+@needs_core
 def test_tokens_made_to_collide_are_found_in_few_steps() -> None:
     """Counted, not timed. With a multiplier that their writer knew, steps would grow with the words."""
     words, bits = colliding_words(17), 17

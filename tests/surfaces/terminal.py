@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tamis_mail import Sieve
 from tamis_mail.surfaces.cli import main
 
 COMMAND = Path(sys.executable).with_name("tamis")
@@ -96,4 +97,12 @@ def learn_some(typed: Type, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     path = folder / "mail.tamis"
     monkeypatch.setenv("TAMIS_STORE", str(path))
     assert typed("learn", "--spam", spam, "--ham", ham).status == 0
+    return path
+
+
+def make_store(path: Path) -> Path:
+    """Write a store that has learned SPAM and HAM."""
+    with Sieve.open(path) as sieve:
+        sieve.learn_many(SPAM, "spam", processes=1)
+        sieve.learn_many(HAM, "ham", processes=1)
     return path

@@ -52,7 +52,7 @@ __all__ = [
 # the sum of magnitudes.
 Adder: TypeAlias = Callable[[int, int, Words, Words, int, int | None], tuple[int, int, int]]
 
-CROWD = 8  # values a cell: with fewer, joining the words of the chunks costs what the chunks have saved
+MIN_VALUES_PER_CELL = 8  # with fewer, joining the words of the chunks costs what the chunks have saved
 
 
 def span(values: Floats) -> tuple[Words, int, int]:
@@ -114,7 +114,7 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
 
 
 def _count_shared_cells(values: Floats, groups: int) -> int:
-    return values.size if len(values) >= CROWD * groups else 0
+    return values.size if len(values) >= MIN_VALUES_PER_CELL * groups else 0
 
 
 def deposit_sparse(
@@ -200,15 +200,15 @@ def _scatter(chunks: _Chunks, cells: int, entries: int, values: Floats, weights:
         is_small = sum(result[2] for result in results) < HALF
         if is_small or (words.min(initial=0) >= -HALF and words.max(initial=0) < HALF):
             return words, 0
-        return _settle_here(np.concatenate([words, np.zeros_like(words)]), 0)
+        return _settle_in_place(np.concatenate([words, np.zeros_like(words)]), 0)
     low, length = sums.find_window(values, weights, entries)
     words = np.zeros((length, cells), dtype=np.int64)
     chunks.add_together(words, low)
-    return _settle_here(words, low)
+    return _settle_in_place(words, low)
 
 
-def _settle_here(words: Words, low: int) -> tuple[Words, int]:
-    first, last, low = sums.settle_here(words, low)
+def _settle_in_place(words: Words, low: int) -> tuple[Words, int]:
+    first, last, low = sums.settle_in_place(words, low)
     return words if last - first == len(words) else words[first:last].copy(), low
 
 

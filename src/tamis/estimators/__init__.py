@@ -6,7 +6,7 @@ are loaded to save a model and not to fit one.
 
 from typing import TYPE_CHECKING
 
-from tamis.extras import import_package
+from tamis.extras import import_package, make_getattr
 
 import_package("sklearn", __name__)
 
@@ -86,13 +86,7 @@ _HOMES = {
 
 # Hidden from type checkers, which would otherwise take any misspelt name for an object.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(f"module 'tamis.estimators' has no attribute {name!r}")
-        value = getattr(import_package(_HOMES[name], f"tamis.{name}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = make_getattr(globals(), _HOMES, "tamis")
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ Modules are imported at first use, so that reading one message loads neither Sci
 
 from typing import TYPE_CHECKING
 
-from tamis.extras import import_package
+from tamis.extras import make_getattr
 from tamis.text.corpus import Corpus
 from tamis.text.tokenizer import Tokenizer
 
@@ -32,23 +32,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "LANGUAGES": "identifier",
-    "LogCounts": "weights",
-    "NaiveBayesWeights": "weights",
-    "TfIdf": "weights",
-    "TokenCounts": "counts",
-    "UnitLength": "weights",
-    "decode": "charset",
-    "fit_stream": "stream",
-    "language": "identifier",
-    "languages": "identifier",
+    "LANGUAGES": "tamis.text.identifier",
+    "LogCounts": "tamis.text.weights",
+    "NaiveBayesWeights": "tamis.text.weights",
+    "TfIdf": "tamis.text.weights",
+    "TokenCounts": "tamis.text.counts",
+    "UnitLength": "tamis.text.weights",
+    "decode": "tamis.text.charset",
+    "fit_stream": "tamis.text.stream",
+    "language": "tamis.text.identifier",
+    "languages": "tamis.text.identifier",
 }
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(f"module 'tamis.text' has no attribute {name!r}")
-        value = getattr(import_package(f"tamis.text.{_HOMES[name]}", f"tamis.text.{name}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = make_getattr(globals(), _HOMES, "tamis.text")

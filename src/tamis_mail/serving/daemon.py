@@ -40,13 +40,13 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
         "--listen",
         metavar="ADDRESS",
         action="append",
-        type=_argument(Listener.parse),
+        type=_make_argument_type(Listener.parse),
         help=f"HOST:PORT, [ADDRESS]:PORT, unix:PATH or systemd; may be repeated (default: {listen})",
     )
     parser.add_argument(
         "--socket-mode",
         metavar="MODE",
-        type=_argument(_socket_mode),
+        type=_make_argument_type(_read_socket_mode),
         default=0o660,
         help="permission of a Unix socket, in octal digits (default: 660)",
     )
@@ -59,35 +59,35 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
     parser.add_argument(
         "--max-size",
         metavar="BYTES",
-        type=_argument(_positive),
+        type=_make_argument_type(_read_positive),
         default=Limits().size,
         help="largest message; a larger one gets an error, not a verdict (default: %(default)s)",
     )
     parser.add_argument(
         "--max-connections",
         metavar="N",
-        type=_argument(_positive),
+        type=_make_argument_type(_read_positive),
         default=Limits().connections,
         help="connections at once; others wait (default: %(default)s)",
     )
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=_argument(_positive),
+        type=_make_argument_type(_read_positive),
         default=int(Limits().seconds),
         help="longest time of a connection (default: %(default)s)",
     )
     parser.add_argument(
         "--idle-timeout",
         metavar="SECONDS",
-        type=_argument(_positive),
+        type=_make_argument_type(_read_positive),
         default=int(Limits().idle_seconds),
         help="longest time in which a client sends nothing (default: %(default)s)",
     )
     parser.add_argument(
         "--threads",
         metavar="N",
-        type=_argument(_positive),
+        type=_make_argument_type(_read_positive),
         default=2,
         help="messages that are judged at once (default: %(default)s)",
     )
@@ -100,7 +100,7 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
     parser.add_argument(
         "--metrics",
         metavar="HOST:PORT",
-        type=_argument(Listener.parse),
+        type=_make_argument_type(Listener.parse),
         help="serve Prometheus metrics there",
     )
     parser.set_defaults(default_listen=listen)
@@ -116,7 +116,7 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
     listeners = options.listen or [Listener.parse(options.default_listen)]
     store = Path(options.store).expanduser() if options.store else default_path()
     log = Log(sys.stderr, options.log_format)
-    path_of, user_of = _stores(store, options.user_stores)
+    path_of, user_of = _make_paths(store, options.user_stores)
     limits = Limits(
         options.max_connections, options.max_size, float(options.timeout), float(options.idle_timeout)
     )
@@ -133,7 +133,7 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
         metrics.close()
 
 
-def _stores(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Callable[[str], str]]:
+def _make_paths(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Callable[[str], str]]:
     """Return the path of a user's store, and which user a name stands for."""
     if pattern is None:
         return (lambda user: store), (lambda name: "")
@@ -149,19 +149,19 @@ def _stores(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Ca
     return path_of, user_of
 
 
-def _positive(text: str) -> int:
+def _read_positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text)):
         raise ValueError(f"got {text!r}, expected a whole number from 1 on")
     return int(text)
 
 
-def _socket_mode(text: str) -> int:
+def _read_socket_mode(text: str) -> int:
     if not re.fullmatch("[0-7]{3,4}", text):
         raise ValueError(f"got {text!r}, expected three octal digits, as in 660")
     return int(text, 8)
 
 
-def _argument(read: Callable[[str], object]) -> Callable[[str], object]:
+def _make_argument_type(read: Callable[[str], object]) -> Callable[[str], object]:
     """Let argparse print the sentence of a ValueError."""
 
     def convert(text: str) -> object:

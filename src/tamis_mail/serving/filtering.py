@@ -23,7 +23,7 @@ from tamis_mail.message import canonical, digest
 from tamis_mail.sieve import Receipt, Sieve
 from tamis_mail.verdict import RULE, Judgement, Rule, Verdict
 
-__all__ = ["Fault", "Filtering", "Judged"]
+__all__ = ["Fault", "Filtering", "TimedVerdict"]
 
 T = TypeVar("T")
 
@@ -35,8 +35,8 @@ _BATCH_BYTES = 4 << 20  # after which no more are added
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A verdict, and the least probability of spam."""
+class TimedVerdict:
+    """A verdict, the least probability of spam by which it was given, and the seconds that it took."""
 
     verdict: Verdict
     required: float
@@ -57,7 +57,7 @@ class _Item:
     raw: bytes
     user: str
     has_evidence: bool
-    future: "asyncio.Future[Judged | Fault]"
+    future: "asyncio.Future[TimedVerdict | Fault]"
 
 
 _STOPPING = Fault("the daemon is stopping")
@@ -79,7 +79,7 @@ class Filtering:
         self._tasks: list[asyncio.Task[None]] = []
         self._is_closed = False
 
-    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> Judged | Fault:
+    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
         """Judge a message; before anything was learned, every message is unsure.
 
         With `has_evidence`, the evidence of the verdict is computed here, too, and not on the event loop.
@@ -89,7 +89,7 @@ class Filtering:
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._judge_waiting(worker)) for worker in self._judges]
             self._tasks.append(asyncio.create_task(self._flush_regularly()))
-        future: asyncio.Future[Judged | Fault] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[TimedVerdict | Fault] = asyncio.get_running_loop().create_future()
         await self._waiting.put(_Item(raw, user, has_evidence, future))
         return await future
 
@@ -133,7 +133,7 @@ class Filtering:
             while not self._waiting.empty() and len(items) < _BATCH and size < _BATCH_BYTES:
                 items.append(self._waiting.get_nowait())
                 size += len(items[-1].raw)
-            outcomes: Sequence[Judged | Fault] = [_STOPPING] * len(items)
+            outcomes: Sequence[TimedVerdict | Fault] = [_STOPPING] * len(items)
             try:
                 outcomes = await worker.submit(partial(_judge_items, items, worker, self._path_of))
             finally:
@@ -218,9 +218,9 @@ def _catch_faults(
 
 def _judge_items(
     items: Sequence[_Item], worker: _Worker, path_of: Callable[[str], Path]
-) -> list[Judged | Fault]:
+) -> list[TimedVerdict | Fault]:
     """Judge messages of any users, those of one store together."""
-    outcomes: dict[int, Judged | Fault] = {}
+    outcomes: dict[int, TimedVerdict | Fault] = {}
     by_user: dict[str, list[int]] = {}
     for number, item in enumerate(items):
         by_user.setdefault(item.user, []).append(number)
@@ -241,13 +241,13 @@ def _judge_items(
     return [outcomes[number] for number in range(len(items))]
 
 
-def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) -> list[Judged]:
+def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) -> list[TimedVerdict]:
     begun = time.perf_counter()
     if path != common and _identify(path) is None:
         path = common
     if _identify(path) is None:
         nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
-        return [Judged(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
+        return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
     sieve = worker.open(path)
     required = Rule.of(sieve.store).spam
     verdicts = sieve.sort_batch([item.raw for item in items])
@@ -257,10 +257,10 @@ def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) ->
             verdicts[place] = Verdict(verdict.judgement, partial(tuple, verdict.evidence), verdict.identity)
     worker.has_records = True
     seconds = (time.perf_counter() - begun) / len(items)
-    return [Judged(verdict, required, seconds) for verdict in verdicts]
+    return [TimedVerdict(verdict, required, seconds) for verdict in verdicts]
 
 
-def _answer(item: _Item, outcome: Judged | Fault) -> None:
+def _answer(item: _Item, outcome: TimedVerdict | Fault) -> None:
     if not item.future.done():  # its connection may have ended
         item.future.set_result(outcome)
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from tamis import compiled
 from tamis_mail.message import fields
+from tests.compiled_core import needs_core
 
-pytestmark = pytest.mark.skipif(
-    compiled.core is None, reason="the compiled core was not built, or is switched off"
-)
+pytestmark = needs_core
 
 PIECES = [
     *"\n\n\n::: \t\r\x0b\0aZ!~=é",

@@ -14,21 +14,17 @@ import pytest
 
 from tamis_mail import Sieve
 from tamis_mail.serving import filtering as filtering_module
-from tamis_mail.serving.filtering import Fault, Filtering, Judged
+from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
 from tamis_mail.sieve import Receipt
 from tamis_mail.verdict import Verdict
-from tests.surfaces.terminal import HAM, NEW_HAM, NEW_SPAM, SPAM
+from tests.surfaces.terminal import HAM, NEW_HAM, NEW_SPAM, SPAM, make_store
 
 T = TypeVar("T")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    path = tmp_path / "mail.tamis"
-    with Sieve.open(path) as sieve:
-        sieve.learn_many(SPAM, "spam", processes=1)
-        sieve.learn_many(HAM, "ham", processes=1)
-    return path
+    return make_store(tmp_path / "mail.tamis")
 
 
 def run(store: Path, scenario: Callable[[Filtering], Awaitable[T]], threads: int = 1) -> T:
@@ -46,8 +42,8 @@ def run(store: Path, scenario: Callable[[Filtering], Awaitable[T]], threads: int
     return asyncio.run(whole())
 
 
-def label_of(outcome: Judged | Fault) -> str:
-    assert isinstance(outcome, Judged), outcome
+def label_of(outcome: TimedVerdict | Fault) -> str:
+    assert isinstance(outcome, TimedVerdict), outcome
     return outcome.verdict.label
 
 
@@ -70,11 +66,11 @@ def test_verdicts_are_those_of_the_store(store: Path) -> None:
 
 
 def test_evidence_is_that_of_the_store(store: Path) -> None:
-    async def scenario(filtering: Filtering) -> Judged | Fault:
+    async def scenario(filtering: Filtering) -> TimedVerdict | Fault:
         return await filtering.judge(NEW_SPAM, has_evidence=True)
 
     judged = run(store, scenario)
-    assert isinstance(judged, Judged)
+    assert isinstance(judged, TimedVerdict)
     with Sieve.open(store) as sieve:
         assert judged.verdict.evidence == sieve.sort(NEW_SPAM).evidence
 
@@ -282,20 +278,20 @@ def test_messages_that_come_together_get_the_verdicts_that_they_get_alone(store:
     shutil.copy(store, store.with_name("ann.tamis"))
     mail = [(raw, user) for raw in (*SPAM, NEW_SPAM, *HAM, NEW_HAM) for user in ("", "ann", "bob")]
 
-    async def scenario(filtering: Filtering) -> list[Judged | Fault]:
+    async def scenario(filtering: Filtering) -> list[TimedVerdict | Fault]:
         return await asyncio.gather(*(filtering.judge(raw, user) for raw, user in mail))
 
     outcomes = run(store, scenario, threads=2)
     with Sieve.open(store) as sieve:
         for (raw, _), outcome in zip(mail, outcomes, strict=True):
-            assert isinstance(outcome, Judged)
+            assert isinstance(outcome, TimedVerdict)
             alone = sieve.sort(raw)
             assert outcome.verdict.label == alone.label
             assert outcome.verdict.probability == pytest.approx(alone.probability, rel=1e-9)
 
 
 def test_who_still_waits_when_the_daemon_stops_gets_a_fault(store: Path) -> None:
-    async def whole() -> list[Judged | Fault]:
+    async def whole() -> list[TimedVerdict | Fault]:
         filtering = Filtering(lambda user: store, threads=1)
         waiting = [asyncio.create_task(filtering.judge(NEW_SPAM)) for _ in range(100)]
         await asyncio.sleep(0)

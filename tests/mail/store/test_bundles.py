@@ -19,6 +19,7 @@ from tamis_mail.features.arrays import find_keys
 from tamis_mail.store import Store, StoreError, bundle_arrays, maintenance
 from tamis_mail.store.bundle_arrays import Bundle, combine, divide, merge_lists, merge_sorted, pack, unpack
 from tamis_mail.store.bundles import HEAD, expand_gaps, read_message
+from tests.compiled_core import needs_core
 from tests.mail.store.memory import careless, digest, features, forget, learn
 
 Keys = NDArray[np.uint64]
@@ -312,7 +313,7 @@ def test_merged_lists_are_the_distinct_keys_and_their_indices(lists: list[list[i
             assert array.dtype == expected_array.dtype
 
 
-@pytest.mark.skipif(core is None, reason="there is no compiled core")
+@needs_core
 @pytest.mark.parametrize("sizes", [[2], [4], [-1, 4], [2, 2], [3, -(1 << 63)]])
 def test_lists_with_other_lengths_than_their_keys_are_refused(sizes: list[int]) -> None:
     assert core is not None
@@ -330,7 +331,7 @@ def test_keys_are_found_where_they_are_stored(stored: set[int], others: list[int
     np.testing.assert_array_equal(ascending[places], keys[is_stored])
 
 
-@pytest.mark.skipif(core is None, reason="there is no compiled core")
+@needs_core
 def test_keys_are_found_without_the_core_as_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = np.arange(0, 5000, 3, dtype=np.uint64)
     keys = np.sort(np.random.default_rng(0).integers(0, 6000, 900)).astype(np.uint64)

@@ -26,6 +26,7 @@ from tamis_mail.verdict.fitting import (
     training_sample,
 )
 from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES
+from tests.compiled_core import needs_core
 
 Floats = NDArray[np.float64]
 
@@ -253,7 +254,7 @@ def test_sparse_products_have_the_bits_of_sums_in_the_order_of_messages(entries:
         np.testing.assert_array_equal(product, np.bincount(columns, one * by_message[rows], 70))
 
 
-@pytest.mark.skipif(core is None, reason="there is no compiled core")
+@needs_core
 @pytest.mark.parametrize(
     ("starts", "columns"),
     [

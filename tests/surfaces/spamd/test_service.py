@@ -11,9 +11,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tamis_mail import Sieve
 from tests.surfaces.peers.spamd import Daemon, find_free_port, run_spamd
-from tests.surfaces.terminal import HAM, NEW_SPAM, SPAM, Type
+from tests.surfaces.terminal import NEW_SPAM, Type, make_store
 
 
 def request(method: str, *fields: str, message: bytes = NEW_SPAM, version: str = "1.5") -> bytes:
@@ -23,11 +22,7 @@ def request(method: str, *fields: str, message: bytes = NEW_SPAM, version: str =
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    path = tmp_path / "mail.tamis"
-    with Sieve.open(path) as sieve:
-        sieve.learn_many(SPAM, "spam", processes=1)
-        sieve.learn_many(HAM, "ham", processes=1)
-    return path
+    return make_store(tmp_path / "mail.tamis")
 
 
 def wait_for(daemon: Daemon, text: str) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from tamis_mail import Sieve
 from tamis_mail.verdict.header_fields import remove_verdict
 from tests.surfaces.peers.spamd import Daemon, run_spamd
-from tests.surfaces.terminal import HAM, NEW_HAM, NEW_SPAM, SPAM
+from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, make_store
 
 SPAMC = shutil.which("spamc")
 pytestmark = pytest.mark.peers
@@ -46,11 +45,9 @@ ODD = [
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     folder = tmp_path_factory.mktemp("spamd")
-    with Sieve.open(folder / "mail.tamis") as sieve:
-        sieve.learn_many(SPAM, "spam", processes=1)
-        sieve.learn_many(HAM, "ham", processes=1)
+    store = make_store(folder / "mail.tamis")
     users = str(folder / "users" / "{user}.tamis")
-    with run_spamd(folder, folder / "mail.tamis", "--user-stores", users) as running:
+    with run_spamd(folder, store, "--user-stores", users) as running:
         yield running
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from tamis_mail.serving.filtering import Fault, Filtering, Judged
+from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
 from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics
 from tamis_mail.serving.server import Limits
@@ -113,7 +113,7 @@ class SpamdService:
         )
         return self._format(request, judged)
 
-    def _format(self, request: Request, judged: Judged) -> bytes:
+    def _format(self, request: Request, judged: TimedVerdict) -> bytes:
         verdict = judged.verdict
         score, required = score_of(verdict, judged.required)
         is_spam = verdict.label == "spam"
@@ -127,7 +127,7 @@ class SpamdService:
             body = self._mark(request, judged)
         return answer_verdict(request, is_spam=is_spam, score=score, required=required, body=body)
 
-    def _mark(self, request: Request, judged: Judged) -> bytes:
+    def _mark(self, request: Request, judged: TimedVerdict) -> bytes:
         """Add the verdict to the message; for HEADERS, without the body."""
         marked = add_verdict(
             request.message,
@@ -177,7 +177,7 @@ def _shows_evidence(request: Request) -> bool:
     return request.method in MARKED or request.method.startswith("REPORT")
 
 
-def _report(judged: Judged, score: float, required: float) -> bytes:
+def _report(judged: TimedVerdict, score: float, required: float) -> bytes:
     verdict = judged.verdict
     lines = [
         f"{verdict.label}: the probability of spam is {verdict.probability:.4f}",
