@@ -1,4 +1,4 @@
-"""One connection of a mail server, without I/O: messages are put together byte for byte, in bounded memory."""
+"""One connection of a mail server without I/O: messages are put together byte for byte, in bounded memory."""
 
 import struct
 from collections.abc import Sequence

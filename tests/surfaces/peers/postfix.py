@@ -5,7 +5,8 @@
         (delivered,) = postfix.wait_for_mail("ann@example.test", 1)
 
 Mail to any address at example.test is delivered to one Maildir. Nothing leaves the machine, and nothing
-outside of the folder is changed. Postfix needs root, and its users `postfix` and `postdrop`, which its Debian package creates.
+outside of the folder is changed. Postfix needs root, its user `postfix` and its group `postdrop`, which the
+Debian package creates.
 """
 
 import grp

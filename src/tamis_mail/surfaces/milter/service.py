@@ -20,7 +20,7 @@ from tamis_mail.surfaces.milter.session import Envelope, Message, Session
 from tamis_mail.surfaces.milter.trace import format_trace
 from tamis_mail.verdict.header_fields import OLD_PREFIX, fields
 
-__all__ = ["ON_FAULT", "ON_SPAM", "MilterService", "Policy"]
+__all__ = ["ON_FAULT", "ON_SPAM", "MilterService", "Policy", "remove_old_fields"]
 
 ON_SPAM = ("mark", "reject", "quarantine", "discard")
 ON_FAULT = ("accept", "tempfail")
@@ -113,7 +113,7 @@ class MilterService:
             self._log.write("old-fields-left", queue=queue_id, count=message.n_old_fields)
         if message.raw is None:
             self._log.write("too-large", queue=queue_id, bytes=message.size)
-            return _remove_old_fields(message, agreed) + codec.ACCEPT
+            return remove_old_fields(message, agreed) + codec.ACCEPT
         raw = format_trace(message.envelope, time.time()) + message.raw
         try:
             async with asyncio.timeout(self._verdict_seconds):
@@ -140,7 +140,7 @@ class MilterService:
             return codec.reject(_REJECTION)
         if action == "discard":
             return codec.DISCARD
-        changes = _remove_old_fields(message, agreed) + self._mark(judged, agreed)
+        changes = remove_old_fields(message, agreed) + self._mark(judged, agreed)
         if action == "quarantine":
             changes += codec.quarantine(_QUARANTINE)
         return changes + codec.ACCEPT
@@ -150,7 +150,7 @@ class MilterService:
         self._metrics.count_fault("store")
         if self._policy.on_fault == "tempfail":
             return codec.TEMPORARY_FAILURE
-        return _remove_old_fields(message, agreed) + codec.ACCEPT
+        return remove_old_fields(message, agreed) + codec.ACCEPT
 
     def _choose_action(self, label: str, agreed: Negotiation) -> str:
         action = self._policy.on_spam if label == "spam" else "mark"
@@ -179,7 +179,7 @@ class MilterService:
         return self._user_of(address.decode("utf-8", "replace").lower())
 
 
-def _remove_old_fields(message: Message, agreed: Negotiation) -> bytes:
+def remove_old_fields(message: Message, agreed: Negotiation) -> bytes:
     """Return the changes that rename fields with the name of a verdict: what others wrote is not our verdict.
 
     A milter cannot rename: a field is removed, and added to the end of the header under its new name. The

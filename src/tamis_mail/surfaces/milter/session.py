@@ -80,6 +80,7 @@ class _Draft:
     content: bytearray = field(default_factory=bytearray)
     size: int = 0
     has_body: bool = False
+    is_exempt: bool = False
     recipient: bytes = b""
     n_recipients: int = 0
     old_fields: list[OldField] = field(default_factory=list)
@@ -179,8 +180,9 @@ class Session:
             draft.old_fields.append(OldField(name, number, value if len(value) <= _LONGEST_OLD else b""))
 
     def _take_body(self, data: bytes) -> bytes:
-        if self._is_exempt(self._envelope()):
+        if self._draft.is_exempt or self._is_exempt(self._envelope()):
             self._forget_message()
+            self._draft.is_exempt = True  # until the next message, if the server should go on with this one
             return codec.ACCEPT
         self._add_body(data)
         is_large = self._draft.size > self._largest
@@ -203,7 +205,7 @@ class Session:
 
     def _end_message(self, data: bytes) -> bytes | Message:
         envelope = self._envelope()
-        if self._is_exempt(envelope):
+        if self._draft.is_exempt or self._is_exempt(envelope):
             self._forget_message()
             return codec.ACCEPT
         self._add_body(data)
