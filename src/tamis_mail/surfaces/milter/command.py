@@ -35,10 +35,11 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--on-spam",
+        metavar="ACTION",
         choices=ON_SPAM,
         default=ON_SPAM[0],
-        help="mark it and accept it, reject it, mark it and let the server keep it in quarantine, or discard "
-        "it: nobody will know (default: %(default)s)",
+        help="mark: accept it with the verdict in its header; reject: refuse it; quarantine: mark it, and let "
+        "the mail server keep it; discard: accept it and throw it away (default: %(default)s)",
     )
     parser.add_argument(
         "--on-fault",
