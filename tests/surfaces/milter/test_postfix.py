@@ -73,6 +73,10 @@ def postfix(store: Path, milter: Milter, fragile: Milter) -> Iterator[Postfix]:
     with ExitStack() as stack:
         services = {"old": f"smtpd_milters=inet:127.0.0.1:{milter.port} milter_protocol=2"}
         services["fragile"] = f"smtpd_milters=unix:{fragile.socket} milter_default_action=accept"
+        services["xclient"] = (
+            f"smtpd_milters=unix:{milter.socket} smtpd_authorized_xclient_hosts=127.0.0.1 "
+            "smtpd_sasl_auth_enable=yes"
+        )
         for action in ("reject", "quarantine", "discard"):
             running = stack.enter_context(run_milter(store, "--on-spam", action))
             services[action] = f"smtpd_milters=unix:{running.socket}"
@@ -129,6 +133,23 @@ def test_forged_fields_are_renamed(postfix: Postfix) -> None:
     for line in forged.split(b"\r\n")[:-1]:
         assert b"\nX-Old-" + line + b"\n" in header
     assert digest(canonical(sent_as(delivered))) == digest(canonical(SPAM))
+
+
+def test_mail_of_a_client_that_logged_in_is_not_judged(postfix: Postfix) -> None:
+    """By XCLIENT, with which Postfix believes that a client has logged in."""
+    try:
+        client = postfix.connect("xclient")
+    except smtplib.SMTPServerDisconnected:
+        pytest.skip("this Postfix has no mechanisms for SASL: libsasl2-modules is not installed")
+    with client:
+        client.ehlo()
+        client.docmd("XCLIENT", "NAME=client.test ADDR=192.0.2.7 LOGIN=ann")
+        client.ehlo()
+        client.sendmail(SENDER, ["login@example.test"], b"X-Spam-Status: No\r\n" + SPAM)
+    (delivered,) = postfix.wait_for_mail("login@example.test", 1)
+    sent = _RECEIVED.sub(b"", without_delivery_fields(delivered), count=1)
+    assert sent == (b"X-Spam-Status: No\r\n" + SPAM).replace(b"\r", b"")
+    assert b" with ESMTPA " in delivered
 
 
 def test_a_thousand_forged_fields_hold_up_nobody(postfix: Postfix) -> None:

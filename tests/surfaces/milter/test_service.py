@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tamis_mail import Sieve
-from tamis_mail.serving.filtering import Filtering
+from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
 from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics
 from tamis_mail.serving.server import Limits
@@ -100,7 +100,7 @@ def test_the_recipient_has_a_store_of_his_own_if_there_is_one_recipient(milter: 
     with MailServer(milter) as server:
         assert b": Yes," in server.ask(SPAM, "ann@example.test").inserted[-1]
         assert b": Yes," not in server.ask(SPAM, "Bob@Example.test").inserted[-1]
-        assert b": Yes," in server.ask(SPAM, "bob@example.test", "ann@example.test").inserted[-1]
+        assert b": Yes," in server.ask(SPAM, "ann@example.test", "bob@example.test").inserted[-1]
         assert b": Yes," in server.ask(SPAM, "../bob@example.test").inserted[-1]
 
 
@@ -231,14 +231,51 @@ def test_spam_can_be_quarantined_where_the_server_has_a_quarantine(store: Path) 
             assert b": Yes," in decision.inserted[-1]
 
 
+class _Recording(Filtering):
+    raw = b""
+
+    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
+        self.raw = raw
+        return Fault("nothing was judged")
+
+
+def make_service(filtering: Filtering, stream: io.StringIO, policy: Policy) -> MilterService:
+    return MilterService(
+        filtering,
+        Log(stream),
+        Metrics(),
+        limits=Limits(),
+        version="1",
+        policy=policy,
+        verdict_seconds=0.05,
+    )
+
+
+def test_a_message_is_judged_with_the_field_that_the_server_will_add(tmp_path: Path) -> None:
+    envelope = Envelope(b"mx.elsewhere.test", b"192.0.2.1", b"mx", b"home.example", b"4711")
+    message = Message(SPAM, len(SPAM), envelope, (), 0)
+    agreed = Negotiation(6, Action.ADD_HEADERS, Step.LEADING_SPACE)
+
+    async def decide() -> bytes:
+        filtering = _Recording(lambda user: tmp_path / "x")
+        await make_service(filtering, io.StringIO(), Policy()).decide(message, agreed)
+        return filtering.raw
+
+    raw = asyncio.run(decide())
+    assert raw.startswith(
+        b"Received: from mx (mx.elsewhere.test [192.0.2.1])\r\n\tby home.example with ESMTP"
+    )
+    assert raw.endswith(b"\r\n" + SPAM)
+
+
 class _Slow(Filtering):
-    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> object:  # type: ignore[override]
+    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
         await asyncio.sleep(60)
-        return None
+        return Fault("too late")
 
 
 class _Broken(Filtering):
-    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> object:  # type: ignore[override]
+    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
         raise RuntimeError("secret")
 
 
@@ -256,15 +293,7 @@ def test_a_verdict_that_does_not_come_is_a_fault(
     agreed = Negotiation(6, Action.ADD_HEADERS, Step.LEADING_SPACE)
 
     async def decide() -> bytes:
-        service = MilterService(
-            kind(lambda user: tmp_path / "x"),
-            Log(stream),
-            Metrics(),
-            limits=Limits(),
-            version="1",
-            policy=Policy(on_fault=on_fault),
-            verdict_seconds=0.05,
-        )
+        service = make_service(kind(lambda user: tmp_path / "x"), stream, Policy(on_fault=on_fault))
         return await service.decide(message, agreed)
 
     assert asyncio.run(decide()) == last

@@ -1,6 +1,7 @@
 """One connection of a mail server without I/O: messages are put together byte for byte, in bounded memory."""
 
 import struct
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -107,6 +108,15 @@ def test_several_messages_of_a_connection_have_nothing_in_common() -> None:
     assert two.envelope.client_address == b"192.0.2.1"
 
 
+@pytest.mark.parametrize("end", [pack(b"E"), pack(b"A"), pack(b"K")], ids=["end", "abort", "new client"])
+def test_macros_of_a_message_end_with_it(end: bytes) -> None:
+    session = Session(10_000, ACTIONS)
+    first = pack_message(RAW, "ann@example.test", macros=("{auth_type}", "PLAIN"))
+    run(offer(), *first[:-1], end, session=session)
+    message = only_message(run(*pack_message(RAW, "ann@example.test")[1:], session=session))
+    assert message.envelope.auth_type == b""
+
+
 @pytest.mark.parametrize("stop", range(1, 9))
 def test_after_an_abort_the_next_message_begins_anew(stop: int) -> None:
     begun = pack_message(RAW, "ann@example.test")[:stop]
@@ -138,6 +148,20 @@ def test_of_a_message_that_is_too_large_nothing_is_kept() -> None:
     (message,) = run(pack(b"E"), session=session)
     assert isinstance(message, Message)
     assert (message.raw, message.size) == (None, 1202)
+
+
+def test_a_message_without_end_takes_no_memory() -> None:
+    session = Session(100_000, ACTIONS)
+    run(offer(VERSION_2), session=session)
+    header, body = (
+        pack(b"L", b"X-Spam-Flag\0" + bytes(50_000).replace(b"\0", b"x") + b"\0"),
+        pack(b"B", bytes(65535)),
+    )
+    tracemalloc.start()
+    run(*[header] * 100, *[body] * 100, session=session)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000  # of 11 MB
 
 
 def test_a_server_that_cannot_skip_is_let_go_on() -> None:

@@ -38,7 +38,7 @@ def configure(parser: ArgumentParser) -> None:
         metavar="ACTION",
         choices=ON_SPAM,
         default=ON_SPAM[0],
-        help="mark: accept it with the verdict in its header; reject: refuse it; quarantine: mark it, and let "
+        help="mark: accept it with the verdict in its header; reject: refuse it; quarantine: mark it and let "
         "the mail server keep it; discard: accept it and throw it away (default: %(default)s)",
     )
     parser.add_argument(
