@@ -1,7 +1,7 @@
 """`python -m benchmarks.mail_load`: clients like spamc against `tamis serve spamd` and SpamAssassin's spamd.
 
     python -m benchmarks.mail_load --clients 50 --seconds 60 [--data FOLDER] [--messages 2000]
-    python -m benchmarks.mail_load --protocol milter --clients 50 --seconds 60
+    python -m benchmarks.mail_load --protocol milter [--daemon-option=--no-evidence]
 
 Both daemons learn the same mail, in a temporary folder, and listen at a Unix socket. SpamAssassin has one
 plugin, Bayes, its rules and nothing else: no network, no other tests. Each client sends CHECK, waits for the
@@ -29,7 +29,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from benchmarks.mail_corpus import SEED, Mail, add_corpus, bodies, give_up, read_corpus, tell, write_mbox
@@ -151,9 +150,7 @@ async def _read_packet(reader: asyncio.StreamReader) -> bytes:
 
 
 @contextmanager
-def run_tamis(
-    folder: Path, mail: Sequence[Mail], threads: int, protocol: str = "spamd"
-) -> Iterator[tuple[Path, int]]:
+def run_tamis(folder: Path, mail: Sequence[Mail], threads: int, *daemon: str) -> Iterator[tuple[Path, int]]:
     """Run our daemon."""
     program = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
     words = [sys.executable, "-c", program]
@@ -162,7 +159,7 @@ def run_tamis(
     learn = ["learn", "--store", str(store), "--spam", str(folder / SPAM), "--ham", str(folder / HAM)]
     subprocess.run([*words, *learn], check=True, capture_output=True)
     options = ["--store", str(store), "--listen", f"unix:{path}", "--threads", str(threads)]
-    with _run([*words, "serve", protocol, *options], path) as process:
+    with _run([*words, "serve", *daemon, *options], path) as process:
         yield path, process
 
 
@@ -254,11 +251,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--threads", type=int, default=2, help="of tamis, and children of SpamAssassin")
     parser.add_argument("--protocol", choices=("spamd", "milter"), default="spamd")
+    parser.add_argument("--daemon-option", action="append", default=[], help="of tamis, as --no-evidence")
     options = parser.parse_args()
     options.messages = options.messages or 2000
     mail = read_corpus(options)
     ask = {"spamd": ask_spamd, "milter": ask_milter}[options.protocol]
-    daemons: dict[str, Run] = {"tamis": partial(run_tamis, protocol=options.protocol)}
+    daemons: dict[str, Run] = {
+        "tamis": lambda folder, mail, threads: run_tamis(
+            folder, mail, threads, options.protocol, *options.daemon_option
+        )
+    }
     if options.protocol == "spamd":
         daemons["SpamAssassin"] = run_spamassassin
     if "SpamAssassin" in daemons and not (shutil.which("spamd") and shutil.which("sa-learn")):

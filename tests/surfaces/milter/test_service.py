@@ -207,6 +207,12 @@ def test_the_fields_can_be_those_of_bogofilter_and_others_left_alone(store: Path
     assert len(decision.changes) == 1
 
 
+def test_the_evidence_can_be_left_out(store: Path) -> None:
+    with run_milter(store, "--no-evidence") as milter, MailServer(milter) as server:
+        names = [line.partition(b":")[0] for line in server.ask(SPAM).inserted]
+    assert names == [b"X-Spam-Flag", b"X-Spam-Level", b"X-Spam-Status"]
+
+
 @pytest.mark.parametrize(
     ("action", "last"), [("reject", b"y550 5.7.1 This message was taken for spam\0"), ("discard", b"d")]
 )

@@ -34,6 +34,11 @@ def configure(parser: ArgumentParser) -> None:
         help="whose header fields are written (default: %(default)s)",
     )
     parser.add_argument(
+        "--no-evidence",
+        action="store_true",
+        help="write no X-Spam-Evidence, which takes more time than the verdict",
+    )
+    parser.add_argument(
         "--on-spam",
         metavar="ACTION",
         choices=ON_SPAM,
@@ -65,6 +70,7 @@ def run(out: TextIO, options: Namespace) -> int:
         dialect=options.dialect,
         on_spam=options.on_spam,
         on_fault=options.on_fault,
+        shows_evidence=not options.no_evidence,
         may_remove_fields=not options.add_only,
         judges_authenticated=options.judge_authenticated,
     )

@@ -18,6 +18,7 @@ from tamis_mail.surfaces.milter import codec
 from tamis_mail.surfaces.milter.codec import Action, Negotiation, ProtocolError, Step
 from tamis_mail.surfaces.milter.session import Envelope, Message, Session
 from tamis_mail.surfaces.milter.trace import format_trace
+from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.header_fields import OLD_PREFIX, fields
 
 __all__ = ["ON_FAULT", "ON_SPAM", "MilterService", "Policy", "remove_old_fields"]
@@ -40,8 +41,14 @@ class Policy:
     dialect: str = "spamassassin"
     on_spam: str = "mark"
     on_fault: str = "accept"
+    shows_evidence: bool = True
     may_remove_fields: bool = True
     judges_authenticated: bool = False
+
+    @property
+    def needs_evidence(self) -> bool:
+        """Whether the fields name the evidence, which takes some times longer than the verdict."""
+        return self.shows_evidence and self.dialect != "bogofilter"
 
     @property
     def actions(self) -> Action:
@@ -118,7 +125,7 @@ class MilterService:
         try:
             async with asyncio.timeout(self._verdict_seconds):
                 judged = await self._filtering.judge(
-                    raw, self._find_user(message.envelope), has_evidence=self._policy.dialect != "bogofilter"
+                    raw, self._find_user(message.envelope), has_evidence=self._policy.needs_evidence
                 )
         except TimeoutError:
             judged = Fault(f"there was no verdict within {self._verdict_seconds:g} s")
@@ -162,8 +169,9 @@ class MilterService:
         """Return the changes that add the verdict: one block at the top, as `tamis sort -p` writes it."""
         if not agreed.actions & Action.ADD_HEADERS:
             return b""
+        verdict = judged.verdict
         lines = fields(
-            judged.verdict,
+            verdict if self._policy.needs_evidence else Verdict(verdict.judgement, tuple),
             dialect=self._policy.dialect,
             required=judged.required,
             version=self._version,

@@ -32,7 +32,7 @@ _STEPS = (
 )
 _MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
 _OF_CONNECTION = frozenset((codec.CONNECT, codec.HELO))
-_LONGEST_NAME = 255  # bytes of a host's name and of a macro
+_LONGEST_NAME = 255  # bytes of the name of a host, of a macro's value, and of an old field's name
 _LONGEST_ADDRESS = 320  # bytes of a recipient
 _OLD_FIELDS = 100  # fields with the name of a verdict that are renamed; a server searches each from the top
 _LONGEST_OLD = 4000  # bytes of such a field that is kept under another name
@@ -166,7 +166,7 @@ class Session:
 
     def _take_header(self, data: bytes) -> None:
         name, value = codec.read_header(data)
-        if has_verdict_name(name):
+        if len(name) <= _LONGEST_NAME and has_verdict_name(name):
             self._take_old_field(name, value)
         space = b"" if self.agreed.steps & Step.LEADING_SPACE or value[:1] in (b"\t", b"\n") else b" "
         lines = value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
