@@ -1,14 +1,13 @@
 """Runs `tamis serve spamd` in a process of its own, at a Unix socket and a free port."""
 
-import os
-import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.surfaces.peers.daemon import find_free_port, run_daemon
 
 
 @dataclass(frozen=True)
@@ -33,35 +32,10 @@ class Daemon:
             return b"".join(parts)
 
 
-def find_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 @contextmanager
 def run_spamd(folder: Path, store: Path, *options: str) -> Iterator[Daemon]:
     """Start the daemon, wait until it listens, and stop it by a signal; its exit status must be 0."""
     path, log, port = folder / "spamd.sock", folder / "spamd.log", find_free_port()
-    words = ["serve", "spamd", "--store", str(store), "--listen", f"unix:{path}"]
-    words += ["--listen", f"127.0.0.1:{port}", *options]
-    program = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
-    with log.open("wb") as stream:
-        process = subprocess.Popen([sys.executable, "-c", program, *words], stderr=stream, env=os.environ)
-    try:
-        while b"event=started" not in log.read_bytes():
-            try:
-                status = process.wait(0.05)
-            except subprocess.TimeoutExpired:
-                continue
-            raise AssertionError(f"the daemon ended with status {status}: {log.read_text()}")
+    words = ["spamd", "--store", str(store), "--listen", f"unix:{path}"]
+    with run_daemon(log, *words, "--listen", f"127.0.0.1:{port}", *options) as process:
         yield Daemon(path, port, log, process)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            status = process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            status = process.wait()
-    assert status == 0, log.read_text()
