@@ -61,7 +61,7 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
         metavar="BYTES",
         type=_make_argument_type(_read_positive),
         default=Limits().size,
-        help="largest message; a larger one gets an error, not a verdict (default: %(default)s)",
+        help="largest message; a larger one gets no verdict (default: %(default)s)",
     )
     parser.add_argument(
         "--max-connections",

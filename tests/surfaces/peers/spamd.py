@@ -1,14 +1,13 @@
 """Runs `tamis serve spamd` in a process of its own, at a Unix socket and a free port."""
 
-import os
-import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.surfaces.peers.daemon import run_daemon
 
 
 @dataclass(frozen=True)
@@ -46,22 +45,5 @@ def run_spamd(folder: Path, store: Path, *options: str) -> Iterator[Daemon]:
     path, log, port = folder / "spamd.sock", folder / "spamd.log", find_free_port()
     words = ["serve", "spamd", "--store", str(store), "--listen", f"unix:{path}"]
     words += ["--listen", f"127.0.0.1:{port}", *options]
-    program = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
-    with log.open("wb") as stream:
-        process = subprocess.Popen([sys.executable, "-c", program, *words], stderr=stream, env=os.environ)
-    try:
-        while b"event=started" not in log.read_bytes():
-            try:
-                status = process.wait(0.05)
-            except subprocess.TimeoutExpired:
-                continue
-            raise AssertionError(f"the daemon ended with status {status}: {log.read_text()}")
+    with run_daemon(log, *words) as process:
         yield Daemon(path, port, log, process)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            status = process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            status = process.wait()
-    assert status == 0, log.read_text()

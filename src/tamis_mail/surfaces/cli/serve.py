@@ -10,6 +10,7 @@ __all__ = ["ACTIONS", "configure", "run"]
 
 ACTIONS = {
     "spamd": "answer spamc and other clients of SpamAssassin's daemon",
+    "lmtp": "judge mail on its way from a mail server to its delivery, by LMTP",
 }
 
 EXAMPLES = {
@@ -19,6 +20,16 @@ EXAMPLES = {
         (
             "tamis serve spamd --store common.tamis --user-stores 'users/{user}.tamis'",
             "with a store for each user, as spamc -u names them",
+        ),
+    ],
+    "lmtp": [
+        (
+            "tamis serve lmtp --listen unix:/run/tamis/lmtp.sock --next unix:/run/dovecot/lmtp",
+            "between Postfix and Dovecot, on Unix sockets",
+        ),
+        (
+            "tamis serve lmtp --next 127.0.0.1:24 --user-stores '/var/lib/tamis/users/{user}.tamis'",
+            "at ports, with a store for each recipient",
         ),
     ],
 }
