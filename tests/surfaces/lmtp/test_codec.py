@@ -125,6 +125,21 @@ def test_a_line_that_is_no_command_is_skipped(line: bytes, sentence: str) -> Non
     assert after == Command("NOOP", b"", b"NOOP")
 
 
+def test_the_longest_line_is_the_same_wherever_it_is_split() -> None:
+    for line, kind in ((b"NOOP " + b"x" * 4091, Command), (b"NOOP " + b"x" * 4092, BadLine)):
+        data = line + b"\r\n"
+        for place in range(4090, len(data) + 1):
+            assert [type(event) for event in read(data[:place], data[place:])] == [kind]
+        reply = b"250 " + line[4:] + b"\r\n"
+        outcomes = set()
+        for place in range(4090, len(reply) + 1):
+            try:
+                outcomes.add(tuple(read_replies(reply[:place], reply[place:])))
+            except ReplyError:
+                outcomes.add(())
+        assert outcomes == ({(Reply(250, (line[4:],)),)} if kind is Command else {()})
+
+
 def test_a_line_without_an_end_costs_no_memory() -> None:
     reader = CommandReader()
     for _ in range(1000):
@@ -198,6 +213,7 @@ def test_replies_are_the_same_wherever_they_are_split() -> None:
         b"\r\n",
         b"99 a\r\n",
         b"199 a\r\n",
+        b"2500 a\r\n",
         b"600 a\r\n",
         b"250-a\r\n550 b\r\n",
         b"250 " + b"x" * 5000,

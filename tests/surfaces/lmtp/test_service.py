@@ -15,8 +15,8 @@ from urllib.request import urlopen
 import pytest
 
 from tamis_mail.verdict.header_fields import remove_verdict
+from tests.surfaces.peers.daemon import find_free_port
 from tests.surfaces.peers.lmtp import OK, LmtpClient, LmtpDaemon, ScriptedHop, run_hop, run_lmtp, stuff
-from tests.surfaces.peers.spamd import find_free_port
 from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, Type, make_store
 
 ANN, BEN, CAT = b"ann@example.org", b"ben@example.org", b"cat@example.org"

@@ -1,37 +1,47 @@
-"""Runs a command of `tamis` in a process of its own, as a service manager does."""
+"""Runs a daemon of `tamis serve` in a process of its own."""
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_PROGRAM = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
-_STOP_SECONDS = 20.0
+
+def find_free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 @contextmanager
 def run_daemon(log: Path, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Start a command, wait until its log says so, and stop it by a signal; its exit status must be 0.
+    """Start `tamis serve`, wait until it listens, and stop it by a signal; its exit status must be 0.
 
-    A test may kill it before.
+    A daemon that a test has killed may have any status.
     """
+    program = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
     with log.open("wb") as stream:
-        process = subprocess.Popen([sys.executable, "-c", _PROGRAM, *words], stderr=stream, env=os.environ)
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, "serve", *words], stderr=stream, env=os.environ
+        )
     try:
         while b"event=started" not in log.read_bytes():
-            if process.poll() is not None:
-                raise AssertionError(f"{words} ended with status {process.returncode}: {log.read_text()}")
-            time.sleep(0.02)
+            try:
+                status = process.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"the daemon ended with status {status}: {log.read_text()}")
         yield process
     finally:
+        was_killed = process.poll() is not None
         process.send_signal(signal.SIGTERM)
         try:
-            status = process.wait(_STOP_SECONDS)
+            status = process.wait(20)
         except subprocess.TimeoutExpired:
             process.kill()
             status = process.wait()
-    assert status in (0, -signal.SIGKILL), log.read_text()
+    assert was_killed or status == 0, log.read_text()

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.peers.spamd import find_free_port
+from tests.surfaces.peers.daemon import find_free_port
 
 __all__ = ["PASSWORD", "USER", "Dovecot", "needs_dovecot", "run_dovecot"]
 

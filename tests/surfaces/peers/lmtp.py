@@ -249,6 +249,6 @@ class LmtpDaemon:
 def run_lmtp(folder: Path, store: Path, next_hop: Path, *options: str) -> Iterator[LmtpDaemon]:
     """Start the filter between a Unix socket in `folder` and the socket of the next hop."""
     path, log = folder / "filter.sock", folder / "filter.log"
-    words = ["serve", "lmtp", "--store", str(store), "--listen", f"unix:{path}"]
+    words = ["lmtp", "--store", str(store), "--listen", f"unix:{path}"]
     with run_daemon(log, *words, "--next", f"unix:{next_hop}", *options) as process:
         yield LmtpDaemon(path, log, process)

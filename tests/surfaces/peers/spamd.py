@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.surfaces.peers.daemon import run_daemon
+from tests.surfaces.peers.daemon import find_free_port, run_daemon
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,10 @@ class Daemon:
             return b"".join(parts)
 
 
-def find_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 @contextmanager
 def run_spamd(folder: Path, store: Path, *options: str) -> Iterator[Daemon]:
     """Start the daemon, wait until it listens, and stop it by a signal; its exit status must be 0."""
     path, log, port = folder / "spamd.sock", folder / "spamd.log", find_free_port()
-    words = ["serve", "spamd", "--store", str(store), "--listen", f"unix:{path}"]
-    words += ["--listen", f"127.0.0.1:{port}", *options]
-    with run_daemon(log, *words) as process:
+    words = ["spamd", "--store", str(store), "--listen", f"unix:{path}"]
+    with run_daemon(log, *words, "--listen", f"127.0.0.1:{port}", *options) as process:
         yield Daemon(path, port, log, process)

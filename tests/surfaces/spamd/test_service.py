@@ -11,7 +11,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.surfaces.peers.spamd import Daemon, find_free_port, run_spamd
+from tests.surfaces.peers.daemon import find_free_port
+from tests.surfaces.peers.spamd import Daemon, run_spamd
 from tests.surfaces.terminal import NEW_SPAM, Type, make_store
 
 

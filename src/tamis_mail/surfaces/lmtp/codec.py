@@ -41,7 +41,7 @@ _MOST_REPLY_LINES = 100
 _END = b"\r\n.\r\n"
 _COMMAND = re.compile(rb"([A-Za-z]{1,16})(?: (.*))?", re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
-_REPLY = re.compile(rb"([2-5]\d\d)([ -])?(.*)", re.DOTALL)
+_REPLY = re.compile(rb"([2-5]\d\d)(?:([ -])(.*))?", re.DOTALL)
 _PATH = re.compile(rb"(?:FROM|TO):[ ]?<([^<>]*)>(?: .*)?", re.IGNORECASE | re.DOTALL)
 _LONE_DOT = re.compile(rb"(?:(?<!\r)\n|\r)\.[\r\n]")  # after CR LF, a dot is doubled, and so never alone
 
@@ -141,9 +141,9 @@ class CommandReader:
     def _read_command(self) -> Command | BadLine | None:
         end = self._buffer.find(b"\r\n", max(0, self._n_searched - 1))
         if end < 0:
-            if len(self._buffer) > _LONGEST_COMMAND:
+            if len(self._buffer) > _LONGEST_COMMAND + 1:  # the last byte may be a CR
                 self._is_too_long = True
-                del self._buffer[:-1]  # the last byte may be the first of a line end
+                del self._buffer[:-1]
             self._n_searched = len(self._buffer)
             return None
         line = bytes(self._buffer[:end])
@@ -260,17 +260,17 @@ class ReplyReader:
         """Return the next reply; None if more bytes are needed."""
         while True:
             end = self._buffer.find(b"\n")
-            if max(end, len(self._buffer) if end < 0 else 0) > _LONGEST_REPLY_LINE:
+            line = bytes(self._buffer[: end if end >= 0 else None]).removesuffix(b"\r")
+            if len(line) > _LONGEST_REPLY_LINE:
                 raise ReplyError(f"a line of a reply is longer than {_LONGEST_REPLY_LINE} bytes")
             if end < 0:
                 return None
-            line = bytes(self._buffer[:end]).removesuffix(b"\r")
             del self._buffer[: end + 1]
             parts = _REPLY.fullmatch(line)
             if parts is None or (self._lines and int(parts[1]) != self._code):
                 raise ReplyError("a line is no reply: expected three digits and text")
             self._code = int(parts[1])
-            self._lines.append(_CONTROL.sub(b"?", parts[3]))
+            self._lines.append(_CONTROL.sub(b"?", parts[3] or b""))
             if len(self._lines) > _MOST_REPLY_LINES:
                 raise ReplyError(f"a reply has more than {_MOST_REPLY_LINES} lines")
             if parts[2] != b"-":
