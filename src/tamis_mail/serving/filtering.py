@@ -97,7 +97,7 @@ class Filtering:
     def find_owner(self, user: str) -> str:
         """Return the user whose store judges a user's mail: the empty one, if he has no store of his own."""
         try:
-            return user if user and _identify(self._path_of(user)) is not None else ""
+            return user if user and is_there(self._path_of(user)) else ""
         except OSError:
             return user  # judging tells why his store cannot be reached
 

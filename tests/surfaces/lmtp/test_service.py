@@ -1,5 +1,7 @@
 """`tamis serve lmtp` as a process: 250 is never said without a delivery, whatever fails and whenever."""
 
+import asyncio
+import io
 import re
 import resource
 import signal
@@ -14,6 +16,13 @@ from urllib.request import urlopen
 
 import pytest
 
+from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
+from tamis_mail.serving.listeners import Listener
+from tamis_mail.serving.logs import Log
+from tamis_mail.serving.metrics import Metrics
+from tamis_mail.serving.server import Limits, Server
+from tamis_mail.surfaces.lmtp.next_hop import NextHop
+from tamis_mail.surfaces.lmtp.service import LmtpService, Marking
 from tamis_mail.verdict.header_fields import remove_verdict
 from tests.surfaces.peers.daemon import find_free_port
 from tests.surfaces.peers.lmtp import OK, LmtpClient, LmtpDaemon, ScriptedHop, run_hop, run_lmtp, stuff
@@ -287,6 +296,56 @@ def test_a_next_hop_that_dies_within_a_large_message_gets_the_rest_discarded(
     assert client.say(b"NOOP") == OK
 
 
+def test_answers_that_are_known_early_wait_for_the_end_of_a_large_message(
+    client: LmtpClient, hop: ScriptedHop
+) -> None:
+    client.begin(CAT, ANN)
+    ends = iter([None])
+
+    def script(line: bytes) -> bytes | None:
+        if line == b"NOOP":
+            return next(ends, b"")
+        return b"452 4.2.2 full now\r\n" if line.startswith(b"RCPT TO:<cat") else b""
+
+    hop.script = script
+    client.say(b"DATA")
+    client.send(LARGE)
+    while not hop.n_partial:
+        time.sleep(0.01)
+    client.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        client.read()
+    client.socket.settimeout(20)
+    client.send(b".\r\n")
+    assert [client.read(), client.read()] == [b"452 4.2.2 full now\r\n", OK]
+    assert [delivery.raw for delivery in hop.deliveries] == [LARGE]
+
+
+def test_a_client_that_has_gone_before_the_next_hop_has_the_message_gets_no_delivery(
+    bench: Bench, hop: ScriptedHop
+) -> None:
+    """It would send the message once more."""
+    has_gone = threading.Event()
+
+    def script(line: bytes) -> bytes:
+        if line == b"NOOP":
+            has_gone.wait(20)
+            time.sleep(0.1)
+        return b""
+
+    with bench.daemon.connect() as client:
+        client.begin(ANN)
+        hop.script = script
+        client.say(b"DATA")
+        client.send(SPAM + b".\r\n")
+        while b"NOOP" not in hop.lines:
+            time.sleep(0.01)
+    has_gone.set()
+    while b"QUIT" not in hop.lines:
+        time.sleep(0.01)
+    assert hop.deliveries == []
+
+
 @pytest.mark.parametrize("raw", [SPAM, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("end", [b"", b".", b".\r"])
 def test_a_message_without_its_end_is_not_delivered(
@@ -491,6 +550,47 @@ def test_whatever_happens_to_the_store_mail_flows(bench: Bench, hop: ScriptedHop
     replacement.write_bytes(data)
     replacement.replace(store)  # restored
     assert is_spam in deliver_one(bench, hop)
+
+
+def test_a_defect_of_the_filter_keeps_no_mail_back(tmp_path: Path) -> None:
+    class Defective(Filtering):
+        async def judge(
+            self, raw: bytes, user: str = "", *, has_evidence: bool = False
+        ) -> TimedVerdict | Fault:
+            raise ZeroDivisionError
+
+    lines = io.StringIO()
+    hop = ScriptedHop(tmp_path / "hop.sock")
+    service = LmtpService(
+        Defective(lambda user: tmp_path / "mail.tamis"),
+        Log(lines),
+        Metrics(),
+        limits=Limits(),
+        hop=NextHop(Listener(path=str(hop.path))),
+        marking=Marking("spamassassin", "0"),
+    )
+
+    async def serve() -> list[bytes]:
+        path = tmp_path / "filter.sock"
+        server = Server([Listener(path=str(path))], service.handle, Log(lines))
+        running = asyncio.create_task(server.run())
+        await server.started.wait()
+        replies = await asyncio.to_thread(deliver, path)
+        server.stop()
+        await running
+        return replies
+
+    def deliver(path: Path) -> list[bytes]:
+        with LmtpClient(path) as client:
+            client.begin(ANN, BEN)
+            replies = client.deliver(SPAM, 2)
+            client.say(b"QUIT")
+            return replies
+
+    with run_hop(hop):
+        assert asyncio.run(serve()) == [OK, OK]
+    assert [delivery.raw for delivery in hop.deliveries] == [SPAM]
+    assert "unexpected ZeroDivisionError" in lines.getvalue()
 
 
 @pytest.mark.skipif(not METRICS, reason="prometheus-client is not installed")

@@ -296,7 +296,21 @@ class _ClientSession:
 
     async def _deliver(self, transaction: _Transaction, message: bytes) -> None:
         """Judge a message, and send it to each recipient with the verdict for him."""
-        recipients = transaction.recipients
+        answers = _Answers(self._writer, len(transaction.recipients))
+        try:
+            groups = await self._judge_for(transaction.recipients, message)
+        except Exception as error:  # noqa: BLE001 (a defect of the filter must not keep mail back)
+            self._note_fault(Fault(f"unexpected {type(error).__name__}"))
+            groups = [(list(range(len(transaction.recipients))), Fault(""))]
+        for places, judged in groups:
+            await self._send(transaction, places, self._mark(message, judged), message, answers)
+        self._log_delivery(answers, len(message), len(groups))
+        await self._drain()
+
+    async def _judge_for(
+        self, recipients: Sequence[_Recipient], message: bytes
+    ) -> list[tuple[list[int], TimedVerdict | Fault]]:
+        """Return groups of recipients who get the same header fields, each with its verdict."""
         owners = [self._service.filtering.find_owner(recipient.user) for recipient in recipients]
         users = list(dict.fromkeys(owners))
         verdicts = await asyncio.gather(*(self._judge(message, user) for user in users))
@@ -304,12 +318,7 @@ class _ClientSession:
         groups: dict[tuple[bytes, ...], list[int]] = {}
         for place, owner in enumerate(owners):
             groups.setdefault(self._header_of(judged[owner]), []).append(place)
-        answers = _Answers(self._writer, len(recipients))
-        for places in groups.values():
-            verdict = judged[owners[places[0]]]
-            await self._send(transaction, places, self._mark(message, verdict), message, answers)
-        self._log_delivery(answers, len(message), len(groups))
-        await self._drain()
+        return [(places, judged[owners[places[0]]]) for places in groups.values()]
 
     async def _judge(self, message: bytes, user: str) -> TimedVerdict | Fault:
         service = self._service
@@ -319,8 +328,7 @@ class _ClientSession:
         except TimeoutError:
             judged = Fault("the verdict took too long")
         if isinstance(judged, Fault):
-            service.log.write("store-fault", reason=judged.sentence)
-            service.metrics.count_fault("store")
+            self._note_fault(judged)
         else:
             service.metrics.count_verdict(judged.verdict.label, judged.seconds)
             service.log.write(
@@ -331,6 +339,10 @@ class _ClientSession:
                 seconds=round(judged.seconds, 4),
             )
         return judged
+
+    def _note_fault(self, fault: Fault) -> None:
+        self._service.log.write("store-fault", reason=fault.sentence)
+        self._service.metrics.count_fault("store")
 
     def _header_of(self, judged: TimedVerdict | Fault) -> tuple[bytes, ...]:
         if isinstance(judged, Fault):
