@@ -86,7 +86,6 @@ class _Transaction:
 
     line: bytes
     recipients: list[_Recipient] = field(default_factory=list)
-    is_known: bool = True  # to the next hop, in the session with it
 
 
 class LmtpService:
@@ -235,8 +234,6 @@ class _ClientSession:
         if self._next is not None:
             self._next.abort()
             self._next = None
-        if self._transaction is not None:
-            self._transaction.is_known = False
 
     def _note_failure(self, error: NextHopError, reply: Reply) -> Reply:
         """Leave a next hop that failed; return the reply."""
@@ -253,7 +250,7 @@ class _ClientSession:
             return await self._refuse(_NO_PATH)
         if len(self._transaction.recipients) >= _MOST_RECIPIENTS:
             return await self._reply(_MANY)
-        if self._next is None or not self._transaction.is_known:  # lost since MAIL
+        if self._next is None:  # lost since MAIL
             return await self._reply(_LOST)
         try:
             reply = await self._next.ask(command.line)
@@ -265,7 +262,7 @@ class _ClientSession:
 
     async def _reset(self) -> None:
         transaction, self._transaction = self._transaction, None
-        if transaction is not None and transaction.is_known and self._next is not None:
+        if transaction is not None and self._next is not None:
             try:
                 await self._next.ask(b"RSET")
             except NextHopError as error:
@@ -408,8 +405,7 @@ class _ClientSession:
         What it was told while the client named them holds for all of them, if the session still lives.
         Otherwise they are named again: no message was sent yet, so none can be doubled.
         """
-        is_known = transaction.is_known and len(places) == len(transaction.recipients)
-        transaction.is_known = False
+        is_known = len(places) == len(transaction.recipients)
         for _ in range(2):
             session = self._next
             if session is None:
