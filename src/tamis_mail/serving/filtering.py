@@ -94,6 +94,13 @@ class Filtering:
         await self._waiting.put(_Item(raw, user, has_evidence, future))
         return await future
 
+    def find_owner(self, user: str) -> str:
+        """Return the user whose store judges a user's mail: the empty one, if he has no store of his own."""
+        try:
+            return user if user and is_there(self._path_of(user)) else ""
+        except OSError:
+            return user  # judging tells why his store cannot be reached
+
     async def learn(self, raw: bytes, label: str, user: str = "") -> Receipt | Fault:
         """Learn a message; the user's store is created if there is none."""
         async with self._learning:

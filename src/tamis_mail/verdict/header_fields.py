@@ -61,11 +61,23 @@ _LONGEST = 40  # characters of a token
 _COLUMNS = 76  # of a line, unless a token is longer
 
 
-def add_verdict(raw: bytes, verdict: Verdict, *, dialect: str, required: float, version: str) -> bytes:
-    """Add the verdict to a message; `required` is the minimum probability of spam."""
+def add_verdict(
+    raw: bytes,
+    verdict: Verdict,
+    *,
+    dialect: str,
+    required: float,
+    version: str,
+    newline: bytes | None = None,
+) -> bytes:
+    """Add the verdict to a message; `required` is the minimum probability of spam.
+
+    Without `newline`, the lines of the block end as the first line of the message does.
+    """
     start = _start(raw)
-    end = _FIRST_END.search(raw, start) or _FIRST_END.search(raw)
-    newline = b"\r\n" if end and end[0] == b"\r\n" else b"\n"
+    if newline is None:
+        end = _FIRST_END.search(raw, start) or _FIRST_END.search(raw)
+        newline = b"\r\n" if end and end[0] == b"\r\n" else b"\n"
     block = b"".join(
         line + newline for line in fields(verdict, dialect=dialect, required=required, version=version)
     )

@@ -11,6 +11,7 @@ __all__ = ["ACTIONS", "configure", "run"]
 ACTIONS = {
     "spamd": "answer spamc and other clients of SpamAssassin's daemon",
     "milter": "judge mail while Postfix or Sendmail receives it",
+    "lmtp": "judge mail on its way from a mail server to its delivery, by LMTP",
 }
 
 EXAMPLES = {
@@ -27,6 +28,16 @@ EXAMPLES = {
         (
             "tamis serve milter --listen unix:/run/tamis/milter.sock --on-spam quarantine",
             "at a Unix socket; Postfix puts spam on hold",
+        ),
+    ],
+    "lmtp": [
+        (
+            "tamis serve lmtp --listen unix:/run/tamis/lmtp.sock --next unix:/run/dovecot/lmtp",
+            "between Postfix and Dovecot, on Unix sockets",
+        ),
+        (
+            "tamis serve lmtp --next 127.0.0.1:24 --user-stores '/var/lib/tamis/users/{user}.tamis'",
+            "at ports, with a store for each recipient",
         ),
     ],
 }

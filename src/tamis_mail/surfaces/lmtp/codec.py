@@ -1,0 +1,288 @@
+"""Both sides of LMTP (RFC 2033): bytes in, values out; no I/O.
+
+    LHLO mail.example.org           a client's commands, one per line
+    MAIL FROM:<ann@example.net>
+    RCPT TO:<bob@example.org>
+    DATA
+    <message>
+    .
+
+Each command gets a reply: three digits and text, on one line or several. The end of the message gets a reply
+for each recipient that was accepted, which is what LMTP adds to SMTP.
+
+A line ends in CR LF and in nothing else. A dot between line ends of other kinds belongs to the message: a
+server that took it for the end would read the rest of the message as commands, which the sender could choose
+("SMTP smuggling"). Dovecot 2.3 is such a server, so that a message with such a dot is not sent by DATA, but
+by BDAT (RFC 3030), which tells the length.
+"""
+
+import re
+from dataclasses import dataclass
+
+__all__ = [
+    "AmbiguousDotError",
+    "BadLine",
+    "Command",
+    "CommandReader",
+    "Content",
+    "ContentWriter",
+    "End",
+    "Reply",
+    "ReplyError",
+    "ReplyReader",
+    "has_bare_line_ends",
+    "read_extensions",
+    "read_path",
+]
+
+_LONGEST_COMMAND = 4096  # bytes; RFC 5321 has 512, and its extensions add some hundreds
+_LONGEST_REPLY_LINE = 4096
+_MOST_REPLY_LINES = 100
+_END = b"\r\n.\r\n"
+_COMMAND = re.compile(rb"([A-Za-z]{1,16})(?: (.*))?", re.DOTALL)
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+_REPLY = re.compile(rb"([2-5]\d\d)(?:([ -])(.*))?", re.DOTALL)
+_PATH = re.compile(rb"(?:FROM|TO):[ ]?<([^<>]*)>(?: .*)?", re.IGNORECASE | re.DOTALL)
+_LONE_DOT = re.compile(rb"(?:(?<!\r)\n|\r)\.[\r\n]")  # after CR LF, a dot is doubled, and so never alone
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its verb in upper case, what follows the verb, and the line without its end."""
+
+    verb: str
+    argument: bytes
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no command, and why not; it is skipped."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A part of a message."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a message."""
+
+
+class CommandReader:
+    """Reads what a client sends: commands, and after `expect_content` a message.
+
+    >>> reader = CommandReader()
+    >>> reader.feed(b"DATA\\r\\n")
+    >>> reader.read_event().verb
+    'DATA'
+    >>> reader.expect_content()
+    >>> reader.feed(b"..\\r\\nb\\n.\\n\\r\\n.\\r\\nQUIT\\r\\n")
+    >>> reader.read_event(), reader.read_event(), reader.read_event().verb
+    (Content(data=b'.\\r\\nb\\n.\\n\\r\\n'), End(), 'QUIT')
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._is_content = False
+        self._has_end = False  # the end of the message was read, and is the next event
+        self._n_skipped = 0  # bytes at the start of the buffer that are not part of the message
+        self._n_searched = 0  # bytes of the buffer that have no line end
+        self._is_too_long = False
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether bytes came that are not used yet."""
+        return len(self._buffer) > self._n_skipped
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._buffer += data
+
+    def expect_content(self) -> None:
+        """Read a message next, until its end."""
+        self._is_content = True
+        self._buffer[:0] = b"\r\n"  # the first line begins after a line end, as the others do
+        self._n_skipped = 2
+
+    def read_event(self) -> Command | BadLine | Content | End | None:
+        """Return what comes next; None if more bytes are needed."""
+        if self._has_end:
+            self._has_end = False
+            return End()
+        return self._read_content() if self._is_content else self._read_command()
+
+    def _read_content(self) -> Content | End | None:
+        end = self._buffer.find(_END)
+        if end >= 0:
+            data = self._take_content(end + 2)
+            del self._buffer[: len(_END) - 2]
+            self._is_content, self._n_skipped = False, 0
+            self._has_end = bool(data)
+            return Content(data) if data else End()
+        kept = next((n for n in (4, 3, 2, 1) if self._buffer.endswith(_END[:n])), 0)
+        data = self._take_content(len(self._buffer) - kept)
+        return Content(data) if data else None
+
+    def _take_content(self, length: int) -> bytes:
+        """Take bytes of the message out of the buffer, without the dots that were added for transport."""
+        if not length:
+            return b""
+        data = bytes(self._buffer[:length]).replace(b"\r\n.", b"\r\n")[self._n_skipped :]
+        del self._buffer[:length]
+        self._n_skipped = 0
+        return data
+
+    def _read_command(self) -> Command | BadLine | None:
+        end = self._buffer.find(b"\r\n", max(0, self._n_searched - 1))
+        if end < 0:
+            if len(self._buffer) > _LONGEST_COMMAND + 1:  # the last byte may be a CR
+                self._is_too_long = True
+                del self._buffer[:-1]
+            self._n_searched = len(self._buffer)
+            return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 2]
+        self._n_searched = 0
+        if self._is_too_long or end > _LONGEST_COMMAND:
+            self._is_too_long = False
+            return BadLine(f"the line is longer than {_LONGEST_COMMAND} bytes")
+        return _parse_command(line)
+
+
+def _parse_command(line: bytes) -> Command | BadLine:
+    if _CONTROL.search(line):
+        return BadLine("the line has a control character; lines end in CR LF")
+    parts = _COMMAND.fullmatch(line.rstrip(b" "))
+    if parts is None:
+        return BadLine("the line is no command")
+    return Command(parts[1].decode("ascii").upper(), parts[2] or b"", line)
+
+
+def read_path(command: Command) -> bytes | None:
+    """Return the address of MAIL or RCPT; None if there is none.
+
+    >>> read_path(Command("RCPT", b"TO:<ann@example.org> NOTIFY=NEVER", b""))
+    b'ann@example.org'
+    """
+    path = _PATH.fullmatch(command.argument)
+    return path[1] if path else None
+
+
+class AmbiguousDotError(Exception):
+    """The message has a line with nothing but a dot between line ends that are not all CR LF."""
+
+
+class ContentWriter:
+    """Writes a message for DATA, part by part: dots at the start of a line are doubled, and a dot ends it.
+
+    >>> writer = ContentWriter()
+    >>> writer.write(b".a\\r\\n") + writer.write(b".\\r\\n") + writer.end()
+    b'..a\\r\\n..\\r\\n.\\r\\n'
+    """
+
+    def __init__(self) -> None:
+        self._last = b"\r\n"
+
+    def write(self, data: bytes) -> bytes:
+        """Return a part as it is sent."""
+        text = self._last + data
+        if _LONE_DOT.search(text, 1):  # from the second byte on: the first is only looked back at
+            raise AmbiguousDotError
+        # Two bytes of what was sent: with a third, a dot that was doubled already would be doubled again.
+        doubled = (self._last[-2:] + data).replace(b"\r\n.", b"\r\n..")[2:]
+        self._last = text[-3:]
+        return doubled
+
+    def end(self) -> bytes:
+        """Return the end of the message; a last line without a line end gets one."""
+        return b".\r\n" if self._last.endswith(b"\r\n") else _END
+
+
+def has_bare_line_ends(message: bytes) -> bool:
+    """Whether a CR or a LF is not part of a CR LF: programs differ in what they take for a line then."""
+    n_ends = message.count(b"\r\n")
+    return message.count(b"\n") != n_ends or message.count(b"\r") != n_ends
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply: its code, and its lines without the code.
+
+    >>> Reply(550, (b"5.1.1 no such user", b"ask ann")).encode()
+    b'550-5.1.1 no such user\\r\\n550 ask ann\\r\\n'
+    """
+
+    code: int
+    lines: tuple[bytes, ...]
+
+    @property
+    def is_positive(self) -> bool:
+        return 200 <= self.code < 300
+
+    def encode(self) -> bytes:
+        """Return the reply as it is sent."""
+        last = len(self.lines) - 1
+        return b"".join(
+            b"%d%s%s\r\n" % (self.code, b" " if number == last else b"-", line)
+            for number, line in enumerate(self.lines)
+        )
+
+
+class ReplyError(Exception):
+    """What the next hop sent is no reply."""
+
+
+class ReplyReader:
+    """Reads the replies of a server.
+
+    >>> reader = ReplyReader()
+    >>> reader.feed(b"250-2.1.5 fine\\r\\n250 really\\r\\n2")
+    >>> reader.read_reply(), reader.read_reply()
+    (Reply(code=250, lines=(b'2.1.5 fine', b'really')), None)
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._code = 0
+        self._lines: list[bytes] = []
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._buffer += data
+
+    def read_reply(self) -> Reply | None:
+        """Return the next reply; None if more bytes are needed."""
+        while True:
+            end = self._buffer.find(b"\n")
+            line = bytes(self._buffer[: end if end >= 0 else None]).removesuffix(b"\r")
+            if len(line) > _LONGEST_REPLY_LINE:
+                raise ReplyError(f"a line of a reply is longer than {_LONGEST_REPLY_LINE} bytes")
+            if end < 0:
+                return None
+            del self._buffer[: end + 1]
+            parts = _REPLY.fullmatch(line)
+            if parts is None or (self._lines and int(parts[1]) != self._code):
+                raise ReplyError("a line is no reply: expected three digits and text")
+            self._code = int(parts[1])
+            self._lines.append(_CONTROL.sub(b"?", parts[3] or b""))
+            if len(self._lines) > _MOST_REPLY_LINES:
+                raise ReplyError(f"a reply has more than {_MOST_REPLY_LINES} lines")
+            if parts[2] != b"-":
+                lines, self._lines = tuple(self._lines), []
+                return Reply(self._code, lines)
+
+
+def read_extensions(reply: Reply) -> dict[str, str]:
+    """Return what a server offers in its reply to LHLO: the parameters by the name of the extension.
+
+    >>> read_extensions(Reply(250, (b"mail.example.org", b"SIZE 1000", b"pipelining")))
+    {'SIZE': '1000', 'PIPELINING': ''}
+    """
+    words = [line.decode("ascii", "replace").split(None, 1) for line in reply.lines[1:]]
+    return {parts[0].upper(): parts[1] if len(parts) > 1 else "" for parts in words if parts}

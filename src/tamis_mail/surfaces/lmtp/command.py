@@ -1,0 +1,110 @@
+"""`tamis serve lmtp`: judge mail on its way from a mail server to its delivery."""
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import TextIO
+
+from tamis_mail.serving import daemon
+from tamis_mail.serving.daemon import Daemon
+from tamis_mail.serving.listeners import Listener
+from tamis_mail.serving.server import Handler
+from tamis_mail.surfaces.lmtp.next_hop import NextHop
+from tamis_mail.surfaces.lmtp.service import LmtpService, Marking
+from tamis_mail.verdict.header_fields import DIALECTS
+
+__all__ = ["configure", "run"]
+
+_LISTEN = "127.0.0.1:2424"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the options of `tamis serve lmtp`."""
+    parser.description = (
+        "Take mail by LMTP, as from Postfix, add the verdict to its header, and pass it on by LMTP, as to "
+        "Dovecot. A recipient is accepted only after the next hop has accepted him. If the store cannot be "
+        "read, the message goes on unchanged; if the next hop cannot be reached, the mail server keeps the "
+        "message and tries again."
+    )
+    daemon.add_options(parser, _LISTEN)
+    parser.add_argument(
+        "--next",
+        metavar="ADDRESS",
+        required=True,
+        type=_read_next,
+        help="HOST:PORT, [ADDRESS]:PORT or unix:PATH of the server to which mail is passed on",
+    )
+    parser.add_argument(
+        "--next-protocol", choices=("lmtp", "smtp"), default="lmtp", help="that it speaks (default: lmtp)"
+    )
+    parser.add_argument(
+        "--next-timeout",
+        metavar="SECONDS",
+        type=_read_seconds,
+        default=300,
+        help="longest time to wait for an answer of it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dialect",
+        choices=DIALECTS,
+        default=DIALECTS[0],
+        help="of the header fields: X-Spam-* or X-Bogosity (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--user-name",
+        choices=("address", "local-part"),
+        default="address",
+        help="what names a user for --user-stores: the recipient's address, or what is before its @; always "
+        "in lower case and without +detail (default: address)",
+    )
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Serve until a signal ends it."""
+    if str(options.next) in {str(listener) for listener in options.listen or [Listener.parse(_LISTEN)]}:
+        raise ValueError(
+            f"--next is {options.next}, where this daemon listens: give the address of the delivery"
+        )
+    hop = NextHop(options.next, options.next_protocol, float(options.next_timeout))
+
+    def make_handler(made: Daemon) -> Handler:
+        return LmtpService(
+            made.filtering,
+            made.log,
+            made.metrics,
+            limits=made.limits,
+            hop=hop,
+            marking=Marking(options.dialect, version("tamis")),
+            user_of=_make_user_of(made.user_of, options.user_name),
+        ).handle
+
+    return daemon.run(options, make_handler, "lmtp")
+
+
+def _make_user_of(user_of: Callable[[str], str], name: str) -> Callable[[bytes], str]:
+    """Return a function that finds the user of a recipient's address."""
+
+    def find_user(address: bytes) -> str:
+        local_part, at, domain = address.decode("utf-8", "replace").lower().rpartition("@")
+        if not at:
+            local_part, domain = domain, ""
+        local_part = local_part.partition("+")[0] or local_part
+        return user_of(local_part if name == "local-part" else f"{local_part}{at}{domain}")
+
+    return find_user
+
+
+def _read_next(text: str) -> Listener:
+    try:
+        address = Listener.parse(text)
+    except ValueError:
+        address = Listener()
+    if not (address.path or address.host):
+        raise ArgumentTypeError(f"got {text!r}, expected HOST:PORT, [ADDRESS]:PORT or unix:PATH")
+    return address
+
+
+def _read_seconds(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text)):
+        raise ArgumentTypeError(f"got {text!r}, expected a whole number of seconds from 1 on")
+    return int(text)

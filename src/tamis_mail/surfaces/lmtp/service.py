@@ -1,0 +1,601 @@
+"""Takes mail by LMTP, adds the verdict, and passes it on: 250 is only said after the next hop has said it.
+
+A session of a client has a session with the next hop. Commands are passed on one by one, and the replies come
+back as they are. The message is collected, judged for each recipient, and sent to the next hop; if users have
+stores of their own that lead to different header fields, there is a transaction for each group of recipients
+with the same fields. A message that is too large to be judged is passed on while it comes.
+
+Whatever happens to a store, the message goes on as it came. If the next hop fails, a recipient gets 451, and
+the client, which still has the message, tries again. Nothing is kept here.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
+from tamis_mail.serving.logs import Log
+from tamis_mail.serving.metrics import Metrics
+from tamis_mail.serving.server import Limits
+from tamis_mail.surfaces.lmtp.codec import (
+    AmbiguousDotError,
+    BadLine,
+    Command,
+    CommandReader,
+    Content,
+    End,
+    Reply,
+    has_bare_line_ends,
+    read_path,
+)
+from tamis_mail.surfaces.lmtp.next_hop import NextHop, NextHopError, NextHopSession
+from tamis_mail.verdict.header_fields import add_verdict, fields
+
+__all__ = ["LmtpService", "Marking"]
+
+T = TypeVar("T")
+
+_BLOCK = 1 << 16
+_JUDGE_SECONDS = 60.0  # after which a message goes on without a verdict
+_MOST_RECIPIENTS = 1000  # of a message; Postfix sends 50 by default
+_MOST_ERRORS = 20  # of a session
+_PASSED_ON = ("8BITMIME", "DSN", "SIZE", "SMTPUTF8")  # extensions that are only parameters of MAIL and RCPT
+
+_GREETING = Reply(220, (b"tamis LMTP",))
+_OK = Reply(250, (b"2.0.0 ok",))
+_BYE = Reply(221, (b"2.0.0 bye",))
+_VERIFY = Reply(252, (b"2.5.2 send the message, and see",))
+_GO_AHEAD = Reply(354, (b"send the message, and end it by a line with a dot",))
+_IDLE = Reply(421, (b"4.4.2 nothing was sent for too long",))
+_OLD = Reply(421, (b"4.3.2 this session was long: open another one",))
+_ERRORS = Reply(421, (b"4.7.0 too many errors",))
+_DOWN = Reply(451, (b"4.4.1 the next hop cannot be reached, try again",))
+_LOST = Reply(451, (b"4.4.2 the next hop did not finish, try again",))
+_MANY = Reply(452, (b"4.5.3 too many recipients, send the message to the others again",))
+_SMTP = Reply(500, (b"5.5.1 this is LMTP: say LHLO",))
+_UNKNOWN = Reply(500, (b"5.5.1 this command is not known",))
+_NO_PATH = Reply(501, (b"5.5.4 an address in angle brackets is missing",))
+_ORDER = Reply(503, (b"5.5.1 this command comes at the wrong time",))
+_NO_RECIPIENT = Reply(503, (b"5.5.1 there is no valid recipient",))
+_DOT = Reply(
+    554, (b"5.6.0 the message has a lone dot between bare line ends, which the next hop may misunderstand",)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """How a verdict is written into a message."""
+
+    dialect: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipient:
+    """A recipient whom the next hop has accepted: the command, and whose store judges the mail."""
+
+    line: bytes
+    user: str
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """A message on its way: who sends it, and to whom."""
+
+    line: bytes
+    recipients: list[_Recipient] = field(default_factory=list)
+
+
+class LmtpService:
+    """Handles the sessions of clients."""
+
+    def __init__(
+        self,
+        filtering: Filtering,
+        log: Log,
+        metrics: Metrics,
+        *,
+        limits: Limits,
+        hop: NextHop,
+        marking: Marking,
+        user_of: Callable[[bytes], str] = lambda address: "",
+    ) -> None:
+        self.filtering = filtering
+        self.log = log
+        self.metrics = metrics
+        self.limits = limits
+        self.hop = hop
+        self.marking = marking
+        self.user_of = user_of
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a client until it leaves."""
+        session = _ClientSession(self, reader, writer)
+        try:
+            await session.run()
+        finally:
+            await session.close()
+
+
+class _ClientGoneError(Exception):
+    """The client has left, or must leave."""
+
+
+class _ClientSession:
+    def __init__(
+        self, service: LmtpService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._service = service
+        self._reader = reader
+        self._writer = writer
+        self._commands = CommandReader()
+        self._name: bytes | None = None  # that the client said with LHLO
+        self._next: NextHopSession | None = None
+        self._transaction: _Transaction | None = None
+        self._n_errors = 0
+        self._old_at = time.monotonic() + service.limits.seconds / 2
+
+    async def run(self) -> None:
+        """Answer command after command."""
+        try:
+            await self._reply(_GREETING)
+            while True:
+                event = await self._read_event()
+                if isinstance(event, Command):
+                    await self._obey(event)
+                elif isinstance(event, BadLine):
+                    await self._refuse(Reply(500, (b"5.5.2 " + event.sentence.encode("ascii"),)))
+        except _ClientGoneError:
+            pass
+
+    async def close(self) -> None:
+        """Leave the next hop, too."""
+        if self._next is not None:
+            await self._next.quit()
+            self._next = None
+
+    async def _obey(self, command: Command) -> None:
+        match command.verb:
+            case "LHLO":
+                await self._say_hello(command)
+            case "MAIL":
+                await self._begin(command)
+            case "RCPT":
+                await self._add_recipient(command)
+            case "DATA":
+                await self._take_message(command)
+            case "RSET":
+                await self._reset()
+                await self._reply(_OK)
+            case "NOOP":
+                await self._reply(_OK)
+            case "VRFY":
+                await self._reply(_VERIFY)
+            case "QUIT":
+                await self._reply(_BYE)
+                raise _ClientGoneError
+            case "HELO" | "EHLO":
+                await self._refuse(_SMTP)
+            case _:
+                await self._refuse(_UNKNOWN)
+
+    async def _say_hello(self, command: Command) -> None:
+        """Offer what the next hop offers, as far as it can be passed on."""
+        self._name = command.argument.strip() or b"localhost"
+        self._transaction = None
+        try:
+            session = await self._connect()
+        except NextHopError as error:
+            self._name = None
+            await self._reply(self._note_failure(error, _DOWN))
+            return
+        passed_on = [
+            f"{name} {session.extensions[name]}".strip().encode("ascii", "replace")
+            for name in _PASSED_ON
+            if name in session.extensions
+        ]
+        await self._reply(Reply(250, (b"tamis", b"PIPELINING", b"ENHANCEDSTATUSCODES", *passed_on)))
+
+    async def _begin(self, command: Command) -> None:
+        if self._name is None or self._transaction is not None:
+            return await self._refuse(_ORDER)
+        if read_path(command) is None:
+            return await self._refuse(_NO_PATH)
+        if time.monotonic() > self._old_at:
+            await self._reply(_OLD)
+            raise _ClientGoneError
+        try:
+            reply = await self._say_mail(command.line)
+        except NextHopError as error:
+            reply = self._note_failure(error, _DOWN)
+        if reply.is_positive:
+            self._transaction = _Transaction(command.line)
+        return await self._reply(reply)
+
+    async def _say_mail(self, line: bytes) -> Reply:
+        """Pass MAIL on; a session that has ended since the last message is opened again."""
+        if self._next is not None:
+            try:
+                return await self._next.ask(line)
+            except NextHopError:
+                pass
+        return await (await self._connect()).ask(line)
+
+    async def _connect(self) -> NextHopSession:
+        """Open a new session with the next hop."""
+        self._leave_next_hop()
+        self._next = await NextHopSession.open(self._service.hop, self._name or b"localhost")
+        return self._next
+
+    def _leave_next_hop(self) -> None:
+        """End the session with the next hop at once: it is lost, or has half of a message."""
+        if self._next is not None:
+            self._next.abort()
+            self._next = None
+
+    def _note_failure(self, error: NextHopError, reply: Reply) -> Reply:
+        """Leave a next hop that failed; return the reply."""
+        self._leave_next_hop()
+        self._service.log.write("next-hop-fault", reason=str(error))
+        self._service.metrics.count_fault("next-hop")
+        return reply
+
+    async def _add_recipient(self, command: Command) -> None:
+        if self._transaction is None:
+            return await self._refuse(_ORDER)
+        address = read_path(command)
+        if address is None:
+            return await self._refuse(_NO_PATH)
+        if len(self._transaction.recipients) >= _MOST_RECIPIENTS:
+            return await self._reply(_MANY)
+        if self._next is None:  # lost since MAIL
+            return await self._reply(_LOST)
+        try:
+            reply = await self._next.ask(command.line)
+        except NextHopError as error:
+            reply = self._note_failure(error, _LOST)
+        if reply.is_positive:
+            self._transaction.recipients.append(_Recipient(command.line, self._service.user_of(address)))
+        return await self._reply(reply)
+
+    async def _reset(self) -> None:
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None and self._next is not None:
+            try:
+                await self._next.ask(b"RSET")
+            except NextHopError as error:
+                self._note_failure(error, _LOST)
+
+    async def _take_message(self, command: Command) -> None:
+        transaction = self._transaction
+        if command.argument or transaction is None or not transaction.recipients:
+            has_followed = self._commands.has_pending
+            await self._refuse(_ORDER if transaction is None or command.argument else _NO_RECIPIENT)
+            if has_followed:  # a message that did not wait for the reply: it must not be read as commands
+                raise _ClientGoneError
+            return
+        self._transaction = None
+        await self._reply(_GO_AHEAD)
+        self._commands.expect_content()
+        parts: list[bytes] = []
+        size = 0
+        while isinstance(event := await self._read_event(), Content):
+            parts.append(event.data)
+            size += len(event.data)
+            if size > self._service.limits.size:
+                await self._pass_through(transaction, parts)
+                return
+        message = b"".join(parts)
+        parts.clear()
+        await _finish(self._deliver(transaction, message))
+
+    async def _deliver(self, transaction: _Transaction, message: bytes) -> None:
+        """Judge a message, and send it to each recipient with the verdict for him."""
+        answers = _Answers(self._writer, len(transaction.recipients))
+        try:
+            groups = await self._judge_for(transaction.recipients, message)
+        except Exception as error:  # noqa: BLE001 (a defect of the filter must not keep mail back)
+            self._note_fault(Fault(f"unexpected {type(error).__name__}"))
+            groups = [(list(range(len(transaction.recipients))), Fault(""))]
+        for places, judged in groups:
+            await self._send(transaction, places, self._mark(message, judged), message, answers)
+        self._log_delivery(answers, len(message), len(groups))
+        await self._drain()
+
+    async def _judge_for(
+        self, recipients: Sequence[_Recipient], message: bytes
+    ) -> list[tuple[list[int], TimedVerdict | Fault]]:
+        """Return groups of recipients who get the same header fields, each with its verdict."""
+        owners = [self._service.filtering.find_owner(recipient.user) for recipient in recipients]
+        users = list(dict.fromkeys(owners))
+        verdicts = await asyncio.gather(*(self._judge(message, user) for user in users))
+        judged = dict(zip(users, verdicts, strict=True))
+        groups: dict[tuple[bytes, ...], list[int]] = {}
+        for place, owner in enumerate(owners):
+            groups.setdefault(self._header_of(judged[owner]), []).append(place)
+        return [(places, judged[owners[places[0]]]) for places in groups.values()]
+
+    async def _judge(self, message: bytes, user: str) -> TimedVerdict | Fault:
+        service = self._service
+        try:
+            async with asyncio.timeout(_JUDGE_SECONDS):
+                judged = await service.filtering.judge(message, user, has_evidence=True)
+        except TimeoutError:
+            judged = Fault("the verdict took too long")
+        if isinstance(judged, Fault):
+            self._note_fault(judged)
+        else:
+            service.metrics.count_verdict(judged.verdict.label, judged.seconds)
+            service.log.write(
+                "verdict",
+                label=judged.verdict.label,
+                probability=round(judged.verdict.probability, 6),
+                bytes=len(message),
+                seconds=round(judged.seconds, 4),
+            )
+        return judged
+
+    def _note_fault(self, fault: Fault) -> None:
+        self._service.log.write("store-fault", reason=fault.sentence)
+        self._service.metrics.count_fault("store")
+
+    def _header_of(self, judged: TimedVerdict | Fault) -> tuple[bytes, ...]:
+        if isinstance(judged, Fault):
+            return ()
+        marking = self._service.marking
+        lines = fields(
+            judged.verdict, dialect=marking.dialect, required=judged.required, version=marking.version
+        )
+        return tuple(lines)
+
+    def _mark(self, message: bytes, judged: TimedVerdict | Fault) -> bytes:
+        if isinstance(judged, Fault):
+            return message
+        marking = self._service.marking
+        return add_verdict(
+            message,
+            judged.verdict,
+            dialect=marking.dialect,
+            required=judged.required,
+            version=marking.version,
+            newline=b"\r\n",
+        )
+
+    async def _send(
+        self,
+        transaction: _Transaction,
+        places: Sequence[int],
+        marked: bytes,
+        message: bytes,
+        answers: "_Answers",
+    ) -> None:
+        """Send a message to some of the recipients, and note the answer to each."""
+        left = list(places)
+        try:
+            session, left = await self._prepare(transaction, places, answers)
+            if not left:
+                return
+            largest = session.extensions.get("SIZE", "")
+            if largest.isascii() and largest.isdigit() and len(message) <= int(largest) < len(marked):
+                marked = message  # our fields are no reason to refuse it
+            if self._is_client_gone():
+                raise _ClientGoneError
+            by_length = session.has_chunking and has_bare_line_ends(marked)
+            refusal = await session.begin_message(by_length=by_length)
+            if refusal is None:
+                refusal = await session.send_part(marked)
+            if refusal is None:
+                await session.end_message()
+                await self._read_answers(session, left, answers)
+            else:
+                answers.note(left, refusal)
+                await session.ask(b"RSET")
+        except NextHopError as error:
+            answers.note(left, self._note_failure(error, _LOST))
+        except AmbiguousDotError:
+            answers.note(left, self._refuse_dot())
+
+    async def _prepare(
+        self, transaction: _Transaction, places: Sequence[int], answers: "_Answers"
+    ) -> tuple[NextHopSession, list[int]]:
+        """Return a session in which the next hop knows sender and recipients, and those it accepts.
+
+        What it was told while the client named them holds for all of them, if the session still lives.
+        Otherwise they are named again: no message was sent yet, so none can be doubled.
+        """
+        is_known = len(places) == len(transaction.recipients)
+        for _ in range(2):
+            session = self._next
+            if session is None:
+                is_known = False
+                session = await self._connect()
+            try:
+                if is_known:
+                    await session.ask(b"NOOP")
+                    return session, list(places)
+                return session, await self._name_again(session, transaction, places, answers)
+            except NextHopError:
+                self._leave_next_hop()
+        raise NextHopError("the next hop has ended the session twice")
+
+    async def _name_again(
+        self, session: NextHopSession, transaction: _Transaction, places: Sequence[int], answers: "_Answers"
+    ) -> list[int]:
+        """Tell the next hop sender and recipients; return those whom it accepts."""
+        await session.ask(b"RSET")
+        reply = await session.ask(transaction.line)
+        if not reply.is_positive:
+            answers.note(places, reply)
+            return []
+        replies = {place: await session.ask(transaction.recipients[place].line) for place in places}
+        accepted = [place for place, reply in replies.items() if reply.is_positive]
+        if not accepted:
+            await session.ask(b"RSET")
+        for place in set(places).difference(accepted):
+            answers.note([place], replies[place])
+        return accepted
+
+    async def _read_answers(
+        self, session: NextHopSession, places: Sequence[int], answers: "_Answers"
+    ) -> None:
+        """Note an answer for each recipient: LMTP has one for each, SMTP has one for all."""
+        if self._service.hop.protocol == "smtp":
+            answers.note(places, await session.read_reply())
+            return
+        for place in places:
+            answers.note([place], await session.read_reply())
+
+    async def _pass_through(self, transaction: _Transaction, parts: list[bytes]) -> None:
+        """Pass on a message that is too large to be judged, part by part."""
+        self._service.log.write("not-judged", reason=f"larger than {self._service.limits.size} bytes")
+        answers = _Answers(self._writer, len(transaction.recipients), is_held=True)
+        left = list(range(len(transaction.recipients)))
+        size = 0
+        session: NextHopSession | None = None
+        refusal: Reply | None = None  # which ends the sending, and answers all who are left
+        try:
+            try:
+                session, left = await self._prepare(transaction, left, answers)
+                if left:
+                    refusal = await session.begin_message(by_length=session.has_chunking)
+                else:
+                    session = None
+            except NextHopError as error:
+                refusal = self._note_failure(error, _LOST)
+            event: object = Content(b"".join(parts))
+            parts.clear()
+            while isinstance(event, Content):
+                size += len(event.data)
+                if session is not None and refusal is None:
+                    refusal = await self._send_part(session, event.data)
+                event = await self._read_event()
+        except BaseException:
+            self._leave_next_hop()  # without the end of the message, which it drops
+            raise
+        await _finish(self._end_message(session, refusal, left, answers))
+        self._log_delivery(answers, size, 1)
+        await self._drain()
+
+    async def _send_part(self, session: NextHopSession, data: bytes) -> Reply | None:
+        """Send a part of a message; return the reply to all recipients if it is not wanted."""
+        try:
+            return await session.send_part(data)
+        except NextHopError as error:
+            return self._note_failure(error, _LOST)
+        except AmbiguousDotError:
+            return self._refuse_dot()
+
+    async def _end_message(
+        self, session: NextHopSession | None, refusal: Reply | None, left: Sequence[int], answers: "_Answers"
+    ) -> None:
+        try:
+            if refusal is not None:
+                answers.note(left, refusal)
+                self._leave_next_hop()
+            elif session is not None:
+                await session.end_message()
+                await self._read_answers(session, left, answers)
+        except NextHopError as error:
+            answers.note(left, self._note_failure(error, _LOST))
+        answers.release()
+
+    def _refuse_dot(self) -> Reply:
+        self._leave_next_hop()
+        self._service.log.write("refused", reason="a lone dot between bare line ends")
+        self._service.metrics.count_fault("protocol")
+        return _DOT
+
+    def _log_delivery(self, answers: "_Answers", size: int, n_transactions: int) -> None:
+        codes = [reply.code // 100 for reply in answers.replies.values()]
+        self._service.log.write(
+            "passed-on",
+            accepted=codes.count(2),
+            deferred=codes.count(4),
+            refused=codes.count(5),
+            bytes=size,
+            transactions=n_transactions,
+        )
+
+    async def _read_event(self) -> Command | BadLine | Content | End:
+        while (event := self._commands.read_event()) is None:
+            try:
+                async with asyncio.timeout(self._service.limits.idle_seconds):
+                    data = await self._reader.read(_BLOCK)
+            except TimeoutError:
+                await self._reply(_IDLE)
+                raise _ClientGoneError from None
+            if not data:
+                raise _ClientGoneError
+            self._commands.feed(data)
+        return event
+
+    def _is_client_gone(self) -> bool:
+        """Whether nobody waits for the answers any more; the client would send the message once more."""
+        return self._reader.at_eof() and not self._commands.has_pending
+
+    async def _refuse(self, reply: Reply) -> None:
+        """Reply to a mistake of the client; too many of them end the session."""
+        self._n_errors += 1
+        self._service.metrics.count_fault("protocol")
+        await self._reply(reply)
+        if self._n_errors >= _MOST_ERRORS:
+            self._service.log.write("refused", reason="too many errors in a session")
+            await self._reply(_ERRORS)
+            raise _ClientGoneError
+
+    async def _reply(self, reply: Reply) -> None:
+        self._writer.write(reply.encode())
+        await self._drain()
+
+    async def _drain(self) -> None:
+        try:
+            async with asyncio.timeout(self._service.limits.idle_seconds):
+                await self._writer.drain()
+        except (TimeoutError, ConnectionError):
+            raise _ClientGoneError from None
+
+
+class _Answers:
+    """The answers to the recipients of a message, written in their order, each as soon as possible.
+
+    While they are held, the client still sends the message, and nothing may be written.
+    """
+
+    def __init__(self, writer: asyncio.StreamWriter, n_recipients: int, *, is_held: bool = False) -> None:
+        self.replies: dict[int, Reply] = {}
+        self._writer = writer
+        self._n_recipients = n_recipients
+        self._n_written = 0
+        self._is_held = is_held
+
+    def note(self, places: Sequence[int], reply: Reply) -> None:
+        """Note the answer to recipients who have none yet."""
+        for place in places:
+            self.replies.setdefault(place, reply)
+        self._write()
+
+    def release(self) -> None:
+        """Write what was held."""
+        self._is_held = False
+        self._write()
+
+    def _write(self) -> None:
+        while not self._is_held and self._n_written in self.replies:
+            self._writer.write(self.replies[self._n_written].encode())
+            self._n_written += 1
+
+
+async def _finish(work: Coroutine[Any, Any, T]) -> T:
+    """Finish something that must not be interrupted.
+
+    A cancelled session would otherwise withhold the answer to a message that the next hop has delivered, and
+    the client would send it once more. The time limits of the next hop bound the wait.
+    """
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
