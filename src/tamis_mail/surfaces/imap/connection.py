@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from imapclient.exceptions import ProtocolError
 from imapclient.imap_utf7 import decode as decode_utf7
 from imapclient.imap_utf7 import encode as encode_utf7
 from imapclient.response_parser import parse_response
@@ -50,6 +51,11 @@ _UID = re.compile(rb"[ (]UID (\d{1,10})[ )]", re.IGNORECASE)
 _FLAGS = re.compile(rb"[ (]FLAGS \(([^()]*)\)", re.IGNORECASE)
 _SIZE = re.compile(rb"[ (]RFC822\.SIZE (\d{1,15})[ )]", re.IGNORECASE)
 _COPYUID = re.compile(rb"(\d+) ([\d,:]+) ([\d,:]+)")
+# What imaplib and imapclient raise if they cannot read an answer.
+_MISREADINGS = (
+    *(ProtocolError, ValueError, TypeError, LookupError, AttributeError),
+    *(AssertionError, RecursionError, ArithmeticError),
+)
 _CHANGE = re.compile(rb"\* (?:\d+ (?:EXISTS|EXPUNGE|FETCH)|VANISHED)\b", re.IGNORECASE)
 
 
@@ -123,7 +129,7 @@ def open_connection(account: Account, secret: str) -> "Connection":
             f"the certificate of {place} is not valid: {error.verify_message}; for a certificate of your "
             "own, give its file with --certificate"
         ) from None
-    except Exception as error:  # noqa: BLE001 (whatever a server sends first)
+    except (imaplib.IMAP4.error, OSError, *_MISREADINGS) as error:
         raise ConnectionLostError(f"{place} cannot be reached: {_one_line(error)}") from None
     connection = Connection(client)
     try:
@@ -145,6 +151,7 @@ class Connection:
         self._client.folder_encode = False  # names are sent as they came
         self._capabilities: frozenset[str] = frozenset()
         self.selected: Selected | None = None
+        self._is_idle = False
 
     # Beginning and end.
 
@@ -181,8 +188,8 @@ class Connection:
             self._run(lambda: self._client.enable(*extensions), "ENABLE")
 
     def close(self) -> None:
-        """End the connection. The server is told, if that takes no time."""
-        if not self._transport.is_broken:
+        """End the connection. The server is told, if that takes no time; during IDLE it would not listen."""
+        if not self._transport.is_broken and not self._is_idle:
             try:
                 self._transport.allow(1 << 16, 2.0)
                 self._client.logout()
@@ -368,28 +375,25 @@ class Connection:
         """Let the server tell what it has to tell."""
         self._run(self._client.noop, "NOOP")
 
-    def wait(self, seconds: float, waker: int | None = None) -> None:
-        """Wait by IDLE until the open folder changes, `waker` can be read or the time is over."""
+    def wait(self, seconds: float) -> None:
+        """Wait by IDLE until the open folder changes or the time is over."""
         seconds = min(seconds, _IDLE_SECONDS)
+        self._is_idle = True
         self._run(self._client.idle, "IDLE")
         self._transport.allow(1 << 20, seconds + _CONNECT_SECONDS)
         deadline = time.monotonic() + seconds
         poller = select.poll()
         poller.register(self._client.socket(), select.POLLIN)
-        if waker is not None:
-            poller.register(waker, select.POLLIN)
         while (remaining := deadline - time.monotonic()) > 0:
-            if not self._transport.has_unread:
-                ready = {descriptor for descriptor, _ in poller.poll(remaining * 1000)}
-                if waker in ready or not ready:
-                    break
+            if not self._transport.has_unread and not poller.poll(remaining * 1000):
+                break
             line = self._run_quietly(self._transport.readline)
             if _CHANGE.match(line):
                 break
             if line[:6].upper() == b"* BYE ":
-                self._lose()
-                raise ConnectionLostError("the server has ended the connection")
+                raise self._explain_loss("IDLE", ConnectionError("the server has ended the connection"))
         self._run(self._client.idle_done, "IDLE")
+        self._is_idle = False
 
     # What all commands share.
 
@@ -423,17 +427,15 @@ class Connection:
     def _understand(self, read: Callable[[], T]) -> T:
         try:
             return read()
-        except Exception:  # noqa: BLE001 (whatever a server sends)
-            self._lose()
-            raise ConnectionLostError("the server's answer was not understood") from None
+        except _MISREADINGS as error:
+            raise self._explain_loss("FETCH", error) from None
 
     def _run_quietly(self, work: Callable[[], T]) -> T:
         """Run part of a command, with the limits that are set already."""
         try:
             return work()
         except (imaplib.IMAP4.error, OSError) as error:
-            self._lose()
-            raise ConnectionLostError(_one_line(error)) from None
+            raise self._explain_loss("IDLE", error) from None
 
     def _run(self, work: Callable[[], T], command: str, size: int = _ANSWER_BYTES) -> T:
         """Run a command; its errors are `ConnectionLostError` and `CommandRefusedError`."""
@@ -442,21 +444,31 @@ class Connection:
             return work()
         except (imaplib.IMAP4.readonly, CommandRefusedError) as error:
             raise CommandRefusedError(_one_line(error)) from None
+        except _MISREADINGS as error:
+            raise self._explain_loss(command, error) from None
         except (imaplib.IMAP4.abort, OSError) as error:
-            self._lose()
-            raise ConnectionLostError(f"{command}: {_one_line(error)}") from None
+            raise self._explain_loss(command, error) from None
         except imaplib.IMAP4.error as error:
             if self._transport.is_broken:
-                raise ConnectionLostError(f"{command}: {_one_line(error)}") from None
+                raise self._explain_loss(command, error) from None
             raise CommandRefusedError(_one_line(error)) from None
-        except Exception as error:  # noqa: BLE001 (whatever a server sends)
-            self._lose()
-            raise ConnectionLostError(
-                f"{command}: the server's answer was not understood ({type(error).__name__})"
-            ) from None
 
-    def _lose(self) -> None:
+    def _explain_loss(self, command: str, error: BaseException) -> ConnectionLostError:
+        """Give the connection up, and return why.
+
+        Errors of imaplib quote the server's answer, which may be part of a message: they are not shown.
+        """
+        farewell = self._transport.untagged_responses.get("BYE") or []
+        if self._transport.fault:
+            reason = self._transport.fault
+        elif isinstance(error, OSError):
+            reason = _one_line(error)
+        elif farewell and isinstance(farewell[-1], bytes):
+            reason = _one_line(ConnectionError(farewell[-1].decode("utf-8", "replace")))
+        else:
+            reason = "the server's answer was not understood"
         self._transport.shutdown()
+        return ConnectionLostError(f"connection lost at {command}: {reason}")
 
 
 def format_uid_set(uids: Iterable[int]) -> str:

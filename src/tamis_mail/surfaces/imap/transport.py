@@ -9,7 +9,7 @@ import imaplib
 import socket
 import ssl
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 from imapclient import IMAPClient
 
@@ -22,11 +22,12 @@ _GREETING_BYTES = 1 << 20
 class Transport(imaplib.IMAP4):
     """Sends and receives for `imaplib`, whose `open`, `read`, `readline` and `shutdown` may be overridden.
 
-    `is_broken` says that the connection cannot be used any more.
+    `is_broken` says that the connection cannot be used any more, and `fault` why, if that was seen here.
     """
 
     def __init__(self, host: str, port: int, seconds: float, context: ssl.SSLContext | None) -> None:
         self.is_broken = False
+        self.fault = ""
         self._context = context
         self._seconds = seconds
         self._buffer = bytearray()
@@ -48,6 +49,8 @@ class Transport(imaplib.IMAP4):
         self.host, self.port = host, port
         plain = socket.create_connection((host, port), timeout)
         try:
+            # imaplib sends a command in several parts, and each would wait 40 ms for the one before.
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.sock = self._context.wrap_socket(plain, server_hostname=host) if self._context else plain
         except BaseException:
             plain.close()
@@ -56,8 +59,7 @@ class Transport(imaplib.IMAP4):
     def starttls(self, ssl_context: ssl.SSLContext | None = None) -> Any:
         answer = super().starttls(ssl_context)
         if self._buffer:
-            self.is_broken = True
-            raise self.abort("the server sent something between STARTTLS and the encryption")
+            self._fail("the server sent something between STARTTLS and the encryption")
         return answer
 
     def read(self, size: int) -> bytes:
@@ -93,24 +95,28 @@ class Transport(imaplib.IMAP4):
 
     def _charge(self, size: int) -> None:
         if size > self._remaining_bytes:
-            self.is_broken = True
-            raise self.abort("the server sent more than was expected")
+            self._fail("the server sent more than was expected")
         self._remaining_bytes -= size
 
     def _receive(self) -> None:
         seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
+            self._fail("the server took too long")
         try:
-            if seconds <= 0:
-                raise TimeoutError("the server took too long")
             self.sock.settimeout(min(seconds, self._seconds))
             data = self.sock.recv(_PACKET)
+        except TimeoutError:
+            self._fail("the server took too long")
         except OSError:
             self.is_broken = True
             raise
         if not data:
-            self.is_broken = True
-            raise self.abort("the server closed the connection")
+            self._fail("the server closed the connection")
         self._buffer += data
+
+    def _fail(self, sentence: str) -> NoReturn:
+        self.is_broken, self.fault = True, sentence
+        raise self.abort(sentence)
 
     def _take(self, size: int) -> bytes:
         data = bytes(self._buffer[:size])
