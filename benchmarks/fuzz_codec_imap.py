@@ -63,7 +63,7 @@ _ANSWERS = {
     b"* VANISHED (EARLIER) 3:5,8\r\nTAG OK done\r\n",
     b"UID FETCH 1:2 (UID RFC822.SIZE": b"* 1 FETCH (UID 1 RFC822.SIZE 30)\r\n"
     b"* 2 FETCH (RFC822.SIZE 14 UID 2)\r\nTAG OK done\r\n",
-    b"UID FETCH": b"* 1 FETCH (UID 1 BODY[] {14}\r\nx: periwinkle\r\n)\r\n"
+    b"UID FETCH": b"* 1 FETCH (UID 1 BODY[] {15}\r\nx: periwinkle\r\n)\r\n"
     b'* 2 FETCH (BODY[] "periwinkle" UID 2)\r\nTAG OK done\r\n',
     b"UID MOVE": b"* OK [COPYUID 8 1 5] moved\r\n* 1 EXPUNGE\r\nTAG OK done\r\n",
     b"UID STORE": b"TAG OK done\r\n",

@@ -19,7 +19,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-__all__ = ["Account", "AccountError", "PasswordKind", "Security", "keep_in_keyring", "settings_path"]
+__all__ = [
+    "Account",
+    "AccountError",
+    "PasswordKind",
+    "Security",
+    "has_keyring",
+    "keep_in_keyring",
+    "list_accounts",
+    "settings_path",
+]
 
 Security = Literal["implicit", "starttls", "none"]
 PasswordKind = Literal["keyring", "command", "credential", "prompt"]
@@ -118,6 +127,20 @@ def settings_path(name: str) -> Path:
     folder = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(folder) if Path(folder).is_absolute() else Path("~/.config").expanduser()
     return base / "tamis" / f"imap-{name}.toml"
+
+
+def list_accounts() -> list[str]:
+    """Return the names of all accounts that have settings."""
+    names = [path.name.removeprefix("imap-") for path in settings_path("x").parent.glob("imap-*.toml")]
+    return sorted(name.removesuffix(".toml") for name in names)
+
+
+def has_keyring() -> bool:
+    """Whether this system has a keyring that can be used."""
+    try:
+        return bool(_load_keyring().get_keyring().priority > 0)
+    except Exception:  # noqa: BLE001 (each keyring has errors of its own)
+        return False
 
 
 def keep_in_keyring(host: str, user: str, password: str) -> None:

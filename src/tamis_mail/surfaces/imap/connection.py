@@ -539,8 +539,9 @@ def _read_folder_name(attributes: Any, delimiter: Any, name: Any) -> FolderName 
 
 def _check_answer(typ: str, data: Sequence[Any]) -> None:
     if typ != "OK":
-        text = data[0] if data else b""
-        raise CommandRefusedError(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))
+        # With any other word than NO or BAD, the data are what the command has read, and not a reason.
+        text = data[0] if data and typ in ("NO", "BAD") else b""
+        raise CommandRefusedError(text.decode("utf-8", "replace") if isinstance(text, bytes) else typ)
 
 
 def _one_line(error: BaseException) -> str:

@@ -57,6 +57,7 @@ class ImapMailbox:
         account: Account,
         *,
         max_size: int = 10 << 20,
+        secret: str = "",
         connect: Connect = open_connection,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -64,7 +65,7 @@ class ImapMailbox:
         self.max_size = max_size
         self._connect = connect
         self._clock = clock
-        self._secret = ""
+        self._secret = secret  # the password, or empty: it is read when it is needed
         self._connection: Connection | None = None
         self._refused_logins = 0
         self._next_login = 0.0

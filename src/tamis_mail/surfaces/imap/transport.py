@@ -6,6 +6,7 @@ is given up. After STARTTLS, bytes that came before the encryption are refused.
 """
 
 import imaplib
+import logging
 import socket
 import ssl
 import time
@@ -131,6 +132,10 @@ class Client(IMAPClient):  # type: ignore[misc]  # imapclient has no types
 
     def __init__(self, host: str, port: int, seconds: float, context: ssl.SSLContext | None) -> None:
         self._seconds = seconds
+        # Without a handler, imapclient's warnings, which quote what a server sent, would go to stderr.
+        logger = logging.getLogger("imapclient")
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
         super().__init__(host, port, ssl=context is not None, ssl_context=context, timeout=seconds)
         self.transport.debug = 0  # imapclient lets imaplib write down every byte
 
