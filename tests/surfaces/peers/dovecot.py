@@ -190,8 +190,15 @@ class Dovecot:
 
     def deliver(self, raw: bytes, user: str = USER, sender: str = "bob@example.net") -> None:
         """Deliver a message by LMTP; Dovecot adds Return-Path, Delivered-To and Received fields."""
+        self.deliver_all([raw], user, sender)
+
+    def deliver_all(
+        self, messages: Sequence[bytes], user: str = USER, sender: str = "bob@example.net"
+    ) -> None:
+        """Deliver messages by LMTP, in one session."""
         with smtplib.LMTP(str(self.lmtp)) as client:
-            client.sendmail(sender, [user], raw)
+            for raw in messages:
+                client.sendmail(sender, [user], raw)
 
     def append(self, folder: str, messages: Sequence[bytes], user: str = USER, flags: str = "") -> None:
         """Put messages into a folder by IMAP, byte for byte."""
