@@ -169,15 +169,15 @@ class Connection:
             if account.login == "xoauth2":
                 if "AUTH=XOAUTH2" not in offered:
                     raise LoginRefusedError(f"{account.host} does not offer XOAUTH2")
-                self._run(lambda: self._client.oauth2_login(account.user, secret), "AUTHENTICATE")
+                self._authenticate("XOAUTH2", f"user={account.user}\1auth=Bearer {secret}\1\1")
             elif "AUTH=PLAIN" in offered:
-                self._run(lambda: self._client.plain_login(account.user, secret), "AUTHENTICATE")
+                self._authenticate("PLAIN", f"\0{account.user}\0{secret}")
             elif "LOGINDISABLED" in offered:
                 raise LoginRefusedError(
                     f"{account.host} accepts no password here: try --tls implicit or starttls"
                 )
             else:
-                self._run(lambda: self._client.login(account.user, secret), "LOGIN")
+                self._run(lambda: self._transport.login(account.user, secret), "LOGIN")
         except CommandRefusedError as error:
             raise LoginRefusedError(
                 f"{account.host} does not accept the {account.login} of {account.user}: {error}"
@@ -186,6 +186,15 @@ class Connection:
         extensions = [name for name in ("CONDSTORE", "QRESYNC") if name in self._capabilities]
         if "ENABLE" in self._capabilities and extensions:
             self._run(lambda: self._client.enable(*extensions), "ENABLE")
+
+    def _authenticate(self, mechanism: str, response: str) -> None:
+        # imapclient's verbs would give a lost connection the same error as a refused password.
+        responses = iter([response.encode("utf-8")])
+
+        def respond(challenge: bytes) -> bytes:
+            return next(responses, b"")  # a second challenge describes an error of XOAUTH2
+
+        self._run(lambda: self._transport.authenticate(mechanism, respond), "AUTHENTICATE")
 
     def close(self) -> None:
         """End the connection. The server is told, if that takes no time; during IDLE it would not listen."""
