@@ -3,8 +3,9 @@
 # ruff: noqa: PTH100, PTH119
 
 import os
+from importlib import import_module
 
-__all__ = ["decode_utf7", "guess_label", "guess_purpose", "is_neither", "reason_to_leave_out"]
+__all__ = ["decode_utf7", "encode_utf7", "guess_label", "guess_purpose", "is_neither", "reason_to_leave_out"]
 
 
 def _split_words(words: str) -> frozenset[str]:
@@ -124,7 +125,35 @@ def decode_utf7(name: str) -> str:
     """
     if "&" not in name or not name.isascii():
         return name
-    try:
-        return name.replace("+", "+-").replace("&", "+").replace(",", "/").encode("ascii").decode("utf-7")
-    except UnicodeDecodeError:
-        return name
+    pieces, rest = [], name
+    while rest:
+        plain, mark, rest = rest.partition("&")
+        pieces.append(plain)
+        code, end, rest = rest.partition("-") if mark else ("", "", "")
+        if mark and not end:
+            return name
+        try:
+            pieces.append(f"+{code.replace(',', '/')}-".encode("ascii").decode("utf-7") if code else mark)
+        except UnicodeDecodeError:
+            return name
+    return "".join(pieces)
+
+
+def encode_utf7(name: str) -> str:
+    """Encode the name of a folder in modified UTF-7.
+
+    >>> encode_utf7("indésirable"), encode_utf7("R & D")
+    ('ind&AOk-sirable', 'R &- D')
+    """
+    pieces: list[str] = []
+    coded = ""
+    for character in f"{name}\n":  # the end of line, which no name has, ends the last run
+        if character.isascii():
+            if coded:
+                code: bytes = import_module("base64").b64encode(coded.encode("utf-16-be", "surrogatepass"))
+                pieces.append(f"&{code.decode('ascii').rstrip('=').replace('/', ',')}-")
+                coded = ""
+            pieces.append("&-" if character == "&" else character)
+        else:
+            coded += character
+    return "".join(pieces)[:-1]

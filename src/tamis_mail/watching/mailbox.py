@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tamis_mail.watching.roles import Role
 
-__all__ = ["Folder", "Listed", "Mailbox", "MailboxError", "MessageError"]
+__all__ = ["Folder", "FolderError", "Listed", "Mailbox", "MailboxError", "MessageError"]
 
 
 class MailboxError(Exception):
@@ -20,6 +20,10 @@ class MailboxError(Exception):
 
 class MessageError(Exception):
     """A message cannot be read, moved or marked; others can. The text is one line without its content."""
+
+
+class FolderError(Exception):
+    """A folder takes no messages now: it is full, over its quota, or read-only. One line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,8 @@ class Mailbox(Protocol):
 
         With `copy`, an interrupted move has left the message in the target under this uid already: if its
         bytes are the same, the message is only removed from `folder`. Raise MessageError if this message
-        cannot be moved, and LookupError if it is not in the folder any more.
+        cannot be moved, FolderError if none can be moved now, and LookupError if the message is not in the
+        folder any more.
         """
         ...
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TextIO
 
 from tamis.progress import Line
@@ -22,7 +23,7 @@ from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics
 from tamis_mail.watching import lessons
 from tamis_mail.watching.classifier import Classifier, Judged, StoreUnusableError
-from tamis_mail.watching.mailbox import Folder, Listed, Mailbox, MailboxError, MessageError
+from tamis_mail.watching.mailbox import Folder, FolderError, Listed, Mailbox, MailboxError, MessageError
 from tamis_mail.watching.memory import (
     MOVING,
     SEEN,
@@ -41,6 +42,7 @@ __all__ = ["Settings", "Stop", "Watcher"]
 _READ_BATCH = 100  # messages that are asked for at once
 _TASK_BATCH = 50  # messages that are judged or learned together: a fraction of a second
 _CACHE_BYTES = 32 << 20  # of messages that were read to identify them, and will be judged or learned
+_GROUP_BYTES = 8 << 20  # of messages in memory, after which those are handled before others are read
 _NOTE_BATCH = 1000  # places that are noted in one transaction
 _PROGRESS_MESSAGES = 200  # fewer are read without a progress line
 _SETTLE_SECONDS = 60  # in which a mail program that copies a message deletes the original
@@ -163,6 +165,7 @@ class Watcher:
         is_complete = False
         try:
             while True:
+                self._stop.check()
                 is_complete = self.run_pass()
                 if once:
                     return is_complete
@@ -255,10 +258,10 @@ class Watcher:
                     for message in batch.values():
                         self._memory.add(folder.name, message.uid, None, message.keywords, SEEN)
                 continue
-            outcomes = list(self._mailbox.read(folder, list(batch)))
-            with self._memory.batch():
-                for uid, outcome in outcomes:
-                    self._note_message(folder, batch[uid], outcome, is_baseline=is_baseline)
+            for outcomes in _group_by_size(self._mailbox.read(folder, list(batch))):
+                with self._memory.batch():
+                    for uid, outcome in outcomes:
+                        self._note_message(folder, batch[uid], outcome, is_baseline=is_baseline)
             self._draw(folder.name, start + len(batch), len(messages))
         self._draw(folder.name, len(messages), len(messages))
 
@@ -288,6 +291,8 @@ class Watcher:
     ) -> tuple[str, str, int]:
         """Find what is to be done with a message that a folder did not have before: state, label, retry."""
         last = self._memory.find_last_place(identity)
+        if last and last.is_gone and last.folder == folder.name and last.state in (UNSORTED, UNTAUGHT):
+            return last.state, last.label, 0  # it has another uid, or was missed when the folder was listed
         # The same message delivered twice is new mail, too; one that got another uid is not.
         is_unknown = last is None or (last.role == Role.INBOX and not last.is_gone)
         is_new_mail = folder.role == Role.INBOX and is_unknown and self._settings.sorts
@@ -325,9 +330,9 @@ class Watcher:
             if any(place.state in (UNREAD, UNSETTLED) for place in tasks):
                 tasks = self._memory.list_tasks(folder.name)
             for place in tasks:
-                if place.state == MOVING:
+                if place.state == MOVING and "moving" not in stopped:
                     self._stop.check()
-                    self._finish_move(folder, place, folders)
+                    self._do_move(stopped, partial(self._finish_move, folder, place, folders))
             for label in (SPAM, HAM):
                 taught = [place for place in tasks if place.state == UNTAUGHT and place.label == label]
                 self._do_in_batches(folder, taught, stopped, "learning", self._teach)
@@ -337,11 +342,19 @@ class Watcher:
                 unsorted,
                 stopped,
                 "sorting",
-                lambda folder, batch: self._sort(folder, batch, folders),
+                lambda folder, batch: self._sort(folder, batch, folders, stopped),
             )
-        for work in {"learning", "sorting"} - stopped:
+        for work in {"learning", "sorting", "moving"} - stopped:
             self._clear_fault(work)
         return not stopped
+
+    def _do_move(self, stopped: set[str], move: Callable[[], None]) -> None:
+        """Make a move. If the folder takes none now, the move stays noted, and is made in a later pass."""
+        try:
+            move()
+        except FolderError as error:
+            stopped.add("moving")
+            self._report_fault("moving", str(error))
 
     def _do_in_batches(
         self,
@@ -355,33 +368,37 @@ class Watcher:
             if work in stopped:
                 return
             self._stop.check()
-            batch = self._read_bodies(folder, places[start : start + _TASK_BATCH])
-            try:
-                if batch:
+            for batch in self._read_bodies(folder, places[start : start + _TASK_BATCH]):
+                try:
                     do(folder, batch)
-            except StoreUnusableError as fault:
-                stopped.add(work)
-                self._report_fault(work, str(fault))
+                except StoreUnusableError as fault:
+                    stopped.add(work)
+                    self._report_fault(work, str(fault))
+                    return
 
-    def _read_bodies(self, folder: Folder, places: Sequence[Place]) -> list[tuple[Place, bytes]]:
-        """Return messages with their bytes. One that has gone will be found where it is now, if anywhere."""
-        bodies: dict[str, bytes] = {}
-        missing: dict[str, Place] = {}
-        for place in places:
-            raw = self._bodies.take(folder.name, place.uid)
-            if raw is None:
-                missing[place.uid] = place
-            else:
-                bodies[place.uid] = raw
-        if missing:
-            for uid, outcome in self._mailbox.read(folder, list(missing)):
+    def _read_bodies(self, folder: Folder, places: Sequence[Place]) -> Iterator[list[tuple[Place, bytes]]]:
+        """Yield messages with their bytes, in groups of bounded size.
+
+        A message that has gone will be found where it is now, if anywhere.
+        """
+        kept = [(place, self._bodies.take(folder.name, place.uid)) for place in places]
+        known = [(place, raw) for place, raw in kept if raw is not None]
+        if known:
+            yield known
+        missing = {place.uid: place for place, raw in kept if raw is None}
+        if not missing:
+            return
+        for outcomes in _group_by_size(self._mailbox.read(folder, list(missing))):
+            group: list[tuple[Place, bytes]] = []
+            for uid, outcome in outcomes:
                 place = missing.pop(uid)
                 if isinstance(outcome, MessageError):
                     self._report_failure(place, str(outcome))
                 else:
-                    bodies[uid] = outcome
-            self._memory.forget_places(missing.values())
-        return [(place, bodies[place.uid]) for place in places if place.uid in bodies]
+                    group.append((place, outcome))
+            if group:
+                yield group
+        self._memory.forget_places(missing.values())
 
     def _read_again(self, folder: Folder, place: Place) -> None:
         outcomes = dict(self._mailbox.read(folder, [place.uid]))
@@ -419,15 +436,19 @@ class Watcher:
             self.counts[f"learned as {label}"] += 1
             self._log.write("learned", label=label, action=outcome, role=folder.role.value, bytes=len(raw))
 
-    def _sort(self, folder: Folder, batch: list[tuple[Place, bytes]], folders: Sequence[Folder]) -> None:
+    def _sort(
+        self, folder: Folder, batch: list[tuple[Place, bytes]], folders: Sequence[Folder], stopped: set[str]
+    ) -> None:
         outcomes = self._classifier.judge([raw for _, raw in batch])
         for (place, raw), outcome in zip(batch, outcomes, strict=True):
             self._stop.check()
             if isinstance(outcome, MessageError):
                 self._report_failure(place, str(outcome))
                 continue
-            self._metrics.count_verdict(outcome.label, outcome.seconds)
             target = _find_target(outcome.label, folders)
+            if target is not None and "moving" in stopped:
+                continue  # it is judged again when the folder takes messages
+            self._metrics.count_verdict(outcome.label, outcome.seconds)
             if not self._settings.is_dry_run:
                 self._log_verdict(outcome, target, len(raw))
             if target is None:
@@ -437,7 +458,8 @@ class Watcher:
                 self._memory.update(place, SEEN, label=outcome.label)
                 self.counts[f"would move to {target.name}"] += 1
             else:
-                self._begin_move(folder, place, outcome.label, target)
+                move = partial(self._begin_move, folder, place, outcome.label, target)
+                self._do_move(stopped, move)
 
     def _leave(self, folder: Folder, place: Place, label: str) -> None:
         added = self._keywords_of(label) - place.keywords
@@ -516,7 +538,7 @@ class Watcher:
         """Report a fault when it begins and when it changes, not each time it is met."""
         if self._faults.get(work) != sentence:
             self._faults[work] = sentence
-            self._metrics.count_fault("store" if work in ("learning", "sorting") else work)
+            self._metrics.count_fault("store" if work in ("learning", "sorting") else "mailbox")
             self._log.write("fault", stops=work, reason=sentence)
 
     def _clear_fault(self, work: str) -> None:
@@ -546,6 +568,22 @@ class Watcher:
         if self._clock() - self._pruned >= _PRUNE_SECONDS:
             self._pruned = self._clock()
             self._memory.prune()
+
+
+def _group_by_size(
+    outcomes: Iterator[tuple[str, bytes | MessageError]],
+) -> Iterator[list[tuple[str, bytes | MessageError]]]:
+    """Group what was read, so that a few large messages are not in memory with many others."""
+    group: list[tuple[str, bytes | MessageError]] = []
+    size = 0
+    for uid, outcome in outcomes:
+        group.append((uid, outcome))
+        size += len(outcome) if isinstance(outcome, bytes) else 0
+        if size >= _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def _find_target(label: str, folders: Sequence[Folder]) -> Folder | None:
