@@ -125,6 +125,51 @@ def test_a_connection_that_is_lost_at_any_command_loses_and_doubles_nothing(
         run(place)
 
 
+@contextmanager
+def open_watcher(server: FakeServer, path: Path) -> Iterator[tuple[Watcher, WordClassifier, Sink]]:
+    memory, classifier, sink = Memory(path, "test"), WordClassifier(), Sink()
+    with open_mailbox(server) as mailbox:
+        yield Watcher(mailbox, memory, classifier, Log(sink)), classifier, sink  # type: ignore[arg-type]
+    memory.close()
+
+
+def test_new_uids_teach_nothing_and_move_nothing_twice(tmp_path: Path) -> None:
+    with (
+        run_fake_server(folders=make_folders(SPAM % 1, HAM % 1)) as server,
+        open_watcher(server, tmp_path / "watch") as (watcher, classifier, _),
+    ):
+        assert watcher.run_pass()
+        before = sorted(server.all_messages())
+        for name in ("INBOX", "Junk"):
+            folder = server.folders[name]
+            server.folders[name] = restored = FakeFolder(
+                attributes=folder.attributes, validity=99, next_uid=500
+            )
+            for raw in folder.messages.values():
+                restored.add(raw)
+        for _ in range(3):
+            assert watcher.run_pass()
+        assert sorted(server.all_messages()) == before
+        assert classifier.taught == []
+
+
+def test_a_message_that_the_server_refuses_to_move_stays_and_is_reported(tmp_path: Path) -> None:
+    def script(number: int, command: str) -> bytes | None:
+        return b"TAG NO [OVERQUOTA] full\r\n" if command.startswith("UID MOVE") else None
+
+    with (
+        run_fake_server(folders=make_folders(SPAM % 1, HAM % 1), script=script) as server,
+        open_watcher(server, tmp_path / "watch") as (watcher, _, sink),
+    ):
+        for _ in range(5):
+            watcher.run_pass()
+        assert sorted(server.all_messages()) == [("INBOX", HAM % 1), ("INBOX", SPAM % 1)]
+        moves = [command for command in server.commands if command.startswith("UID MOVE")]
+    assert len(moves) == 1  # and again after a while
+    assert sink.text.count("event=message-failed") == 1
+    assert "OVERQUOTA" in sink.text
+
+
 def test_a_message_with_which_the_server_dies_stops_no_other() -> None:
     messages = [HAM % number for number in range(5)]
 

@@ -30,7 +30,7 @@ __all__ = ["PASSWORD", "USER", "Dovecot", "needs_dovecot", "run_dovecot"]
 USER = "ann@example.org"
 PASSWORD = "correct horse"
 _PROGRAMS = ("dovecot", "doveadm", "openssl")
-_GROUPS = ("mailbox", "sieve", "acl", "quota")  # commands of doveadm with a second word
+_GROUPS = ("mailbox", "flags", "sieve", "acl", "quota")  # commands of doveadm with a second word
 _START_SECONDS = 20.0
 _STOP_SECONDS = 10.0
 needs_dovecot = pytest.mark.skipif(
@@ -282,7 +282,7 @@ def run_dovecot(
         dovecot.start()
         yield dovecot
     finally:
-        dovecot.stop()
+        dovecot.kill()  # to stop in order takes a second or two
         shutil.rmtree(base, ignore_errors=True)
 
 
