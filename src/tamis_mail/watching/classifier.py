@@ -54,8 +54,10 @@ class Classifier(Protocol):
 class StoreClassifier:
     """Judges and learns by the store at a path."""
 
-    def __init__(self, path: Path, *, source: str) -> None:
+    def __init__(self, path: Path, *, source: str, log: bool = True) -> None:
+        """With `log`, verdicts are written to the log beside the store."""
         self.path = path
+        self._log = log
         self._source = source  # what the log and the journal say of where a message was
         self._readers = OpenStores(readonly=True)
         self._writers = OpenStores(readonly=False)
@@ -99,7 +101,8 @@ class StoreClassifier:
         learned = sieve.store.find_entries(identities)
         judged: list[tuple[str, float]] = []
         for raw, identity, verdict in zip(messages, identities, sieve.sort_batch(messages), strict=True):
-            sieve.log_verdict(raw, verdict, source=self._source)
+            if self._log:
+                sieve.log_verdict(raw, verdict, source=self._source)
             entry = learned.get(identity)
             label = verdict.label
             if entry is not None and entry.label not in GUESSED_LABELS:

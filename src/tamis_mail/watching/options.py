@@ -77,11 +77,10 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
     store = Path(options.store).expanduser() if options.store else default_path()
     is_dry_run = options.dry_run or not (options.move or _is_known(store, account))
     memory = Memory(Memory.path_of(store), account, copy=is_dry_run)
-    classifier = StoreClassifier(store, source=source)
+    classifier = StoreClassifier(store, source=source, log=not is_dry_run)
     metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
     log = Log(sys.stderr, options.log_format)
     stop = Stop()
-    stop.watch_signals()
     try:
         if memory.renewed:
             log.write("memory-renewed", reason=memory.renewed)
@@ -105,9 +104,12 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
             progress=Line(sys.stderr),
             stop=stop,
         )
-        log.write("started", dry_run=is_dry_run)
-        is_complete = watcher.run(once=options.once or is_dry_run)
-        log.write("stopped")
+        if not is_dry_run:
+            log.write("started")
+        with stop.watching_signals():
+            is_complete = watcher.run(once=options.once or is_dry_run)
+        if not is_dry_run:
+            log.write("stopped")
         if is_dry_run or options.once:
             _summarize(out.write, watcher, is_dry_run=is_dry_run)
         if is_dry_run and not options.dry_run:

@@ -77,10 +77,15 @@ class Stop:
         """Ask for the end."""
         self.is_requested = True
 
-    def watch_signals(self) -> None:
-        """Let SIGTERM and SIGINT request the end."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._handle)
+    @contextmanager
+    def watching_signals(self) -> Iterator[None]:
+        """Let SIGTERM and SIGINT request the end, in this block."""
+        handlers = {number: signal.signal(number, self._handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
@@ -152,7 +157,7 @@ class Watcher:
         self._metrics = metrics or Metrics()
         self._out = out
         self._progress = progress
-        self._stop = stop or Stop()
+        self.stop = stop or Stop()
         self._clock = clock
         self._faults: dict[str, str] = {}  # by what it stops: the fault that was reported last
         self._states: dict[str, str] = {}  # of folders, when they were last compared with the memory
@@ -165,11 +170,11 @@ class Watcher:
         is_complete = False
         try:
             while True:
-                self._stop.check()
+                self.stop.check()
                 is_complete = self.run_pass()
                 if once:
                     return is_complete
-                with self._stop.interrupting():
+                with self.stop.interrupting():
                     if "mailbox" in self._faults or "memory" in self._faults:
                         time.sleep(backoff * random.uniform(0.8, 1.2))
                         backoff = min(2 * backoff, _LAST_BACKOFF)
@@ -215,7 +220,7 @@ class Watcher:
         self._memory.drop_folders_except([folder.name for folder in folders if folder.exists])
         news: list[tuple[Folder, list[Listed], bool]] = []
         for folder in folders:
-            self._stop.check()
+            self.stop.check()
             if not folder.exists or (folder.state and self._states.get(folder.name) == folder.state):
                 continue
             is_baseline = self._memory.begin_folder(folder.name, folder.role, folder.validity)
@@ -251,7 +256,7 @@ class Watcher:
         )
         step = _NOTE_BATCH if is_unread else _READ_BATCH
         for start in range(0, len(messages), step):
-            self._stop.check()
+            self.stop.check()
             batch = {message.uid: message for message in messages[start : start + step]}
             if is_unread:
                 with self._memory.batch():
@@ -320,33 +325,31 @@ class Watcher:
     def _do_tasks(self, folders: Sequence[Folder]) -> bool:
         """Learn, sort and move what waits; return False if a fault of the store has stopped some of it."""
         stopped: set[str] = set()
-        for folder in folders:
-            tasks = self._memory.list_tasks(folder.name) if folder.exists else []
-            for place in tasks:
+        present = [folder for folder in folders if folder.exists]
+        for folder in present:
+            for place in self._list_tasks(folder, UNREAD, UNSETTLED):
                 if place.state == UNREAD:
                     self._read_again(folder, place)
-                elif place.state == UNSETTLED:
+                else:
                     self._settle(place)
-            if any(place.state in (UNREAD, UNSETTLED) for place in tasks):
-                tasks = self._memory.list_tasks(folder.name)
-            for place in tasks:
-                if place.state == MOVING and "moving" not in stopped:
-                    self._stop.check()
+        for folder in present:
+            for place in self._list_tasks(folder, MOVING):
+                if "moving" not in stopped:
+                    self.stop.check()
                     self._do_move(stopped, partial(self._finish_move, folder, place, folders))
+        for folder in present:  # lessons come first, so that new mail is judged by them
             for label in (SPAM, HAM):
-                taught = [place for place in tasks if place.state == UNTAUGHT and place.label == label]
+                taught = [place for place in self._list_tasks(folder, UNTAUGHT) if place.label == label]
                 self._do_in_batches(folder, taught, stopped, "learning", self._teach)
-            unsorted = [place for place in tasks if place.state == UNSORTED]
-            self._do_in_batches(
-                folder,
-                unsorted,
-                stopped,
-                "sorting",
-                lambda folder, batch: self._sort(folder, batch, folders, stopped),
-            )
+        for folder in present:
+            sort = partial(self._sort, folders, stopped)
+            self._do_in_batches(folder, self._list_tasks(folder, UNSORTED), stopped, "sorting", sort)
         for work in {"learning", "sorting", "moving"} - stopped:
             self._clear_fault(work)
         return not stopped
+
+    def _list_tasks(self, folder: Folder, *states: str) -> list[Place]:
+        return [place for place in self._memory.list_tasks(folder.name) if place.state in states]
 
     def _do_move(self, stopped: set[str], move: Callable[[], None]) -> None:
         """Make a move. If the folder takes none now, the move stays noted, and is made in a later pass."""
@@ -367,7 +370,7 @@ class Watcher:
         for start in range(0, len(places), _TASK_BATCH):
             if work in stopped:
                 return
-            self._stop.check()
+            self.stop.check()
             for batch in self._read_bodies(folder, places[start : start + _TASK_BATCH]):
                 try:
                     do(folder, batch)
@@ -437,11 +440,15 @@ class Watcher:
             self._log.write("learned", label=label, action=outcome, role=folder.role.value, bytes=len(raw))
 
     def _sort(
-        self, folder: Folder, batch: list[tuple[Place, bytes]], folders: Sequence[Folder], stopped: set[str]
+        self,
+        folders: Sequence[Folder],
+        stopped: set[str],
+        folder: Folder,
+        batch: list[tuple[Place, bytes]],
     ) -> None:
         outcomes = self._classifier.judge([raw for _, raw in batch])
         for (place, raw), outcome in zip(batch, outcomes, strict=True):
-            self._stop.check()
+            self.stop.check()
             if isinstance(outcome, MessageError):
                 self._report_failure(place, str(outcome))
                 continue

@@ -1,6 +1,6 @@
 """An account in memory, with an owner who moves mail and a filter that can be killed at every step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tamis_mail.labels import HAM, SPAM
@@ -59,6 +59,7 @@ class Account:
     unreadable: set[str] = field(default_factory=set)  # uids
     reads: int = 0
     last_uid: int = 0
+    on_move: Callable[[bytes], None] | None = None  # called after a move
 
     # What the owner and the world do.
 
@@ -111,6 +112,8 @@ class Account:
             assert self.folders[target.name][copy].raw == message.raw
         self.folders[folder.name].pop(uid, None)
         self.interruption.step()
+        if self.on_move:
+            self.on_move(message.raw)
         return new if self.tells_uids else None
 
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:

@@ -1,7 +1,9 @@
 """The loop of a watcher, on an account in memory."""
 
 import io
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -317,3 +319,69 @@ def test_a_damaged_memory_begins_anew_and_teaches_nothing(make_bench: MakeBench)
     assert bench.lessons == []
     assert bench.account.find(SPAM) == ["Junk"]
     assert bench.account.find(HAM) == ["INBOX"]
+
+
+def test_what_the_owner_takes_back_from_the_trash_is_not_sorted_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    uid = bench.account.deliver(SPAM, keywords=frozenset({"\\Seen"}))
+    bench.run()
+    uid = bench.account.move_by_hand("INBOX", uid, "Trash")
+    bench.run()
+    bench.account.move_by_hand("Trash", uid, "INBOX")
+    bench.run()
+    assert bench.account.find(SPAM) == ["INBOX"]
+
+
+def test_a_lesson_is_learned_once_and_not_in_every_pass(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    bench.account.deliver(SPAM, "Junk")
+    for _ in range(3):
+        bench.run()
+    assert bench.log.getvalue().count("event=learned") == 1
+
+
+def test_a_message_that_got_another_uid_before_it_was_sorted_is_sorted(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    uid = bench.account.deliver(SPAM)
+    bench.classifier.fault = "the store is locked"
+    bench.run()
+    bench.account.move_by_hand("INBOX", uid, "INBOX")
+    bench.run()
+    bench.classifier.fault = ""
+    bench.run()
+    assert bench.account.find(SPAM) == ["Junk"]
+
+
+def test_places_that_went_long_ago_are_forgotten(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    for number in range(20):
+        bench.account.deliver(HAM + b"%d" % number)
+    bench.run()
+    bench.account.folders["INBOX"].clear()
+    bench.run()
+    bench.now += 31 * 86400
+    bench.run()
+    bench.restart()
+    with closing(sqlite3.connect(bench.path)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM place").fetchone() == (0,)
+
+
+def test_a_stop_between_two_messages_leaves_the_rest_for_later(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    for number in range(5):
+        bench.account.deliver(SPAM + b"%d" % number)
+    watcher = bench.start()
+    moved: list[str] = []
+
+    def stop_after_two(raw: bytes) -> None:
+        moved.append("")
+        if len(moved) == 2:
+            watcher.stop.request()
+
+    bench.account.on_move = stop_after_two
+    assert not watcher.run(once=True)
+    assert len(bench.account.folders["Junk"]) == 2
+    bench.restart()
+    bench.account.on_move = None
+    assert bench.run()
+    assert len(bench.account.folders["Junk"]) == 5

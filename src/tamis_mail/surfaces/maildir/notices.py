@@ -42,8 +42,8 @@ class Notices:
             while time.monotonic() < limit:
                 if next(self._changes):
                     return
-        except StopIteration:  # a signal
-            return
+        except KeyboardInterrupt:  # any signal: the watcher knows which
+            self.close()
         except OSError as error:
             self._give_up(str(error))
 
@@ -67,13 +67,12 @@ class Notices:
             debounce=_DEBOUNCE_MILLISECONDS,
             rust_timeout=_ARM_MILLISECONDS,
             yield_on_timeout=True,
-            raise_interrupt=False,
             recursive=False,
         )
         try:
             next(self._changes)
-        except StopIteration:
-            return
+        except KeyboardInterrupt:
+            self.close()
         except (OSError, RuntimeError) as error:  # too many watches, or a folder has gone
             self._give_up(str(error))
 
