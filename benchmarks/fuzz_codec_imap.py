@@ -142,6 +142,7 @@ def use(connection: Connection) -> str:
     """Use all commands, and say what came of it."""
     folders = connection.list_folders()
     connection.list_foreign_prefixes()
+    connection.find_own_prefix()
     connection.read_status("INBOX")
     opened = connection.select("INBOX", writable=True)
     connection.list_uids()

@@ -27,8 +27,9 @@ def add_account_options(parser: ArgumentParser) -> None:
     add("--certificate", metavar="FILE", help="certificates to trust instead of the system's (PEM)")
     add(
         "--password",
+        metavar="SOURCE",
         choices=("keyring", "command", "credential", "prompt"),
-        help="where the password comes from (default: keyring)",
+        help="where the password comes from: keyring, command, credential or prompt (default: keyring)",
     )
     add("--password-command", metavar="COMMAND", help="prints the password, or the token, in its first line")
     add("--credential", metavar="NAME", help="the systemd credential with the password or token")

@@ -169,15 +169,15 @@ class Connection:
             if account.login == "xoauth2":
                 if "AUTH=XOAUTH2" not in offered:
                     raise LoginRefusedError(f"{account.host} does not offer XOAUTH2")
-                self._run(lambda: self._client.oauth2_login(account.user, secret), "AUTHENTICATE")
+                self._authenticate("XOAUTH2", f"user={account.user}\1auth=Bearer {secret}\1\1")
             elif "AUTH=PLAIN" in offered:
-                self._run(lambda: self._client.plain_login(account.user, secret), "AUTHENTICATE")
+                self._authenticate("PLAIN", f"\0{account.user}\0{secret}")
             elif "LOGINDISABLED" in offered:
                 raise LoginRefusedError(
                     f"{account.host} accepts no password here: try --tls implicit or starttls"
                 )
             else:
-                self._run(lambda: self._client.login(account.user, secret), "LOGIN")
+                self._run(lambda: self._transport.login(account.user, secret), "LOGIN")
         except CommandRefusedError as error:
             raise LoginRefusedError(
                 f"{account.host} does not accept the {account.login} of {account.user}: {error}"
@@ -186,6 +186,15 @@ class Connection:
         extensions = [name for name in ("CONDSTORE", "QRESYNC") if name in self._capabilities]
         if "ENABLE" in self._capabilities and extensions:
             self._run(lambda: self._client.enable(*extensions), "ENABLE")
+
+    def _authenticate(self, mechanism: str, response: str) -> None:
+        # imapclient's verbs would give a lost connection the same error as a refused password.
+        responses = iter([response.encode("utf-8")])
+
+        def respond(challenge: bytes) -> bytes:
+            return next(responses, b"")  # a second challenge describes an error of XOAUTH2
+
+        self._run(lambda: self._transport.authenticate(mechanism, respond), "AUTHENTICATE")
 
     def close(self) -> None:
         """End the connection. The server is told, if that takes no time; during IDLE it would not listen."""
@@ -221,27 +230,30 @@ class Connection:
                 return list(zip(parsed[::3], parsed[1::3], parsed[2::3], strict=True))
             return list(self._client.list_folders())
 
-        folders = []
-        for attributes, delimiter, name in self._run(ask, "LIST"):
-            folder = _read_folder_name(attributes, delimiter, name)
-            if folder is not None and not {"\\noselect", "\\nonexistent"} & folder.attributes:
-                folders.append(folder)
-        return folders
+        answers = self._run(ask, "LIST")
+        folders = self._understand(lambda: [_read_folder_name(*answer) for answer in answers], "LIST")
+        hidden = {"\\noselect", "\\nonexistent"}
+        return [folder for folder in folders if folder is not None and not hidden & folder.attributes]
 
     def list_foreign_prefixes(self) -> tuple[str, ...]:
         """Return the prefixes of folders that belong to others, or to a group."""
         if not self.offers("NAMESPACE"):
             return ()
         namespace = self._run(self._client.namespace, "NAMESPACE")
-        foreign = [*(namespace.other or ()), *(namespace.shared or ())]
-        return tuple(decode_utf7(prefix) for prefix, _ in foreign if prefix)
+
+        def read() -> tuple[str, ...]:
+            foreign = [*(namespace.other or ()), *(namespace.shared or ())]
+            return tuple(decode_utf7(prefix) for prefix, _ in foreign if prefix)
+
+        return self._understand(read, "NAMESPACE")
 
     def find_own_prefix(self) -> tuple[str, str]:
         """Return the prefix of the user's own folders, and the delimiter of levels."""
         if self.offers("NAMESPACE"):
             personal = self._run(self._client.namespace, "NAMESPACE").personal
-            for prefix, delimiter in personal or ():
-                return decode_utf7(prefix), delimiter or ""
+            if personal:
+                prefix, delimiter = personal[0]
+                return self._understand(lambda: (decode_utf7(prefix), delimiter or ""), "NAMESPACE")
         return "", "/"
 
     def read_status(self, wire: str) -> Status:
@@ -424,11 +436,11 @@ class Connection:
                 return int(found[1]), int(found[3])
         return None
 
-    def _understand(self, read: Callable[[], T]) -> T:
+    def _understand(self, read: Callable[[], T], command: str = "FETCH") -> T:
         try:
             return read()
         except _MISREADINGS as error:
-            raise self._explain_loss("FETCH", error) from None
+            raise self._explain_loss(command, error) from None
 
     def _run_quietly(self, work: Callable[[], T]) -> T:
         """Run part of a command, with the limits that are set already."""

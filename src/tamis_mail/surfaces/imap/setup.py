@@ -104,8 +104,10 @@ def run(out: TextIO, options: Namespace) -> int:
         mailbox.close()
     if account.password == "keyring" and secret:
         keep_in_keyring(account.host, account.user, secret)
-    path = account.write()
-    out.write(f"Settings: {printable(str(path))} (without the password)\n\n")
+    path = printable(str(account.write()))
+    home = str(Path.home())
+    shown = f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
+    out.write(f"Settings: {shown} (without the password)\n\n")
     out.write(f"To see what would be moved:\n  tamis watch imap {account.name} --dry-run\n")
     out.write(f"To begin:\n  tamis watch imap {account.name} --move\n")
     return 0
