@@ -4,7 +4,17 @@ from collections.abc import Iterable
 
 from tamis_mail.records import record
 
-__all__ = ["GUESSED_LABELS", "GUESS_UNITS", "HAM", "SPAM", "UNSURE", "Label", "check_label", "count_messages"]
+__all__ = [
+    "GUESSED_LABELS",
+    "GUESS_UNITS",
+    "HAM",
+    "SPAM",
+    "UNSURE",
+    "Label",
+    "check_label",
+    "count_messages",
+    "find_missing",
+]
 
 SPAM, HAM = "spam", "ham"
 UNSURE = "unsure"  # a verdict, never a label
@@ -33,6 +43,14 @@ def count_messages(labels: Iterable[Label]) -> tuple[int, int]:
         elif label.name not in GUESSED_LABELS:
             others += label.messages
     return spams, others
+
+
+def find_missing(labels: Iterable[Label]) -> str:
+    """Return what has not been learned yet, without which every message is unsure; empty if nothing is."""
+    kinds = {label.name == SPAM for label in labels if label.weight + label.lent}
+    if len(kinds) == 2:
+        return ""
+    return "anything" if not kinds else "wanted mail" if True in kinds else "spam"
 
 
 def check_label(name: str) -> None:

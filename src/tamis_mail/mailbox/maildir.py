@@ -100,10 +100,11 @@ class MaildirTarget:
             (root / _MARK).touch(0o600)
         self.is_created = True
 
-    def take(self, path: str) -> str:
+    def take(self, path: str, name: str | None = None) -> str:
         """Move a message of another Maildir into this one, and return its new path.
 
-        Raise FileNotFoundError if another program has moved, renamed or deleted it meanwhile.
+        It gets another name if one is given: letters of keywords mean something else in each folder. Raise
+        FileNotFoundError if another program has moved, renamed or deleted it meanwhile.
         """
         if not self._is_ready:
             self.create()
@@ -111,20 +112,21 @@ class MaildirTarget:
             self._is_ready = True
         source = Path(path)
         folder = Path(self.path, "new" if source.parent.name == "new" else "cur")
-        target = next(place for place in _candidates(folder, source.name) if self._find(place) is None)
+        name = source.name if name is None else name
+        target = next(place for place in _candidates(folder, name) if self._find(place) is None)
         try:
             source.rename(target)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            target = self._copy(source, folder)
+            target = self._copy(source, folder, name)
         self._names[_split_name(target.name)[0]] = target
         return str(target)
 
-    def _copy(self, source: Path, folder: Path) -> Path:
+    def _copy(self, source: Path, folder: Path, name: str) -> Path:
         """Move a message from another file system."""
         with _lock(self.path) as is_locked:
-            for target in _candidates(folder, source.name):
+            for target in _candidates(folder, name):
                 known = self._find(target)
                 if known is None:
                     break

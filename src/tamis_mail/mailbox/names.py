@@ -3,8 +3,9 @@
 # ruff: noqa: PTH100, PTH119
 
 import os
+from importlib import import_module
 
-__all__ = ["guess_label", "is_neither", "reason_to_leave_out"]
+__all__ = ["decode_utf7", "encode_utf7", "guess_label", "guess_purpose", "is_neither", "reason_to_leave_out"]
 
 
 def _split_words(words: str) -> frozenset[str]:
@@ -17,15 +18,32 @@ _SPAM = _split_words("""
     unerwünscht unerwünschte deseado lixo ongewenst ongewenste skräppost søppelpost uønsket roskaposti спам
     нежелательная 垃圾邮件 垃圾郵件 迷惑メール スパム 스팸 śmieci nevyžádaná
 """)
-_HAM = _split_words("""
-    ham inbox maildir mbox archive archives archiv archivio archivo saved kept notspam nonspam
-    posteingang входящие 收件箱
+_INBOX = _split_words("inbox maildir mbox posteingang входящие 收件箱")
+_SENT = _split_words("""
+    sent outbox unsent gesendet gesendete envoyé envoyés enviado enviados enviada enviadas inviata inviati
+    verzonden skickat skickade sendt sendte lähetetyt wysłane odeslaná отправленные 已发送
+    已傳送 寄件備份 送信済み 보낸편지함
 """)
-_NEITHER = _split_words("""
-    sent outbox draft drafts trash deleted templates unsent chats
-    gesendet gesendete entwürfe papierkorb gelöscht envoyés brouillons corbeille supprimés
-    enviados borradores papelera inviata bozze cestino отправленные черновики корзина
+_DRAFTS = _split_words("""
+    draft drafts templates entwurf entwürfe brouillon brouillons borradores rascunhos bozze concepten utkast
+    kladder luonnokset szkice koncepty черновики 草稿 草稿箱 下書き
 """)
+_TRASH = _split_words("""
+    trash deleted bin papierkorb gelöscht gelöschte corbeille supprimé supprimés papelera lixeira cestino
+    prullenbak papperskorg papirkurv roskakori kosz koš корзина удаленные 已删除 垃圾桶 ゴミ箱 휴지통
+""")
+_ARCHIVE = _split_words(
+    "archive archives archiv archivio archivo arquivo archief arkiv arkisto архив 归档 封存"
+)
+_HAM = _INBOX | _ARCHIVE | {"ham", "saved", "kept", "notspam", "nonspam"}
+_NEITHER = _SENT | _DRAFTS | _TRASH | {"chats"}
+_PURPOSES = {
+    "sent": _SENT,
+    "drafts": _DRAFTS,
+    "trash": _TRASH,
+    "archive": _ARCHIVE,
+    "inbox": _INBOX,
+}
 _NOT = _split_words("not non no nicht kein")
 _ENDINGS = (".gz", ".bz2", ".xz", ".mbox", ".mbx", ".sbd", ".eml", ".txt")
 
@@ -48,6 +66,19 @@ def guess_label(path: str | os.PathLike[str]) -> str | None:
         # "Correo no deseado" contains "no" and means spam.
         return "ham" if not words.isdisjoint(_NOT) and "deseado" not in words else "spam"
     return None if words.isdisjoint(_HAM) else "ham"
+
+
+def guess_purpose(name: str) -> str | None:
+    """Guess what a folder is for from its name: junk, sent, drafts, trash, archive or inbox; None if unknown.
+
+    >>> [guess_purpose(name) for name in ("Junk E-mail", "Entw&APw-rfe", "Not Junk", "Deleted Items", "Work")]
+    ['junk', 'drafts', None, 'trash', None]
+    """
+    words = _words_of(name)
+    for purpose, known in _PURPOSES.items():
+        if not words.isdisjoint(known):
+            return purpose
+    return "junk" if guess_label(name) == "spam" else None
 
 
 def is_neither(path: str | os.PathLike[str]) -> bool:
@@ -78,15 +109,51 @@ def _words(path: str | os.PathLike[str]) -> frozenset[str]:
     name = os.path.basename(os.path.abspath(os.fspath(path)))
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
-    name = _decode(name).casefold()
+    return _words_of(name)
+
+
+def _words_of(name: str) -> frozenset[str]:
+    name = decode_utf7(name).casefold()
     return frozenset("".join(c if c.isalnum() else " " for c in name).split())
 
 
-def _decode(name: str) -> str:
-    """Decode modified UTF-7, in which IMAP servers write folder names (RFC 3501): "ind&AOk-sirable"."""
+def decode_utf7(name: str) -> str:
+    """Decode modified UTF-7, in which IMAP servers write folder names (RFC 3501); else return the name.
+
+    >>> decode_utf7("ind&AOk-sirable"), decode_utf7("R & D")
+    ('indésirable', 'R & D')
+    """
     if "&" not in name or not name.isascii():
         return name
-    try:
-        return name.replace("+", "+-").replace("&", "+").replace(",", "/").encode("ascii").decode("utf-7")
-    except UnicodeDecodeError:
-        return name
+    pieces, rest = [], name
+    while rest:
+        plain, mark, rest = rest.partition("&")
+        pieces.append(plain)
+        code, end, rest = rest.partition("-") if mark else ("", "", "")
+        if mark and not end:
+            return name
+        try:
+            pieces.append(f"+{code.replace(',', '/')}-".encode("ascii").decode("utf-7") if code else mark)
+        except UnicodeDecodeError:
+            return name
+    return "".join(pieces)
+
+
+def encode_utf7(name: str) -> str:
+    """Encode the name of a folder in modified UTF-7.
+
+    >>> encode_utf7("indésirable"), encode_utf7("R & D")
+    ('ind&AOk-sirable', 'R &- D')
+    """
+    pieces: list[str] = []
+    coded = ""
+    for character in f"{name}\n":  # the end of line, which no name has, ends the last run
+        if character.isascii():
+            if coded:
+                code: bytes = import_module("base64").b64encode(coded.encode("utf-16-be", "surrogatepass"))
+                pieces.append(f"&{code.decode('ascii').rstrip('=').replace('/', ',')}-")
+                coded = ""
+            pieces.append("&-" if character == "&" else character)
+        else:
+            coded += character
+    return "".join(pieces)[:-1]

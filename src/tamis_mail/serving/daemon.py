@@ -15,7 +15,7 @@ from tamis_mail.serving.metrics import Metrics, PrometheusMetrics
 from tamis_mail.serving.server import Handler, Limits, Server
 from tamis_mail.settings import default_path
 
-__all__ = ["Daemon", "add_options", "run"]
+__all__ = ["Daemon", "add_options", "make_argument_type", "read_positive", "run"]
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,63}")
 _PLACE = "{user}"
@@ -40,13 +40,13 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
         "--listen",
         metavar="ADDRESS",
         action="append",
-        type=_make_argument_type(Listener.parse),
+        type=make_argument_type(Listener.parse),
         help=f"HOST:PORT, [ADDRESS]:PORT, unix:PATH or systemd; may be repeated (default: {listen})",
     )
     parser.add_argument(
         "--socket-mode",
         metavar="MODE",
-        type=_make_argument_type(_read_socket_mode),
+        type=make_argument_type(_read_socket_mode),
         default=0o660,
         help="permission of a Unix socket, in octal digits (default: 660)",
     )
@@ -59,35 +59,35 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
     parser.add_argument(
         "--max-size",
         metavar="BYTES",
-        type=_make_argument_type(_read_positive),
+        type=make_argument_type(read_positive),
         default=Limits().size,
         help="largest message; a larger one gets no verdict (default: %(default)s)",
     )
     parser.add_argument(
         "--max-connections",
         metavar="N",
-        type=_make_argument_type(_read_positive),
+        type=make_argument_type(read_positive),
         default=Limits().connections,
         help="connections at once; others wait (default: %(default)s)",
     )
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=_make_argument_type(_read_positive),
+        type=make_argument_type(read_positive),
         default=int(Limits().seconds),
         help="longest time of a connection (default: %(default)s)",
     )
     parser.add_argument(
         "--idle-timeout",
         metavar="SECONDS",
-        type=_make_argument_type(_read_positive),
+        type=make_argument_type(read_positive),
         default=int(Limits().idle_seconds),
         help="longest time in which a client sends nothing (default: %(default)s)",
     )
     parser.add_argument(
         "--threads",
         metavar="N",
-        type=_make_argument_type(_read_positive),
+        type=make_argument_type(read_positive),
         default=2,
         help="messages that are judged at once (default: %(default)s)",
     )
@@ -100,7 +100,7 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
     parser.add_argument(
         "--metrics",
         metavar="HOST:PORT",
-        type=_make_argument_type(Listener.parse),
+        type=make_argument_type(Listener.parse),
         help="serve Prometheus metrics there",
     )
     parser.set_defaults(default_listen=listen)
@@ -149,7 +149,8 @@ def _make_paths(store: Path, pattern: str | None) -> tuple[Callable[[str], Path]
     return path_of, user_of
 
 
-def _read_positive(text: str) -> int:
+def read_positive(text: str) -> int:
+    """Read a whole number from 1 on."""
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text)):
         raise ValueError(f"got {text!r}, expected a whole number from 1 on")
     return int(text)
@@ -161,7 +162,7 @@ def _read_socket_mode(text: str) -> int:
     return int(text, 8)
 
 
-def _make_argument_type(read: Callable[[str], object]) -> Callable[[str], object]:
+def make_argument_type(read: Callable[[str], object]) -> Callable[[str], object]:
     """Let argparse print the sentence of a ValueError."""
 
     def convert(text: str) -> object:

@@ -8,12 +8,9 @@ written to the log beside the store once a second.
 """
 
 import asyncio
-import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,14 +18,14 @@ from typing import TypeVar
 
 from tamis_mail.files import is_there
 from tamis_mail.message import canonical, digest
-from tamis_mail.sieve import Receipt, Sieve
+from tamis_mail.serving.stores import OpenStores, describe_fault
+from tamis_mail.sieve import Receipt
 from tamis_mail.verdict import RULE, Judgement, Rule, Verdict
 
 __all__ = ["Fault", "Filtering", "TimedVerdict"]
 
 T = TypeVar("T")
 
-_STORES = 16  # that a thread keeps open, with the counts that it has read: some MB per store
 _FLUSH_SECONDS = 1.0
 _WAITING = 200  # messages that may wait for a thread; further ones wait in their connections
 _BATCH = 32  # messages that are judged together
@@ -114,7 +111,7 @@ class Filtering:
     def reopen(self) -> None:
         """Close all stores; each is opened again when it is needed."""
         for worker in (*self._judges, self._learner):
-            worker.start(worker.close)
+            worker.start(worker.stores.close)
 
     async def close(self) -> None:
         """Write what was recorded, and close all stores."""
@@ -125,7 +122,7 @@ class Filtering:
         while not self._waiting.empty():
             _answer(self._waiting.get_nowait(), _STOPPING)
         for worker in (*self._judges, self._learner):
-            await worker.submit(worker.close)
+            await worker.submit(worker.stores.close)
             worker.shut_down()
 
     async def _run(self, worker: "_Worker", user: str, work: "Callable[[_Worker, Path], T]") -> T | Fault:
@@ -157,14 +154,13 @@ class Filtering:
 
 
 class _Worker:
-    """A thread with the stores that it has opened."""
+    """A thread with the stores that it has opened; only a thread that learns creates them."""
 
     def __init__(self, source: str, *, readonly: bool) -> None:
         self.source = source
+        self.stores = OpenStores(readonly=readonly)
         self.has_records = False
-        self._readonly = readonly
         self._executor = ThreadPoolExecutor(1)
-        self._sieves: OrderedDict[Path, tuple[tuple[int, ...], Sieve]] = OrderedDict()
 
     async def submit(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
@@ -173,35 +169,9 @@ class _Worker:
         """Let the thread do something, without waiting for it."""
         self._executor.submit(work)
 
-    def open(self, path: Path) -> Sieve:
-        """Return the open store of a path; only a thread that learns creates it."""
-        known = self._sieves.get(path)
-        if known is not None and known[0] == _identify(path, known[1]):
-            self._sieves.move_to_end(path)
-            return known[1]
-        self.drop(path)
-        sieve = Sieve.open(path, create=not self._readonly, readonly=self._readonly)
-        self._sieves[path] = (_identify(path, sieve), sieve)
-        if len(self._sieves) > _STORES:
-            self.drop(next(iter(self._sieves)))
-        return sieve
-
-    def drop(self, path: Path) -> None:
-        """Close a store. A fault while closing changes nothing: it is not used any more."""
-        known = self._sieves.pop(path, None)
-        if known is not None:
-            with suppress(Exception):
-                known[1].close()
-
     def flush(self) -> None:
         self.has_records = False
-        for _, sieve in self._sieves.values():
-            with suppress(Exception):  # the log of verdicts stops nothing
-                sieve.flush_log()
-
-    def close(self) -> None:
-        for path in list(self._sieves):
-            self.drop(path)
+        self.stores.flush()
 
     def shut_down(self) -> None:
         self._executor.shutdown()
@@ -216,11 +186,8 @@ def _catch_faults(
         return work(worker, path)
     except Exception as error:  # noqa: BLE001 (whatever a store does, mail flows)
         if path is not None:
-            worker.drop(path)
-        if isinstance(error, OSError) or type(error).__module__.startswith("tamis_mail."):
-            return Fault(" ".join(str(error).split()))
-        # The text of an unexpected error may quote a message, and this sentence is logged.
-        return Fault(f"unexpected {type(error).__name__}")
+            worker.stores.drop(path)
+        return Fault(describe_fault(error) or f"unexpected {type(error).__name__}")
 
 
 def _judge_items(
@@ -255,7 +222,7 @@ def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) ->
     if not is_there(path):
         nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
         return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
-    sieve = worker.open(path)
+    sieve = worker.stores.open(path)
     required = Rule.of(sieve.store).spam
     verdicts = sieve.sort_batch([item.raw for item in items])
     for place, (item, verdict) in enumerate(zip(items, verdicts, strict=True)):
@@ -273,26 +240,10 @@ def _answer(item: _Item, outcome: TimedVerdict | Fault) -> None:
 
 
 def _learn(raw: bytes, label: str, worker: _Worker, path: Path) -> Receipt:
-    return worker.open(path).learn(raw, label, source=worker.source)
+    return worker.stores.open(path).learn(raw, label, source=worker.source)
 
 
 def _forget(raw: bytes, worker: _Worker, path: Path) -> Receipt:
     if not is_there(path):
         return Receipt("unknown", None, None, digest(canonical(raw)))
-    return worker.open(path).forget(raw, source=worker.source)
-
-
-def _identify(path: Path, sieve: Sieve) -> tuple[int, ...]:
-    """Return numbers that are others when the store must be opened again; none if there is no file.
-
-    They tell one file at the path from another and, if the open store does not see changes, a changed file
-    from the one that was opened.
-    """
-    try:
-        status = os.stat(path)  # noqa: PTH116 (once per message)
-    except FileNotFoundError:
-        return ()
-    if sieve.store.sees_changes:
-        return status.st_dev, status.st_ino
-    has_log = os.path.exists(f"{path}-wal")  # noqa: PTH110
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, has_log
+    return worker.stores.open(path).forget(raw, source=worker.source)

@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 
 from tamis_mail import Sieve
-from tamis_mail.serving import filtering as filtering_module
+from tamis_mail.serving import stores as stores_module
 from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
 from tamis_mail.sieve import Receipt
 from tamis_mail.verdict import Verdict
@@ -130,7 +130,7 @@ def test_a_user_without_a_store_is_judged_by_the_common_store_until_something_is
 
 
 def test_a_thread_keeps_only_some_stores_open(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filtering_module, "_STORES", 3)
+    monkeypatch.setattr(stores_module, "_STORES", 3)
     users = [f"user{number}" for number in range(6)]
     for user in users:
         shutil.copy(store, store.with_name(f"{user}.tamis"))
@@ -138,7 +138,7 @@ def test_a_thread_keeps_only_some_stores_open(store: Path, monkeypatch: pytest.M
     async def scenario(filtering: Filtering) -> int:
         for user in users * 2:
             assert label_of(await filtering.judge(NEW_SPAM, user)) == "spam"
-        return len(filtering._judges[0]._sieves)
+        return len(filtering._judges[0].stores._sieves)
 
     assert run(store, scenario) == 3
 

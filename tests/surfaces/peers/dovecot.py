@@ -30,7 +30,7 @@ __all__ = ["PASSWORD", "USER", "Dovecot", "needs_dovecot", "run_dovecot"]
 USER = "ann@example.org"
 PASSWORD = "correct horse"
 _PROGRAMS = ("dovecot", "doveadm", "openssl")
-_GROUPS = ("mailbox", "sieve", "acl", "quota")  # commands of doveadm with a second word
+_GROUPS = ("mailbox", "flags", "sieve", "acl", "quota")  # commands of doveadm with a second word
 _START_SECONDS = 20.0
 _STOP_SECONDS = 10.0
 needs_dovecot = pytest.mark.skipif(
@@ -190,8 +190,15 @@ class Dovecot:
 
     def deliver(self, raw: bytes, user: str = USER, sender: str = "bob@example.net") -> None:
         """Deliver a message by LMTP; Dovecot adds Return-Path, Delivered-To and Received fields."""
+        self.deliver_all([raw], user, sender)
+
+    def deliver_all(
+        self, messages: Sequence[bytes], user: str = USER, sender: str = "bob@example.net"
+    ) -> None:
+        """Deliver messages by LMTP, in one session."""
         with smtplib.LMTP(str(self.lmtp)) as client:
-            client.sendmail(sender, [user], raw)
+            for raw in messages:
+                client.sendmail(sender, [user], raw)
 
     def append(self, folder: str, messages: Sequence[bytes], user: str = USER, flags: str = "") -> None:
         """Put messages into a folder by IMAP, byte for byte."""
@@ -275,7 +282,7 @@ def run_dovecot(
         dovecot.start()
         yield dovecot
     finally:
-        dovecot.stop()
+        dovecot.kill()  # to stop in order takes a second or two
         shutil.rmtree(base, ignore_errors=True)
 
 

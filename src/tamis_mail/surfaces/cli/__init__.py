@@ -42,6 +42,8 @@ COMMANDS = {
     "status": "show what has been learned",
     "store": "back up, merge, shrink, check, export, import",
     "serve": "run as a daemon for mail programs and servers",
+    "watch": "sort the mail of a mailbox, and learn from what you move",
+    "setup": "set up an account to be watched",
     "report": "evaluate how well your mail is classified, with charts",
     "tune": "fit the weights of the evidence to your mail",
     "demo": "show in the terminal what tamis does",

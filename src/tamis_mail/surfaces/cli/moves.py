@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections import Counter
 from typing import TextIO
 
-from tamis_mail.labels import SPAM
+from tamis_mail.labels import SPAM, find_missing
 from tamis_mail.mailbox import RawMessage, SourceError, open_source
 from tamis_mail.mailbox.folders import is_maildir, list_folder
 from tamis_mail.mailbox.maildir import MaildirTarget, refuse_unless_maildir, resolve_target
@@ -25,9 +25,8 @@ def open_moves(options: Namespace) -> list["Moves"]:
 
 def refuse_unless_learned(sieve: Sieve | None, store_path: str | os.PathLike[str]) -> Sieve:
     """Raise SourceError if the filter cannot distinguish spam: every message would be moved as unsure."""
-    kinds = {one.name == SPAM for one in sieve.store.labels() if one.weight + one.lent} if sieve else set()
-    if sieve is None or len(kinds) < 2:
-        missing = "anything" if not kinds else "wanted mail" if True in kinds else "spam"
+    missing = find_missing(sieve.store.labels() if sieve else ())
+    if sieve is None or missing:
         raise SourceError(
             f"the store {printable(str(store_path))} has not learned {missing} yet, expected spam and wanted "
             "mail, without which every message is unsure: learn both first (tamis learn --help)"

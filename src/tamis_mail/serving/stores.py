@@ -1,0 +1,77 @@
+"""Stores that a long-running process keeps open, and what their errors say in a log."""
+
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+
+from tamis_mail.sieve import Sieve
+
+__all__ = ["OpenStores", "describe_fault"]
+
+_STORES = 16  # that are kept open, with the counts that were read: some MB per store
+
+
+class OpenStores:
+    """Stores by path. One that was replaced by another file is opened again. For one thread only."""
+
+    def __init__(self, *, readonly: bool) -> None:
+        self._readonly = readonly
+        self._sieves: OrderedDict[Path, tuple[tuple[int, ...], Sieve]] = OrderedDict()
+
+    def open(self, path: Path) -> Sieve:
+        """Return the open store of a path; it is created unless stores are only read."""
+        known = self._sieves.get(path)
+        if known is not None and known[0] == _identify(path, known[1]):
+            self._sieves.move_to_end(path)
+            return known[1]
+        self.drop(path)
+        sieve = Sieve.open(path, create=not self._readonly, readonly=self._readonly)
+        self._sieves[path] = (_identify(path, sieve), sieve)
+        if len(self._sieves) > _STORES:
+            self.drop(next(iter(self._sieves)))
+        return sieve
+
+    def drop(self, path: Path) -> None:
+        """Close a store. A fault while closing changes nothing: it is not used any more."""
+        known = self._sieves.pop(path, None)
+        if known is not None:
+            with suppress(Exception):
+                known[1].close()
+
+    def flush(self) -> None:
+        """Write the verdicts that were recorded. The log of verdicts stops nothing."""
+        for _, sieve in self._sieves.values():
+            with suppress(Exception):
+                sieve.flush_log()
+
+    def close(self) -> None:
+        """Close all stores."""
+        for path in list(self._sieves):
+            self.drop(path)
+
+
+def describe_fault(error: Exception) -> str | None:
+    """Describe an error of a store or of the system in one line; None for an unexpected one.
+
+    The text of an unexpected error may quote a message, and this line is logged.
+    """
+    if isinstance(error, OSError) or type(error).__module__.startswith("tamis_mail."):
+        return " ".join(str(error).split())
+    return None
+
+
+def _identify(path: Path, sieve: Sieve) -> tuple[int, ...]:
+    """Return numbers that are others when the store must be opened again; none if there is no file.
+
+    They tell one file at the path from another and, if the open store does not see changes, a changed file
+    from the one that was opened.
+    """
+    try:
+        status = os.stat(path)  # noqa: PTH116 (once per message)
+    except FileNotFoundError:
+        return ()
+    if sieve.store.sees_changes:
+        return status.st_dev, status.st_ino
+    has_log = os.path.exists(f"{path}-wal")  # noqa: PTH110
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, has_log

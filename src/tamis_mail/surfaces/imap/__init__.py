@@ -1,0 +1,1 @@
+"""IMAP: `tamis watch imap` and `tamis setup imap`."""

@@ -1,0 +1,42 @@
+"""`tamis watch imap`: sort new mail of an IMAP account, and learn from what its owner does."""
+
+from argparse import ArgumentParser, Namespace
+from typing import TextIO
+
+from tamis_mail.surfaces.imap.account_options import add_account_options, load_mailbox, make_account
+from tamis_mail.watching import options as watching_options
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the options of `tamis watch imap`."""
+    parser.description = (
+        "Watch an IMAP account. New mail in the inbox is moved to Junk if it is spam, and what you move into "
+        "and out of Junk is learned. The account is one that tamis setup imap has written, or is given by "
+        "options. Messages are moved by the server: they are never changed, and never deleted.\n\n"
+        "An account that is new is only looked at, as with --dry-run, until --move is given once."
+    )
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="the account (default: the only one that was set up)"
+    )
+    watching_options.add_options(parser)
+    add_account_options(parser)
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Watch until a signal ends it."""
+    account = make_account(options, options.name)
+    options.keywords = options.keywords or account.keywords
+    mailbox = load_mailbox().ImapMailbox(account, max_size=options.max_size)
+    try:
+        return watching_options.run(
+            out,
+            options,
+            mailbox,
+            account=f"imap {account.user} {account.host}",
+            source="imap",
+            command=f"tamis watch imap {account.name}",
+        )
+    finally:
+        mailbox.close()

@@ -1,0 +1,561 @@
+"""A live IMAP connection: folders, flags, messages and moves by UID, in values instead of responses.
+
+- A command ends in a value, in `CommandRefusedError` (the server said NO or BAD) or in `ConnectionLostError`:
+  closed, too slow, too much, not understood. After `ConnectionLostError` the connection is not used any more.
+- Messages are read by BODY.PEEK[], which changes no flag, in a folder that was opened by EXAMINE.
+- A message is moved by UID MOVE, else by UID COPY, UID STORE and UID EXPUNGE of this message alone. EXPUNGE
+  without a UID and CLOSE, which remove what other programs have marked, are never sent.
+"""
+
+import imaplib
+import re
+import select
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from imapclient.exceptions import ProtocolError
+from imapclient.imap_utf7 import decode as decode_utf7
+from imapclient.imap_utf7 import encode as encode_utf7
+from imapclient.response_parser import parse_response
+
+from tamis_mail.surfaces.imap.account import Account
+from tamis_mail.surfaces.imap.transport import Client
+
+__all__ = [
+    "CommandRefusedError",
+    "Connection",
+    "ConnectionLostError",
+    "FolderName",
+    "LoginRefusedError",
+    "Selected",
+    "Status",
+    "format_uid_set",
+    "open_connection",
+    "read_uid_set",
+]
+
+T = TypeVar("T")
+
+_CONNECT_SECONDS = 30.0
+_COMMAND_SECONDS = 300.0  # of one command, from the first byte to the last
+_ANSWER_BYTES = 64 << 20  # of one command: the flags of a million messages
+_MAX_UID_SET = 1_000_000  # uids in one set of a response
+_MAX_TEXT = 200  # characters of a server's text that are shown
+_IDLE_SECONDS = 25 * 60.0  # RFC 2177: a server may end an IDLE after 30 minutes
+_SET_UIDS = 500  # uids in one command
+_UID = re.compile(rb"[ (]UID (\d{1,10})[ )]", re.IGNORECASE)
+_FLAGS = re.compile(rb"[ (]FLAGS \(([^()]*)\)", re.IGNORECASE)
+_SIZE = re.compile(rb"[ (]RFC822\.SIZE (\d{1,15})[ )]", re.IGNORECASE)
+_COPYUID = re.compile(rb"(\d+) ([\d,:]+) ([\d,:]+)")
+# What imaplib and imapclient raise if they cannot read an answer.
+_MISREADINGS = (
+    *(ProtocolError, ValueError, TypeError, LookupError, AttributeError),
+    *(AssertionError, RecursionError, ArithmeticError),
+)
+_CHANGE = re.compile(rb"\* (?:\d+ (?:EXISTS|EXPUNGE|FETCH)|VANISHED)\b", re.IGNORECASE)
+
+
+class ConnectionLostError(Exception):
+    """The connection cannot be used any more. The text is one line."""
+
+
+class CommandRefusedError(Exception):
+    """The server has refused a command. The text is one line."""
+
+
+class LoginRefusedError(Exception):
+    """The server does not accept the user and password. The text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderName:
+    """A folder in the server's list."""
+
+    wire: str  # as the server writes it: modified UTF-7
+    name: str  # decoded
+    delimiter: str
+    attributes: frozenset[str]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the levels."""
+        return tuple(self.name.split(self.delimiter)) if self.delimiter else (self.name,)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What tells whether a folder has changed; 0 where the server did not say."""
+
+    validity: int
+    next_uid: int = 0
+    messages: int = 0
+    change: int = 0  # HIGHESTMODSEQ
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A folder that is open."""
+
+    wire: str
+    status: Status
+    is_writable: bool
+    permanent_flags: frozenset[str] = field(default=frozenset())
+
+
+def open_connection(account: Account, secret: str) -> "Connection":
+    """Connect, begin TLS and log in."""
+    context = None
+    if account.tls != "none":
+        try:
+            context = ssl.create_default_context(cafile=account.certificate or None)
+        except (OSError, ssl.SSLError) as error:
+            raise ConnectionLostError(
+                f"the certificates in {account.certificate} cannot be read: {_one_line(error)}"
+            ) from None
+    place = f"{account.host}:{account.effective_port}"
+    try:
+        client = Client(
+            account.host,
+            account.effective_port,
+            _CONNECT_SECONDS,
+            context if account.tls == "implicit" else None,
+        )
+    except ssl.SSLCertVerificationError as error:
+        raise ConnectionLostError(
+            f"the certificate of {place} is not valid: {error.verify_message}; for a certificate of your "
+            "own, give its file with --certificate"
+        ) from None
+    except (imaplib.IMAP4.error, OSError, *_MISREADINGS) as error:
+        raise ConnectionLostError(f"{place} cannot be reached: {_one_line(error)}") from None
+    connection = Connection(client)
+    try:
+        if account.tls == "starttls":
+            connection.start_tls(context, place)
+        connection.log_in(account, secret)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class Connection:
+    """A connection that is logged in."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._transport = client.transport
+        self._client.folder_encode = False  # names are sent as they came
+        self._capabilities: frozenset[str] = frozenset()
+        self.selected: Selected | None = None
+        self._is_idle = False
+
+    # Beginning and end.
+
+    def start_tls(self, context: ssl.SSLContext | None, place: str) -> None:
+        """Encrypt the connection."""
+        try:
+            self._run(lambda: self._client.starttls(context), "STARTTLS")
+        except CommandRefusedError:
+            raise ConnectionLostError(f"{place} does not offer STARTTLS; try --tls implicit") from None
+
+    def log_in(self, account: Account, secret: str) -> None:
+        """Log in, and switch extensions on."""
+        offered = self._read_capabilities()
+        try:
+            if account.login == "xoauth2":
+                if "AUTH=XOAUTH2" not in offered:
+                    raise LoginRefusedError(f"{account.host} does not offer XOAUTH2")
+                self._authenticate("XOAUTH2", f"user={account.user}\1auth=Bearer {secret}\1\1")
+            elif "AUTH=PLAIN" in offered:
+                self._authenticate("PLAIN", f"\0{account.user}\0{secret}")
+            elif "LOGINDISABLED" in offered:
+                raise LoginRefusedError(
+                    f"{account.host} accepts no password here: try --tls implicit or starttls"
+                )
+            else:
+                self._run(lambda: self._transport.login(account.user, secret), "LOGIN")
+        except CommandRefusedError as error:
+            raise LoginRefusedError(
+                f"{account.host} does not accept the {account.login} of {account.user}: {error}"
+            ) from None
+        self._capabilities = self._read_capabilities()
+        extensions = [name for name in ("CONDSTORE", "QRESYNC") if name in self._capabilities]
+        if "ENABLE" in self._capabilities and extensions:
+            self._run(lambda: self._client.enable(*extensions), "ENABLE")
+
+    def _authenticate(self, mechanism: str, response: str) -> None:
+        # imapclient's verbs would give a lost connection the same error as a refused password.
+        responses = iter([response.encode("utf-8")])
+
+        def respond(challenge: bytes) -> bytes:
+            return next(responses, b"")  # a second challenge describes an error of XOAUTH2
+
+        self._run(lambda: self._transport.authenticate(mechanism, respond), "AUTHENTICATE")
+
+    def close(self) -> None:
+        """End the connection. The server is told, if that takes no time; during IDLE it would not listen."""
+        if not self._transport.is_broken and not self._is_idle:
+            try:
+                self._transport.allow(1 << 16, 2.0)
+                self._client.logout()
+            except Exception:  # noqa: BLE001 (it is closed in any case)
+                pass
+        self._transport.shutdown()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection cannot be used any more."""
+        return self._transport.is_broken
+
+    def offers(self, capability: str) -> bool:
+        """Whether the server has a capability."""
+        return capability in self._capabilities
+
+    # Folders.
+
+    def list_folders(self) -> list[FolderName]:
+        """List the folders that can be opened, with their special uses; those with odd names are left out."""
+
+        def ask() -> list[tuple[Any, Any, Any]]:
+            if {"SPECIAL-USE", "LIST-EXTENDED"} <= self._capabilities:
+                self._transport.response("LIST")
+                typ, data = self._transport.xatom("LIST", '""', '"*"', "RETURN", "(SPECIAL-USE)")
+                _check_answer(typ, data)
+                _, lines = self._transport.response("LIST")
+                parsed = parse_response([line for line in lines or [] if line])
+                return list(zip(parsed[::3], parsed[1::3], parsed[2::3], strict=True))
+            return list(self._client.list_folders())
+
+        answers = self._run(ask, "LIST")
+        folders = self._understand(lambda: [_read_folder_name(*answer) for answer in answers], "LIST")
+        hidden = {"\\noselect", "\\nonexistent"}
+        return [folder for folder in folders if folder is not None and not hidden & folder.attributes]
+
+    def list_foreign_prefixes(self) -> tuple[str, ...]:
+        """Return the prefixes of folders that belong to others, or to a group."""
+        if not self.offers("NAMESPACE"):
+            return ()
+        namespace = self._run(self._client.namespace, "NAMESPACE")
+
+        def read() -> tuple[str, ...]:
+            foreign = [*(namespace.other or ()), *(namespace.shared or ())]
+            return tuple(decode_utf7(prefix) for prefix, _ in foreign if prefix)
+
+        return self._understand(read, "NAMESPACE")
+
+    def find_own_prefix(self) -> tuple[str, str]:
+        """Return the prefix of the user's own folders, and the delimiter of levels."""
+        if self.offers("NAMESPACE"):
+            personal = self._run(self._client.namespace, "NAMESPACE").personal
+            if personal:
+                prefix, delimiter = personal[0]
+                return self._understand(lambda: (decode_utf7(prefix), delimiter or ""), "NAMESPACE")
+        return "", "/"
+
+    def read_status(self, wire: str) -> Status:
+        """Ask for the state of a folder without opening it."""
+        items = ["MESSAGES", "UIDNEXT", "UIDVALIDITY"]
+        if self.offers("CONDSTORE"):
+            items.append("HIGHESTMODSEQ")
+        answer = self._run(lambda: self._client.folder_status(wire, items), "STATUS")
+
+        def read(name: bytes) -> int:
+            value = answer.get(name)
+            return value if isinstance(value, int) else 0
+
+        return Status(read(b"UIDVALIDITY"), read(b"UIDNEXT"), read(b"MESSAGES"), read(b"HIGHESTMODSEQ"))
+
+    def create(self, name: str) -> str:
+        """Create a folder, and subscribe to it; return its name on the wire."""
+        wire: str = encode_utf7(name).decode("ascii")
+        try:
+            self._run(lambda: self._client.create_folder(wire), "CREATE")
+        except CommandRefusedError:
+            self.read_status(wire)  # raises, unless it is there already
+        with suppress(CommandRefusedError):  # not all servers have subscriptions
+            self._run(lambda: self._client.subscribe_folder(wire), "SUBSCRIBE")
+        return wire
+
+    def select(self, wire: str, *, writable: bool = False, anew: bool = False) -> Selected:
+        """Open a folder by EXAMINE, or by SELECT if it is to be changed.
+
+        A folder that is open already stays so, unless it is to be opened `anew` for its present state.
+        """
+        now = self.selected
+        if now is not None and now.wire == wire and not anew and (now.is_writable or not writable):
+            return now
+        self.selected = None
+        answer = self._run(lambda: self._client.select_folder(wire, readonly=not writable), "SELECT")
+
+        def read(name: bytes) -> int:
+            value = answer.get(name)
+            return value if isinstance(value, int) else 0
+
+        status = Status(read(b"UIDVALIDITY"), read(b"UIDNEXT"), read(b"EXISTS"), read(b"HIGHESTMODSEQ"))
+        flags = [flag.decode("ascii", "replace") for flag in answer.get(b"PERMANENTFLAGS", ())]
+        permanent = frozenset(flag.strip("()") for flag in flags)
+        self.selected = Selected(wire, status, writable, permanent)
+        return self.selected
+
+    # Messages of the folder that is open.
+
+    def list_uids(self) -> frozenset[int]:
+        """Return the uids of all messages."""
+        uids: Iterable[int] = self._run(lambda: self._client.search("ALL"), "SEARCH")
+        return frozenset(uids)
+
+    def list_flags(self, since: int = 0) -> tuple[dict[int, frozenset[str]], frozenset[int]]:
+        """Return the flags of all messages, and the uids of messages that have vanished.
+
+        With `since`, a former HIGHESTMODSEQ, only the changes after it are returned. Which messages have
+        vanished is known only with QRESYNC.
+        """
+        modifier = ""
+        if since:
+            modifier = f"(CHANGEDSINCE {since}{' VANISHED' if self.offers('QRESYNC') else ''})"
+        flags: dict[int, frozenset[str]] = {}
+        self._transport.response("VANISHED")
+        for line in self._fetch("1:*", "(UID FLAGS)", modifier):
+            head = line[0] if isinstance(line, tuple) else line
+            uid, names = _UID.search(head), _FLAGS.search(head)
+            if uid and names:
+                flags[int(uid[1])] = frozenset(names[1].decode("ascii", "replace").split())
+        lines = [line for line in self._transport.response("VANISHED")[1] or () if isinstance(line, bytes)]
+        sets = self._understand(lambda: [read_uid_set(line.rpartition(b" ")[2]) for line in lines])
+        return flags, frozenset().union(*sets)
+
+    def read_sizes(self, uids: Sequence[int]) -> dict[int, int]:
+        """Return the sizes of messages in bytes; those that are not there any more are left out."""
+        wanted, sizes = frozenset(uids), {}
+        for start in range(0, len(uids), _SET_UIDS):
+            part = uids[start : start + _SET_UIDS]
+            for line in self._fetch(format_uid_set(part), "(UID RFC822.SIZE)"):
+                head = line[0] if isinstance(line, tuple) else line
+                uid, size = _UID.search(head), _SIZE.search(head)
+                if uid and size and int(uid[1]) in wanted:
+                    sizes[int(uid[1])] = int(size[1])
+        return sizes
+
+    def read_messages(self, uids: Sequence[int], most: int) -> dict[int, bytes | None]:
+        """Read messages, at most so many bytes; None stands for a message that the server does not show."""
+        lines = self._fetch(format_uid_set(uids), "(UID BODY.PEEK[])", size=most)
+        wanted = frozenset(uids)
+        messages: dict[int, bytes | None] = {}
+        for items in self._understand(lambda: list(_read_fetched(lines))):
+            uid, raw = items.get(b"UID"), items.get(b"BODY[]", False)
+            if isinstance(uid, int) and uid in wanted and raw is not False:
+                messages[uid] = raw if isinstance(raw, bytes) else None
+        return messages
+
+    def has_message(self, uid: int) -> bool:
+        """Whether a message is there."""
+        return uid in self.read_sizes([uid])
+
+    def add_flags(self, uid: int, flags: Sequence[str]) -> None:
+        """Add flags to a message."""
+        self._run(lambda: self._client.add_flags([uid], flags, silent=True), "STORE")
+
+    @property
+    def can_move(self) -> bool:
+        """Whether a single message can be removed without removing others."""
+        return self.offers("MOVE") or self.offers("UIDPLUS")
+
+    def move(self, uid: int, wire: str) -> tuple[int, int] | None:
+        """Move a message; return the UIDVALIDITY of the target and its uid there, if the server says so."""
+        self._transport.response("COPYUID")
+        if self.offers("MOVE"):
+            self._run(lambda: self._client.move([uid], wire), "MOVE")
+            return self._read_copy_uid()
+        self._run(lambda: self._client.copy([uid], wire), "COPY")
+        place = self._read_copy_uid()
+        self.remove(uid)
+        return place
+
+    def remove(self, uid: int) -> None:
+        r"""Mark one message as \Deleted, and remove it, and no other."""
+        self.add_flags(uid, [r"\Deleted"])
+        if self.offers("UIDPLUS"):
+            self._run(lambda: self._client.uid_expunge([uid]), "EXPUNGE")
+
+    # Waiting.
+
+    def check(self) -> None:
+        """Let the server tell what it has to tell."""
+        self._run(self._client.noop, "NOOP")
+
+    def wait(self, seconds: float) -> None:
+        """Wait by IDLE until the open folder changes or the time is over."""
+        seconds = min(seconds, _IDLE_SECONDS)
+        self._is_idle = True
+        self._run(self._client.idle, "IDLE")
+        self._transport.allow(1 << 20, seconds + _CONNECT_SECONDS)
+        deadline = time.monotonic() + seconds
+        poller = select.poll()
+        poller.register(self._client.socket(), select.POLLIN)
+        while (remaining := deadline - time.monotonic()) > 0:
+            if not self._transport.has_unread and not poller.poll(remaining * 1000):
+                break
+            line = self._run_quietly(self._transport.readline)
+            if _CHANGE.match(line):
+                break
+            if line[:6].upper() == b"* BYE ":
+                raise self._explain_loss("IDLE", ConnectionError("the server has ended the connection"))
+        self._run(self._client.idle_done, "IDLE")
+        self._is_idle = False
+
+    # What all commands share.
+
+    def _fetch(self, uids: str, items: str, modifier: str = "", size: int = _ANSWER_BYTES) -> list[Any]:
+        def ask() -> list[Any]:
+            self._transport.response("FETCH")  # what came unasked has no place in this answer
+            typ, data = self._transport.uid("FETCH", uids, items, *([modifier] if modifier else []))
+            _check_answer(typ, data)
+            return [line for line in data if line is not None]
+
+        return self._run(ask, "FETCH", size)
+
+    def _read_capabilities(self) -> frozenset[str]:
+        def ask() -> list[Any]:
+            typ, data = self._transport.capability()
+            _check_answer(typ, data)
+            return list(data)
+
+        lines = self._run(ask, "CAPABILITY")
+        text = b" ".join(line for line in lines if isinstance(line, bytes)).decode("ascii", "replace")
+        return frozenset(text.upper().split())
+
+    def _read_copy_uid(self) -> tuple[int, int] | None:
+        lines = self._transport.response("COPYUID")[1] or ()
+        for line in lines:
+            found = _COPYUID.fullmatch(line) if isinstance(line, bytes) else None
+            if found and found[3].isdigit():
+                return int(found[1]), int(found[3])
+        return None
+
+    def _understand(self, read: Callable[[], T], command: str = "FETCH") -> T:
+        try:
+            return read()
+        except _MISREADINGS as error:
+            raise self._explain_loss(command, error) from None
+
+    def _run_quietly(self, work: Callable[[], T]) -> T:
+        """Run part of a command, with the limits that are set already."""
+        try:
+            return work()
+        except (imaplib.IMAP4.error, OSError) as error:
+            raise self._explain_loss("IDLE", error) from None
+
+    def _run(self, work: Callable[[], T], command: str, size: int = _ANSWER_BYTES) -> T:
+        """Run a command; its errors are `ConnectionLostError` and `CommandRefusedError`."""
+        self._transport.allow(size, _COMMAND_SECONDS)
+        try:
+            return work()
+        except (imaplib.IMAP4.readonly, CommandRefusedError) as error:
+            raise CommandRefusedError(_one_line(error)) from None
+        except _MISREADINGS as error:
+            raise self._explain_loss(command, error) from None
+        except (imaplib.IMAP4.abort, OSError) as error:
+            raise self._explain_loss(command, error) from None
+        except imaplib.IMAP4.error as error:
+            if self._transport.is_broken:
+                raise self._explain_loss(command, error) from None
+            raise CommandRefusedError(_one_line(error)) from None
+
+    def _explain_loss(self, command: str, error: BaseException) -> ConnectionLostError:
+        """Give the connection up, and return why.
+
+        Errors of imaplib quote the server's answer, which may be part of a message: they are not shown.
+        """
+        farewell = self._transport.untagged_responses.get("BYE") or []
+        if self._transport.fault:
+            reason = self._transport.fault
+        elif isinstance(error, OSError):
+            reason = _one_line(error)
+        elif farewell and isinstance(farewell[-1], bytes):
+            reason = _one_line(ConnectionError(farewell[-1].decode("utf-8", "replace")))
+        else:
+            reason = "the server's answer was not understood"
+        self._transport.shutdown()
+        return ConnectionLostError(f"connection lost at {command}: {reason}")
+
+
+def format_uid_set(uids: Iterable[int]) -> str:
+    """Return uids as IMAP writes them.
+
+    >>> format_uid_set([7, 3, 4, 5])
+    '3:5,7'
+    """
+    ranges: list[list[int]] = []
+    for uid in sorted(set(uids)):
+        if ranges and ranges[-1][1] == uid - 1:
+            ranges[-1][1] = uid
+        else:
+            ranges.append([uid, uid])
+    return ",".join(str(first) if first == last else f"{first}:{last}" for first, last in ranges)
+
+
+def read_uid_set(text: bytes) -> set[int]:
+    """Return the uids of a set; ValueError if it is no set, or too large.
+
+    >>> sorted(read_uid_set(b"3:5,7"))
+    [3, 4, 5, 7]
+    """
+    uids: set[int] = set()
+    for part in text.split(b","):
+        first, _, last = part.partition(b":")
+        low, high = sorted((int(first), int(last or first)))
+        if high - low + len(uids) > _MAX_UID_SET:
+            raise ValueError(f"a set with more than {_MAX_UID_SET} uids")
+        uids.update(range(low, high + 1))
+    return uids
+
+
+def _read_fetched(lines: Sequence[Any]) -> Iterator[Mapping[bytes, object]]:
+    """Yield the items of each FETCH response; each response stands for itself.
+
+    imapclient itself joins responses by their sequence numbers, which may change between two responses.
+    """
+    values = parse_response(list(lines)) if lines else ()
+    for number, items in zip(values[::2], values[1::2], strict=True):
+        if not isinstance(number, int) or not isinstance(items, tuple):
+            raise ValueError("no FETCH response")
+        names = [name.upper() if isinstance(name, bytes) else b"" for name in items[::2]]
+        yield dict(zip(names, items[1::2], strict=True))
+
+
+def _read_folder_name(attributes: Any, delimiter: Any, name: Any) -> FolderName | None:
+    """Return a folder, or None if its name cannot be sent back."""
+    wire = str(name) if isinstance(name, int) else name
+    if isinstance(wire, bytes):
+        wire = wire.decode("ascii", "replace")
+    if not isinstance(wire, str) or not wire.isascii() or not wire.isprintable() or not wire:
+        return None
+    try:
+        decoded: str = decode_utf7(wire.encode("ascii"))
+    except ValueError:
+        decoded = wire
+    if not decoded.isprintable():
+        decoded = wire
+    names = [value for value in attributes if isinstance(value, bytes)]
+    return FolderName(
+        wire,
+        decoded,
+        delimiter.decode("ascii", "replace") if isinstance(delimiter, bytes) else "",
+        frozenset(value.decode("ascii", "replace").lower() for value in names),
+    )
+
+
+def _check_answer(typ: str, data: Sequence[Any]) -> None:
+    if typ != "OK":
+        # With any other word than NO or BAD, the data are what the command has read, and not a reason.
+        text = data[0] if data and typ in ("NO", "BAD") else b""
+        raise CommandRefusedError(text.decode("utf-8", "replace") if isinstance(text, bytes) else typ)
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:_MAX_TEXT]

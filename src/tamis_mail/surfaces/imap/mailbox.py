@@ -1,0 +1,370 @@
+"""An IMAP account as a `Mailbox` of the watcher, over connections that come and go.
+
+- A lost connection ends in `MailboxError`, and the next call opens another; the watcher waits longer after
+  each failure. A refused password is not sent again for a longer time, because servers lock accounts.
+- The flags of a folder are kept, and with CONDSTORE or QRESYNC only their changes are asked for.
+- Messages are read in batches, so that memory is bounded. A message at which the connection was lost is read
+  alone the next time, and after some times not any more: no message ends the watching of others.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from tamis_mail.surfaces.imap.account import Account, AccountError
+from tamis_mail.surfaces.imap.connection import (
+    CommandRefusedError,
+    Connection,
+    ConnectionLostError,
+    FolderName,
+    LoginRefusedError,
+    Selected,
+    Status,
+    open_connection,
+)
+from tamis_mail.watching.mailbox import Folder, Listed, MailboxError, MessageError
+from tamis_mail.watching.roles import WATCHED, NamedFolder, Role, find_roles
+
+__all__ = ["ImapMailbox"]
+
+_BATCH_BYTES = 4 << 20
+_BATCH_MESSAGES = 100
+_SLACK_BYTES = 1 << 20  # some servers tell a size that is a little wrong
+_FIRST_LOGIN_DELAY, _LAST_LOGIN_DELAY = 60.0, 3600.0  # seconds after a refused password
+_MOST_ATTEMPTS = 3  # to read a message at which the connection was lost
+_CHECK_SECONDS = 60.0  # between two looks, where a server has no IDLE
+_INBOX = "INBOX"
+_QRESYNC, _IDLE = "QRESYNC", "IDLE"
+
+Connect = Callable[[Account, str], Connection]
+
+
+@dataclass(slots=True)
+class _Listing:
+    """The flags of a folder, as they were at a HIGHESTMODSEQ."""
+
+    status: Status
+    flags: dict[int, frozenset[str]]
+
+
+class ImapMailbox:
+    """The account of one user."""
+
+    def __init__(
+        self,
+        account: Account,
+        *,
+        max_size: int = 10 << 20,
+        secret: str = "",
+        connect: Connect = open_connection,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.account = account
+        self.max_size = max_size
+        self._connect = connect
+        self._clock = clock
+        self._secret = secret  # the password, or empty: it is read when it is needed
+        self._connection: Connection | None = None
+        self._refused_logins = 0
+        self._next_login = 0.0
+        self._login_fault = ""
+        self._refused_folders: set[str] = (
+            set()
+        )  # that the server does not open; not watched until reconnected
+        self._wires: dict[str, str] = {}  # the names of folders on the wire, by their names
+        self._listings: dict[str, _Listing] = {}
+        self._losses: Counter[tuple[str, str, int]] = Counter()  # connections lost, by folder and message
+
+    # The protocol of the watcher.
+
+    def list_folders(self) -> Sequence[Folder]:
+        """List the folders of the account, with those that the settings name, be they there or not."""
+        connection = self._reach()
+        with self._faults(connection):
+            connection.check()
+            named = self._list_own_folders(connection)
+            roles = self._find_roles(named)
+            self._wires = {folder.name: folder.wire for folder in named}
+            folders = [
+                self._describe(connection, folder, role)
+                for folder, role in zip(named, roles, strict=True)
+                if self._is_wanted(folder, role)
+            ]
+            prefix, _ = connection.find_own_prefix() if Role.JUNK not in roles else ("", "")
+        for role, name in (
+            (Role.JUNK, self.account.junk or f"{prefix}Junk"),
+            (Role.UNSURE, self.account.unsure),
+        ):
+            if name and role not in roles:
+                folders.append(Folder(name, role, exists=False))
+        present = {folder.name for folder in folders}
+        self._listings = {name: listing for name, listing in self._listings.items() if name in present}
+        return folders
+
+    def list_messages(self, folder: Folder) -> Sequence[Listed]:
+        """List the messages of a folder with their flags."""
+        if not folder.exists:
+            return []
+        connection = self._reach()
+        with self._faults(connection):
+            opened = self._open(connection, folder, anew=True)
+            listing = self._refresh(connection, opened, self._listings.get(folder.name))
+        self._listings[folder.name] = listing
+        return [Listed(str(uid), flags) for uid, flags in sorted(listing.flags.items())]
+
+    def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
+        """Read messages in batches."""
+        numbers = [int(uid) for uid in uids]
+        connection = self._reach()
+        with self._faults(connection):
+            self._open(connection, folder)
+            sizes = connection.read_sizes(numbers)
+        for batch in self._make_batches(folder, numbers, sizes):
+            if len(batch) == 1:
+                problem = self._find_problem(folder, batch[0], sizes)
+                if problem is not None:
+                    yield str(batch[0]), problem
+                    continue
+            for uid, raw in self._read_batch(folder, batch, sizes):
+                yield str(uid), raw
+
+    def move(self, folder: Folder, uid: str, target: Folder, *, copy: str | None = None) -> str | None:
+        """Move a message; see `Mailbox.move`."""
+        connection, number = self._reach(), int(uid)
+        if not connection.can_move:
+            raise MessageError("the server can neither MOVE nor UID EXPUNGE, so messages stay where they are")
+        with self._faults(connection, MessageError):
+            wire = self._wires.get(target.name)
+            if wire is None:
+                wire = self._wires[target.name] = connection.create(target.name)
+            if copy is not None and self._is_copy(connection, folder, number, wire, target, int(copy)):
+                self._open(connection, folder, writable=True)
+                connection.remove(number)
+                return copy
+            self._open(connection, folder, writable=True)
+            if not connection.has_message(number):
+                raise LookupError(uid)
+            place = connection.move(number, wire)
+        if place is None or (target.validity and str(place[0]) != target.validity):
+            return None
+        return str(place[1])
+
+    def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
+        """Add keywords, if the folder can keep them."""
+        connection = self._reach()
+        with self._faults(connection, MessageError):
+            opened = self._open(connection, folder, writable=True)
+            if not ("\\*" in opened.permanent_flags or keywords <= opened.permanent_flags):
+                return False
+            connection.add_flags(int(uid), sorted(keywords))
+        return True
+
+    def wait(self, seconds: float) -> None:
+        """Wait by IDLE on the inbox, or without it."""
+        connection = self._connection
+        if connection is None or connection.is_lost or not connection.offers(_IDLE):
+            time.sleep(min(seconds, _CHECK_SECONDS))
+            return
+        with self._faults(connection):
+            connection.select(self._wires.get(_INBOX, _INBOX))
+            connection.wait(seconds)
+
+    # The connection.
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _reach(self) -> Connection:
+        """Return the connection; open one if there is none."""
+        if self._connection is not None and not self._connection.is_lost:
+            return self._connection
+        self.close()
+        if self._clock() < self._next_login:
+            raise MailboxError(self._login_fault)
+        try:
+            if not self._secret or self.account.login == "xoauth2":  # tokens expire
+                self._secret = self.account.read_secret()
+            self._connection = self._connect(self.account, self._secret)
+        except (LoginRefusedError, AccountError) as error:
+            delay = min(_FIRST_LOGIN_DELAY * 2.0 ** min(self._refused_logins, 20), _LAST_LOGIN_DELAY)
+            self._refused_logins += 1
+            self._next_login = self._clock() + delay
+            self._secret, self._login_fault = "", str(error)
+            raise MailboxError(str(error)) from None
+        except ConnectionLostError as error:
+            raise MailboxError(str(error)) from None
+        self._refused_logins = 0
+        self._refused_folders.clear()
+        return self._connection
+
+    @contextmanager
+    def _faults(
+        self, connection: Connection, refusal: type[MailboxError] | type[MessageError] = MailboxError
+    ) -> Iterator[None]:
+        """Raise errors of the connection as those of the protocol."""
+        try:
+            yield
+        except ConnectionLostError as error:
+            self.close()
+            raise MailboxError(str(error)) from None
+        except CommandRefusedError as error:
+            raise refusal(f"the server refused: {error}") from None
+
+    # Folders.
+
+    def _list_own_folders(self, connection: Connection) -> list[FolderName]:
+        foreign = connection.list_foreign_prefixes()
+        folders: dict[str, FolderName] = {}
+        for folder in connection.list_folders():
+            if foreign and folder.name.startswith(foreign):
+                continue
+            if folder.wire.upper() == _INBOX:
+                folder = replace(folder, name=_INBOX)
+            if folder.name in folders:  # two wire names that are decoded alike
+                folder = replace(folder, name=folder.wire)
+            folders[folder.name] = folder
+        return list(folders.values())
+
+    def _find_roles(self, named: Sequence[FolderName]) -> list[Role]:
+        paths = {folder.name: "/".join(folder.parts) for folder in named}
+
+        def choose(name: str) -> list[str]:
+            return [paths.get(name, name)] if name else []
+
+        folders = [NamedFolder(folder.parts, folder.attributes) for folder in named]
+        return find_roles(folders, junk=choose(self.account.junk), unsure=choose(self.account.unsure))
+
+    def _describe(self, connection: Connection, folder: FolderName, role: Role) -> Folder:
+        if role not in WATCHED:
+            return Folder(folder.name, role)
+        try:
+            status = connection.read_status(folder.wire)
+        except CommandRefusedError:
+            self._refused_folders.add(folder.name)
+            raise
+        state = ""
+        if status.change:  # without it, a change of flags would not be seen
+            state = f"{status.validity} {status.next_uid} {status.messages} {status.change}"
+        return Folder(folder.name, role, str(status.validity), state)
+
+    def _is_wanted(self, folder: FolderName, role: Role) -> bool:
+        if role in (Role.INBOX, Role.JUNK, Role.UNSURE):
+            return True
+        is_chosen = not self.account.folders or folder.name in self.account.folders
+        return is_chosen and folder.name not in self._refused_folders
+
+    def _open(
+        self, connection: Connection, folder: Folder, *, writable: bool = False, anew: bool = False
+    ) -> Selected:
+        wire = self._wires.get(folder.name, folder.name)
+        try:
+            opened = connection.select(wire, writable=writable, anew=anew)
+        except CommandRefusedError:
+            self._refused_folders.add(folder.name)
+            raise
+        if folder.validity and str(opened.status.validity) != folder.validity:
+            raise MailboxError(f"folder {folder.name} has new uids: it is listed again")
+        return opened
+
+    def _refresh(self, connection: Connection, opened: Selected, known: _Listing | None) -> _Listing:
+        """Return the flags of a folder; what is known already is not asked for."""
+        now = opened.status
+        if (
+            known is None
+            or known.status.validity != now.validity
+            or not known.status.change
+            or not now.change
+        ):
+            flags, _ = connection.list_flags() if now.messages else ({}, frozenset[int]())
+        else:
+            changes, vanished = connection.list_flags(known.status.change)
+            flags = {**known.flags, **changes}
+            if not connection.offers(_QRESYNC) or len(flags) - len(vanished & flags.keys()) != now.messages:
+                present = connection.list_uids() if now.messages else frozenset[int]()
+                flags = {uid: names for uid, names in flags.items() if uid in present}
+            else:
+                flags = {uid: names for uid, names in flags.items() if uid not in vanished}
+        return _Listing(now, {uid: names - {"\\Recent"} for uid, names in flags.items()})
+
+    # Messages.
+
+    def _make_batches(
+        self, folder: Folder, uids: Sequence[int], sizes: dict[int, int]
+    ) -> Iterator[list[int]]:
+        """Cut uids into batches; a message that is too large or suspicious is alone."""
+        batch: list[int] = []
+        total = 0
+        for uid in uids:
+            if uid not in sizes:
+                continue
+            is_alone = sizes[uid] > self.max_size or self._losses[self._key(folder, uid)] > 0
+            if batch and (is_alone or total + sizes[uid] > _BATCH_BYTES or len(batch) == _BATCH_MESSAGES):
+                yield batch
+                batch, total = [], 0
+            if is_alone:
+                yield [uid]
+            else:
+                batch.append(uid)
+                total += sizes[uid]
+        if batch:
+            yield batch
+
+    def _find_problem(self, folder: Folder, uid: int, sizes: dict[int, int]) -> MessageError | None:
+        if sizes[uid] > self.max_size:
+            return MessageError(f"it has {sizes[uid]} bytes, more than {self.max_size}")
+        if self._losses[self._key(folder, uid)] >= _MOST_ATTEMPTS:
+            return MessageError(f"the connection was lost {_MOST_ATTEMPTS} times while it was read")
+        return None
+
+    def _read_batch(
+        self, folder: Folder, batch: Sequence[int], sizes: dict[int, int]
+    ) -> list[tuple[int, bytes | MessageError]]:
+        connection = self._reach()
+        keys = [self._key(folder, uid) for uid in batch]
+        self._losses.update(keys)  # taken back below, unless the connection is lost
+        most = 2 * sum(sizes[uid] for uid in batch) + _SLACK_BYTES
+        outcomes: list[tuple[int, bytes | MessageError]] = []
+        with self._faults(connection):
+            self._open(connection, folder)
+            try:
+                messages = connection.read_messages(batch, most)
+            except CommandRefusedError as error:
+                if len(batch) == 1:
+                    messages = {}
+                    outcomes.append((batch[0], MessageError(f"the server refused to show it: {error}")))
+                else:
+                    self._losses.subtract(keys)
+                    return [outcome for uid in batch for outcome in self._read_batch(folder, [uid], sizes)]
+        self._losses.subtract(keys)
+        for key in keys:
+            if self._losses[key] <= 0:
+                del self._losses[key]
+        for uid, raw in messages.items():
+            if raw is None:
+                outcomes.append((uid, MessageError("the server shows nothing of it")))
+            elif len(raw) > self.max_size:
+                outcomes.append((uid, MessageError(f"it has {len(raw)} bytes, more than {self.max_size}")))
+            else:
+                outcomes.append((uid, raw))
+        return outcomes
+
+    def _is_copy(
+        self, connection: Connection, folder: Folder, uid: int, wire: str, target: Folder, copy: int
+    ) -> bool:
+        """Whether a message of the target has the same bytes."""
+        self._open(connection, folder)
+        own = connection.read_messages([uid], 2 * self.max_size + _SLACK_BYTES).get(uid)
+        if own is None:
+            raise LookupError(str(uid))
+        opened = connection.select(wire)
+        if target.validity and str(opened.status.validity) != target.validity:
+            return False
+        return connection.read_messages([copy], 2 * self.max_size + _SLACK_BYTES).get(copy) == own
+
+    def _key(self, folder: Folder, uid: int) -> tuple[str, str, int]:
+        return folder.name, folder.validity, uid

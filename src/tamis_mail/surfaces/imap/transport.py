@@ -1,0 +1,144 @@
+"""imapclient on a transport with limits: bytes and seconds per command.
+
+`imaplib`, on which imapclient is built, believes a server: it reads literals of any size and any number of
+responses. Here each command may receive so many bytes and take so many seconds; beyond that, the connection
+is given up. After STARTTLS, bytes that came before the encryption are refused.
+"""
+
+import imaplib
+import logging
+import socket
+import ssl
+import time
+from typing import Any, NoReturn
+
+from imapclient import IMAPClient
+
+__all__ = ["Client", "Transport"]
+
+_PACKET = 1 << 16
+_GREETING_BYTES = 1 << 20
+
+
+class Transport(imaplib.IMAP4):
+    """Sends and receives for `imaplib`, whose `open`, `read`, `readline` and `shutdown` may be overridden.
+
+    `is_broken` says that the connection cannot be used any more, and `fault` why, if that was seen here.
+    """
+
+    def __init__(self, host: str, port: int, seconds: float, context: ssl.SSLContext | None) -> None:
+        self.is_broken = False
+        self.fault = ""
+        self._context = context
+        self._seconds = seconds
+        self._buffer = bytearray()
+        self.allow(_GREETING_BYTES, seconds)
+        super().__init__(host, port, seconds)
+
+    def allow(self, size: int, seconds: float) -> None:
+        """Set how many bytes may come, and for how long, until this is called again."""
+        self._remaining_bytes = size
+        self._deadline = time.monotonic() + seconds
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether bytes have come that were not read."""
+        pending = self.sock.pending() if isinstance(self.sock, ssl.SSLSocket) else 0
+        return bool(self._buffer) or pending > 0
+
+    def open(self, host: str = "", port: int = 143, timeout: float | None = None) -> None:
+        self.host, self.port = host, port
+        plain = socket.create_connection((host, port), timeout)
+        try:
+            # imaplib sends a command in several parts, and each would wait 40 ms for the one before.
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sock = self._context.wrap_socket(plain, server_hostname=host) if self._context else plain
+        except BaseException:
+            plain.close()
+            raise
+
+    def starttls(self, ssl_context: ssl.SSLContext | None = None) -> Any:
+        answer = super().starttls(ssl_context)
+        if self._buffer:
+            self._fail("the server sent something between STARTTLS and the encryption")
+        return answer
+
+    def read(self, size: int) -> bytes:
+        self._charge(size)
+        while len(self._buffer) < size:
+            self._receive()
+        return self._take(size)
+
+    def readline(self) -> bytes:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > self._remaining_bytes:
+                self._charge(searched)
+            self._receive()
+        self._charge(end + 1)
+        return self._take(end + 1)
+
+    def send(self, data: Any) -> None:
+        try:
+            super().send(data)
+        except OSError:
+            self.is_broken = True
+            raise
+
+    def shutdown(self) -> None:
+        self.is_broken = True
+        # After STARTTLS, imaplib has opened a file of the socket, which would keep the socket open.
+        file = getattr(self, "file", None)
+        if file is not None:
+            file.close()
+        self.sock.close()
+
+    def _charge(self, size: int) -> None:
+        if size > self._remaining_bytes:
+            self._fail("the server sent more than was expected")
+        self._remaining_bytes -= size
+
+    def _receive(self) -> None:
+        seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
+            self._fail("the server took too long")
+        try:
+            self.sock.settimeout(min(seconds, self._seconds))
+            data = self.sock.recv(_PACKET)
+        except TimeoutError:
+            self._fail("the server took too long")
+        except OSError:
+            self.is_broken = True
+            raise
+        if not data:
+            self._fail("the server closed the connection")
+        self._buffer += data
+
+    def _fail(self, sentence: str) -> NoReturn:
+        self.is_broken, self.fault = True, sentence
+        raise self.abort(sentence)
+
+    def _take(self, size: int) -> bytes:
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
+
+
+class Client(IMAPClient):  # type: ignore[misc]  # imapclient has no types
+    """imapclient's verbs on `Transport`."""
+
+    transport: Transport
+
+    def __init__(self, host: str, port: int, seconds: float, context: ssl.SSLContext | None) -> None:
+        self._seconds = seconds
+        # Without a handler, imapclient's warnings, which quote what a server sent, would go to stderr.
+        logger = logging.getLogger("imapclient")
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
+        super().__init__(host, port, ssl=context is not None, ssl_context=context, timeout=seconds)
+        self.transport.debug = 0  # imapclient lets imaplib write down every byte
+
+    def _create_IMAP4(self) -> Transport:  # noqa: N802 (imapclient's hook for another transport)
+        self.transport = Transport(self.host, self.port, self._seconds, self.ssl_context)
+        return self.transport

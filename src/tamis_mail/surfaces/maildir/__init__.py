@@ -1,0 +1,1 @@
+"""`tamis watch maildir`: a Maildir, with its subfolders, as a mailbox that is watched."""

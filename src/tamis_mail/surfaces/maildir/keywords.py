@@ -1,0 +1,90 @@
+"""`dovecot-keywords` in a folder: which small letter stands for which keyword there.
+
+Dovecot replaces the file while it holds `dovecot-keywords.lock` (a dotlock: the lock becomes the file), and
+reads it again when its time has changed. A keyword is added in the same way. Without such a file, no other
+program would understand the letters, so none are written.
+"""
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from string import ascii_lowercase
+
+from tamis_mail.files import open_regular
+
+__all__ = ["FILE", "KeywordFile"]
+
+FILE = "dovecot-keywords"
+_LARGEST = 1 << 16  # bytes
+_STALE_SECONDS = 120  # after which Dovecot, too, takes a lock for left over
+
+
+class KeywordFile:
+    """The keywords of one folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = Path(folder, FILE)
+        self._read_state: tuple[int, int] | None = None
+        self._names: dict[str, str] = {}
+
+    def read(self) -> dict[str, str]:
+        """Return the keywords by their letters; none if there is no such file."""
+        try:
+            with open_regular(self._path) as file:
+                status = os.fstat(file.fileno())
+                state = (status.st_mtime_ns, status.st_ino)
+                if state == self._read_state:
+                    return self._names
+                lines = file.read(_LARGEST).decode("utf-8", "replace").splitlines()
+        except OSError:
+            return {}
+        names = {}
+        for line in lines:
+            number, _, name = line.partition(" ")
+            if number.isascii() and number.isdigit() and int(number[:3]) < len(ascii_lowercase) and name:
+                names[ascii_lowercase[int(number[:3])]] = name
+        self._names, self._read_state = names, state
+        return names
+
+    def find_letter(self, keyword: str) -> str | None:
+        """Return the letter of a keyword, which is added if need be; None if it cannot be added safely."""
+        known = self._find_known(keyword)
+        return known if known is not None else self._add(keyword)
+
+    def _find_known(self, keyword: str) -> str | None:
+        folded = keyword.casefold()
+        return next((letter for letter, name in self.read().items() if name.casefold() == folded), None)
+
+    def _add(self, keyword: str) -> str | None:
+        if not self._path.is_file() or not keyword.isprintable() or " " in keyword:
+            return None
+        lock = self._path.with_name(f"{FILE}.lock")
+        with suppress(OSError):
+            if time.time() - lock.stat().st_mtime > _STALE_SECONDS:
+                lock.unlink()
+        try:
+            handle = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError:  # Dovecot is writing, or we may not
+            return None
+        try:
+            known = self._find_known(keyword)
+            names = self.read()
+            free = [letter for letter in ascii_lowercase if letter not in names]
+            if known is not None or not free:
+                lock.unlink()
+                return known
+            lines = {**names, free[0]: keyword}
+            text = "".join(f"{ascii_lowercase.index(one)} {lines[one]}\n" for one in sorted(lines))
+            os.write(handle, text.encode("utf-8", "replace"))
+            status = self._path.stat()
+            os.fchmod(handle, status.st_mode & 0o777)
+            with suppress(OSError):  # as root, the file stays that of the user
+                os.fchown(handle, status.st_uid, status.st_gid)
+            lock.replace(self._path)
+        except BaseException:
+            lock.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(handle)
+        return free[0]

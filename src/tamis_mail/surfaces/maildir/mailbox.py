@@ -1,0 +1,320 @@
+"""A Maildir and its subfolders as a mailbox that is watched.
+
+- The layouts are Maildir++ (`.Junk`, `.Junk.2026`) and folders in folders (`Junk/2026`, Dovecot's "fs"), also
+  mixed. Names are in modified UTF-7 or UTF-8. Links are not followed.
+- A message is a regular file in `new` or `cur`; what is in `tmp` is never touched. Its uid is its name
+  without flags. What is not moved stays where it is, so that mail in `new` is still new for mail programs.
+- A move is `mailbox.maildir.MaildirTarget.take`: a rename that keeps name, flags and time. Letters of
+  keywords (`dovecot-keywords`) are translated, because each folder has its own.
+"""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from tamis_mail.files import IrregularFileError, open_regular
+from tamis_mail.framing import LARGEST_RAW
+from tamis_mail.mailbox.folders import is_maildir
+from tamis_mail.mailbox.maildir import MaildirTarget
+from tamis_mail.mailbox.names import decode_utf7, encode_utf7
+from tamis_mail.mailbox.raw_message import SourceError, printable
+from tamis_mail.surfaces.maildir import names
+from tamis_mail.surfaces.maildir.keywords import FILE, KeywordFile
+from tamis_mail.surfaces.maildir.notices import Notices
+from tamis_mail.watching.mailbox import Folder, FolderError, Listed, MailboxError, MessageError
+from tamis_mail.watching.roles import NamedFolder, Role, find_roles
+
+__all__ = ["MaildirMailbox"]
+
+T = TypeVar("T")
+
+_DEEPEST = 12  # folders in folders
+_MOST = 10_000  # folders
+_OWN = ("cur", "new", "tmp")
+_FRESH_SECONDS = 2.0  # in which a folder's time may not tell two changes apart
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE})
+
+
+@dataclass(slots=True)
+class _Directory:
+    """A folder on disk."""
+
+    path: str
+    parts: tuple[str, ...]
+    keywords: KeywordFile
+    files: dict[str, str] = field(
+        default_factory=dict
+    )  # paths of messages by uid, when they were last listed
+
+    @property
+    def name(self) -> str:
+        return "/".join(self.parts)
+
+
+class MaildirMailbox:
+    """The Maildir at a path. `report` is called with an event and a reason when the user should know."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        junk: str | None = None,
+        unsure: str | None = None,
+        poll: float | None = None,
+        report: Callable[[str, str], None] = lambda event, reason: None,
+    ) -> None:
+        """Raise SourceError if the path is no Maildir."""
+        self.path = os.path.realpath(path)
+        self._junk = names.split_folder_name(junk) if junk else None
+        self._unsure = names.split_folder_name(unsure) if unsure else None
+        self._notices = Notices(poll, lambda reason: report("polling", reason))
+        self._targets: dict[str, MaildirTarget] = {}
+        self._directories: dict[str, _Directory] = {}  # by name
+        self._refuse_unless_maildir(path)
+
+    def refuse_unless_writable(self) -> None:
+        """Raise SourceError if mail cannot be moved to Junk or Unsure, as far as that can be known."""
+        try:
+            for folder in self.list_folders():
+                if folder.role in (Role.JUNK, Role.UNSURE):
+                    self._open_target(folder)
+        except (FolderError, MailboxError) as error:
+            raise SourceError(str(error)) from None
+
+    def close(self) -> None:
+        """Ask for no more notices."""
+        self._notices.close()
+
+    # What a watcher asks for.
+
+    def list_folders(self) -> Sequence[Folder]:
+        """List the inbox and all subfolders; Junk, and Unsure if it was asked for, need not exist yet."""
+        found = self._find_directories()
+        named = [NamedFolder(parts) for parts in found]
+        roles = find_roles(
+            named,
+            junk=["/".join(self._junk)] if self._junk else (),
+            unsure=["/".join(self._unsure)] if self._unsure else (),
+        )
+        folders = [
+            Folder(self._directories["/".join(parts)].name, role, state=self._read_state(found[parts]))
+            for parts, role in zip(found, roles, strict=True)
+        ]
+        has_role = {folder.role for folder in folders}
+        if Role.JUNK not in has_role:
+            folders.append(self._plan_folder(self._junk or ("Junk",), Role.JUNK, found))
+        if self._unsure and Role.UNSURE not in has_role:
+            folders.append(self._plan_folder(self._unsure, Role.UNSURE, found))
+        # The shortest name of a role gets the messages: Junk, not Junk/2026.
+        return sorted(folders, key=lambda folder: (folder.name.count("/"), folder.name))
+
+    def list_messages(self, folder: Folder) -> list[Listed]:
+        """List the messages of a folder by the names of their files."""
+        directory = self._directories[folder.name]
+        keywords = directory.keywords.read()
+        directory.files, listed = {}, {}
+        # `new` before `cur`: a message that a mail program opens meanwhile is found twice, and not missed.
+        for path, base, flags in self._walk(directory.path):
+            uid = names.make_uid(base)
+            directory.files[uid] = path
+            listed[uid] = Listed(uid, names.read_flags(flags, keywords))
+        return list(listed.values())
+
+    def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
+        """Read messages; beyond the largest size that is judged, the rest is not read."""
+        for uid in uids:
+            try:
+                yield uid, self._with_path(folder, uid, _read_file)
+            except LookupError:
+                continue
+            except IrregularFileError as error:
+                yield uid, MessageError(f"it {error.strerror}")
+            except OSError as error:
+                yield uid, MessageError(f"it cannot be read: {error.strerror}")
+
+    def move(self, folder: Folder, uid: str, target: Folder, *, copy: str | None = None) -> str | None:
+        """Move a message by renaming its file; between two disks, an interrupted move is recognised."""
+        destination = self._open_target(target)
+        letters = self._directories[folder.name].keywords.read()
+
+        def take(path: str) -> str:
+            name = Path(path).name
+            return destination.take(path, _translate_keywords(name, letters, KeywordFile(destination.path)))
+
+        try:
+            place = self._with_path(folder, uid, take)
+        except OSError as error:
+            if error.errno in _FULL:
+                sentence = f"mail cannot be moved to {printable(target.name)}: {error.strerror}"
+                raise FolderError(sentence) from None
+            raise MessageError(f"it cannot be moved: {error.strerror}") from None
+        self._directories[folder.name].files.pop(uid, None)
+        if target.name not in self._directories:
+            self._directories[target.name] = _Directory(
+                destination.path, tuple(target.name.split("/")), KeywordFile(destination.path)
+            )
+        new = names.make_uid(names.split_name(Path(place).name)[0])
+        self._directories[target.name].files[new] = place
+        return new
+
+    def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
+        """Add keywords to a message in `cur`, if Dovecot keeps keywords here; in `new` there are none."""
+        directory = self._directories[folder.name]
+        letters = [directory.keywords.find_letter(keyword) for keyword in sorted(keywords)]
+        if None in letters:
+            return False
+
+        def add(path: str) -> None:
+            place = Path(path)
+            if place.parent.name == "cur":
+                flags = names.split_name(place.name)[1] + "".join(letter or "" for letter in letters)
+                renamed = place.with_name(names.with_flags(place.name, flags))
+                place.rename(renamed)
+                directory.files[uid] = str(renamed)
+
+        self._with_path(folder, uid, add)
+        return True
+
+    def wait(self, seconds: float) -> None:
+        """Wait for notices of the system, or for some seconds."""
+        watched = [self.path]
+        for directory in self._directories.values():
+            places = (Path(directory.path, name) for name in ("cur", "new"))
+            watched += [str(place) for place in places if place.is_dir()]
+        self._notices.wait(watched, seconds)
+
+    # Folders on disk.
+
+    def _refuse_unless_maildir(self, path: str) -> None:
+        try:
+            roles = {folder.role for folder in self.list_folders()}
+        except MailboxError as error:
+            raise SourceError(str(error)) from None
+        if Role.INBOX not in roles:
+            raise SourceError(
+                f"{printable(path)} is no Maildir, expected a folder with cur and new, or one that has an "
+                "INBOX: check the path"
+            )
+
+    def _find_directories(self) -> dict[tuple[str, ...], str]:
+        """Return the paths of all folders by the parts of their names, and remember them."""
+        found: dict[tuple[str, ...], str] = {}
+        if not Path(self.path).is_dir():
+            raise MailboxError(f"there is no folder {printable(self.path)}: check the path, or mount it")
+        if is_maildir(self.path):
+            found["INBOX",] = self.path
+        self._search(self.path, (), found)
+        for parts, path in found.items():
+            name = "/".join(parts)
+            if name not in self._directories or self._directories[name].path != path:
+                self._directories[name] = _Directory(path, parts, KeywordFile(path))
+        return found
+
+    def _search(self, path: str, parts: tuple[str, ...], found: dict[tuple[str, ...], str]) -> None:
+        try:
+            with os.scandir(path) as scan:
+                entries = sorted(
+                    (entry.name for entry in scan if entry.is_dir(follow_symlinks=False)), key=os.fsencode
+                )
+        except OSError as error:
+            raise MailboxError(f"{printable(path)} cannot be read: {error.strerror}") from None
+        for name in entries:
+            if name in _OWN or len(found) >= _MOST:
+                continue
+            below = f"{path}/{name}"
+            if name.startswith("."):
+                if parts or not is_maildir(below):
+                    continue
+                names_below = names.split_folder_name(name)
+            else:
+                names_below = (*parts, decode_utf7(name))
+            key = tuple(printable(part).replace("/", "\\/") for part in names_below)
+            if not parts and len(key) == 1 and key[0].casefold() == "inbox":
+                key = ("INBOX",)
+            if key not in found and is_maildir(below):
+                found[key] = below
+            if not name.startswith(".") and len(names_below) < _DEEPEST:
+                self._search(below, names_below, found)
+
+    def _plan_folder(self, parts: tuple[str, ...], role: Role, found: dict[tuple[str, ...], str]) -> Folder:
+        """Return a folder that will be created by the first move to it, in the layout of the others."""
+        is_plus_plus = ("INBOX",) in found and not any(
+            Path(path).parent == Path(self.path) and not Path(path).name.startswith(".")
+            for path in found.values()
+            if path != self.path
+        )
+        encoded = [encode_utf7(part) for part in parts]
+        path = f"{self.path}/.{'.'.join(encoded)}" if is_plus_plus else f"{self.path}/{'/'.join(encoded)}"
+        name = "/".join(parts)
+        self._directories[name] = _Directory(path, parts, KeywordFile(path))
+        return Folder(name, role, exists=False)
+
+    def _open_target(self, folder: Folder) -> MaildirTarget:
+        target = self._targets.get(folder.name)
+        if target is None:
+            try:
+                target = MaildirTarget(self._directories[folder.name].path)
+            except SourceError as error:
+                raise FolderError(str(error)) from None
+            self._targets[folder.name] = target
+        return target
+
+    def _read_state(self, path: str) -> str:
+        """Describe a folder by the times of its last changes; empty if a change may be too recent."""
+        times: list[int] = []
+        for name in ("cur", "new", FILE):
+            with suppress(FileNotFoundError):
+                try:
+                    times.append(os.stat(f"{path}/{name}").st_mtime_ns)  # noqa: PTH116 (once per folder and pass)
+                except PermissionError:
+                    return ""
+        is_fresh = max(times, default=0) > (time.time() - _FRESH_SECONDS) * 1e9
+        return "" if is_fresh else f"{path} {times}"
+
+    # Messages on disk.
+
+    def _walk(self, path: str) -> Iterator[tuple[str, str, str]]:
+        """Yield path, base and flags of each message."""
+        for name in ("new", "cur"):
+            try:
+                with os.scandir(f"{path}/{name}") as scan:
+                    for entry in scan:
+                        if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False):
+                            yield entry.path, *names.split_name(entry.name)
+            except OSError as error:
+                raise MailboxError(f"{printable(path)}/{name} cannot be read: {error.strerror}") from None
+
+    def _with_path(self, folder: Folder, uid: str, act: Callable[[str], T]) -> T:
+        """Act on the file of a message. If it has been renamed meanwhile, it is looked for once more.
+
+        Raise LookupError if it is not in the folder any more.
+        """
+        directory = self._directories[folder.name]
+        for attempt in range(2):
+            path = directory.files.get(uid)
+            if path is not None:
+                with suppress(FileNotFoundError):
+                    return act(path)
+            if attempt == 0:
+                directory.files = {names.make_uid(base): path for path, base, _ in self._walk(directory.path)}
+        raise LookupError(uid)
+
+
+def _translate_keywords(name: str, letters: dict[str, str], target: KeywordFile) -> str:
+    """Return the name of a message with the letters that its keywords have in the target."""
+    flags = names.split_name(name)[1]
+    if not any(flag in letters for flag in flags):
+        return name
+    kept = [flag for flag in flags if flag not in letters]
+    kept += [target.find_letter(letters[flag]) or "" for flag in flags if flag in letters]
+    return names.with_flags(name, "".join(kept))
+
+
+def _read_file(path: str) -> bytes:
+    with open_regular(path) as file:
+        return file.read(LARGEST_RAW)

@@ -1,0 +1,133 @@
+"""A store as a watcher uses it: to judge messages and to learn lessons, with its faults told apart.
+
+A fault of the store (locked, full, read-only, missing, damaged, of a newer version) is a
+`StoreUnusableError`: it may pass, and mail stays where it is meanwhile. An error of one message is a value in
+place of its outcome.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from tamis_mail.files import is_there
+from tamis_mail.labels import GUESSED_LABELS, HAM, SPAM, find_missing
+from tamis_mail.message import canonical, digest
+from tamis_mail.serving.stores import OpenStores, describe_fault
+from tamis_mail.sieve import Sieve
+from tamis_mail.watching.mailbox import MessageError
+
+__all__ = ["Classifier", "Judged", "StoreClassifier", "StoreUnusableError"]
+
+T = TypeVar("T")
+
+
+class StoreUnusableError(Exception):
+    """The store cannot judge, or learn, now. The text is one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The label of a message (spam, ham or unsure), its probability of spam, and the seconds that it took."""
+
+    label: str
+    probability: float
+    seconds: float
+
+
+class Classifier(Protocol):
+    """Judges and learns messages. Both methods may raise StoreUnusableError."""
+
+    def judge(self, messages: Sequence[bytes]) -> Sequence[Judged | MessageError]:
+        """Judge messages."""
+        ...
+
+    def learn(self, messages: Sequence[bytes], label: str) -> Sequence[str | MessageError]:
+        """Learn messages of one label; return what became of each. Learning again changes nothing."""
+        ...
+
+    def close(self) -> None:
+        """Write what was recorded."""
+        ...
+
+
+class StoreClassifier:
+    """Judges and learns by the store at a path."""
+
+    def __init__(self, path: Path, *, source: str, log: bool = True) -> None:
+        """With `log`, verdicts are written to the log beside the store."""
+        self.path = path
+        self._log = log
+        self._source = source  # what the log and the journal say of where a message was
+        self._readers = OpenStores(readonly=True)
+        self._writers = OpenStores(readonly=False)
+
+    def judge(self, messages: Sequence[bytes]) -> Sequence[Judged | MessageError]:
+        """Judge messages. One that was learned is what it was learned as."""
+        begun = time.perf_counter()
+        if not is_there(self.path):
+            raise StoreUnusableError(f"there is no store {self.path}: learn first (tamis learn --help)")
+        outcomes = self._run_apart(self._readers, self._judge, messages)
+        seconds = (time.perf_counter() - begun) / max(1, len(messages))
+        return [
+            outcome if isinstance(outcome, MessageError) else Judged(*outcome, seconds)
+            for outcome in outcomes
+        ]
+
+    def learn(self, messages: Sequence[bytes], label: str) -> Sequence[str | MessageError]:
+        """Learn messages of one label, in one transaction."""
+
+        def learn(sieve: Sieve, batch: Sequence[bytes]) -> Sequence[str]:
+            identities = [digest(canonical(raw)) for raw in batch]
+            entries = sieve.store.find_entries(identities)
+            known = {identity for identity, entry in entries.items() if entry.label == label}
+            sieve.learn_many(batch, label, source=self._source, processes=1)
+            return ["known" if identity in known else "learned" for identity in identities]
+
+        return self._run_apart(self._writers, learn, messages)
+
+    def close(self) -> None:
+        """Write the log, and close the store."""
+        self._readers.close()
+        self._writers.close()
+
+    def _judge(self, sieve: Sieve, messages: Sequence[bytes]) -> Sequence[tuple[str, float]]:
+        missing = find_missing(sieve.store.labels())
+        if missing:
+            raise StoreUnusableError(
+                f"the store {self.path} has not learned {missing} yet (tamis learn --help)"
+            )
+        identities = [digest(canonical(raw)) for raw in messages]
+        learned = sieve.store.find_entries(identities)
+        judged: list[tuple[str, float]] = []
+        for raw, identity, verdict in zip(messages, identities, sieve.sort_batch(messages), strict=True):
+            if self._log:
+                sieve.log_verdict(raw, verdict, source=self._source)
+            entry = learned.get(identity)
+            label = verdict.label
+            if entry is not None and entry.label not in GUESSED_LABELS:
+                label = entry.label
+            judged.append((label if label in (SPAM, "unsure") else HAM, verdict.probability))
+        self._readers.flush()
+        return judged
+
+    def _run_apart(
+        self,
+        stores: OpenStores,
+        work: Callable[[Sieve, Sequence[bytes]], Sequence[T]],
+        messages: Sequence[bytes],
+    ) -> Sequence[T | MessageError]:
+        """Do the work for all messages together; if one is to blame for an error, one by one."""
+        try:
+            return work(stores.open(self.path), messages)
+        except StoreUnusableError:
+            raise
+        except Exception as error:  # noqa: BLE001 (one message must not stop others)
+            stores.drop(self.path)
+            sentence = describe_fault(error)
+            if sentence is not None:
+                raise StoreUnusableError(sentence) from None
+            if len(messages) == 1:
+                return [MessageError(f"unexpected {type(error).__name__}")]
+        return [outcome for raw in messages for outcome in self._run_apart(stores, work, [raw])]

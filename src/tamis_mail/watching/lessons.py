@@ -1,0 +1,87 @@
+"""What the owner did with a message → what it teaches: spam, ham, or nothing. Pure rules, no I/O.
+
+    a move                  into junk                       spam
+                            out of junk, not to the trash   ham
+                            from unsure to any other        ham (to junk: spam)
+    a keyword               $Junk or Junk                   spam
+                            $NotJunk or NonJunk             ham
+    an answer               \\Answered                       ham
+
+A move says most, then a keyword, then an answer. What the filter has moved or marked itself teaches nothing:
+it is compared with what the memory says that the filter did.
+"""
+
+from tamis_mail.labels import HAM, SPAM
+from tamis_mail.watching.roles import Role
+
+__all__ = ["ANSWERED", "HAM_KEYWORDS", "SEEN", "SPAM_KEYWORDS", "find_lesson", "is_kept_by_owner"]
+
+SEEN, ANSWERED = "\\Seen", "\\Answered"
+SPAM_KEYWORDS = frozenset({"$Junk", "Junk"})
+HAM_KEYWORDS = frozenset({"$NotJunk", "NonJunk", "NotJunk"})
+_KEPT = frozenset({ANSWERED, "\\Flagged", "\\Draft", "\\Deleted"})
+_NO_LESSON = frozenset({Role.TRASH, Role.DRAFTS, Role.SENT, Role.VIRTUAL})
+
+
+def find_lesson(
+    before: Role | None,
+    after: Role,
+    keywords_before: frozenset[str] | None,
+    keywords: frozenset[str],
+    *,
+    only_moves: bool = False,
+) -> str | None:
+    """Return the label that an act of the owner teaches, or None.
+
+    `before` is the role of the folder in which the message was last seen, and None if it was never seen;
+    `keywords_before` are those that it had there. With `only_moves`, a message that is seen for the first
+    time teaches nothing by lying in junk or by a junk keyword: the server's own filter may have done that.
+
+    >>> find_lesson(Role.INBOX, Role.JUNK, frozenset(), frozenset())
+    'spam'
+    >>> find_lesson(Role.JUNK, Role.TRASH, frozenset(), frozenset()) is None
+    True
+    """
+    if after in _NO_LESSON:
+        return None
+    added = _fold(keywords) - _fold(keywords_before or frozenset())
+    is_first_sight = before is None
+    moved = _lesson_of_move(before, after)
+    if moved is not None and not (is_first_sight and only_moves):
+        return moved
+    marked = _lesson_of_keywords(added)
+    if marked is not None and not (is_first_sight and only_moves):
+        return marked
+    if ANSWERED.casefold() not in added or (is_first_sight and after == Role.JUNK):
+        return None
+    return HAM
+
+
+def is_kept_by_owner(keywords: frozenset[str]) -> bool:
+    r"""Whether flags say that the owner has dealt with a message, so that the filter leaves it where it is.
+
+    >>> is_kept_by_owner(frozenset({"\\Flagged"})), is_kept_by_owner(frozenset({"\\Seen"}))
+    (True, False)
+    """
+    return not _fold(keywords).isdisjoint(_fold(_KEPT))
+
+
+def _lesson_of_move(before: Role | None, after: Role) -> str | None:
+    if before == after:
+        return None
+    if after == Role.JUNK:
+        return SPAM
+    return HAM if before in (Role.JUNK, Role.UNSURE) and after != Role.UNSURE else None
+
+
+def _lesson_of_keywords(added: frozenset[str]) -> str | None:
+    is_spam = not added.isdisjoint(_fold(SPAM_KEYWORDS))
+    is_ham = not added.isdisjoint(_fold(HAM_KEYWORDS))
+    if is_spam == is_ham:
+        return None
+    return SPAM if is_spam else HAM
+
+
+def _fold(keywords: frozenset[str]) -> frozenset[str]:
+    """Keywords of IMAP are the same whatever the case of their letters."""
+    return frozenset(keyword.casefold() for keyword in keywords)

@@ -1,0 +1,83 @@
+"""What a watcher needs of an account: its folders, the messages in them, and to move and mark them.
+
+A surface implements `Mailbox`. Every method may raise `MailboxError`, if the account cannot be reached now:
+the watcher ends its pass, waits and begins again, and the next call connects again. The watcher may be
+killed, or lose its connection, between any two calls and within any call.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tamis_mail.watching.roles import Role
+
+__all__ = ["Folder", "FolderError", "Listed", "Mailbox", "MailboxError", "MessageError"]
+
+
+class MailboxError(Exception):
+    """The account, or one of its folders, cannot be reached now. The text is one line for the user."""
+
+
+class MessageError(Exception):
+    """A message cannot be read, moved or marked; others can. The text is one line without its content."""
+
+
+class FolderError(Exception):
+    """A folder takes no messages now: it is full, over its quota, or read-only. One line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder as it is now."""
+
+    name: str  # unique in its account, decoded, for people to read
+    role: Role
+    validity: str = ""  # UIDVALIDITY: a new value means that all uids are new; empty for Maildirs
+    state: str = ""  # if it is not empty and equal to an earlier one, nothing has changed since
+    exists: bool = True  # False: `move` creates it
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A message as a folder lists it."""
+
+    uid: str  # the same as long as the message stays in this folder
+    keywords: frozenset[str] = frozenset()  # and flags: "\\Seen", "$Junk"
+
+
+class Mailbox(Protocol):
+    """An account."""
+
+    def list_folders(self) -> Sequence[Folder]:
+        """List the folders. The first one with the role JUNK or UNSURE gets the messages of that kind."""
+        ...
+
+    def list_messages(self, folder: Folder) -> Iterable[Listed]:
+        """List the messages of a folder, without reading them."""
+        ...
+
+    def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
+        """Read messages, without changing their flags, in any order.
+
+        A message that is not there any more is left out. One that cannot be read, or is too large, comes with
+        the error.
+        """
+        ...
+
+    def move(self, folder: Folder, uid: str, target: Folder, *, copy: str | None = None) -> str | None:
+        """Move a message and return its uid in the target, or None if that is not known.
+
+        With `copy`, an interrupted move has left the message in the target under this uid already: if its
+        bytes are the same, the message is only removed from `folder`. Raise MessageError if this message
+        cannot be moved, FolderError if none can be moved now, and LookupError if the message is not in the
+        folder any more.
+        """
+        ...
+
+    def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
+        """Add keywords to a message; return False if this mailbox cannot keep keywords."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Return when something has changed, and after some seconds in any case."""
+        ...

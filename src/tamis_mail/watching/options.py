@@ -1,0 +1,140 @@
+"""The options that `tamis watch imap` and `tamis watch maildir` share, and what is made of them."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from tamis.progress import Line
+from tamis_mail.serving.daemon import make_argument_type, read_positive
+from tamis_mail.serving.listeners import Listener
+from tamis_mail.serving.logs import Log
+from tamis_mail.serving.metrics import Metrics, PrometheusMetrics
+from tamis_mail.settings import default_path
+from tamis_mail.watching.classifier import StoreClassifier
+from tamis_mail.watching.mailbox import Mailbox
+from tamis_mail.watching.memory import Memory
+from tamis_mail.watching.watcher import Settings, Stop, Watcher
+
+__all__ = ["add_options", "run"]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of a watcher."""
+    acting = parser.add_mutually_exclusive_group()
+    acting.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print what would be moved and learned, change nothing, and exit; a new account starts so",
+    )
+    acting.add_argument("--move", action="store_true", help="begin with a new account: move and learn mail")
+    parser.add_argument("--once", action="store_true", help="do what there is to do, and exit")
+    parser.add_argument("--junk", metavar="FOLDER", help="the folder of spam (default: found by itself)")
+    parser.add_argument(
+        "--unsure", metavar="FOLDER", help="a folder for mail that may be spam (default: it stays)"
+    )
+    parser.add_argument(
+        "--only-moves",
+        action="store_true",
+        help="learn no message that is in Junk when it is first seen: for servers that fill Junk themselves",
+    )
+    parser.add_argument("--no-learn", action="store_true", help="learn nothing from what you do")
+    parser.add_argument("--no-sort", action="store_true", help="learn only, and leave new mail where it is")
+    parser.add_argument(
+        "--sort-read",
+        action="store_true",
+        help="in the first pass, sort the whole inbox and not only what is unread",
+    )
+    parser.add_argument("--keywords", action="store_true", help="mark sorted mail with $Junk and $NotJunk")
+    parser.add_argument(
+        "--interval",
+        metavar="SECONDS",
+        type=make_argument_type(read_positive),
+        default=60,
+        help="longest time between two looks at the mailbox (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="of the log on stderr, which has no content of messages (default: text)",
+    )
+    parser.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        type=make_argument_type(Listener.parse),
+        help="serve Prometheus metrics there",
+    )
+
+
+def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, source: str, command: str) -> int:
+    """Watch an account until a signal ends it, and return the exit status.
+
+    `account` tells it from others in the memory, `source` is what the journal says of its messages, and
+    `command` is what the user typed to watch it, without options.
+    """
+    store = Path(options.store).expanduser() if options.store else default_path()
+    is_dry_run = options.dry_run or not (options.move or _is_known(store, account))
+    memory = Memory(Memory.path_of(store), account, copy=is_dry_run)
+    classifier = StoreClassifier(store, source=source, log=not is_dry_run)
+    metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
+    log = Log(sys.stderr, options.log_format)
+    stop = Stop()
+    try:
+        if memory.renewed:
+            log.write("memory-renewed", reason=memory.renewed)
+        settings = Settings(
+            sorts=not options.no_sort,
+            learns=not options.no_learn,
+            marks=options.keywords,
+            only_moves=options.only_moves,
+            sorts_read=options.sort_read,
+            is_dry_run=is_dry_run,
+            seconds=float(options.interval),
+        )
+        watcher = Watcher(
+            mailbox,
+            memory,
+            classifier,
+            log,
+            settings,
+            metrics=metrics,
+            out=out if is_dry_run else None,
+            progress=Line(sys.stderr),
+            stop=stop,
+        )
+        if not is_dry_run:
+            log.write("started")
+        with stop.watching_signals():
+            is_complete = watcher.run(once=options.once or is_dry_run)
+        if not is_dry_run:
+            log.write("stopped")
+        if is_dry_run or options.once:
+            _summarize(out.write, watcher, is_dry_run=is_dry_run)
+        if is_dry_run and not options.dry_run:
+            out.write(f"This account is new. To begin: {command} --move\n")
+        return 0 if is_complete or stop.is_requested else 3
+    finally:
+        classifier.close()
+        memory.close()
+        metrics.close()
+
+
+def _is_known(store: Path, account: str) -> bool:
+    """Whether the first pass over an account has ended before."""
+    memory = Memory(Memory.path_of(store), account, copy=True)
+    try:
+        return not memory.is_baseline
+    finally:
+        memory.close()
+
+
+def _summarize(write: Callable[[str], object], watcher: Watcher, *, is_dry_run: bool) -> None:
+    stay = watcher.counts.pop("stay", 0)
+    parts = [f"{number:,} {what}" for what, number in sorted(watcher.counts.items())]
+    if stay or not parts:
+        parts.append(f"{stay:,} {'would stay' if is_dry_run else 'stayed'}")
+    write(f"{', '.join(parts)}\n")
+    if is_dry_run:
+        write("This was a dry run: nothing was changed.\n")

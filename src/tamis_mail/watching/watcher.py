@@ -1,0 +1,598 @@
+"""The loop of `tamis watch`: what has changed → what the owner's acts teach → learn → sort new mail → wait.
+
+A pass lists all watched folders, compares them with the memory and notes what is to be done; then it does
+that. Each step is noted before and after it is done (`memory`), so that it can be killed, or lose the
+mailbox, at any moment: the next pass goes on, and no message is lost, moved twice or learned wrongly.
+"""
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TextIO
+
+from tamis.progress import Line
+from tamis_mail.labels import HAM, SPAM, UNSURE
+from tamis_mail.mailbox.raw_message import printable
+from tamis_mail.message import canonical, digest, read_heading
+from tamis_mail.serving.logs import Log
+from tamis_mail.serving.metrics import Metrics
+from tamis_mail.watching import lessons
+from tamis_mail.watching.classifier import Classifier, Judged, StoreUnusableError
+from tamis_mail.watching.mailbox import Folder, FolderError, Listed, Mailbox, MailboxError, MessageError
+from tamis_mail.watching.memory import (
+    MOVING,
+    SEEN,
+    UNREAD,
+    UNSETTLED,
+    UNSORTED,
+    UNTAUGHT,
+    Memory,
+    MemoryUnusableError,
+    Place,
+)
+from tamis_mail.watching.roles import WATCHED, Role
+
+__all__ = ["Settings", "Stop", "Watcher"]
+
+_READ_BATCH = 100  # messages that are asked for at once
+_TASK_BATCH = 50  # messages that are judged or learned together: a fraction of a second
+_CACHE_BYTES = 32 << 20  # of messages that were read to identify them, and will be judged or learned
+_GROUP_BYTES = 8 << 20  # of messages in memory, after which those are handled before others are read
+_NOTE_BATCH = 1000  # places that are noted in one transaction
+_PROGRESS_MESSAGES = 200  # fewer are read without a progress line
+_SETTLE_SECONDS = 60  # in which a mail program that copies a message deletes the original
+_PRUNE_SECONDS = 3600.0
+_FIRST_BACKOFF, _LAST_BACKOFF = 2.0, 300.0
+# In this order: a message that is moved to junk while folders are listed is found in both, never in neither.
+_ORDER = (Role.INBOX, Role.OTHER, Role.ARCHIVE, Role.UNSURE, Role.JUNK)
+_SORTED_FROM = (Role.JUNK, Role.UNSURE)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a watcher does."""
+
+    sorts: bool = True
+    learns: bool = True
+    marks: bool = False  # sets $Junk and $NotJunk
+    only_moves: bool = False  # what the server itself puts in Junk teaches nothing
+    sorts_read: bool = False  # in the first pass, messages that were read before, too
+    is_dry_run: bool = False
+    seconds: float = 60.0  # between two passes, if nothing wakes the watcher
+
+
+class Stop:
+    """A request to stop between two messages, by SIGTERM, SIGINT or `request`."""
+
+    def __init__(self) -> None:
+        self.is_requested = False
+        self._is_waiting = False
+
+    def request(self) -> None:
+        """Ask for the end."""
+        self.is_requested = True
+
+    @contextmanager
+    def watching_signals(self) -> Iterator[None]:
+        """Let SIGTERM and SIGINT request the end, in this block."""
+        handlers = {number: signal.signal(number, self._handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Let a signal end what is done in this block, such as waiting, at once."""
+        self._is_waiting = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._is_waiting = False
+
+    def check(self) -> None:
+        """Raise StopRequest if the end was requested."""
+        if self.is_requested:
+            raise StopRequest
+
+    def _handle(self, number: int, frame: Any) -> None:
+        self.is_requested = True
+        if self._is_waiting:
+            self._is_waiting = False
+            raise StopRequest
+
+
+class StopRequest(Exception):  # noqa: N818 (no error)
+    """The end was requested."""
+
+
+@dataclass(slots=True)
+class _Bodies:
+    """Messages that were read a moment ago, so that they need not be read twice; bounded."""
+
+    size: int = 0
+    kept: dict[tuple[str, str], bytes] = field(default_factory=dict)
+
+    def keep(self, folder: str, uid: str, raw: bytes) -> None:
+        if self.size + len(raw) <= _CACHE_BYTES:
+            self.kept[folder, uid] = raw
+            self.size += len(raw)
+
+    def take(self, folder: str, uid: str) -> bytes | None:
+        raw = self.kept.pop((folder, uid), None)
+        self.size -= len(raw or b"")
+        return raw
+
+
+class Watcher:
+    """Watches one account."""
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        memory: Memory,
+        classifier: Classifier,
+        log: Log,
+        settings: Settings | None = None,
+        *,
+        metrics: Metrics | None = None,
+        out: TextIO | None = None,
+        progress: Line | None = None,
+        stop: Stop | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.counts: Counter[str] = Counter()  # what was done
+        self._mailbox = mailbox
+        self._memory = memory
+        self._classifier = classifier
+        self._log = log
+        self._settings = settings or Settings()
+        self._metrics = metrics or Metrics()
+        self._out = out
+        self._progress = progress
+        self.stop = stop or Stop()
+        self._clock = clock
+        self._faults: dict[str, str] = {}  # by what it stops: the fault that was reported last
+        self._states: dict[str, str] = {}  # of folders, when they were last compared with the memory
+        self._bodies = _Bodies()
+        self._pruned = clock()
+
+    def run(self, *, once: bool = False) -> bool:
+        """Watch until the end is requested, or for one pass; return whether the last pass was complete."""
+        backoff = _FIRST_BACKOFF
+        is_complete = False
+        try:
+            while True:
+                self.stop.check()
+                is_complete = self.run_pass()
+                if once:
+                    return is_complete
+                with self.stop.interrupting():
+                    if "mailbox" in self._faults or "memory" in self._faults:
+                        time.sleep(backoff * random.uniform(0.8, 1.2))
+                        backoff = min(2 * backoff, _LAST_BACKOFF)
+                    else:
+                        backoff = _FIRST_BACKOFF
+                        self._wait()
+        except StopRequest:
+            return is_complete
+
+    def run_pass(self) -> bool:
+        """Compare, learn and sort once; return False if some of it must wait for a later pass.
+
+        Raise StopRequest if the end was requested.
+        """
+        try:
+            folders = [folder for folder in self._mailbox.list_folders() if folder.role in WATCHED]
+            folders.sort(key=lambda folder: _ORDER.index(folder.role))
+            self._compare(folders)
+            self._clear_fault("mailbox")
+            self._clear_fault("memory")
+            is_complete = self._do_tasks(folders)
+            self._prune()
+        except MailboxError as error:
+            self._report_fault("mailbox", str(error))
+            return False
+        except MemoryUnusableError as error:
+            self._report_fault("memory", str(error))
+            return False
+        finally:
+            self._bodies = _Bodies()
+        return is_complete
+
+    def _wait(self) -> None:
+        try:
+            self._mailbox.wait(self._settings.seconds)
+        except MailboxError as error:
+            self._report_fault("mailbox", str(error))
+
+    # Comparing folders with the memory.
+
+    def _compare(self, folders: Sequence[Folder]) -> None:
+        """Note what has changed in all folders: first what has gone, then what has come."""
+        self._memory.drop_folders_except([folder.name for folder in folders if folder.exists])
+        news: list[tuple[Folder, list[Listed], bool]] = []
+        for folder in folders:
+            self.stop.check()
+            if not folder.exists or (folder.state and self._states.get(folder.name) == folder.state):
+                continue
+            is_baseline = self._memory.begin_folder(folder.name, folder.role, folder.validity)
+            known = self._memory.list_places(folder.name)
+            listed = {message.uid: message for message in self._mailbox.list_messages(folder)}
+            self._memory.forget_places([place for uid, place in known.items() if uid not in listed])
+            with self._memory.batch():
+                for uid, place in known.items():
+                    if uid in listed and listed[uid].keywords != place.keywords:
+                        self._note_keywords(place, listed[uid].keywords, is_baseline=is_baseline)
+            news.append((folder, [one for uid, one in listed.items() if uid not in known], is_baseline))
+        for folder, messages, is_baseline in news:
+            self._note_messages(folder, messages, is_baseline=is_baseline)
+            self._memory.end_folder(folder.name)
+            self._states[folder.name] = folder.state
+        if self._memory.is_baseline:
+            self._memory.end_baseline()
+
+    def _note_keywords(self, place: Place, keywords: frozenset[str], *, is_baseline: bool) -> None:
+        lesson = None
+        if self._settings.learns and not is_baseline and place.state != MOVING:
+            lesson = lessons.find_lesson(place.role, place.role, place.keywords, keywords)
+        if lesson is not None:
+            self._memory.update(place, UNTAUGHT, label=lesson, keywords=keywords)
+        else:
+            self._memory.note_keywords(place, keywords)
+
+    def _note_messages(self, folder: Folder, messages: Sequence[Listed], *, is_baseline: bool) -> None:
+        """Note messages that a folder did not have before; they are read, because that identifies them."""
+        # What was in these folders before is never read: if it is moved to junk, that alone teaches spam.
+        is_unread = (
+            is_baseline and folder.role in (Role.ARCHIVE, Role.OTHER) and not self._settings.only_moves
+        )
+        step = _NOTE_BATCH if is_unread else _READ_BATCH
+        for start in range(0, len(messages), step):
+            self.stop.check()
+            batch = {message.uid: message for message in messages[start : start + step]}
+            if is_unread:
+                with self._memory.batch():
+                    for message in batch.values():
+                        self._memory.add(folder.name, message.uid, None, message.keywords, SEEN)
+                continue
+            for outcomes in _group_by_size(self._mailbox.read(folder, list(batch))):
+                with self._memory.batch():
+                    for uid, outcome in outcomes:
+                        self._note_message(folder, batch[uid], outcome, is_baseline=is_baseline)
+            self._draw(folder.name, start + len(batch), len(messages))
+        self._draw(folder.name, len(messages), len(messages))
+
+    def _note_message(
+        self, folder: Folder, message: Listed, outcome: bytes | MessageError, *, is_baseline: bool
+    ) -> None:
+        if isinstance(outcome, MessageError):
+            self._memory.add(
+                folder.name, message.uid, None, message.keywords, SEEN if is_baseline else UNREAD
+            )
+            if not is_baseline:
+                self._report_failure(self._memory.find(folder.name, message.uid), str(outcome))
+            return
+        identity = digest(canonical(outcome))
+        move = self._memory.find_move(identity, folder.name)
+        if move is not None:
+            self._memory.recognize_move(move, message.uid)
+            self._memory.add(folder.name, message.uid, identity, message.keywords, SEEN, move.label)
+            return
+        state, label, retry = self._find_task(folder, message, identity, is_baseline=is_baseline)
+        self._memory.add(folder.name, message.uid, identity, message.keywords, state, label, retry=retry)
+        if state in (UNSORTED, UNTAUGHT):
+            self._bodies.keep(folder.name, message.uid, outcome)
+
+    def _find_task(
+        self, folder: Folder, message: Listed, identity: bytes, *, is_baseline: bool
+    ) -> tuple[str, str, int]:
+        """Find what is to be done with a message that a folder did not have before: state, label, retry."""
+        last = self._memory.find_last_place(identity)
+        if last and last.is_gone and last.folder == folder.name and last.state in (UNSORTED, UNTAUGHT):
+            return last.state, last.label, 0  # it has another uid, or was missed when the folder was listed
+        # The same message delivered twice is new mail, too; one that got another uid is not.
+        is_unknown = last is None or (last.role == Role.INBOX and not last.is_gone)
+        is_new_mail = folder.role == Role.INBOX and is_unknown and self._settings.sorts
+        if is_baseline:
+            is_read = lessons.SEEN in message.keywords and not self._settings.sorts_read
+            is_sorted = is_new_mail and not is_read and not lessons.is_kept_by_owner(message.keywords)
+            return (UNSORTED if is_sorted else SEEN), "", 0
+        lesson = lessons.find_lesson(
+            last.role if last else None,
+            folder.role,
+            last.keywords if last else None,
+            message.keywords,
+            only_moves=self._settings.only_moves,
+        )
+        if lesson == HAM and last and last.role in _SORTED_FROM and not last.is_gone:
+            return UNSETTLED, HAM, int(self._clock()) + _SETTLE_SECONDS
+        if lesson is not None and self._settings.learns:
+            return UNTAUGHT, lesson, 0
+        if is_new_mail and lesson is None and not lessons.is_kept_by_owner(message.keywords):
+            return UNSORTED, "", 0
+        return SEEN, "", 0
+
+    # Doing what was noted.
+
+    def _do_tasks(self, folders: Sequence[Folder]) -> bool:
+        """Learn, sort and move what waits; return False if a fault of the store has stopped some of it."""
+        stopped: set[str] = set()
+        present = [folder for folder in folders if folder.exists]
+        for folder in present:
+            for place in self._list_tasks(folder, UNREAD, UNSETTLED):
+                if place.state == UNREAD:
+                    self._read_again(folder, place)
+                else:
+                    self._settle(place)
+        for folder in present:
+            for place in self._list_tasks(folder, MOVING):
+                if "moving" not in stopped:
+                    self.stop.check()
+                    self._do_move(stopped, partial(self._finish_move, folder, place, folders))
+        for folder in present:  # lessons come first, so that new mail is judged by them
+            for label in (SPAM, HAM):
+                taught = [place for place in self._list_tasks(folder, UNTAUGHT) if place.label == label]
+                self._do_in_batches(folder, taught, stopped, "learning", self._teach)
+        for folder in present:
+            sort = partial(self._sort, folders, stopped)
+            self._do_in_batches(folder, self._list_tasks(folder, UNSORTED), stopped, "sorting", sort)
+        for work in {"learning", "sorting", "moving"} - stopped:
+            self._clear_fault(work)
+        return not stopped
+
+    def _list_tasks(self, folder: Folder, *states: str) -> list[Place]:
+        return [place for place in self._memory.list_tasks(folder.name) if place.state in states]
+
+    def _do_move(self, stopped: set[str], move: Callable[[], None]) -> None:
+        """Make a move. If the folder takes none now, the move stays noted, and is made in a later pass."""
+        try:
+            move()
+        except FolderError as error:
+            stopped.add("moving")
+            self._report_fault("moving", str(error))
+
+    def _do_in_batches(
+        self,
+        folder: Folder,
+        places: Sequence[Place],
+        stopped: set[str],
+        work: str,
+        do: Callable[[Folder, list[tuple[Place, bytes]]], None],
+    ) -> None:
+        for start in range(0, len(places), _TASK_BATCH):
+            if work in stopped:
+                return
+            self.stop.check()
+            for batch in self._read_bodies(folder, places[start : start + _TASK_BATCH]):
+                try:
+                    do(folder, batch)
+                except StoreUnusableError as fault:
+                    stopped.add(work)
+                    self._report_fault(work, str(fault))
+                    return
+
+    def _read_bodies(self, folder: Folder, places: Sequence[Place]) -> Iterator[list[tuple[Place, bytes]]]:
+        """Yield messages with their bytes, in groups of bounded size.
+
+        A message that has gone will be found where it is now, if anywhere.
+        """
+        kept = [(place, self._bodies.take(folder.name, place.uid)) for place in places]
+        known = [(place, raw) for place, raw in kept if raw is not None]
+        if known:
+            yield known
+        missing = {place.uid: place for place, raw in kept if raw is None}
+        if not missing:
+            return
+        for outcomes in _group_by_size(self._mailbox.read(folder, list(missing))):
+            group: list[tuple[Place, bytes]] = []
+            for uid, outcome in outcomes:
+                place = missing.pop(uid)
+                if isinstance(outcome, MessageError):
+                    self._report_failure(place, str(outcome))
+                else:
+                    group.append((place, outcome))
+            if group:
+                yield group
+        self._memory.forget_places(missing.values())
+
+    def _read_again(self, folder: Folder, place: Place) -> None:
+        outcomes = dict(self._mailbox.read(folder, [place.uid]))
+        outcome = outcomes.get(place.uid)
+        if outcome is None:
+            self._memory.forget_places([place])
+        elif isinstance(outcome, MessageError):
+            self._report_failure(place, str(outcome))
+        else:
+            self._note_message(folder, Listed(place.uid, place.keywords), outcome, is_baseline=False)
+
+    def _settle(self, place: Place) -> None:
+        """Decide on a message that is in junk, too: its move is not complete, or it was delivered twice."""
+        is_in_junk = place.identity is not None and self._memory.is_in_role(place.identity, _SORTED_FROM)
+        if not is_in_junk:
+            self._memory.update(place, UNTAUGHT if self._settings.learns else SEEN)
+        elif place.retry <= self._clock():
+            is_new_mail = place.role == Role.INBOX and self._settings.sorts
+            self._memory.update(place, UNSORTED if is_new_mail else SEEN, label="")
+
+    def _teach(self, folder: Folder, batch: list[tuple[Place, bytes]]) -> None:
+        label = batch[0][0].label
+        if self._settings.is_dry_run:
+            for place, raw in batch:
+                self._print(f"would learn as {label}", folder, raw)
+                self._memory.update(place, SEEN)
+                self.counts[f"would learn as {label}"] += 1
+            return
+        outcomes = self._classifier.learn([raw for _, raw in batch], label)
+        for (place, raw), outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, MessageError):
+                self._report_failure(place, str(outcome))
+                continue
+            self._memory.update(place, SEEN)
+            self.counts[f"learned as {label}"] += 1
+            self._log.write("learned", label=label, action=outcome, role=folder.role.value, bytes=len(raw))
+
+    def _sort(
+        self,
+        folders: Sequence[Folder],
+        stopped: set[str],
+        folder: Folder,
+        batch: list[tuple[Place, bytes]],
+    ) -> None:
+        outcomes = self._classifier.judge([raw for _, raw in batch])
+        for (place, raw), outcome in zip(batch, outcomes, strict=True):
+            self.stop.check()
+            if isinstance(outcome, MessageError):
+                self._report_failure(place, str(outcome))
+                continue
+            target = _find_target(outcome.label, folders)
+            if target is not None and "moving" in stopped:
+                continue  # it is judged again when the folder takes messages
+            self._metrics.count_verdict(outcome.label, outcome.seconds)
+            if not self._settings.is_dry_run:
+                self._log_verdict(outcome, target, len(raw))
+            if target is None:
+                self._leave(folder, place, outcome.label)
+            elif self._settings.is_dry_run:
+                self._print(f"would move to {target.name}", folder, raw, outcome.probability)
+                self._memory.update(place, SEEN, label=outcome.label)
+                self.counts[f"would move to {target.name}"] += 1
+            else:
+                move = partial(self._begin_move, folder, place, outcome.label, target)
+                self._do_move(stopped, move)
+
+    def _leave(self, folder: Folder, place: Place, label: str) -> None:
+        added = self._keywords_of(label) - place.keywords
+        self._memory.update(place, SEEN, label=label, keywords=place.keywords | added)
+        self.counts["stay"] += 1
+        if added and not self._settings.is_dry_run:
+            self._add_keywords(folder, place, added)
+
+    def _keywords_of(self, label: str) -> frozenset[str]:
+        if not self._settings.marks:
+            return frozenset()
+        return {SPAM: frozenset({"$Junk"}), HAM: frozenset({"$NotJunk"})}.get(label, frozenset())
+
+    def _add_keywords(self, folder: Folder, place: Place, added: frozenset[str]) -> None:
+        try:
+            is_kept = self._mailbox.add_keywords(folder, place.uid, added)
+        except (MessageError, LookupError):  # it is moved all the same, or has gone
+            return
+        if not is_kept:
+            self._report_fault("keywords", f"{folder.name} cannot keep keywords: messages are not marked")
+
+    def _finish_move(self, folder: Folder, place: Place, folders: Sequence[Folder]) -> None:
+        """Make a move that was noted and not made, or not completely."""
+        target = next((one for one in folders if one.name == place.target), None)
+        if target is None:  # the folder has been renamed or removed
+            self._memory.update(place, UNSORTED, label="")
+        else:
+            self._begin_move(folder, place, place.label, target)
+
+    def _begin_move(self, folder: Folder, place: Place, label: str, target: Folder) -> None:
+        """Note a move, and make it."""
+        added = self._keywords_of(label)
+        noted = self._memory.update(
+            place, MOVING, label=label, target=target.name, keywords=place.keywords | added
+        )
+        if added - place.keywords or (added and place.state == MOVING):
+            self._add_keywords(folder, noted, added)
+        self._move(folder, noted, target)
+
+    def _move(self, folder: Folder, place: Place, target: Folder) -> None:
+        try:
+            uid = self._mailbox.move(folder, place.uid, target, copy=place.copy or None)
+        except LookupError:  # the owner was faster
+            self._memory.update(place, SEEN)
+            self._memory.forget_places([place])
+            return
+        except MessageError as error:
+            self._report_failure(place, str(error))
+            return
+        if not target.exists:
+            self._memory.begin_folder(target.name, target.role, target.validity)
+        self._memory.end_move(place, uid, place.keywords)
+        self.counts[f"moved to {target.name}"] += 1
+
+    # Telling.
+
+    def _log_verdict(self, judged: Judged, target: Folder | None, size: int) -> None:
+        self._log.write(
+            "verdict",
+            label=judged.label,
+            probability=round(judged.probability, 6),
+            target=target.role.value if target else "stay",
+            bytes=size,
+            seconds=round(judged.seconds, 4),
+        )
+
+    def _report_failure(self, place: Place, reason: str) -> None:
+        is_tried = self._memory.fail(place, reason)
+        self.counts["failed"] += 1
+        self._metrics.count_fault("message")
+        self._log.write(
+            "message-failed", folder=place.folder, uid=place.uid, reason=reason, tried_again=is_tried
+        )
+
+    def _report_fault(self, work: str, sentence: str) -> None:
+        """Report a fault when it begins and when it changes, not each time it is met."""
+        if self._faults.get(work) != sentence:
+            self._faults[work] = sentence
+            self._metrics.count_fault("store" if work in ("learning", "sorting") else "mailbox")
+            self._log.write("fault", stops=work, reason=sentence)
+
+    def _clear_fault(self, work: str) -> None:
+        if self._faults.pop(work, None) is not None:
+            self._log.write("fault-ended", stops=work)
+
+    def _print(self, act: str, folder: Folder, raw: bytes, probability: float | None = None) -> None:
+        if self._out is None:
+            return
+        heading = read_heading(raw)
+        chance = "" if probability is None else f" {probability:.3f}"
+        self._out.write(
+            f"{act}{chance}: {printable(folder.name)}: {heading.sender or '(no sender)'}: "
+            f"{heading.subject or '(no subject)'}\n"
+        )
+
+    def _draw(self, name: str, done: int, total: int) -> None:
+        if self._progress is None or total < _PROGRESS_MESSAGES or not self._progress.is_terminal:
+            return
+        now = time.monotonic()
+        if done == total:
+            self._progress.draw("", now)
+        elif self._progress.is_due(now):
+            self._progress.draw(f"{printable(name)}: {done:,} of {total:,} messages read", now)
+
+    def _prune(self) -> None:
+        if self._clock() - self._pruned >= _PRUNE_SECONDS:
+            self._pruned = self._clock()
+            self._memory.prune()
+
+
+def _group_by_size(
+    outcomes: Iterator[tuple[str, bytes | MessageError]],
+) -> Iterator[list[tuple[str, bytes | MessageError]]]:
+    """Group what was read, so that a few large messages are not in memory with many others."""
+    group: list[tuple[str, bytes | MessageError]] = []
+    size = 0
+    for uid, outcome in outcomes:
+        group.append((uid, outcome))
+        size += len(outcome) if isinstance(outcome, bytes) else 0
+        if size >= _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _find_target(label: str, folders: Sequence[Folder]) -> Folder | None:
+    role = {SPAM: Role.JUNK, UNSURE: Role.UNSURE}.get(label)
+    return next((folder for folder in folders if folder.role == role), None)

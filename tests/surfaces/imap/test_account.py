@@ -1,0 +1,166 @@
+"""An account's settings are read, checked and written without its password; mistakes get one line."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tamis_mail.surfaces.imap import account as account_module
+from tamis_mail.surfaces.imap.account import Account, AccountError, list_accounts, settings_path
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def test_settings_are_written_for_the_user_alone_and_read_again() -> None:
+    account = Account(
+        "home",
+        host="imap.example.org",
+        user="ann",
+        password="command",
+        command="pass 'my mail'",
+        keywords=True,
+    )
+    path = account.write()
+    assert path == settings_path("home")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert Account.read("home") == account
+    assert list_accounts() == ["home"]
+    assert [file.name for file in path.parent.iterdir()] == ["imap-home.toml"]
+
+
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
+    folders=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=10), max_size=3),
+)
+def test_any_text_survives_the_file(
+    text: str, folders: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    account = Account("x", host="h", user="u", junk=text, unsure=text, folders=tuple(folders))
+    path = tmp_path_factory.mktemp("settings") / "imap.toml"
+    assert Account.read("x", account.write(path)) == account
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "host is missing"),
+        ('host = "h"', "user is missing"),
+        ("host = 3", "host is 3, expected a text in quotes"),
+        ('host = "h"\nuser = "u"\nport = "993"', "port is '993', expected a number"),
+        ('host = "h"\nuser = "u"\nport = 70000', "port is 70000, expected 1 to 65535"),
+        ('host = "h"\nuser = "u"\ncolour = "red"', "colour is no setting"),
+        ('host = "h"\nuser = "u"\npassword = "secret"', "password is 'secret', expected one of keyring"),
+        ('host = "h"\nuser = "u"\ntls = "none"', "h is another machine: use implicit or starttls"),
+        ('host = "h"\nuser = "u"\npassword = "command"', "no command is given"),
+        ('host = "h"\nuser = "u"\nlogin = "xoauth2"', "needs a command or credential"),
+        ('host = "h h"\nuser = "u"', "host is 'h h'"),
+        ('host = "h"\nuser = "u"\nfolders = "Work"', "folders is 'Work', expected a list of names"),
+        ("host = [", "cannot be read"),
+        ("\ufeff\0", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_gets_one_line(text: str, reason: str) -> None:
+    path = settings_path("home")
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(AccountError) as caught:
+        Account.read("home")
+    assert reason in str(caught.value)
+
+
+def test_a_missing_account_says_what_to_do() -> None:
+    with pytest.raises(AccountError, match=r"there is no account home.*tamis setup imap"):
+        Account.read("home")
+    with pytest.raises(AccountError, match="is no name of an account"):
+        Account("../x", host="h", user="u")
+
+
+def make(password: str, **settings: str) -> Account:
+    return Account("a", host="h", user="u", password=password, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("echo 'my secret'", "my secret"),
+        (r"printf 'one\r\ntwo\n'", "one"),
+        (r"printf ' spaces stay '", " spaces stay "),
+        ("false", "failed with exit status 1"),
+        ("/no/such/program", "cannot be run"),
+        ("echo 'unbalanced", "cannot be run"),
+        (r"printf '\377'", "is not UTF-8"),
+        ("true", "an empty password"),
+        (r"printf 'a\0b'", "expected one line of text"),
+    ],
+)
+def test_a_command_gives_the_first_line(command: str, expected: str) -> None:
+    account = make("command", command=command)
+    try:
+        assert account.read_secret() == expected
+    except AccountError as error:
+        assert expected in str(error)  # noqa: PT017 (most rows are errors)
+
+
+def test_a_credential_of_systemd_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = make("credential", credential="imap-password")
+    with pytest.raises(AccountError, match="LoadCredential=imap-password"):
+        account.read_secret()
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    with pytest.raises(AccountError, match="No such file"):
+        account.read_secret()
+    (tmp_path / "imap-password").write_text("secret\n")
+    assert account.read_secret() == "secret"
+    with pytest.raises(AccountError, match="expected the NAME"):
+        make("credential", credential="../imap-password")
+
+
+class FakeKeyring:
+    """A keyring that may be locked."""
+
+    def __init__(self, *, is_locked: bool = False) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+        self.is_locked = is_locked
+
+    def get_password(self, service: str, name: str) -> str | None:
+        if self.is_locked:
+            raise RuntimeError("the keyring\nis locked")
+        return self.kept.get((service, name))
+
+    def set_password(self, service: str, name: str, password: str) -> None:
+        if self.is_locked:
+            raise RuntimeError("the keyring\nis locked")
+        self.kept[service, name] = password
+
+
+def test_a_keyring_keeps_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyring = FakeKeyring()
+    monkeypatch.setattr(account_module, "import_module", lambda name: keyring)
+    with pytest.raises(AccountError, match="the keyring has no password of u at h"):
+        make("keyring").read_secret()
+    account_module.keep_in_keyring("h", "u", "secret")
+    assert make("keyring").read_secret() == "secret"
+    keyring.is_locked = True
+    with pytest.raises(AccountError, match="the keyring cannot be read: the keyring is locked"):
+        make("keyring").read_secret()
+    with pytest.raises(AccountError, match="the keyring refused"):
+        account_module.keep_in_keyring("h", "u", "secret")
+
+
+def test_without_the_package_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(account_module, "import_module", fail)
+    with pytest.raises(AccountError, match=r'pip install "tamis\[imap\]"'):
+        make("keyring").read_secret()
+    assert not account_module.has_keyring()
+
+
+def test_without_a_terminal_nothing_is_asked() -> None:
+    with pytest.raises(AccountError, match="there is no terminal"):
+        make("prompt").read_secret()
