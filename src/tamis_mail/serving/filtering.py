@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from tamis_mail.files import is_there
 from tamis_mail.message import canonical, digest
 from tamis_mail.sieve import Receipt, Sieve
 from tamis_mail.verdict import RULE, Judgement, Rule, Verdict
@@ -156,7 +157,7 @@ class _Worker:
         self.has_records = False
         self._readonly = readonly
         self._executor = ThreadPoolExecutor(1)
-        self._sieves: OrderedDict[Path, tuple[tuple[int, int], Sieve]] = OrderedDict()
+        self._sieves: OrderedDict[Path, tuple[tuple[int, ...], Sieve]] = OrderedDict()
 
     async def submit(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
@@ -167,14 +168,13 @@ class _Worker:
 
     def open(self, path: Path) -> Sieve:
         """Return the open store of a path; only a thread that learns creates it."""
-        identity = _identify(path)
         known = self._sieves.get(path)
-        if known is not None and known[0] == identity:
+        if known is not None and known[0] == _identify(path, known[1]):
             self._sieves.move_to_end(path)
             return known[1]
         self.drop(path)
         sieve = Sieve.open(path, create=not self._readonly, readonly=self._readonly)
-        self._sieves[path] = (_identify(path) or (0, 0), sieve)
+        self._sieves[path] = (_identify(path, sieve), sieve)
         if len(self._sieves) > _STORES:
             self.drop(next(iter(self._sieves)))
         return sieve
@@ -243,9 +243,9 @@ def _judge_items(
 
 def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) -> list[TimedVerdict]:
     begun = time.perf_counter()
-    if path != common and _identify(path) is None:
+    if path != common and not is_there(path):
         path = common
-    if _identify(path) is None:
+    if not is_there(path):
         nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
         return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
     sieve = worker.open(path)
@@ -270,15 +270,22 @@ def _learn(raw: bytes, label: str, worker: _Worker, path: Path) -> Receipt:
 
 
 def _forget(raw: bytes, worker: _Worker, path: Path) -> Receipt:
-    if _identify(path) is None:
+    if not is_there(path):
         return Receipt("unknown", None, None, digest(canonical(raw)))
     return worker.open(path).forget(raw, source=worker.source)
 
 
-def _identify(path: Path) -> tuple[int, int] | None:
-    """Return what tells one file at a path from another; None if there is no file."""
+def _identify(path: Path, sieve: Sieve) -> tuple[int, ...]:
+    """Return numbers that are others when the store must be opened again; none if there is no file.
+
+    They tell one file at the path from another and, if the open store does not see changes, a changed file
+    from the one that was opened.
+    """
     try:
         status = os.stat(path)  # noqa: PTH116 (once per message)
     except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
+        return ()
+    if sieve.store.sees_changes:
+        return status.st_dev, status.st_ino
+    has_log = os.path.exists(f"{path}-wal")  # noqa: PTH110
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, has_log
