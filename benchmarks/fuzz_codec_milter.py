@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
+from benchmarks.mutations import cut, mutate
 from tamis_mail.surfaces.milter import codec
 from tamis_mail.surfaces.milter.codec import Action, ProtocolError
 from tamis_mail.surfaces.milter.service import remove_old_fields
@@ -72,24 +73,7 @@ def make_input(dice: random.Random) -> tuple[bytes, list[bytes] | None]:
         packets.insert(dice.randrange(len(packets) + 1), dice.choice(packets))
         del packets[dice.randrange(len(packets))]
     data = b"".join(packets)
-    for _ in range(dice.choice((0, 1, 1, 2, 5))):
-        place = dice.randrange(min(len(data), 400) + 1)
-        kind = dice.randrange(4)
-        if kind == 0:
-            data = data[:place] + dice.choice(_PIECES) + data[place:]
-        elif kind == 1:
-            data = data[:place] + data[place + dice.randrange(1, 20) :]
-        elif kind == 2:
-            data = data[:place] + dice.randbytes(1) + data[place + 1 :]
-        else:
-            data = data[:place]
-    return data, None
-
-
-def cut(dice: random.Random, data: bytes) -> list[bytes]:
-    """Cut bytes into parts."""
-    places = sorted(dice.randrange(len(data) + 1) for _ in range(dice.randrange(6)))
-    return [data[start:stop] for start, stop in zip((0, *places), (*places, len(data)), strict=True)]
+    return mutate(dice, data, _PIECES, 400), None
 
 
 def read(parts: Sequence[bytes]) -> list[bytes | Message | str]:

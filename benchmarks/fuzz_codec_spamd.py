@@ -19,6 +19,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 
+from benchmarks.mutations import cut, mutate
 from tamis_mail.surfaces.spamd.codec import METHODS, ProtocolError, Request, RequestReader, answer_error
 
 _LARGEST = 2000
@@ -64,24 +65,7 @@ def make_input(dice: random.Random) -> bytes:
         fields.append(b"Content-length: %d" % length)
     first = dice.choice(sorted(METHODS)).encode() + dice.choice((b" SPAMC/1.5", b" SPAMC/1.2", b" SPAMC/1.0"))
     data = b"\r\n".join((first, *fields, b"", b"")) + message
-    for _ in range(dice.choice((0, 0, 1, 1, 2, 5))):
-        place = dice.randrange(min(len(data), 200) + 1)
-        kind = dice.randrange(4)
-        if kind == 0:
-            data = data[:place] + dice.choice(_PIECES) + data[place:]
-        elif kind == 1:
-            data = data[:place] + data[place + dice.randrange(1, 20) :]
-        elif kind == 2:
-            data = data[:place] + dice.randbytes(1) + data[place + 1 :]
-        else:
-            data = data[:place]
-    return data
-
-
-def cut(dice: random.Random, data: bytes) -> list[bytes]:
-    """Cut bytes into packets."""
-    places = sorted(dice.randrange(len(data) + 1) for _ in range(dice.randrange(6)))
-    return [data[start:stop] for start, stop in zip((0, *places), (*places, len(data)), strict=True)]
+    return mutate(dice, data, _PIECES, 200)
 
 
 def read(packets: Sequence[bytes]) -> Request | str | None:

@@ -52,7 +52,7 @@ score BAYES_90 6
 _CHUNK = 65535  # bytes of a body that Postfix sends at once
 _CHANGES = (b"i", b"m", b"h", b"q")
 
-Ask = Callable[[Path, bytes], Awaitable[bool | None]]
+Judge = Callable[[Path, bytes], Awaitable[bool | None]]
 Run = Callable[[Path, Sequence[Mail], int], AbstractContextManager[tuple[Path, int]]]
 
 
@@ -67,7 +67,7 @@ class Load:
 
 
 async def run_clients(
-    ask: Ask, path: Path, mail: Sequence[Mail], clients: int, seconds: float, process: int
+    judge: Judge, path: Path, mail: Sequence[Mail], clients: int, seconds: float, process: int
 ) -> Load:
     """Let clients send messages for some seconds."""
     load = Load()
@@ -79,7 +79,7 @@ async def run_clients(
             one = dice.choice(mail)
             begun = time.perf_counter()
             try:
-                is_spam = await ask(path, one.raw)
+                is_spam = await judge(path, one.raw)
             except (OSError, EOFError):
                 is_spam = None
             load.seconds.append(time.perf_counter() - begun)
@@ -96,13 +96,7 @@ async def run_clients(
     return load
 
 
-async def ask_spamd(path: Path, raw: bytes) -> bool | None:
-    """Ask as spamc does; None if there is no verdict."""
-    answer = await exchange(path, b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % len(raw) + raw)
-    return b"Spam: True" in answer if b" 0 EX_OK" in answer else None
-
-
-async def exchange(path: Path, request: bytes) -> bytes:
+async def ask(path: Path, request: bytes) -> bytes:
     """Send a request on a connection of its own, and return the answer."""
     reader, writer = await asyncio.open_unix_connection(str(path))
     try:
@@ -113,7 +107,13 @@ async def exchange(path: Path, request: bytes) -> bytes:
         writer.close()
 
 
-async def ask_milter(path: Path, raw: bytes) -> bool | None:
+async def judge_by_spamd(path: Path, raw: bytes) -> bool | None:
+    """Ask as spamc does; None if there is no verdict."""
+    answer = await ask(path, b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % len(raw) + raw)
+    return b"Spam: True" in answer if b" 0 EX_OK" in answer else None
+
+
+async def judge_by_milter(path: Path, raw: bytes) -> bool | None:
     """Ask as Postfix does; None if there is no verdict."""
     header, _, body = raw.replace(b"\r\n", b"\n").partition(b"\n\n")
     fields = [field.partition(b":") for field in re.split(rb"\n(?![ \t])", header)]
@@ -155,7 +155,9 @@ async def _read_packet(reader: asyncio.StreamReader) -> bytes:
 
 
 @contextmanager
-def run_tamis(folder: Path, mail: Sequence[Mail], threads: int, *daemon: str) -> Iterator[tuple[Path, int]]:
+def run_tamis(
+    folder: Path, mail: Sequence[Mail], threads: int, daemon: Sequence[str] = ("spamd",)
+) -> Iterator[tuple[Path, int]]:
     """Run our daemon."""
     program = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
     words = [sys.executable, "-c", program]
@@ -260,10 +262,10 @@ def main() -> int:
     options = parser.parse_args()
     options.messages = options.messages or 2000
     mail = read_corpus(options)
-    ask = {"spamd": ask_spamd, "milter": ask_milter}[options.protocol]
+    judge = {"spamd": judge_by_spamd, "milter": judge_by_milter}[options.protocol]
     daemons: dict[str, Run] = {
         "tamis": lambda folder, mail, threads: run_tamis(
-            folder, mail, threads, options.protocol, *options.daemon_option
+            folder, mail, threads, [options.protocol, *options.daemon_option]
         )
     }
     if options.protocol == "spamd":
@@ -277,7 +279,7 @@ def main() -> int:
             tempfile.TemporaryDirectory() as folder,
             run_daemon(Path(folder), mail, options.threads) as (path, pid),
         ):
-            load = asyncio.run(run_clients(ask, path, mail, options.clients, options.seconds, pid))
+            load = asyncio.run(run_clients(judge, path, mail, options.clients, options.seconds, pid))
         tell(_describe(name, load, options.seconds))
         rates[name] = len(load.seconds) / options.seconds
     if len(rates) > 1:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.mail_corpus import SEED, Mail, add_corpus, read_corpus, tell
-from benchmarks.mail_load import exchange, measure_memory, run_tamis
+from benchmarks.mail_load import ask, measure_memory, run_tamis
 
 _SAMPLES = 20
 _RELOADS = 10
@@ -63,7 +63,7 @@ async def run_soak(path: Path, mail: Sequence[Mail], requests: int, clients: int
             else:
                 kind, request = "CHECK", _request("CHECK", dice.choice(mail).raw)
             try:
-                answer = await exchange(path, request)
+                answer = await ask(path, request)
             except OSError:
                 answer = b""
             soak.counts[kind if b" 0 EX_OK" in answer else f"{kind} failed"] += 1

@@ -14,12 +14,14 @@ import pytest
 
 from tamis_mail.message import canonical, digest
 from tamis_mail.verdict.header_fields import remove_verdict
+from tests.surfaces.peers.daemon import run_daemon
 from tests.surfaces.peers.milter import Milter, run_milter
 from tests.surfaces.peers.postfix import SENDER, Postfix, needs_postfix, run_postfix, without_delivery_fields
 from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, make_store
 
 pytestmark = [pytest.mark.peers, needs_postfix]
 
+DOCS = Path(__file__).parents[3] / "docs" / "howto" / "mail-milter.md"
 COMPLETE = b"Message-ID: <1@elsewhere.test>\r\nDate: Mon, 16 Nov 2026 10:00:00 +0000\r\n"
 SPAM, HAM = (COMPLETE + raw.replace(b"\n", b"\r\n") for raw in (NEW_SPAM, NEW_HAM))
 _RECEIVED = re.compile(rb"Received: from [^\n]*\n\tby mx\.example\.test[^\n]*\n(?:\t[^\n]*\n)*")
@@ -68,11 +70,15 @@ def fragile(own_store: Path) -> Iterator[Milter]:
 
 @pytest.fixture(scope="module")
 def postfix(store: Path, milter: Milter, fragile: Milter) -> Iterator[Postfix]:
-    """A Postfix that asks by a Unix socket for SMTP, and by TCP for mail of local programs."""
-    settings = f"smtpd_milters = unix:{milter.socket}\nnon_smtpd_milters = inet:127.0.0.1:{milter.port}\n"
+    """A Postfix with the settings of the docs; it asks for mail of local programs at a Unix socket."""
+    recipe = re.search(r"^\*\*Postfix\*\*.*?^```text\n(.*?)^```$", DOCS.read_text(), re.MULTILINE | re.DOTALL)
+    assert recipe
+    settings = recipe[1].replace("127.0.0.1:8783", f"127.0.0.1:{milter.port}")
+    settings += f"non_smtpd_milters = unix:{milter.socket}\n"
     with ExitStack() as stack:
         services = {"old": f"smtpd_milters=inet:127.0.0.1:{milter.port} milter_protocol=2"}
-        services["fragile"] = f"smtpd_milters=unix:{fragile.socket} milter_default_action=accept"
+        services["fragile"] = f"smtpd_milters=unix:{fragile.socket}"
+        services["restarted"] = f"smtpd_milters=unix:{milter.socket}.restarted"
         services["xclient"] = (
             f"smtpd_milters=unix:{milter.socket} smtpd_authorized_xclient_hosts=127.0.0.1 "
             "smtpd_sasl_auth_enable=yes"
@@ -269,6 +275,32 @@ def test_spam_is_discarded_where_it_was_asked_for(postfix: Postfix) -> None:
     postfix.send(HAM, "discard@example.test", service="discard")
     (ham,) = postfix.wait_for_mail("discard@example.test", 1)
     assert b"X-Spam-Status: No" in ham
+
+
+def test_no_message_is_lost_altered_or_doubled_while_the_milter_is_killed_and_started_again(
+    postfix: Postfix, milter: Milter, store: Path, tmp_path: Path
+) -> None:
+    path = f"{milter.socket}.restarted"
+    words = ["milter", "--store", str(store), "--listen", f"unix:{path}", "--socket-mode", "666"]
+    sent: list[bytes] = []
+
+    def send(client: smtplib.SMTP) -> None:
+        sent.append(HAM + b"%d\r\n" % len(sent))
+        client.sendmail(SENDER, ["restarted@example.test"], sent[-1])
+
+    for _ in range(3):
+        with run_daemon(tmp_path / "log", *words) as process, postfix.connect("restarted") as client:
+            for number in range(6):
+                send(client)
+                if number == 3:
+                    process.kill()
+                    process.wait()
+        with postfix.connect("restarted") as client:
+            send(client)
+    delivered = postfix.wait_for_mail("restarted@example.test", len(sent))
+    bodies = sorted(raw[raw.rfind(b"Message-ID:") :] for raw in delivered)
+    assert bodies == sorted(raw.replace(b"\r", b"") for raw in sent)
+    assert sum(b"\nX-Spam-Status: " in raw for raw in delivered) == 3 * 4
 
 
 def test_mail_flows_when_the_milter_has_no_usable_store_and_when_it_is_killed(

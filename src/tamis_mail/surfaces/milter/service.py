@@ -47,7 +47,7 @@ class Policy:
 
     @property
     def needs_evidence(self) -> bool:
-        """Whether the fields name the evidence, which takes some times longer than the verdict."""
+        """Whether the fields name the evidence, which takes much longer than the verdict."""
         return self.shows_evidence and self.dialect != "bogofilter"
 
     @property
