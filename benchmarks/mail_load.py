@@ -1,6 +1,7 @@
 """`python -m benchmarks.mail_load`: clients like spamc against `tamis serve spamd` and SpamAssassin's spamd.
 
     python -m benchmarks.mail_load --clients 50 --seconds 60 [--data FOLDER] [--messages 2000]
+    python -m benchmarks.mail_load --protocol milter [--daemon-option=--no-evidence]
 
 Both daemons learn the same mail, in a temporary folder, and listen at a Unix socket. SpamAssassin has one
 plugin, Bayes, its rules and nothing else: no network, no other tests. Each client sends CHECK, waits for the
@@ -8,20 +9,25 @@ answer, and goes on with the next message on a new connection, as spamc does. Pr
 the median and the 99th percentile of the time of a request, errors, the share of right answers among messages
 that were learned (as a sanity check, not as a measure of accuracy), and memory (PSS of the process and its
 children) after a tenth of the time and at the end.
+
+With `--protocol milter` clients act like Postfix against `tamis serve milter`: each opens a connection, sends
+one message, waits for the changes and the decision, and closes it. SpamAssassin has no such daemon.
 """
 
 import argparse
 import asyncio
 import os
 import random
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +49,12 @@ score BAYES_50 1
 score BAYES_90 6
 """
 
+_CHUNK = 65535  # bytes of a body that Postfix sends at once
+_CHANGES = (b"i", b"m", b"h", b"q")
+
+Ask = Callable[[Path, bytes], Awaitable[bool | None]]
+Run = Callable[[Path, Sequence[Mail], int], AbstractContextManager[tuple[Path, int]]]
+
 
 @dataclass
 class Load:
@@ -54,7 +66,9 @@ class Load:
     memory: list[int] = field(default_factory=list)
 
 
-async def run_clients(path: Path, mail: Sequence[Mail], clients: int, seconds: float, process: int) -> Load:
+async def run_clients(
+    ask_verdict: Ask, path: Path, mail: Sequence[Mail], clients: int, seconds: float, process: int
+) -> Load:
     """Let clients send messages for some seconds."""
     load = Load()
     end = time.monotonic() + seconds
@@ -65,14 +79,12 @@ async def run_clients(path: Path, mail: Sequence[Mail], clients: int, seconds: f
             one = dice.choice(mail)
             begun = time.perf_counter()
             try:
-                answer = await ask(
-                    path, b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % len(one.raw) + one.raw
-                )
-            except OSError:
-                answer = b""
+                is_spam = await ask_verdict(path, one.raw)
+            except (OSError, EOFError):
+                is_spam = None
             load.seconds.append(time.perf_counter() - begun)
-            load.n_errors += b" 0 EX_OK" not in answer
-            load.n_right += (b"Spam: True" in answer) == one.is_spam
+            load.n_errors += is_spam is None
+            load.n_right += is_spam == one.is_spam
 
     async def look() -> None:
         await asyncio.sleep(seconds / 10)
@@ -95,8 +107,55 @@ async def ask(path: Path, request: bytes) -> bytes:
         writer.close()
 
 
+async def ask_spamd(path: Path, raw: bytes) -> bool | None:
+    """Ask as spamc does; None if there is no verdict."""
+    answer = await ask(path, b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % len(raw) + raw)
+    return b"Spam: True" in answer if b" 0 EX_OK" in answer else None
+
+
+async def ask_milter(path: Path, raw: bytes) -> bool | None:
+    """Ask as Postfix does; None if there is no verdict."""
+    header, _, body = raw.replace(b"\r\n", b"\n").partition(b"\n\n")
+    fields = [field.partition(b":") for field in re.split(rb"\n(?![ \t])", header)]
+    packets = [_pack(b"C", b"mx.example\x004\0\x19192.0.2.1\0"), _pack(b"H", b"mx\0")]
+    packets += [_pack(b"D", b"Mi\x004711\0"), _pack(b"M", b"<a@b>\0"), _pack(b"R", b"<c@d>\0")]
+    packets += [
+        _pack(b"L", name + b"\0" + value.replace(b"\0", b"") + b"\0")
+        for name, colon, value in fields
+        if colon
+    ]
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    try:
+        writer.write(_pack(b"O", struct.pack("!III", 6, 0x1FF, 0x1FFFFF)))
+        await _read_packet(reader)
+        writer.write(b"".join(packets))
+        lines = body.replace(b"\n", b"\r\n")
+        for start in range(0, len(lines), _CHUNK):
+            writer.write(_pack(b"B", lines[start : start + _CHUNK]))
+            if (await _read_packet(reader))[:1] == b"s":
+                break
+        writer.write(_pack(b"E"))
+        changes = []
+        while (packet := await _read_packet(reader))[:1] in _CHANGES:
+            changes.append(packet)
+        writer.write(_pack(b"Q"))
+    finally:
+        writer.close()
+    status = [packet for packet in changes if b"X-Spam-Status\0" in packet]
+    return b"\0 Yes," in status[0] if status and packet == b"a" else None
+
+
+def _pack(command: bytes, data: bytes = b"") -> bytes:
+    return struct.pack("!I", len(data) + 1) + command + data
+
+
+async def _read_packet(reader: asyncio.StreamReader) -> bytes:
+    (length,) = struct.unpack("!I", await reader.readexactly(4))
+    return await reader.readexactly(length)
+
+
 @contextmanager
-def run_tamis(folder: Path, mail: Sequence[Mail], threads: int) -> Iterator[tuple[Path, int]]:
+def run_tamis(folder: Path, mail: Sequence[Mail], threads: int, *daemon: str) -> Iterator[tuple[Path, int]]:
     """Run our daemon."""
     program = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
     words = [sys.executable, "-c", program]
@@ -105,7 +164,7 @@ def run_tamis(folder: Path, mail: Sequence[Mail], threads: int) -> Iterator[tupl
     learn = ["learn", "--store", str(store), "--spam", str(folder / SPAM), "--ham", str(folder / HAM)]
     subprocess.run([*words, *learn], check=True, capture_output=True)
     options = ["--store", str(store), "--listen", f"unix:{path}", "--threads", str(threads)]
-    with _run([*words, "serve", "spamd", *options], path) as process:
+    with _run([*words, "serve", *daemon, *options], path) as process:
         yield path, process
 
 
@@ -196,11 +255,20 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--threads", type=int, default=2, help="of tamis, and children of SpamAssassin")
+    parser.add_argument("--protocol", choices=("spamd", "milter"), default="spamd")
+    parser.add_argument("--daemon-option", action="append", default=[], help="of tamis, as --no-evidence")
     options = parser.parse_args()
     options.messages = options.messages or 2000
     mail = read_corpus(options)
-    daemons = {"tamis": run_tamis, "SpamAssassin": run_spamassassin}
-    if not (shutil.which("spamd") and shutil.which("sa-learn")):
+    ask_verdict = {"spamd": ask_spamd, "milter": ask_milter}[options.protocol]
+    daemons: dict[str, Run] = {
+        "tamis": lambda folder, mail, threads: run_tamis(
+            folder, mail, threads, options.protocol, *options.daemon_option
+        )
+    }
+    if options.protocol == "spamd":
+        daemons["SpamAssassin"] = run_spamassassin
+    if "SpamAssassin" in daemons and not (shutil.which("spamd") and shutil.which("sa-learn")):
         tell("spamd is not installed: only tamis is measured")
         del daemons["SpamAssassin"]
     rates: dict[str, float] = {}
@@ -209,7 +277,7 @@ def main() -> int:
             tempfile.TemporaryDirectory() as folder,
             run_daemon(Path(folder), mail, options.threads) as (path, pid),
         ):
-            load = asyncio.run(run_clients(path, mail, options.clients, options.seconds, pid))
+            load = asyncio.run(run_clients(ask_verdict, path, mail, options.clients, options.seconds, pid))
         tell(_describe(name, load, options.seconds))
         rates[name] = len(load.seconds) / options.seconds
     if len(rates) > 1:

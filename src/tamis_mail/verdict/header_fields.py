@@ -25,15 +25,27 @@ from math import log
 from tamis_mail.message.envelope import envelope_end
 from tamis_mail.verdict.verdict import Evidence, Verdict
 
-__all__ = ["DIALECTS", "add_verdict", "bogosity", "fields", "remove_verdict", "score_of", "tests_of"]
+__all__ = [
+    "DIALECTS",
+    "OLD_PREFIX",
+    "add_verdict",
+    "bogosity",
+    "fields",
+    "has_verdict_name",
+    "remove_verdict",
+    "score_of",
+    "tests_of",
+]
 
 DIALECTS = ("spamassassin", "bogofilter")
+OLD_PREFIX = b"X-Old-"
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
 _END_OF_LINE = rb"(?>\r{0,3}\n|\r)"  # as in `canonical`, also if CR CR LF was converted once more
 _CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
 _FIRST_END = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
 _TAKEN = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:)", re.IGNORECASE)
+_NAME = re.compile(rb"(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+", re.IGNORECASE)
 _RENAMED = re.compile(rb"(?:\A|(?<=[\r\n]))X-Old-(?=(?i:(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:))")
 _LINES = (
     rb"(?:(?:X-Spam-Flag: YES\r?\n)?X-Spam-Level:(?: \*++)?\r?\n"
@@ -72,7 +84,7 @@ def add_verdict(
     if start and start == len(raw) and raw[-1:] not in (b"\r", b"\n"):
         return raw + newline + block.removesuffix(newline)  # the last line has no line end
     stop = _stop(raw, start)
-    return b"".join((raw[:start], block, _TAKEN.sub(b"X-Old-", raw[start:stop]), raw[stop:]))
+    return b"".join((raw[:start], block, _TAKEN.sub(OLD_PREFIX, raw[start:stop]), raw[stop:]))
 
 
 def remove_verdict(raw: bytes) -> bytes:
@@ -85,6 +97,15 @@ def remove_verdict(raw: bytes) -> bytes:
         return raw
     stop = _stop(raw, block.end())
     return b"".join((raw[:start], _RENAMED.sub(b"", raw[block.end() : stop]), raw[stop:]))
+
+
+def has_verdict_name(name: bytes) -> bool:
+    """Whether a field has a name of the block, so that `add_verdict` would rename it.
+
+    >>> has_verdict_name(b"x-spam-flag"), has_verdict_name(b"X-Old-X-Bogosity"), has_verdict_name(b"Subject")
+    (True, True, False)
+    """
+    return _NAME.fullmatch(name) is not None
 
 
 def _start(raw: bytes) -> int:

@@ -10,6 +10,7 @@ __all__ = ["ACTIONS", "configure", "run"]
 
 ACTIONS = {
     "spamd": "answer spamc and other clients of SpamAssassin's daemon",
+    "milter": "judge mail while Postfix or Sendmail receives it",
     "lmtp": "judge mail on its way from a mail server to its delivery, by LMTP",
 }
 
@@ -20,6 +21,13 @@ EXAMPLES = {
         (
             "tamis serve spamd --store common.tamis --user-stores 'users/{user}.tamis'",
             "with a store for each user, as spamc -u names them",
+        ),
+    ],
+    "milter": [
+        ("tamis serve milter --listen 127.0.0.1:8783", "for smtpd_milters = inet:127.0.0.1:8783 in Postfix"),
+        (
+            "tamis serve milter --listen unix:/run/tamis/milter.sock --on-spam quarantine",
+            "at a Unix socket; Postfix puts spam on hold",
         ),
     ],
     "lmtp": [

@@ -1,0 +1,220 @@
+"""Decides on the messages of a mail server: adds the verdict to the header, and accepts them.
+
+Whatever goes wrong, the message is accepted without a verdict, unless `on_fault` says that the server tries
+again later. Only spam is ever rejected, quarantined or discarded, and only if `on_spam` says so.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
+from tamis_mail.serving.logs import Log
+from tamis_mail.serving.metrics import Metrics
+from tamis_mail.serving.server import Limits
+from tamis_mail.surfaces.milter import codec
+from tamis_mail.surfaces.milter.codec import Action, Negotiation, ProtocolError, Step
+from tamis_mail.surfaces.milter.session import Envelope, Message, Session
+from tamis_mail.surfaces.milter.trace import format_trace
+from tamis_mail.verdict import Verdict
+from tamis_mail.verdict.header_fields import OLD_PREFIX, fields
+
+__all__ = ["ON_FAULT", "ON_SPAM", "MilterService", "Policy", "remove_old_fields"]
+
+ON_SPAM = ("mark", "reject", "quarantine", "discard")
+ON_FAULT = ("accept", "tempfail")
+
+_BLOCK = 1 << 16
+_VERDICT_SECONDS = 60.0  # mail servers wait some minutes for a decision
+_REJECTION = "550 5.7.1 This message was taken for spam"  # a score would tell a spammer what to change
+_QUARANTINE = "tamis: spam"
+_VERSION_WITH_INSERTING = 6  # older servers may not know how to insert a field at the top
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is done to messages."""
+
+    dialect: str = "spamassassin"
+    on_spam: str = "mark"
+    on_fault: str = "accept"
+    shows_evidence: bool = True
+    may_remove_fields: bool = True
+    judges_authenticated: bool = False
+
+    @property
+    def needs_evidence(self) -> bool:
+        """Whether the fields name the evidence, which takes some times longer than the verdict."""
+        return self.shows_evidence and self.dialect != "bogofilter"
+
+    @property
+    def actions(self) -> Action:
+        """What the filter asks a mail server to allow."""
+        actions = Action.ADD_HEADERS
+        if self.may_remove_fields:
+            actions |= Action.CHANGE_HEADERS
+        return actions | Action.QUARANTINE if self.on_spam == "quarantine" else actions
+
+
+class MilterService:
+    """Handles connections of mail servers."""
+
+    def __init__(
+        self,
+        filtering: Filtering,
+        log: Log,
+        metrics: Metrics,
+        *,
+        limits: Limits,
+        version: str,
+        policy: Policy,
+        user_of: Callable[[str], str] = lambda name: "",
+        verdict_seconds: float = _VERDICT_SECONDS,
+    ) -> None:
+        self._filtering = filtering
+        self._log = log
+        self._metrics = metrics
+        self._limits = limits
+        self._version = version
+        self._policy = policy
+        self._user_of = user_of
+        self._verdict_seconds = verdict_seconds
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection until the mail server ends it, or is silent for too long."""
+        session = Session(self._limits.size, self._policy.actions, self._is_exempt)
+        try:
+            while not session.is_ended and (data := await self._read(reader)):
+                for item in session.feed(data):
+                    answer = item if isinstance(item, bytes) else await self.decide(item, session.agreed)
+                    writer.write(answer)
+                await writer.drain()
+        except ProtocolError as error:
+            self._log.write("refused", reason=str(error))
+            self._metrics.count_fault("protocol")
+
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            async with asyncio.timeout(self._limits.idle_seconds):
+                return await reader.read(_BLOCK)
+        except TimeoutError:
+            raise ProtocolError("the mail server has sent nothing for too long") from None
+
+    def _is_exempt(self, envelope: Envelope) -> bool:
+        return bool(envelope.auth_type) and not self._policy.judges_authenticated
+
+    async def decide(self, message: Message, agreed: Negotiation) -> bytes:
+        """Return the changes of a message, and the decision."""
+        try:
+            return await self._judge(message, agreed)
+        except Exception as error:  # noqa: BLE001 (whatever goes wrong, mail flows)
+            # The text of an unexpected error may quote a message, so the log has only its kind.
+            return self._decide_without_verdict(message, agreed, f"unexpected {type(error).__name__}")
+
+    async def _judge(self, message: Message, agreed: Negotiation) -> bytes:
+        queue_id = _clean(message.envelope.queue_id)
+        if message.n_old_fields > len(message.old_fields):
+            self._log.write("old-fields-left", queue=queue_id, count=message.n_old_fields)
+        if message.raw is None:
+            self._log.write("too-large", queue=queue_id, bytes=message.size)
+            return remove_old_fields(message, agreed) + codec.ACCEPT
+        raw = format_trace(message.envelope, time.time()) + message.raw
+        try:
+            async with asyncio.timeout(self._verdict_seconds):
+                judged = await self._filtering.judge(
+                    raw, self._find_user(message.envelope), has_evidence=self._policy.needs_evidence
+                )
+        except TimeoutError:
+            judged = Fault(f"there was no verdict within {self._verdict_seconds:g} s")
+        if isinstance(judged, Fault):
+            return self._decide_without_verdict(message, agreed, judged.sentence)
+        label = judged.verdict.label
+        action = self._choose_action(label, agreed)
+        self._metrics.count_verdict(label, judged.seconds)
+        self._log.write(
+            "verdict",
+            queue=queue_id,
+            label=label,
+            action=action,
+            probability=round(judged.verdict.probability, 6),
+            bytes=message.size,
+            seconds=round(judged.seconds, 4),
+        )
+        if action == "reject":
+            return codec.reject(_REJECTION)
+        if action == "discard":
+            return codec.DISCARD
+        changes = remove_old_fields(message, agreed) + self._mark(judged, agreed)
+        if action == "quarantine":
+            changes += codec.quarantine(_QUARANTINE)
+        return changes + codec.ACCEPT
+
+    def _decide_without_verdict(self, message: Message, agreed: Negotiation, reason: str) -> bytes:
+        self._log.write("store-fault", queue=_clean(message.envelope.queue_id), reason=reason)
+        self._metrics.count_fault("store")
+        if self._policy.on_fault == "tempfail":
+            return codec.TEMPORARY_FAILURE
+        return remove_old_fields(message, agreed) + codec.ACCEPT
+
+    def _choose_action(self, label: str, agreed: Negotiation) -> str:
+        action = self._policy.on_spam if label == "spam" else "mark"
+        if action == "quarantine" and not agreed.actions & Action.QUARANTINE:
+            return "mark"  # the server does not offer a quarantine
+        return action
+
+    def _mark(self, judged: TimedVerdict, agreed: Negotiation) -> bytes:
+        """Return the changes that add the verdict: one block at the top, as `tamis sort -p` writes it."""
+        if not agreed.actions & Action.ADD_HEADERS:
+            return b""
+        verdict = judged.verdict
+        lines = fields(
+            verdict if self._policy.needs_evidence else Verdict(verdict.judgement, tuple),
+            dialect=self._policy.dialect,
+            required=judged.required,
+            version=self._version,
+        )
+        pairs = _join_lines(lines, has_space=bool(agreed.steps & Step.LEADING_SPACE))
+        if agreed.version < _VERSION_WITH_INSERTING:
+            return b"".join(codec.add_header(name, value) for name, value in pairs)
+        return b"".join(codec.insert_header(0, name, value) for name, value in reversed(pairs))
+
+    def _find_user(self, envelope: Envelope) -> str:
+        """Return the user whose store judges: the recipient, if there is one and no other."""
+        address = envelope.recipient.removeprefix(b"<").removesuffix(b">")
+        return self._user_of(address.decode("utf-8", "replace").lower())
+
+
+def remove_old_fields(message: Message, agreed: Negotiation) -> bytes:
+    """Return the changes that rename fields with the name of a verdict: what others wrote is not our verdict.
+
+    A milter cannot rename: a field is removed, and added to the end of the header under its new name. The
+    last field of a name is removed first, so that the numbers of others stay what they are.
+    """
+    if not agreed.actions & Action.CHANGE_HEADERS:
+        return b""
+    old = message.old_fields
+    changes = [codec.remove_header(one.name, one.number) for one in reversed(old)]
+    if agreed.actions & Action.ADD_HEADERS:
+        changes += [codec.add_header(OLD_PREFIX + one.name, one.value) for one in old if one.value]
+    return b"".join(changes)
+
+
+def _join_lines(lines: list[bytes], *, has_space: bool) -> list[tuple[bytes, bytes]]:
+    """Return names and values of fields; a line that begins with a tab continues the field before it."""
+    pairs: list[tuple[bytes, bytes]] = []
+    for line in lines:
+        if line.startswith(b"\t"):
+            name, value = pairs.pop()
+            pairs.append((name, value + b"\n" + line))
+        else:
+            name, _, value = line.partition(b":")
+            pairs.append((name, value if has_space else value.removeprefix(b" ")))
+    return pairs
+
+
+def _clean(queue_id: bytes) -> str:
+    """Return the server's name of a message, which its own log has, too."""
+    return _NO_NAME.sub("", queue_id.decode("ascii", "replace"))[:40]

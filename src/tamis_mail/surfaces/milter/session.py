@@ -1,0 +1,238 @@
+"""Packets of one connection → messages that wait for a decision; all other steps are answered here. No I/O.
+
+A message is put together as the mail server has it, byte for byte, with CR LF as line ends:
+
+- The server keeps its own Received field to itself (`trace.py`).
+- Blanks between the name of a field and its colon, and what follows a NUL in a field, are lost on the way.
+- A server that does not offer LEADING_SPACE removes one space after the colon; it is put back where nearly
+  all mail has one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tamis_mail.surfaces.milter import codec
+from tamis_mail.surfaces.milter.codec import Action, Negotiation, Packet, PacketReader, ProtocolError, Step
+from tamis_mail.verdict.header_fields import has_verdict_name
+
+__all__ = ["Envelope", "Message", "OldField", "Session"]
+
+# The filter answers only BODY, so that it can skip the rest of a large message, and the end of a message.
+_STEPS = (
+    Step.NO_END_OF_HEADER
+    | Step.NO_UNKNOWN
+    | Step.NO_DATA
+    | Step.SKIP
+    | Step.SILENT_CONNECT
+    | Step.SILENT_HELO
+    | Step.SILENT_MAIL
+    | Step.SILENT_RECIPIENT
+    | Step.SILENT_HEADER
+    | Step.LEADING_SPACE
+)
+_MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
+_OF_CONNECTION = frozenset((codec.CONNECT, codec.HELO))
+_LONGEST_NAME = 255  # bytes of the name of a host, of a macro's value, and of an old field's name
+_LONGEST_ADDRESS = 320  # bytes of a recipient
+_OLD_FIELDS = 100  # fields with the name of a verdict that are renamed; a server searches each from the top
+_LONGEST_OLD = 4000  # bytes of such a field that is kept under another name
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a mail server says about a message; what it does not say is empty."""
+
+    client_name: bytes = b""
+    client_address: bytes = b""
+    helo: bytes = b""
+    server: bytes = b""
+    queue_id: bytes = b""
+    tls_version: bytes = b""
+    auth_type: bytes = b""
+    recipient: bytes = b""
+    n_recipients: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OldField:
+    """A field that has the name of a verdict's field already; the first of its name has number 1."""
+
+    name: bytes
+    number: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that waits for a decision; `raw` is None if it is larger than the limit."""
+
+    raw: bytes | None
+    size: int
+    envelope: Envelope
+    old_fields: tuple[OldField, ...]
+    n_old_fields: int
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A message that is coming in."""
+
+    content: bytearray = field(default_factory=bytearray)
+    size: int = 0
+    has_body: bool = False
+    is_exempt: bool = False
+    recipient: bytes = b""
+    n_recipients: int = 0
+    old_fields: list[OldField] = field(default_factory=list)
+    n_old_fields: int = 0
+
+
+class Session:
+    """One connection of a mail server, with any number of messages.
+
+    `agreed` is what was agreed upon with the server. Mail that `is_exempt` is accepted unchanged, and its
+    body is not read.
+    """
+
+    def __init__(
+        self, largest: int, actions: Action, is_exempt: Callable[[Envelope], bool] = lambda envelope: False
+    ) -> None:
+        self.agreed = Negotiation(0, Action(0), Step(0))
+        self.is_ended = False
+        self._largest = largest
+        self._actions = actions
+        self._is_exempt = is_exempt
+        self._packets = PacketReader()
+        self._macros: dict[bytes, dict[bytes, bytes]] = {}
+        self._client = (b"", b"")
+        self._helo = b""
+        self._draft = _Draft()
+
+    def feed(self, data: bytes) -> Iterator[bytes | Message]:
+        """Take the next bytes. Return answers to send and messages to decide on, in this order.
+
+        The decision on a message is sent before the next item is asked for.
+        """
+        self._packets.feed(data)
+        while not self.is_ended and (packet := self._packets.take_packet()) is not None:
+            answer = self._handle(packet)
+            if answer is not None:
+                yield answer
+
+    def _handle(self, packet: Packet) -> bytes | Message | None:
+        command = packet.command
+        if command == codec.NEGOTIATE:
+            return self._negotiate(Negotiation.read(packet.data))
+        if not self.agreed.version:
+            raise ProtocolError("the first packet is no offer of a mail server")
+        if command == codec.END_OF_BODY:
+            return self._end_message(packet.data)
+        if command == codec.BODY:
+            return self._take_body(packet.data)
+        if command == codec.MACRO:
+            self._take_macros(packet.data)
+        elif command == codec.CONNECT:
+            name, address = codec.read_client(packet.data)
+            self._client = name[:_LONGEST_NAME], address[:_LONGEST_NAME]
+        elif command == codec.HELO:
+            self._helo = codec.read_strings(packet.data)[0][:_LONGEST_NAME]
+        elif command == codec.MAIL:
+            codec.read_strings(packet.data)
+            self._draft = _Draft()
+        elif command == codec.RECIPIENT:
+            recipient = codec.read_strings(packet.data)[0]
+            self._draft.recipient = recipient if len(recipient) <= _LONGEST_ADDRESS else b""
+            self._draft.n_recipients += 1
+        elif command == codec.HEADER:
+            self._take_header(packet.data)
+        elif command == codec.ABORT:
+            self._forget_message()
+        elif command == codec.QUIT_NEW_CONNECTION:
+            self._forget_message()
+            self._macros, self._client, self._helo = {}, (b"", b""), b""
+        elif command == codec.QUIT:
+            self.is_ended = True
+        return codec.CONTINUE if self.agreed.is_answered(command) else None
+
+    def _negotiate(self, offer: Negotiation) -> bytes:
+        self.agreed = Negotiation(offer.version, offer.actions & self._actions, offer.steps & _STEPS)
+        return codec.negotiate(self.agreed)
+
+    def _take_macros(self, data: bytes) -> None:
+        command, macros = codec.read_macros(data)
+        self._macros[command] = {
+            name: value[:_LONGEST_NAME] for name, value in macros.items() if name in _MACROS
+        }
+
+    def _take_header(self, data: bytes) -> None:
+        name, value = codec.read_header(data)
+        if len(name) <= _LONGEST_NAME and has_verdict_name(name):
+            self._take_old_field(name, value)
+        space = b"" if self.agreed.steps & Step.LEADING_SPACE or value[:1] in (b"\t", b"\n") else b" "
+        lines = value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        self._add(b"".join((name, b":", space, lines, b"\r\n")))
+
+    def _take_old_field(self, name: bytes, value: bytes) -> None:
+        draft = self._draft
+        draft.n_old_fields += 1
+        if len(draft.old_fields) < _OLD_FIELDS:
+            number = 1 + sum(old.name.lower() == name.lower() for old in draft.old_fields)
+            draft.old_fields.append(OldField(name, number, value if len(value) <= _LONGEST_OLD else b""))
+
+    def _take_body(self, data: bytes) -> bytes:
+        if self._draft.is_exempt or self._is_exempt(self._envelope()):
+            self._forget_message()
+            self._draft.is_exempt = True  # until the next message, if the server should go on with this one
+            return codec.ACCEPT
+        self._add_body(data)
+        is_large = self._draft.size > self._largest
+        return codec.SKIP if is_large and self.agreed.steps & Step.SKIP else codec.CONTINUE
+
+    def _add_body(self, data: bytes) -> None:
+        if not self._draft.has_body:
+            self._draft.has_body = True
+            self._add(b"\r\n")
+        self._add(data)
+
+    def _add(self, data: bytes) -> None:
+        """Add bytes to the message; of one that is larger than the limit, nothing is kept."""
+        draft = self._draft
+        draft.size += len(data)
+        if draft.size > self._largest:
+            draft.content.clear()
+        else:
+            draft.content += data
+
+    def _end_message(self, data: bytes) -> bytes | Message:
+        envelope = self._envelope()
+        if self._draft.is_exempt or self._is_exempt(envelope):
+            self._forget_message()
+            return codec.ACCEPT
+        self._add_body(data)
+        draft = self._draft
+        raw = bytes(draft.content) if draft.size <= self._largest else None
+        self._forget_message()
+        return Message(raw, draft.size, envelope, tuple(draft.old_fields), draft.n_old_fields)
+
+    def _forget_message(self) -> None:
+        self._draft = _Draft()
+        self._macros = {
+            command: macros for command, macros in self._macros.items() if command in _OF_CONNECTION
+        }
+
+    def _envelope(self) -> Envelope:
+        macros: dict[bytes, bytes] = {}
+        for part in self._macros.values():
+            macros |= part
+        draft = self._draft
+        return Envelope(
+            client_name=self._client[0],
+            client_address=self._client[1],
+            helo=self._helo,
+            server=macros.get(b"j", b""),
+            queue_id=macros.get(b"i", b""),
+            tls_version=macros.get(b"tls_version", b""),
+            auth_type=macros.get(b"auth_type", b""),
+            recipient=draft.recipient if draft.n_recipients == 1 else b"",
+            n_recipients=draft.n_recipients,
+        )
