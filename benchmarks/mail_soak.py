@@ -108,7 +108,7 @@ def main() -> int:
     mail = read_corpus(options)
     with (
         tempfile.TemporaryDirectory() as folder,
-        run_tamis(Path(folder), mail, options.threads) as (path, process),
+        run_tamis(Path(folder), mail, options.threads, "spamd") as (path, process),
     ):
         begun = time.monotonic()
         soak = asyncio.run(run_soak(path, mail, options.requests, options.clients, process))

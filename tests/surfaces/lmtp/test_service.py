@@ -88,6 +88,7 @@ def test_parameters_and_extensions_are_passed_on_as_they_are(client: LmtpClient,
     assert {b"LHLO mail.example.net", mail, recipient} <= set(hop.lines)
     assert remove_verdict(hop.deliveries[0].raw) == SPAM
     assert hop.deliveries[0].raw.startswith(b"X-Spam-Flag: YES\r\n")
+    assert b"\r\nX-Spam-Evidence: " in hop.deliveries[0].raw
 
 
 @pytest.mark.parametrize("verb", [b"MAIL", b"RCPT"])
@@ -224,6 +225,19 @@ def test_without_a_next_hop_the_client_keeps_its_mail(
         hop.script = lambda line: b""
         client.begin(ANN)
         assert client.deliver(HAM) == [OK]
+
+
+def test_the_evidence_can_be_left_out(tmp_path: Path, bench: Bench) -> None:
+    hop = ScriptedHop(tmp_path / "hop.sock")
+    with (
+        run_hop(hop),
+        run_lmtp(tmp_path, bench.store, hop.path, "--no-evidence") as daemon,
+        daemon.connect() as client,
+    ):
+        client.begin(ANN)
+        assert client.deliver(SPAM) == [OK]
+    assert hop.deliveries[0].raw.startswith(b"X-Spam-Flag: YES\r\n")
+    assert b"X-Spam-Evidence" not in hop.deliveries[0].raw
 
 
 def test_by_smtp_the_one_answer_holds_for_all(tmp_path: Path, bench: Bench) -> None:

@@ -31,6 +31,7 @@ from tamis_mail.surfaces.lmtp.codec import (
     read_path,
 )
 from tamis_mail.surfaces.lmtp.next_hop import NextHop, NextHopError, NextHopSession
+from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.header_fields import add_verdict, fields
 
 __all__ = ["LmtpService", "Marking"]
@@ -70,6 +71,31 @@ class Marking:
 
     dialect: str
     version: str
+    shows_evidence: bool = True
+
+    @property
+    def needs_evidence(self) -> bool:
+        """Whether the fields name the evidence, which takes some times longer than the verdict."""
+        return self.shows_evidence and self.dialect != "bogofilter"
+
+    def write(self, message: bytes, judged: TimedVerdict) -> bytes:
+        """Return the message with the verdict. Its lines end in CR LF, whatever those of the message do."""
+        return add_verdict(
+            message,
+            self._select(judged.verdict),
+            dialect=self.dialect,
+            required=judged.required,
+            version=self.version,
+            newline=b"\r\n",
+        )
+
+    def list_fields(self, judged: TimedVerdict) -> tuple[bytes, ...]:
+        """Return the header fields of a verdict."""
+        verdict = self._select(judged.verdict)
+        return tuple(fields(verdict, dialect=self.dialect, required=judged.required, version=self.version))
+
+    def _select(self, verdict: Verdict) -> Verdict:
+        return verdict if self.needs_evidence else Verdict(verdict.judgement, tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +347,9 @@ class _ClientSession:
         service = self._service
         try:
             async with asyncio.timeout(_JUDGE_SECONDS):
-                judged = await service.filtering.judge(message, user, has_evidence=True)
+                judged = await service.filtering.judge(
+                    message, user, has_evidence=service.marking.needs_evidence
+                )
         except TimeoutError:
             judged = Fault("the verdict took too long")
         if isinstance(judged, Fault):
@@ -342,26 +370,10 @@ class _ClientSession:
         self._service.metrics.count_fault("store")
 
     def _header_of(self, judged: TimedVerdict | Fault) -> tuple[bytes, ...]:
-        if isinstance(judged, Fault):
-            return ()
-        marking = self._service.marking
-        lines = fields(
-            judged.verdict, dialect=marking.dialect, required=judged.required, version=marking.version
-        )
-        return tuple(lines)
+        return () if isinstance(judged, Fault) else self._service.marking.list_fields(judged)
 
     def _mark(self, message: bytes, judged: TimedVerdict | Fault) -> bytes:
-        if isinstance(judged, Fault):
-            return message
-        marking = self._service.marking
-        return add_verdict(
-            message,
-            judged.verdict,
-            dialect=marking.dialect,
-            required=judged.required,
-            version=marking.version,
-            newline=b"\r\n",
-        )
+        return message if isinstance(judged, Fault) else self._service.marking.write(message, judged)
 
     async def _send(
         self,
