@@ -282,6 +282,24 @@ def test_a_lone_dot_between_bare_line_ends_is_sent_by_length_or_refused(
 
 
 @pytest.mark.parametrize("extension", [b"8BITMIME", b"CHUNKING"])
+def test_a_message_that_is_sent_in_parts_is_the_same(tmp_path: Path, bench: Bench, extension: bytes) -> None:
+    bare = b"\n" if extension == b"CHUNKING" else b""
+    raw = SPAM + b"\r\n.".join([b"x" * 700] * 2000) + bare + b"\r\n"
+    hop = ScriptedHop(tmp_path / "hop.sock", extensions=[extension])
+    with (
+        run_hop(hop),
+        run_lmtp(tmp_path, bench.store, hop.path, "--no-evidence") as daemon,
+        daemon.connect() as client,
+    ):
+        client.begin(ANN)
+        assert client.deliver(raw) == [OK]
+    (delivery,) = hop.deliveries
+    assert delivery.by_length == (extension == b"CHUNKING")
+    assert b"X-Spam-Status: " in delivery.raw
+    assert remove_verdict(delivery.raw) == raw
+
+
+@pytest.mark.parametrize("extension", [b"8BITMIME", b"CHUNKING"])
 def test_a_large_message_is_passed_on_without_a_verdict(
     client: LmtpClient, hop: ScriptedHop, extension: bytes
 ) -> None:

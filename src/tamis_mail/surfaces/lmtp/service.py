@@ -39,6 +39,7 @@ __all__ = ["LmtpService", "Marking"]
 T = TypeVar("T")
 
 _BLOCK = 1 << 16
+_PART = 1 << 19  # bytes of a message that are sent at once; other sessions have their turn between them
 _JUDGE_SECONDS = 60.0  # after which a message goes on without a verdict
 _MOST_RECIPIENTS = 1000  # of a message; Postfix sends 50 by default
 _MOST_ERRORS = 20  # of a session
@@ -150,6 +151,8 @@ class _ClientGoneError(Exception):
 
 
 class _ClientSession:
+    """The session of a client, and that with the next hop which belongs to it."""
+
     def __init__(
         self, service: LmtpService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
@@ -319,7 +322,7 @@ class _ClientSession:
 
     async def _deliver(self, transaction: _Transaction, message: bytes) -> None:
         """Judge a message, and send it to each recipient with the verdict for him."""
-        answers = _Answers(self._writer, len(transaction.recipients))
+        answers = _Answers(self._writer)
         try:
             groups = await self._judge_for(transaction.recipients, message)
         except Exception as error:  # noqa: BLE001 (a defect of the filter must not keep mail back)
@@ -396,8 +399,9 @@ class _ClientSession:
                 raise _ClientGoneError
             by_length = session.has_chunking and has_bare_line_ends(marked)
             refusal = await session.begin_message(by_length=by_length)
-            if refusal is None:
-                refusal = await session.send_part(marked)
+            for start in range(0, len(marked), _PART):
+                if refusal is None:
+                    refusal = await session.send_part(marked[start : start + _PART])
             if refusal is None:
                 await session.end_message()
                 await self._read_answers(session, left, answers)
@@ -462,7 +466,7 @@ class _ClientSession:
     async def _pass_through(self, transaction: _Transaction, parts: list[bytes]) -> None:
         """Pass on a message that is too large to be judged, part by part."""
         self._service.log.write("not-judged", reason=f"larger than {self._service.limits.size} bytes")
-        answers = _Answers(self._writer, len(transaction.recipients), is_held=True)
+        answers = _Answers(self._writer, is_held=True)
         left = list(range(len(transaction.recipients)))
         size = 0
         session: NextHopSession | None = None
@@ -575,10 +579,9 @@ class _Answers:
     While they are held, the client still sends the message, and nothing may be written.
     """
 
-    def __init__(self, writer: asyncio.StreamWriter, n_recipients: int, *, is_held: bool = False) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, *, is_held: bool = False) -> None:
         self.replies: dict[int, Reply] = {}
         self._writer = writer
-        self._n_recipients = n_recipients
         self._n_written = 0
         self._is_held = is_held
 
