@@ -2,6 +2,7 @@
 
     python -m benchmarks.mail_load --clients 50 --seconds 60 [--data FOLDER] [--messages 2000]
     python -m benchmarks.mail_load --protocol milter [--daemon-option=--no-evidence]
+    python -m benchmarks.mail_load --protocol lmtp
 
 Both daemons learn the same mail, in a temporary folder, and listen at a Unix socket. SpamAssassin has one
 plugin, Bayes, its rules and nothing else: no network, no other tests. Each client sends CHECK, waits for the
@@ -11,7 +12,8 @@ that were learned (as a sanity check, not as a measure of accuracy), and memory 
 children) after a tenth of the time and at the end.
 
 With `--protocol milter` clients act like Postfix against `tamis serve milter`: each opens a connection, sends
-one message, waits for the changes and the decision, and closes it. SpamAssassin has no such daemon.
+one message, waits for the changes and the decision, and closes it. With `--protocol lmtp` they act so against
+`tamis serve lmtp`, whose next hop, in this process, accepts everything. SpamAssassin has no such daemons.
 """
 
 import argparse
@@ -51,8 +53,9 @@ score BAYES_90 6
 
 _CHUNK = 65535  # bytes of a body that Postfix sends at once
 _CHANGES = (b"i", b"m", b"h", b"q")
+_NEXT_HOP = "next-hop"  # the socket of the server that `tamis serve lmtp` passes mail on to
 
-Judge = Callable[[Path, bytes], Awaitable[bool | None]]
+Ask = Callable[[Path, bytes], Awaitable[bool | None]]
 Run = Callable[[Path, Sequence[Mail], int], AbstractContextManager[tuple[Path, int]]]
 
 
@@ -67,7 +70,7 @@ class Load:
 
 
 async def run_clients(
-    judge: Judge, path: Path, mail: Sequence[Mail], clients: int, seconds: float, process: int
+    ask_verdict: Ask, path: Path, mail: Sequence[Mail], clients: int, seconds: float, process: int
 ) -> Load:
     """Let clients send messages for some seconds."""
     load = Load()
@@ -79,7 +82,7 @@ async def run_clients(
             one = dice.choice(mail)
             begun = time.perf_counter()
             try:
-                is_spam = await judge(path, one.raw)
+                is_spam = await ask_verdict(path, one.raw)
             except (OSError, EOFError):
                 is_spam = None
             load.seconds.append(time.perf_counter() - begun)
@@ -107,13 +110,13 @@ async def ask(path: Path, request: bytes) -> bytes:
         writer.close()
 
 
-async def judge_by_spamd(path: Path, raw: bytes) -> bool | None:
+async def ask_spamd(path: Path, raw: bytes) -> bool | None:
     """Ask as spamc does; None if there is no verdict."""
     answer = await ask(path, b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % len(raw) + raw)
     return b"Spam: True" in answer if b" 0 EX_OK" in answer else None
 
 
-async def judge_by_milter(path: Path, raw: bytes) -> bool | None:
+async def ask_milter(path: Path, raw: bytes) -> bool | None:
     """Ask as Postfix does; None if there is no verdict."""
     header, _, body = raw.replace(b"\r\n", b"\n").partition(b"\n\n")
     fields = [field.partition(b":") for field in re.split(rb"\n(?![ \t])", header)]
@@ -145,6 +148,47 @@ async def judge_by_milter(path: Path, raw: bytes) -> bool | None:
     return b"\0 Yes," in status[0] if status and packet == b"a" else None
 
 
+async def ask_lmtp(path: Path, raw: bytes) -> bool | None:
+    """Deliver as Postfix does; the next hop says in its answer whether the message was marked as spam."""
+    lines = raw.replace(b"\r\n", b"\n").removesuffix(b"\n").replace(b"\n", b"\r\n")
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    try:
+        for command, n_replies in (
+            (b"LHLO load\r\n", 2),
+            (b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\n", 3),
+            ((b"\r\n" + lines).replace(b"\r\n.", b"\r\n..")[2:] + b"\r\n.\r\n", 1),
+        ):
+            writer.write(command)
+            for _ in range(n_replies):
+                while (answer := await reader.readline())[3:4] == b"-":
+                    pass
+        writer.write(b"QUIT\r\n")
+        await reader.read()
+    finally:
+        writer.close()
+    return answer.endswith(b" spam\r\n") if answer.startswith(b"250 ") else None
+
+
+async def accept_mail(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Serve a session of LMTP; accept every message."""
+    writer.write(b"220 load\r\n")
+    try:
+        while line := await reader.readline():
+            if line == b"DATA\r\n":
+                writer.write(b"354 go\r\n")
+                first = await reader.readline()
+                while await reader.readline() != b".\r\n":
+                    pass
+                answer = b"spam" if first == b"X-Spam-Flag: YES\r\n" else b"other"
+                writer.write(b"250 2.0.0 %s\r\n" % answer)
+            else:
+                writer.write(b"250 2.0.0 ok\r\n")
+            if line == b"QUIT\r\n":
+                break
+    finally:
+        writer.close()
+
+
 def _pack(command: bytes, data: bytes = b"") -> bytes:
     return struct.pack("!I", len(data) + 1) + command + data
 
@@ -155,9 +199,7 @@ async def _read_packet(reader: asyncio.StreamReader) -> bytes:
 
 
 @contextmanager
-def run_tamis(
-    folder: Path, mail: Sequence[Mail], threads: int, daemon: Sequence[str] = ("spamd",)
-) -> Iterator[tuple[Path, int]]:
+def run_tamis(folder: Path, mail: Sequence[Mail], threads: int, *daemon: str) -> Iterator[tuple[Path, int]]:
     """Run our daemon."""
     program = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
     words = [sys.executable, "-c", program]
@@ -257,17 +299,24 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--threads", type=int, default=2, help="of tamis, and children of SpamAssassin")
-    parser.add_argument("--protocol", choices=("spamd", "milter"), default="spamd")
+    parser.add_argument("--protocol", choices=("spamd", "milter", "lmtp"), default="spamd")
     parser.add_argument("--daemon-option", action="append", default=[], help="of tamis, as --no-evidence")
     options = parser.parse_args()
     options.messages = options.messages or 2000
     mail = read_corpus(options)
-    judge = {"spamd": judge_by_spamd, "milter": judge_by_milter}[options.protocol]
-    daemons: dict[str, Run] = {
-        "tamis": lambda folder, mail, threads: run_tamis(
-            folder, mail, threads, [options.protocol, *options.daemon_option]
-        )
-    }
+    ask_verdict = {"spamd": ask_spamd, "milter": ask_milter, "lmtp": ask_lmtp}[options.protocol]
+
+    def run_ours(
+        folder: Path, mail: Sequence[Mail], threads: int
+    ) -> AbstractContextManager[tuple[Path, int]]:
+        further = ["--next", f"unix:{folder / _NEXT_HOP}"] if options.protocol == "lmtp" else []
+        return run_tamis(folder, mail, threads, options.protocol, *further, *options.daemon_option)
+
+    async def run_load(folder: Path, path: Path, process: int) -> Load:
+        async with await asyncio.start_unix_server(accept_mail, folder / _NEXT_HOP):
+            return await run_clients(ask_verdict, path, mail, options.clients, options.seconds, process)
+
+    daemons: dict[str, Run] = {"tamis": run_ours}
     if options.protocol == "spamd":
         daemons["SpamAssassin"] = run_spamassassin
     if "SpamAssassin" in daemons and not (shutil.which("spamd") and shutil.which("sa-learn")):
@@ -279,7 +328,7 @@ def main() -> int:
             tempfile.TemporaryDirectory() as folder,
             run_daemon(Path(folder), mail, options.threads) as (path, pid),
         ):
-            load = asyncio.run(run_clients(judge, path, mail, options.clients, options.seconds, pid))
+            load = asyncio.run(run_load(Path(folder), path, pid))
         tell(_describe(name, load, options.seconds))
         rates[name] = len(load.seconds) / options.seconds
     if len(rates) > 1:

@@ -88,6 +88,7 @@ def test_parameters_and_extensions_are_passed_on_as_they_are(client: LmtpClient,
     assert {b"LHLO mail.example.net", mail, recipient} <= set(hop.lines)
     assert remove_verdict(hop.deliveries[0].raw) == SPAM
     assert hop.deliveries[0].raw.startswith(b"X-Spam-Flag: YES\r\n")
+    assert b"\r\nX-Spam-Evidence: " in hop.deliveries[0].raw
 
 
 @pytest.mark.parametrize("verb", [b"MAIL", b"RCPT"])
@@ -226,6 +227,19 @@ def test_without_a_next_hop_the_client_keeps_its_mail(
         assert client.deliver(HAM) == [OK]
 
 
+def test_the_evidence_can_be_left_out(tmp_path: Path, bench: Bench) -> None:
+    hop = ScriptedHop(tmp_path / "hop.sock")
+    with (
+        run_hop(hop),
+        run_lmtp(tmp_path, bench.store, hop.path, "--no-evidence") as daemon,
+        daemon.connect() as client,
+    ):
+        client.begin(ANN)
+        assert client.deliver(SPAM) == [OK]
+    assert hop.deliveries[0].raw.startswith(b"X-Spam-Flag: YES\r\n")
+    assert b"X-Spam-Evidence" not in hop.deliveries[0].raw
+
+
 def test_by_smtp_the_one_answer_holds_for_all(tmp_path: Path, bench: Bench) -> None:
     hop = ScriptedHop(tmp_path / "hop.sock", is_lmtp=False, final=lambda line: b"250 2.0.0 queued\r\n")
     with (
@@ -265,6 +279,24 @@ def test_a_lone_dot_between_bare_line_ends_is_sent_by_length_or_refused(
     (delivery,) = hop.deliveries
     assert delivery.by_length
     assert remove_verdict(delivery.raw) == filler + raw
+
+
+@pytest.mark.parametrize("extension", [b"8BITMIME", b"CHUNKING"])
+def test_a_message_that_is_sent_in_parts_is_the_same(tmp_path: Path, bench: Bench, extension: bytes) -> None:
+    bare = b"\n" if extension == b"CHUNKING" else b""
+    raw = SPAM + b"\r\n.".join([b"x" * 700] * 2000) + bare + b"\r\n"
+    hop = ScriptedHop(tmp_path / "hop.sock", extensions=[extension])
+    with (
+        run_hop(hop),
+        run_lmtp(tmp_path, bench.store, hop.path, "--no-evidence") as daemon,
+        daemon.connect() as client,
+    ):
+        client.begin(ANN)
+        assert client.deliver(raw) == [OK]
+    (delivery,) = hop.deliveries
+    assert delivery.by_length == (extension == b"CHUNKING")
+    assert b"X-Spam-Status: " in delivery.raw
+    assert remove_verdict(delivery.raw) == raw
 
 
 @pytest.mark.parametrize("extension", [b"8BITMIME", b"CHUNKING"])

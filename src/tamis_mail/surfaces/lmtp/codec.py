@@ -43,7 +43,7 @@ _COMMAND = re.compile(rb"([A-Za-z]{1,16})(?: (.*))?", re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _REPLY = re.compile(rb"([2-5]\d\d)(?:([ -])(.*))?", re.DOTALL)
 _PATH = re.compile(rb"(?:FROM|TO):[ ]?<([^<>]*)>(?: .*)?", re.IGNORECASE | re.DOTALL)
-_LONE_DOT = re.compile(rb"(?:(?<!\r)\n|\r)\.[\r\n]")  # after CR LF, a dot is doubled, and so never alone
+_LONE_DOTS = (b"\n.\n", b"\n.\r", b"\r.\n", b"\r.\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +187,17 @@ class ContentWriter:
     """
 
     def __init__(self) -> None:
-        self._last = b"\r\n"
+        self._last = b"\r\n"  # two bytes that were sent
 
     def write(self, data: bytes) -> bytes:
         """Return a part as it is sent."""
-        text = self._last + data
-        if _LONE_DOT.search(text, 1):  # from the second byte on: the first is only looked back at
+        text = (self._last + data).replace(b"\r\n.", b"\r\n..")
+        # After CR LF a dot is never alone: it was doubled.
+        if any(dot in text for dot in _LONE_DOTS):
             raise AmbiguousDotError
-        # Two bytes of what was sent: with a third, a dot that was doubled already would be doubled again.
-        doubled = (self._last[-2:] + data).replace(b"\r\n.", b"\r\n..")[2:]
-        self._last = text[-3:]
-        return doubled
+        sent = text[len(self._last) :]
+        self._last = text[-2:]
+        return sent
 
     def end(self) -> bytes:
         """Return the end of the message; a last line without a line end gets one."""

@@ -48,7 +48,12 @@ def configure(parser: ArgumentParser) -> None:
         "--dialect",
         choices=DIALECTS,
         default=DIALECTS[0],
-        help="of the header fields: X-Spam-* or X-Bogosity (default: %(default)s)",
+        help="whose header fields are written (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-evidence",
+        action="store_true",
+        help="write no X-Spam-Evidence, which takes more time than the verdict",
     )
     parser.add_argument(
         "--user-name",
@@ -74,7 +79,7 @@ def run(out: TextIO, options: Namespace) -> int:
             made.metrics,
             limits=made.limits,
             hop=hop,
-            marking=Marking(options.dialect, version("tamis")),
+            marking=Marking(options.dialect, version("tamis"), shows_evidence=not options.no_evidence),
             user_of=_make_user_of(made.user_of, options.user_name),
         ).handle
 

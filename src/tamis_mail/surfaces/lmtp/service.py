@@ -31,6 +31,7 @@ from tamis_mail.surfaces.lmtp.codec import (
     read_path,
 )
 from tamis_mail.surfaces.lmtp.next_hop import NextHop, NextHopError, NextHopSession
+from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.header_fields import add_verdict, fields
 
 __all__ = ["LmtpService", "Marking"]
@@ -38,6 +39,7 @@ __all__ = ["LmtpService", "Marking"]
 T = TypeVar("T")
 
 _BLOCK = 1 << 16
+_PART = 1 << 19  # bytes of a message that are sent at once; other sessions have their turn between them
 _JUDGE_SECONDS = 60.0  # after which a message goes on without a verdict
 _MOST_RECIPIENTS = 1000  # of a message; Postfix sends 50 by default
 _MOST_ERRORS = 20  # of a session
@@ -70,6 +72,31 @@ class Marking:
 
     dialect: str
     version: str
+    shows_evidence: bool = True
+
+    @property
+    def needs_evidence(self) -> bool:
+        """Whether the fields name the evidence, which takes some times longer than the verdict."""
+        return self.shows_evidence and self.dialect != "bogofilter"
+
+    def write(self, message: bytes, judged: TimedVerdict) -> bytes:
+        """Return the message with the verdict. Its lines end in CR LF, whatever those of the message do."""
+        return add_verdict(
+            message,
+            self._select(judged.verdict),
+            dialect=self.dialect,
+            required=judged.required,
+            version=self.version,
+            newline=b"\r\n",
+        )
+
+    def list_fields(self, judged: TimedVerdict) -> tuple[bytes, ...]:
+        """Return the header fields of a verdict."""
+        verdict = self._select(judged.verdict)
+        return tuple(fields(verdict, dialect=self.dialect, required=judged.required, version=self.version))
+
+    def _select(self, verdict: Verdict) -> Verdict:
+        return verdict if self.needs_evidence else Verdict(verdict.judgement, tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +151,8 @@ class _ClientGoneError(Exception):
 
 
 class _ClientSession:
+    """The session of a client, and that with the next hop which belongs to it."""
+
     def __init__(
         self, service: LmtpService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
@@ -293,7 +322,7 @@ class _ClientSession:
 
     async def _deliver(self, transaction: _Transaction, message: bytes) -> None:
         """Judge a message, and send it to each recipient with the verdict for him."""
-        answers = _Answers(self._writer, len(transaction.recipients))
+        answers = _Answers(self._writer)
         try:
             groups = await self._judge_for(transaction.recipients, message)
         except Exception as error:  # noqa: BLE001 (a defect of the filter must not keep mail back)
@@ -321,7 +350,9 @@ class _ClientSession:
         service = self._service
         try:
             async with asyncio.timeout(_JUDGE_SECONDS):
-                judged = await service.filtering.judge(message, user, has_evidence=True)
+                judged = await service.filtering.judge(
+                    message, user, has_evidence=service.marking.needs_evidence
+                )
         except TimeoutError:
             judged = Fault("the verdict took too long")
         if isinstance(judged, Fault):
@@ -342,26 +373,10 @@ class _ClientSession:
         self._service.metrics.count_fault("store")
 
     def _header_of(self, judged: TimedVerdict | Fault) -> tuple[bytes, ...]:
-        if isinstance(judged, Fault):
-            return ()
-        marking = self._service.marking
-        lines = fields(
-            judged.verdict, dialect=marking.dialect, required=judged.required, version=marking.version
-        )
-        return tuple(lines)
+        return () if isinstance(judged, Fault) else self._service.marking.list_fields(judged)
 
     def _mark(self, message: bytes, judged: TimedVerdict | Fault) -> bytes:
-        if isinstance(judged, Fault):
-            return message
-        marking = self._service.marking
-        return add_verdict(
-            message,
-            judged.verdict,
-            dialect=marking.dialect,
-            required=judged.required,
-            version=marking.version,
-            newline=b"\r\n",
-        )
+        return message if isinstance(judged, Fault) else self._service.marking.write(message, judged)
 
     async def _send(
         self,
@@ -384,8 +399,9 @@ class _ClientSession:
                 raise _ClientGoneError
             by_length = session.has_chunking and has_bare_line_ends(marked)
             refusal = await session.begin_message(by_length=by_length)
-            if refusal is None:
-                refusal = await session.send_part(marked)
+            for start in range(0, len(marked), _PART):
+                if refusal is None:
+                    refusal = await session.send_part(marked[start : start + _PART])
             if refusal is None:
                 await session.end_message()
                 await self._read_answers(session, left, answers)
@@ -450,7 +466,7 @@ class _ClientSession:
     async def _pass_through(self, transaction: _Transaction, parts: list[bytes]) -> None:
         """Pass on a message that is too large to be judged, part by part."""
         self._service.log.write("not-judged", reason=f"larger than {self._service.limits.size} bytes")
-        answers = _Answers(self._writer, len(transaction.recipients), is_held=True)
+        answers = _Answers(self._writer, is_held=True)
         left = list(range(len(transaction.recipients)))
         size = 0
         session: NextHopSession | None = None
@@ -563,10 +579,9 @@ class _Answers:
     While they are held, the client still sends the message, and nothing may be written.
     """
 
-    def __init__(self, writer: asyncio.StreamWriter, n_recipients: int, *, is_held: bool = False) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, *, is_held: bool = False) -> None:
         self.replies: dict[int, Reply] = {}
         self._writer = writer
-        self._n_recipients = n_recipients
         self._n_written = 0
         self._is_held = is_held
 
