@@ -192,6 +192,19 @@ def test_flags_of_a_message_without_uid_are_not_taken_for_those_of_another() -> 
         assert connection.list_flags() == ({2: frozenset()}, frozenset())
 
 
+def test_flags_that_came_with_an_earlier_command_are_not_taken_for_the_present_ones() -> None:
+    def script(number: int, command: str) -> bytes | None:
+        return b"* 1 FETCH (UID 99 FLAGS ($Junk))\r\nTAG OK done\r\n" if command == "NOOP" else None
+
+    with (
+        run_fake_server(folders={"INBOX": make_folder(b"x")}, script=script) as server,
+        connect(server) as connection,
+    ):
+        connection.select("INBOX")
+        connection.check()
+        assert connection.list_flags() == ({1: frozenset()}, frozenset())
+
+
 def use_everything(server: FakeServer) -> None:
     """Use every command of a connection."""
     with connect(server) as connection:

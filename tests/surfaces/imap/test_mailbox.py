@@ -200,6 +200,17 @@ def test_a_message_with_which_the_server_dies_stops_no_other() -> None:
     assert failures == 3
 
 
+def test_reading_changes_nothing_not_even_what_is_recent() -> None:
+    with run_fake_server(folders=make_folders(HAM % 1, HAM % 2)) as server, open_mailbox(server) as mailbox:
+        inbox = find(mailbox, Role.INBOX)
+        uids = [message.uid for message in mailbox.list_messages(inbox)]
+        assert dict(mailbox.read(inbox, uids)) == {"1": HAM % 1, "2": HAM % 2}
+        mailbox.wait(0.01)
+        verbs = {command.split()[0] for command in server.commands}
+        assert "EXAMINE" in verbs
+        assert not verbs & {"SELECT", "STORE", "COPY", "MOVE"}
+
+
 def test_a_message_that_is_too_large_is_not_read() -> None:
     with (
         run_fake_server(folders=make_folders(b"x" * 5000, HAM % 1)) as server,
