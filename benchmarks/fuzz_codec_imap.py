@@ -52,7 +52,7 @@ _ANSWERS = {
     b"LOGIN": b"TAG OK done\r\n",
     b"ENABLE": b"* ENABLED CONDSTORE QRESYNC\r\nTAG OK done\r\n",
     b"LIST": b'* LIST (\\Junk) "/" "Junk"\r\n* LIST () "/" {5}\r\nINBOX\r\n'
-    b"* LIST () NIL &ZeU-\r\nTAG OK done\r\n",
+    b'* LIST () NIL &ZeU-\r\n* STATUS "Junk" (MESSAGES 2 UIDNEXT 3 UIDVALIDITY 7)\r\nTAG OK done\r\n',
     b"NAMESPACE": b'* NAMESPACE (("" "/")) (("Other/" "/")) NIL\r\nTAG OK done\r\n',
     b"STATUS": b'* STATUS "INBOX" (MESSAGES 2 UIDNEXT 3 UIDVALIDITY 7 HIGHESTMODSEQ 9)\r\nTAG OK done\r\n',
     b"SELECT": b"* 2 EXISTS\r\n* FLAGS (\\Seen $Junk)\r\n* OK [PERMANENTFLAGS (\\Seen \\*)] x\r\n"
@@ -122,16 +122,15 @@ def mutate(dice: random.Random, data: bytes) -> bytes:
 def make_answer(dice: random.Random) -> Callable[[bytes], bytes]:
     """Return the server of one session: the answers to one or all of the commands are mutated."""
     target = dice.choice((*_ANSWERS, None))
+    further = dice.choice((b"", b" SPECIAL-USE LIST-EXTENDED LIST-STATUS"))
 
     def answer(line: bytes) -> bytes:
         tag, _, command = line.partition(b" ")
         for begin, text in _ANSWERS.items():
             if command.replace(b"EXAMINE", b"SELECT").startswith(begin):
-                data = (
-                    mutate(dice, text)
-                    if begin == target or (target is None and dice.random() < 0.3)
-                    else text
-                )
+                data = text.replace(b" UIDPLUS", b" UIDPLUS" + further)
+                if begin == target or (target is None and dice.random() < 0.3):
+                    data = mutate(dice, data)
                 return data.replace(b"TAG", tag)
         return tag + b" BAD unknown\r\n"
 

@@ -133,6 +133,7 @@ class Place:
 _COLUMNS = (
     "place.id, folder.name, role, uid, identity, keywords, state, label, target, copy, attempts, retry, gone"
 )
+_ROLES = {role.value: role for role in Role}
 _JOINED = f"SELECT {_COLUMNS} FROM place JOIN folder ON folder.id = place.folder"
 
 
@@ -466,11 +467,36 @@ class Memory:
 
     def _select(self, condition: str, values: tuple[Any, ...]) -> Iterator[Place]:
         for row in self._run(f"{_JOINED} WHERE {condition}", values):
-            noted = dict(zip(Place.__slots__, row, strict=True))
-            noted["role"] = Role(noted["role"])
-            noted["keywords"] = _read_keywords(noted["keywords"])
-            noted["is_gone"] = noted["is_gone"] is not None
-            yield Place(**noted)
+            (
+                number,
+                folder,
+                role,
+                uid,
+                identity,
+                keywords,
+                state,
+                label,
+                target,
+                copy,
+                attempts,
+                retry,
+                gone,
+            ) = row
+            yield Place(
+                number,
+                folder,
+                _ROLES[role],
+                uid,
+                identity,
+                _read_keywords(keywords),
+                state,
+                label,
+                target,
+                copy,
+                attempts,
+                retry,
+                gone is not None,
+            )
 
 
 def _marks(values: tuple[Any, ...]) -> str:

@@ -4,6 +4,7 @@ Folders and messages are kept in memory, and outlive connections. These can be s
 strings are written (quoted or literal), the size of the packets, and what happens at a certain command.
 """
 
+import base64
 import re
 import socket
 import threading
@@ -50,6 +51,8 @@ class FakeServer:
     writes_literals: bool = False
     script: Callable[[int, str], "str | bytes | None"] = lambda number, command: None
     commands: list[str] = field(default_factory=list)
+    credentials: list[bytes] = field(default_factory=list)  # that clients gave, decoded
+    accepts: bytes = b""  # part of the credentials that are accepted
     sockets: list[socket.socket] = field(default_factory=list)
 
     def all_messages(self) -> list[tuple[str, bytes]]:
@@ -126,10 +129,15 @@ class _Session:
         return f"* CAPABILITY {self.server.capabilities}\r\n".encode(), "OK done"
 
     def do_authenticate(self, rest: str) -> tuple[bytes, str]:
-        if len(rest.split()) < 2:
-            self.send(b"+ \r\n")
+        self.send(b"+ \r\n")
+        given = base64.b64decode(self.read_line())
+        self.server.credentials.append(given)
+        if self.server.accepts in given:
+            return b"", "OK logged in"
+        if rest == "XOAUTH2":  # the reason is a challenge, which the client answers with nothing
+            self.send(b"+ " + base64.b64encode(b'{"status":"401"}') + b"\r\n")
             self.read_line()
-        return b"", "OK logged in"
+        return b"", "NO [AUTHENTICATIONFAILED] wrong"
 
     def do_login(self, rest: str) -> tuple[bytes, str]:
         return b"", "OK logged in"

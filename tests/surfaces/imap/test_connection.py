@@ -4,6 +4,7 @@ import re
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -191,6 +192,19 @@ def test_flags_of_a_message_without_uid_are_not_taken_for_those_of_another() -> 
         assert connection.list_flags() == ({2: frozenset()}, frozenset())
 
 
+def test_flags_that_came_with_an_earlier_command_are_not_taken_for_the_present_ones() -> None:
+    def script(number: int, command: str) -> bytes | None:
+        return b"* 1 FETCH (UID 99 FLAGS ($Junk))\r\nTAG OK done\r\n" if command == "NOOP" else None
+
+    with (
+        run_fake_server(folders={"INBOX": make_folder(b"x")}, script=script) as server,
+        connect(server) as connection,
+    ):
+        connection.select("INBOX")
+        connection.check()
+        assert connection.list_flags() == ({1: frozenset()}, frozenset())
+
+
 def use_everything(server: FakeServer) -> None:
     """Use every command of a connection."""
     with connect(server) as connection:
@@ -282,6 +296,32 @@ def test_without_tls_or_password_in_the_open_nothing_is_sent() -> None:
         with pytest.raises(LoginRefusedError, match="accepts no password here"), connect(server):
             pass
         assert not any(re.match("LOGIN|AUTHENTICATE", command) for command in server.commands)
+
+
+def test_a_token_logs_in_by_xoauth2() -> None:
+    account = Account(
+        "test", host="127.0.0.1", user="ann", tls="none", login="xoauth2", password="command", command="x"
+    )
+    capabilities = f"{ALL_CAPABILITIES} AUTH=XOAUTH2"
+    with run_fake_server(capabilities=capabilities, accepts=b"auth=Bearer token\1\1") as server:
+        account = replace(account, port=server.port)
+        open_connection(account, "token").close()
+        with pytest.raises(LoginRefusedError, match="does not accept the xoauth2 of ann"):
+            open_connection(account, "old")
+        assert server.credentials[0] == b"user=ann\1auth=Bearer token\1\1"
+        server.capabilities = ALL_CAPABILITIES
+        with pytest.raises(LoginRefusedError, match="does not offer XOAUTH2"):
+            open_connection(account, "token")
+
+
+def test_a_password_may_have_any_letters() -> None:
+    with run_fake_server(accepts='\0ann\0pässwörd "quoted" \\'.encode()) as server:
+        account = Account(
+            "test", host="127.0.0.1", user="ann", port=server.port, tls="none", password="prompt"
+        )
+        open_connection(account, 'pässwörd "quoted" \\').close()
+        with pytest.raises(LoginRefusedError, match="AUTHENTICATIONFAILED"):
+            open_connection(account, "wrong")
 
 
 def test_uid_sets_are_written_and_read() -> None:

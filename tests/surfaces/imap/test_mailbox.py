@@ -200,6 +200,17 @@ def test_a_message_with_which_the_server_dies_stops_no_other() -> None:
     assert failures == 3
 
 
+def test_reading_changes_nothing_not_even_what_is_recent() -> None:
+    with run_fake_server(folders=make_folders(HAM % 1, HAM % 2)) as server, open_mailbox(server) as mailbox:
+        inbox = find(mailbox, Role.INBOX)
+        uids = [message.uid for message in mailbox.list_messages(inbox)]
+        assert dict(mailbox.read(inbox, uids)) == {"1": HAM % 1, "2": HAM % 2}
+        mailbox.wait(0.01)
+        verbs = {command.split()[0] for command in server.commands}
+        assert "EXAMINE" in verbs
+        assert not verbs & {"SELECT", "STORE", "COPY", "MOVE"}
+
+
 def test_a_message_that_is_too_large_is_not_read() -> None:
     with (
         run_fake_server(folders=make_folders(b"x" * 5000, HAM % 1)) as server,
@@ -312,6 +323,21 @@ def test_a_refused_password_is_not_sent_again_at_once() -> None:
     assert waits[0] >= 60
 
 
+def test_the_server_tells_which_of_several_junk_folders_is_used() -> None:
+    folders = {
+        "INBOX": make_folder(),
+        "Spam/2026": make_folder(),
+        "A": make_folder(attributes=r"\Junk"),
+        "A/old": make_folder(),
+        "Spam": make_folder(),
+    }
+    with run_fake_server(folders=folders) as server, open_mailbox(server) as mailbox:
+        assert find(mailbox, Role.JUNK).name == "A"
+        folders["A"].attributes = ""
+        del folders["A"], folders["A/old"]
+        assert find(mailbox, Role.JUNK).name == "Spam"
+
+
 def test_folders_of_other_people_are_not_watched() -> None:
     folders = {
         **make_folders(),
@@ -333,7 +359,7 @@ def test_a_folder_that_cannot_be_opened_is_left_out_afterwards() -> None:
         work = find(mailbox, Role.OTHER)
         with pytest.raises(MailboxError, match="refused"):
             mailbox.list_messages(work)
-        assert [folder.name for folder in mailbox.list_folders()] == ["INBOX", "Junk"]
+        assert {folder.name for folder in mailbox.list_folders()} == {"INBOX", "Junk"}
 
 
 def test_only_changes_are_asked_for_with_condstore() -> None:

@@ -6,7 +6,6 @@ The transcript in docs/howto/mail-imap.md is what this prints.
 import json
 import os
 import pty
-import re
 import select
 import signal
 import struct
@@ -160,11 +159,8 @@ def test_the_transcript_in_the_documentation_is_what_is_shown(
     try:
         dry, status = run_in_terminal(["watch", "imap", "example.org", "--dry-run"], [], variables)
         assert status == 0
-        dates = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-        transcript = [
-            dates.sub("", line) for line in read_transcript("tamis watch imap example.org --dry-run")
-        ]
-        assert [dates.sub("", line) for line in read_screen(dry) if line] == transcript
+        transcript = read_transcript("tamis watch imap example.org --dry-run")
+        assert [line for line in read_screen(dry) if line] == transcript
         words = ["watch", "imap", "example.org", "--move", "--once"]
         moved, status = run_in_terminal(words, [], variables)
         assert (status, "1 moved to Junk" in moved) == (0, True)

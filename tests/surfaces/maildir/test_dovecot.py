@@ -116,5 +116,16 @@ def test_a_delivery_by_lmtp_is_sorted_and_stays_new(session: Session) -> None:
     assert Counter(name for name, _ in session.list_messages()) == {"INBOX": 1, "Junk": 1}
 
 
+def test_folders_in_folders_of_dovecot_are_watched(typed: Type, tmp_path: Path) -> None:
+    with run_dovecot(mail_location="maildir:~/Maildir:LAYOUT=fs", separator="/") as dovecot:
+        dovecot.doveadm("mailbox", "create", "Lists", "Lists/Größe")
+        session = Session(dovecot, typed, make_store(tmp_path / "mail.tamis"))
+        dovecot.append("INBOX", [with_crlf(NEW_SPAM)])
+        assert session.watch() == "1 moved to Junk"
+        assert [name for name, _ in session.list_messages()] == ["Junk"]
+        session.move("Cheap pills", "Junk", "Lists/Größe")
+        assert session.watch() == "1 learned as ham"
+
+
 def _words(fetched: bytes) -> list[bytes]:
     return [line for line in fetched.strip().splitlines() if line]

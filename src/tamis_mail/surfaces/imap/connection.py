@@ -72,21 +72,6 @@ class LoginRefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class FolderName:
-    """A folder in the server's list."""
-
-    wire: str  # as the server writes it: modified UTF-7
-    name: str  # decoded
-    delimiter: str
-    attributes: frozenset[str]
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The names of the levels."""
-        return tuple(self.name.split(self.delimiter)) if self.delimiter else (self.name,)
-
-
-@dataclass(frozen=True, slots=True)
 class Status:
     """What tells whether a folder has changed; 0 where the server did not say."""
 
@@ -94,6 +79,33 @@ class Status:
     next_uid: int = 0
     messages: int = 0
     change: int = 0  # HIGHESTMODSEQ
+
+    @classmethod
+    def read(cls, items: Mapping[Any, Any]) -> "Status":
+        """Return the state that the items of STATUS, SELECT or EXAMINE tell."""
+
+        def read(*names: bytes) -> int:
+            return next((items[name] for name in names if isinstance(items.get(name), int)), 0)
+
+        return cls(
+            read(b"UIDVALIDITY"), read(b"UIDNEXT"), read(b"MESSAGES", b"EXISTS"), read(b"HIGHESTMODSEQ")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FolderName:
+    """A folder in the server's list."""
+
+    wire: str  # as the server writes it: modified UTF-7
+    name: str  # decoded
+    delimiter: str
+    attributes: frozenset[str]
+    status: Status | None = None  # if the server told it without being asked for each folder
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the levels."""
+        return tuple(self.name.split(self.delimiter)) if self.delimiter else (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,21 +230,36 @@ class Connection:
     # Folders.
 
     def list_folders(self) -> list[FolderName]:
-        """List the folders that can be opened, with their special uses; those with odd names are left out."""
+        """List the folders that can be opened, with their special uses; those with odd names are left out.
 
-        def ask() -> list[tuple[Any, Any, Any]]:
-            if {"SPECIAL-USE", "LIST-EXTENDED"} <= self._capabilities:
-                self._transport.response("LIST")
-                typ, data = self._transport.xatom("LIST", '""', '"*"', "RETURN", "(SPECIAL-USE)")
-                _check_answer(typ, data)
-                _, lines = self._transport.response("LIST")
-                parsed = parse_response([line for line in lines or [] if line])
-                return list(zip(parsed[::3], parsed[1::3], parsed[2::3], strict=True))
-            return list(self._client.list_folders())
+        With LIST-STATUS, the server tells the state of all folders in the same answer.
+        """
 
-        answers = self._run(ask, "LIST")
-        folders = self._understand(lambda: [_read_folder_name(*answer) for answer in answers], "LIST")
+        def ask() -> tuple[list[tuple[Any, Any, Any]], list[Any]]:
+            if not {"SPECIAL-USE", "LIST-EXTENDED"} <= self._capabilities:
+                return list(self._client.list_folders()), []
+            wanted = "SPECIAL-USE"
+            if self.offers("LIST-STATUS"):
+                wanted += f" STATUS ({' '.join(self._status_items)})"
+            for name in ("LIST", "STATUS"):
+                self._transport.response(name)
+            typ, data = self._transport.xatom("LIST", '""', '"*"', "RETURN", f"({wanted})")
+            _check_answer(typ, data)
+            lists, statuses = (self._transport.response(name)[1] or () for name in ("LIST", "STATUS"))
+            parsed = parse_response([line for line in lists if line])
+            folders = list(zip(parsed[::3], parsed[1::3], parsed[2::3], strict=True))
+            return folders, list(parse_response([line for line in statuses if line]))
+
+        answers, statuses = self._run(ask, "LIST")
+
+        def read() -> list[FolderName | None]:
+            known = {
+                _read_wire(name): items for name, items in zip(statuses[::2], statuses[1::2], strict=True)
+            }
+            return [_read_folder_name(*answer, known) for answer in answers]
+
         hidden = {"\\noselect", "\\nonexistent"}
+        folders = self._understand(read, "LIST")
         return [folder for folder in folders if folder is not None and not hidden & folder.attributes]
 
     def list_foreign_prefixes(self) -> tuple[str, ...]:
@@ -258,16 +285,13 @@ class Connection:
 
     def read_status(self, wire: str) -> Status:
         """Ask for the state of a folder without opening it."""
+        answer = self._run(lambda: self._client.folder_status(wire, self._status_items), "STATUS")
+        return Status.read(answer)
+
+    @property
+    def _status_items(self) -> list[str]:
         items = ["MESSAGES", "UIDNEXT", "UIDVALIDITY"]
-        if self.offers("CONDSTORE"):
-            items.append("HIGHESTMODSEQ")
-        answer = self._run(lambda: self._client.folder_status(wire, items), "STATUS")
-
-        def read(name: bytes) -> int:
-            value = answer.get(name)
-            return value if isinstance(value, int) else 0
-
-        return Status(read(b"UIDVALIDITY"), read(b"UIDNEXT"), read(b"MESSAGES"), read(b"HIGHESTMODSEQ"))
+        return [*items, "HIGHESTMODSEQ"] if self.offers("CONDSTORE") else items
 
     def create(self, name: str) -> str:
         """Create a folder, and subscribe to it; return its name on the wire."""
@@ -290,12 +314,7 @@ class Connection:
             return now
         self.selected = None
         answer = self._run(lambda: self._client.select_folder(wire, readonly=not writable), "SELECT")
-
-        def read(name: bytes) -> int:
-            value = answer.get(name)
-            return value if isinstance(value, int) else 0
-
-        status = Status(read(b"UIDVALIDITY"), read(b"UIDNEXT"), read(b"EXISTS"), read(b"HIGHESTMODSEQ"))
+        status = Status.read(answer)
         flags = [flag.decode("ascii", "replace") for flag in answer.get(b"PERMANENTFLAGS", ())]
         permanent = frozenset(flag.strip("()") for flag in flags)
         self.selected = Selected(wire, status, writable, permanent)
@@ -527,12 +546,20 @@ def _read_fetched(lines: Sequence[Any]) -> Iterator[Mapping[bytes, object]]:
         yield dict(zip(names, items[1::2], strict=True))
 
 
-def _read_folder_name(attributes: Any, delimiter: Any, name: Any) -> FolderName | None:
-    """Return a folder, or None if its name cannot be sent back."""
+def _read_wire(name: Any) -> str:
+    """Return the name of a folder as it was sent; empty if it cannot be sent back."""
     wire = str(name) if isinstance(name, int) else name
     if isinstance(wire, bytes):
         wire = wire.decode("ascii", "replace")
-    if not isinstance(wire, str) or not wire.isascii() or not wire.isprintable() or not wire:
+    return wire if isinstance(wire, str) and wire.isascii() and wire.isprintable() else ""
+
+
+def _read_folder_name(
+    attributes: Any, delimiter: Any, name: Any, statuses: Mapping[str, Any]
+) -> FolderName | None:
+    """Return a folder, or None if its name cannot be sent back."""
+    wire = _read_wire(name)
+    if not wire:
         return None
     try:
         decoded: str = decode_utf7(wire.encode("ascii"))
@@ -540,12 +567,15 @@ def _read_folder_name(attributes: Any, delimiter: Any, name: Any) -> FolderName 
         decoded = wire
     if not decoded.isprintable():
         decoded = wire
-    names = [value for value in attributes if isinstance(value, bytes)]
+    items = statuses.get(wire)
     return FolderName(
         wire,
         decoded,
         delimiter.decode("ascii", "replace") if isinstance(delimiter, bytes) else "",
-        frozenset(value.decode("ascii", "replace").lower() for value in names),
+        frozenset(
+            value.decode("ascii", "replace").lower() for value in attributes if isinstance(value, bytes)
+        ),
+        Status.read(dict(zip(items[::2], items[1::2], strict=True))) if isinstance(items, tuple) else None,
     )
 
 

@@ -36,6 +36,7 @@ _FIRST_LOGIN_DELAY, _LAST_LOGIN_DELAY = 60.0, 3600.0  # seconds after a refused 
 _MOST_ATTEMPTS = 3  # to read a message at which the connection was lost
 _CHECK_SECONDS = 60.0  # between two looks, where a server has no IDLE
 _INBOX = "INBOX"
+_SPECIAL_USES = frozenset({"\\junk", "\\archive"})
 _QRESYNC, _IDLE = "QRESYNC", "IDLE"
 
 Connect = Callable[[Account, str], Connection]
@@ -70,6 +71,7 @@ class ImapMailbox:
         self._refused_logins = 0
         self._next_login = 0.0
         self._login_fault = ""
+        self._has_skipped_waiting = False
         self._refused_folders: set[str] = (
             set()
         )  # that the server does not open; not watched until reconnected
@@ -168,7 +170,13 @@ class ImapMailbox:
             time.sleep(min(seconds, _CHECK_SECONDS))
             return
         with self._faults(connection):
-            connection.select(self._wires.get(_INBOX, _INBOX))
+            opened = connection.select(self._wires.get(_INBOX, _INBOX), anew=True)
+            known = self._listings.get(_INBOX)
+            is_changed = known is not None and known.status != opened.status
+            if is_changed and not self._has_skipped_waiting:  # since the inbox was listed
+                self._has_skipped_waiting = True  # not twice in a row, whatever a server tells
+                return
+            self._has_skipped_waiting = False
             connection.wait(seconds)
 
     # The connection.
@@ -228,7 +236,12 @@ class ImapMailbox:
             if folder.name in folders:  # two wire names that are decoded alike
                 folder = replace(folder, name=folder.wire)
             folders[folder.name] = folder
-        return list(folders.values())
+
+        def rank(folder: FolderName) -> tuple[bool, int, str]:
+            """Put a folder before others with its role: by special use, then by depth, then by name."""
+            return not folder.attributes & _SPECIAL_USES, len(folder.parts), folder.name
+
+        return sorted(folders.values(), key=rank)
 
     def _find_roles(self, named: Sequence[FolderName]) -> list[Role]:
         paths = {folder.name: "/".join(folder.parts) for folder in named}
@@ -243,7 +256,7 @@ class ImapMailbox:
         if role not in WATCHED:
             return Folder(folder.name, role)
         try:
-            status = connection.read_status(folder.wire)
+            status = folder.status or connection.read_status(folder.wire)
         except CommandRefusedError:
             self._refused_folders.add(folder.name)
             raise

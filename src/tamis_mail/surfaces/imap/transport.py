@@ -6,6 +6,7 @@ is given up. After STARTTLS, bytes that came before the encryption are refused.
 """
 
 import imaplib
+import io
 import logging
 import socket
 import ssl
@@ -89,9 +90,9 @@ class Transport(imaplib.IMAP4):
     def shutdown(self) -> None:
         self.is_broken = True
         # After STARTTLS, imaplib has opened a file of the socket, which would keep the socket open.
-        file = getattr(self, "file", None)
-        if file is not None:
-            file.close()
+        for value in list(vars(self).values()):
+            if isinstance(value, io.BufferedReader):
+                value.close()
         self.sock.close()
 
     def _charge(self, size: int) -> None:
