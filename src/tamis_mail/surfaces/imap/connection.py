@@ -142,7 +142,8 @@ def open_connection(account: Account, secret: str) -> "Connection":
             "own, give its file with --certificate"
         ) from None
     except (imaplib.IMAP4.error, OSError, *_MISREADINGS) as error:
-        raise ConnectionLostError(f"{place} cannot be reached: {_one_line(error)}") from None
+        hint = "; try --tls starttls" if account.tls == "implicit" else ""
+        raise ConnectionLostError(f"{place} cannot be reached: {_one_line(error)}{hint}") from None
     connection = Connection(client)
     try:
         if account.tls == "starttls":
@@ -328,7 +329,7 @@ class Connection:
         return frozenset(uids)
 
     def list_flags(self, since: int = 0) -> tuple[dict[int, frozenset[str]], frozenset[int]]:
-        """Return the flags of all messages, and the uids of messages that have vanished.
+        r"""Return the flags of all messages, without \Recent, and the uids of messages that have vanished.
 
         With `since`, a former HIGHESTMODSEQ, only the changes after it are returned. Which messages have
         vanished is known only with QRESYNC.
@@ -337,12 +338,16 @@ class Connection:
         if since:
             modifier = f"(CHANGEDSINCE {since}{' VANISHED' if self.offers('QRESYNC') else ''})"
         flags: dict[int, frozenset[str]] = {}
+        shared: dict[bytes, frozenset[str]] = {}  # most messages have the same few flags
         self._transport.response("VANISHED")
         for line in self._fetch("1:*", "(UID FLAGS)", modifier):
             head = line[0] if isinstance(line, tuple) else line
             uid, names = _UID.search(head), _FLAGS.search(head)
             if uid and names:
-                flags[int(uid[1])] = frozenset(names[1].decode("ascii", "replace").split())
+                if names[1] not in shared:
+                    words = names[1].decode("ascii", "replace").split()
+                    shared[names[1]] = frozenset(word for word in words if word.lower() != "\\recent")
+                flags[int(uid[1])] = shared[names[1]]
         lines = [line for line in self._transport.response("VANISHED")[1] or () if isinstance(line, bytes)]
         sets = self._understand(lambda: [read_uid_set(line.rpartition(b" ")[2]) for line in lines])
         return flags, frozenset().union(*sets)

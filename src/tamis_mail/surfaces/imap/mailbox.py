@@ -27,7 +27,7 @@ from tamis_mail.surfaces.imap.connection import (
 from tamis_mail.watching.mailbox import Folder, Listed, MailboxError, MessageError
 from tamis_mail.watching.roles import WATCHED, NamedFolder, Role, find_roles
 
-__all__ = ["ImapMailbox"]
+__all__ = ["ImapMailbox", "LoginError"]
 
 _BATCH_BYTES = 4 << 20
 _BATCH_MESSAGES = 100
@@ -40,6 +40,10 @@ _SPECIAL_USES = frozenset({"\\junk", "\\archive"})
 _QRESYNC, _IDLE = "QRESYNC", "IDLE"
 
 Connect = Callable[[Account, str], Connection]
+
+
+class LoginError(MailboxError):
+    """The password was refused, or there is none."""
 
 
 @dataclass(slots=True)
@@ -203,7 +207,7 @@ class ImapMailbox:
             self._refused_logins += 1
             self._next_login = self._clock() + delay
             self._secret, self._login_fault = "", str(error)
-            raise MailboxError(str(error)) from None
+            raise LoginError(str(error)) from None
         except ConnectionLostError as error:
             raise MailboxError(str(error)) from None
         self._refused_logins = 0
@@ -302,7 +306,7 @@ class ImapMailbox:
                 flags = {uid: names for uid, names in flags.items() if uid in present}
             else:
                 flags = {uid: names for uid, names in flags.items() if uid not in vanished}
-        return _Listing(now, {uid: names - {"\\Recent"} for uid, names in flags.items()})
+        return _Listing(now, flags)
 
     # Messages.
 
