@@ -5,9 +5,9 @@ Any bytes are a message: no function here raises or recurses, and time is linear
 
 from importlib import import_module
 
-from tamis_mail.message.canonical import canonical, digest
+from tamis_mail.message.canonical import canonical, digest, identify
 from tamis_mail.message.folding import fold_text
-from tamis_mail.message.heading import Heading, read_heading
+from tamis_mail.message.heading import Heading, read_heading, read_headings
 from tamis_mail.message.tree import parse
 from tamis_mail.message.values import Message, Page, Part
 from tamis_mail.message.volatile import is_verdict_header
@@ -25,9 +25,11 @@ __all__ = [
     "canonical",
     "digest",
     "fold_text",
+    "identify",
     "is_verdict_header",
     "parse",
     "read_heading",
+    "read_headings",
     "read_html",
     "remove_style_sheet",
 ]

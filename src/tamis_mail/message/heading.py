@@ -1,11 +1,13 @@
 """bytes → the sender and the subject: one short line of clean text each, for a list of messages."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tamis_mail.message.canonical import canonical
+from tamis_mail.message.compiled import CANONICAL_FORM, MESSAGE_READER
 from tamis_mail.message.fields import decode_value, read_fields
 
-__all__ = ["Heading", "read_heading"]
+__all__ = ["Heading", "read_heading", "read_headings"]
 
 SENDER: Final = 100  # characters that are kept: more than a line of a terminal shows
 SUBJECT: Final = 150
@@ -38,6 +40,17 @@ def read_heading(raw: bytes, plain: bytes | None = None) -> Heading:
         elif subject is None and name == "subject":
             subject = value
     return Heading(_clean(sender or "", SENDER), _clean(subject or "", SUBJECT))
+
+
+def read_headings(messages: Sequence[bytes], plain: Sequence[bytes]) -> list[Heading]:
+    """Return `read_heading` of each message, given its canonical form, too."""
+    if MESSAGE_READER is None:
+        return [read_heading(raw, one) for raw, one in zip(messages, plain, strict=True)]
+    headings = MESSAGE_READER.read_headings(list(messages), list(plain), CANONICAL_FORM)
+    return [
+        read_heading(raw, one) if heading is None else Heading(*heading)
+        for raw, one, heading in zip(messages, plain, headings, strict=True)
+    ]
 
 
 def _clean(value: str, longest: int) -> str:

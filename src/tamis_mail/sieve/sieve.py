@@ -69,7 +69,7 @@ class Sieve:
 
     def __init__(self, store: Store, *, log: bool = True) -> None:
         self.store = store
-        self._executor = Executor()
+        self._executor = Executor(store.token_version)
         self._open_store: OpenStore | None = None  # for `sort_batch`
         self._recorder = Recorder(store.path_name, lambda: log and self.store.is_log_on())
 
