@@ -162,7 +162,10 @@ void compress(std::uint64_t (&state)[8], const char* block, std::uint64_t bytes,
   }
   v[12] ^= bytes;
   if (is_last) v[14] = ~v[14];
-  for (const auto& order : kOrders) {
+#if defined(__GNUC__)
+#pragma GCC unroll 12
+#endif
+  for (const auto& order : kOrders) {  // Unrolled, the places of the words are constants.
     mix(v[0], v[4], v[8], v[12], words[order[0]], words[order[1]]);
     mix(v[1], v[5], v[9], v[13], words[order[2]], words[order[3]]);
     mix(v[2], v[6], v[10], v[14], words[order[4]], words[order[5]]);

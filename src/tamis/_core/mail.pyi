@@ -79,6 +79,13 @@ def merge_lists(
     indices: NDArray[np.int64],
 ) -> int: ...
 def find_keys(list: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDArray[np.int64]) -> None: ...
+def sum_tables(
+    keys: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    total_keys: NDArray[np.uint64],
+    total_counts: NDArray[np.int64],
+) -> int: ...
 def multiply_rows(
     starts: NDArray[np.int64],
     columns: NDArray[np.int32],
