@@ -30,7 +30,6 @@ from tamis_mail.features.hashing import (
     view,
     view_mask,
 )
-from tamis_mail.message import parse
 from tamis_mail.message.compiled import MESSAGE_READER
 from tamis_mail.tokens import Tokens
 
@@ -48,6 +47,7 @@ __all__ = [
     "name_features",
     "pack_features",
     "read_features",
+    "read_keys",
     "view",
     "view_mask",
 ]
@@ -61,6 +61,12 @@ def hash_tokens(tokens: Tokens) -> list[int]:
     (9, True)
     """
     packed = pack_features(tokens)
+    return list(unpack(f"<{len(packed) // 8}Q", packed))
+
+
+def read_keys(plain: bytes, version: int) -> list[int]:
+    """Compute the features of a message in canonical form, in ascending order."""
+    ((packed, _),) = read_features([plain], version)
     return list(unpack(f"<{len(packed) // 8}Q", packed))
 
 
@@ -90,7 +96,7 @@ def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, 
     features = []
     for raw, answer in zip(messages, answers, strict=True):
         if answer is None or answer[1] is False:  # unusual, and left to Python
-            message = parse(raw)
+            message = import_module("tamis_mail.message.tree").parse(raw)
             packed = pack_features(tokens.read(message, version)) if answer is None else answer[0]
             date = import_module("tamis_mail.message.dates").read_date(message.headers)
             features.append((packed, date))

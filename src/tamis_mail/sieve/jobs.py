@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features import arrays, read_features
-from tamis_mail.message import Heading, canonical, identify, parse, read_headings
+from tamis_mail.message import Heading, canonical, identify, read_headings
 from tamis_mail.message.addresses import read_senders
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.sieve.word_list import read_word_list
@@ -251,7 +251,7 @@ def _weigh_word_list(messages: Sequence[bytes], store: Store) -> NDArray[np.floa
     if store.word_list_totals() is None:
         return None
     return np.array(
-        [sum(one.contribution for one in read_word_list(store, parse(raw))) for raw in messages], np.float64
+        [sum(one.contribution for one in read_word_list(store, raw)) for raw in messages], np.float64
     )
 
 
