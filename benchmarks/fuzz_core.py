@@ -35,7 +35,7 @@ from typing import IO, Any, Final, Literal, NamedTuple
 from benchmarks.fuzz_mail import Fuzzer
 from tamis.compiled import core, describe
 from tamis_mail import features, tokens
-from tamis_mail.message import canonical, parse
+from tamis_mail.message import identify, parse, read_headings
 
 __all__ = ["ReadMessage", "read_message"]
 
@@ -53,18 +53,22 @@ _DEATHS: Final = 20  # processes that may end before the run is given up
 
 
 class ReadMessage(NamedTuple):
-    """What was read of a message: the five documents of its tokens, and its features, eight bytes each."""
+    """What was read of a message: the five documents of its tokens, and what is read of it as a whole."""
 
     documents: tuple[bytes, ...]
-    features: bytes
+    features: bytes  # eight bytes each
+    facts: tuple[object, ...]  # its digest, sender, subject, date, and its features again
 
 
 def read_message(raw: bytes, version: int = tokens.VERSION) -> ReadMessage:
     """Read the tokens and the features of a message, by the core if there is one."""
-    read = tokens.read(parse(canonical(raw)), version)
+    plain, digests = identify([raw])
+    read = tokens.read(parse(plain[0]), version)
     documents = (read.head, read.headers, read.words, read.marks, read.relations)
     numbers = sorted(features.hash_tokens(read))
-    return ReadMessage(documents, pack(f"<{len(numbers)}Q", *numbers))
+    ((packed, date),) = features.read_features(plain, version)
+    facts = (*digests, *read_headings([raw], plain)[0], date, packed)
+    return ReadMessage(documents, pack(f"<{len(numbers)}Q", *numbers), facts)
 
 
 class Files(Sequence[bytes]):
@@ -193,6 +197,8 @@ def _judge_message(raw: bytes, reference: Reference, versions: tuple[int, ...]) 
         ]
         if ours.features != theirs.features:
             faults.append(f"features of version {version} differ")
+        if ours.facts != theirs.facts:
+            faults.append(f"what is read of the whole message differs in version {version}")
     return ("compared" if versions else "called"), faults
 
 

@@ -25,6 +25,10 @@ from tamis._kernels.text.kinds import Rows, Tokens
 from tamis.compiled import core
 from tamis.text import Corpus
 from tamis.text.alphabet import alphabet
+from tamis_mail import features, message, tokens
+from tamis_mail.message import canonical_reference
+from tamis_mail.message.dates import read_date
+from tamis_mail.store import bundle_arrays
 
 __all__ = ["KERNELS", "Call", "Outcome", "draw_call", "judge_call"]
 
@@ -702,6 +706,233 @@ def _dot_pairs(dice: Generator) -> Call:
     return Call("", factors.dot_pairs, arguments, refer if draw is _tame else None, _is_close(1e-10))
 
 
+# ── one row at a time ──
+
+
+def _add_row(dice: Generator) -> Call:
+    cells, d = 1 + _size(dice), _small_size(dice)
+    words, low = _settled(dice, cells + d)
+    values = _moderate(dice, d)
+    if d and dice.random() < 0.3:
+        values[dice.integers(d)] = np.nan
+    start = int(dice.integers(0, cells + 1))
+    weight, power = float(dice.choice((1.0, 0.5, 3.0, 0.0))), int(dice.integers(0, 3))
+    arguments = (words, low, start, values, weight, power)
+    return Call("", _kernels.add_row, arguments, reference.add_row, _have_same_sums)
+
+
+def _have_same_sums(ours: Any, theirs: Any) -> bool:
+    """Whether words are the same sums; they may be cut off at another place."""
+    (words, low), (other_words, other_low) = ours, theirs
+    difference = reference.combine(words, low, other_words, other_low, -1)
+    return not reference.read(*difference)[0].any()
+
+
+def _describe_moments(dice: Generator) -> Call:
+    columns, groups, rows = int(dice.integers(1, 6)), int(dice.integers(1, 4)), _small_size(dice)
+    group = dice.integers(0, groups, size=rows)
+    x, w = _tame(dice, rows, columns), dice.integers(1, 4, size=(rows, 1)).astype(np.float64)
+
+    def deposit(values: Floats) -> tuple[Words, int]:
+        return reference.deposit_products(
+            values, reference.span(values)[0], w, reference.span(w)[0], group, groups
+        )
+
+    arguments = (*deposit(np.ones_like(x)), *deposit(x), *deposit(x * x), columns)
+
+    def refer(weight: Any, *others: Any) -> Floats:
+        moments = np.empty((3, weight.shape[1]))
+        describe: Any = reference.describe_moments
+        describe(weight, *others, moments)
+        return moments
+
+    def call(*arguments: Any) -> Any:
+        describe: Any = _kernels.describe_moments
+        return describe(*arguments, False)
+
+    return Call("", call, arguments, refer, _is_close(1e-9))
+
+
+# ── mail ──
+
+
+def _lists(dice: Generator) -> tuple[NDArray[np.uint64], Words]:
+    """Ascending lists of keys, one after the other, and their sizes."""
+    largest = int(dice.choice((5, 1000, 1 << 48)))
+    lists = [
+        np.unique(dice.integers(0, largest, size=_size(dice)).astype(np.uint64))
+        for _ in range(_small_size(dice))
+    ]
+    keys = np.concatenate([*lists, np.empty(0, np.uint64)])
+    return keys, np.array([len(one) for one in lists], np.int64)
+
+
+def _merge_lists(dice: Generator) -> Call:
+    def call(keys: Any, sizes: Any) -> Any:
+        distinct, indices = np.empty(len(keys), np.uint64), np.empty(len(keys), np.int64)
+        n_distinct = _mail().merge_lists(keys, sizes, distinct, indices)
+        return distinct[:n_distinct], indices
+
+    return Call("", call, _lists(dice), bundle_arrays.merge_sorted)
+
+
+def _find_stored_keys(dice: Generator) -> Call:
+    stored, _ = _lists(dice)
+    keys, _ = _lists(dice)
+
+    def call(stored: Any, keys: Any) -> Any:
+        places = np.empty(len(keys), np.int64)
+        _mail().find_keys(stored, keys, places)
+        return places
+
+    def refer(stored: Any, keys: Any) -> Any:
+        places = np.searchsorted(stored, keys)
+        is_stored = (
+            stored[np.minimum(places, len(stored) - 1)] == keys if len(stored) else np.zeros(len(keys), bool)
+        )
+        return np.where(is_stored, places, -1).astype(np.int64)
+
+    return Call("", call, (np.unique(stored), np.unique(keys)), refer)
+
+
+def _sum_tables(dice: Generator) -> Call:
+    keys, sizes = _lists(dice)
+    counts = dice.integers(-2, 3, size=(len(keys), int(dice.integers(1, 4))))
+
+    def call(keys: Any, sizes: Any, counts: Any) -> Any:
+        total = np.empty_like(keys), np.empty_like(counts)
+        entries = _mail().sum_tables(keys, sizes, counts, *total)
+        return total[0][:entries], total[1][:entries]
+
+    def refer(keys: Any, _: Any, counts: Any) -> Any:
+        distinct, places = np.unique(keys, return_inverse=True)
+        total = np.zeros((len(distinct), counts.shape[1]), np.int64)
+        np.add.at(total, places, counts)
+        is_kept = total.any(axis=1)
+        return distinct[is_kept], total[is_kept]
+
+    return Call("", call, (keys, sizes, counts), refer)
+
+
+def _sparse_rows(dice: Generator) -> tuple[Words, NDArray[np.int32], Floats, int]:
+    rows, features = _size(dice), 1 + _size(dice)
+    starts = np.concatenate([[0], np.cumsum(dice.integers(0, 5, size=rows))])
+    columns = dice.integers(0, features, size=int(starts[-1])).astype(np.int32)
+    return starts, columns, _tame(dice, int(starts[-1])), features
+
+
+def _multiply_rows(dice: Generator) -> Call:
+    starts, columns, values, features = _sparse_rows(dice)
+
+    def call(starts: Any, columns: Any, values: Any, vector: Any) -> Any:
+        sums = np.zeros(max(len(starts) - 1, 0))
+        _mail().multiply_rows(starts, columns, values, vector, sums)
+        return sums
+
+    def refer(starts: Any, columns: Any, values: Any, vector: Any) -> Any:
+        owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        return np.zeros(len(starts) - 1) + np.bincount(owners, values * vector[columns], len(starts) - 1)
+
+    return Call("", call, (starts, columns, values, _tame(dice, features)), refer)
+
+
+def _multiply_columns(dice: Generator) -> Call:
+    starts, columns, values, features = _sparse_rows(dice)
+
+    def call(starts: Any, columns: Any, values: Any, vector: Any, sums: Any) -> Any:
+        own = sums.copy()
+        _mail().multiply_columns(starts, columns, values, vector, own)
+        return own
+
+    def refer(starts: Any, columns: Any, values: Any, vector: Any, sums: Any) -> Any:
+        owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        return sums + np.bincount(columns, values * vector[owners], len(sums))
+
+    return Call("", call, (starts, columns, values, _tame(dice, len(starts) - 1), np.zeros(features)), refer)
+
+
+_FIELD_PIECES: Final = (
+    "=",
+    "?",
+    "=?",
+    "a",
+    "~",
+    " ",
+    "\t",
+    "\x7f",
+    "\x1f",
+    "é",
+    "€",
+    "\U0001f600",
+    "\ud800",
+    "",
+)
+
+
+def _find_encoded_fields(dice: Generator) -> Call:
+    values = ["".join(dice.choice(_FIELD_PIECES, size=dice.integers(0, 6))) for _ in range(_small_size(dice))]
+    pairs = [("subject", value) for value in values]
+
+    def call(pairs: Any, _: Any) -> Any:
+        return _mail().find_encoded_fields(pairs)
+
+    def refer(pairs: Any, _: Any) -> Any:
+        is_plain = [v.isascii() and v.isprintable() and "=?" not in v for _, v in pairs]
+        return [place for place, plain in enumerate(is_plain) if not plain]
+
+    return Call("", call, (pairs, 0), refer)
+
+
+_RAW_PIECES: Final = (
+    *(b"\n", b"\n\n", b"\r\n", b" ", b"\0", b"\xff", b"From a\n", b">From ", b"X-Spam: y\n", b"Subject: "),
+    *(
+        b"=?utf-8?q?=C3",
+        b"=A9?=",
+        b"=?x?b?YQ",
+        b"==?=",
+        b"\n--x\n",
+        b"\n--x--",
+        b"Date: ",
+        b"1 Jan 2000 1:02",
+    ),
+    *(
+        b"Content-Type: multipart/mixed; boundary=x\n\n",
+        b"Content-Type: text/html\n",
+        b"<b>",
+        b"word ",
+        b"=\n",
+    ),
+    *(b"Content-Transfer-Encoding: base64\n", b"1 Jan 2000 1:02", b"word "),
+)
+
+
+def _read_raw_messages(dice: Generator) -> Call:
+    raws = [
+        b"".join(_RAW_PIECES[k] for k in dice.integers(0, len(_RAW_PIECES), size=_small_size(dice) * 2))
+        for _ in range(_small_size(dice))
+    ]
+
+    def call(raws: Any, _: Any) -> Any:
+        plain, digests = message.identify(raws)
+        return plain, digests, message.read_headings(raws, plain), features.read_features(plain, 2)
+
+    def refer(raws: Any, _: Any) -> Any:
+        plain = [canonical_reference.canonical(raw) for raw in raws]
+        parsed = [message.parse(one) for one in plain]
+        packed = [features.pack_features(tokens.read(one, 2)) for one in parsed]
+        dates = [read_date(one.headers) for one in parsed]
+        headings = [message.read_heading(raw, one) for raw, one in zip(raws, plain, strict=True)]
+        return plain, [message.digest(one) for one in plain], headings, list(zip(packed, dates, strict=True))
+
+    return Call("", call, (raws, 0), refer)
+
+
+def _mail() -> Any:
+    if core is None:
+        raise RuntimeError("there is no compiled core")
+    return core.mail
+
+
 KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "span": _span,
     "two_product": _two_product,
@@ -740,6 +971,15 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "factors.row_squares": _row_squares,
     "factors.top_rows": _top_rows,
     "factors.dot_pairs": _dot_pairs,
+    "add_row": _add_row,
+    "describe_moments": _describe_moments,
+    "mail.merge_lists": _merge_lists,
+    "mail.find_keys": _find_stored_keys,
+    "mail.sum_tables": _sum_tables,
+    "mail.multiply_rows": _multiply_rows,
+    "mail.multiply_columns": _multiply_columns,
+    "mail.find_encoded_fields": _find_encoded_fields,
+    "mail.read_messages": _read_raw_messages,
 }
 
 

@@ -9,7 +9,9 @@
 #include "mail/header_block.hpp"
 #include "mail/headers.hpp"
 #include "mail/key_lists.hpp"
+#include "mail/message.hpp"
 #include "mail/pages.hpp"
+#include "mail/reading.hpp"
 #include "mail/relations.hpp"
 #include "mail/styles.hpp"
 #include "mail/unicode.hpp"
@@ -59,7 +61,8 @@ nb::tuple read_page_for_python(nb::handle text, std::int64_t tags) {
 }
 
 nb::tuple read_body_for_python(nb::handle message) {
-  const Body body = read_body(message);
+  nb::bytes raw("", 0);
+  const Body body = read_body(to_message(message, raw));
   return nb::make_tuple(to_bytes(body.words), to_str(body.marks), to_list(body.links), to_list(body.images),
                         body.hidden);
 }
@@ -93,36 +96,27 @@ std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.siz
 
 nb::bytes read_relations_for_python(nb::handle headers, nb::bytes raw, nb::handle parts, nb::handle links,
                                     nb::handle images, std::size_t hidden_words) {
-  return to_bytes(read_relations(read_fields(headers),
-                                 {view(raw), read_parts(parts), to_texts(links), to_texts(images), hidden_words}));
+  return to_bytes(read_relations(
+      read_fields(headers), {view(raw), describe_parts(to_parts(parts)), to_texts(links), to_texts(images), hidden_words}));
 }
 
 // The documents of a message: head, headers, words, marks and relations.
-nb::tuple read_tokens_for_python(nb::handle message) {
-  const nb::object raw_object = message.attr("raw");
-  const nb::bytes raw = nb::cast<nb::bytes>(raw_object);
-  const std::vector<Field> fields = read_fields(nb::object(message.attr("headers")));
+nb::tuple read_tokens_for_python(nb::handle parsed) {
+  nb::bytes raw("", 0);
+  const Message message = to_message(parsed, raw);
   const Body body = read_body(message);
   const std::string relations =
-      read_relations(fields, {view(raw), read_parts(nb::object(message.attr("parts"))), body.links, body.images,
-                              static_cast<std::size_t>(body.hidden)});
-  return nb::make_tuple(to_bytes(read_head(view(raw))), to_bytes(read_headers(fields)), to_bytes(body.words),
+      read_relations(message.fields, {message.raw, describe_parts(message.parts), body.links, body.images,
+                                      static_cast<std::size_t>(body.hidden)});
+  return nb::make_tuple(to_bytes(read_head(message.raw)), to_bytes(read_headers(message.fields)), to_bytes(body.words),
                         to_bytes(to_utf8(body.marks)), to_bytes(relations));
 }
 
 nb::bytes hash_for_python(nb::bytes head, nb::bytes headers, nb::bytes words, nb::bytes marks, nb::bytes relations,
                           int version) {
   if (version < 1 || version > 2) refuse("expected tokens of version 1 or 2");
-  const std::vector<std::uint64_t> features =
-      hash_tokens({view(head), view(headers), view(words), view(marks), view(relations)}, version == 1 ? 2 : 3);
-  const nb::bytes packed = nb::steal<nb::bytes>(
-      PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(8 * features.size())));
-  if (!packed.is_valid()) throw nb::python_error();
-  char* bytes = PyBytes_AS_STRING(packed.ptr());
-  for (const std::uint64_t feature : features) {
-    for (int byte = 0; byte < 8; ++byte) *bytes++ = static_cast<char>(feature >> 8 * byte & 0xff);
-  }
-  return packed;
+  return pack_features(
+      hash_tokens({view(head), view(headers), view(words), view(marks), view(relations)}, version == 1 ? 2 : 3));
 }
 
 }  // namespace
@@ -153,8 +147,9 @@ void bind_mail(nb::module_& m) {
   m.def("find_domain", [](nb::handle host) { return to_str(find_domain(to_text(host))); });
   m.def("hash_tokens", &hash_for_python);
 
-  // A whole message.
+  // Whole messages.
   m.def("read_tokens", &read_tokens_for_python);
+  bind_reading(m);
 
   // The features of many messages.
   bind_key_lists(m);

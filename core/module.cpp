@@ -18,6 +18,7 @@ const char* name_processor() {
 }  // namespace
 
 NB_MODULE(_core, m) {
+  tamis::nb::set_leak_warnings(false);  // Modules keep readers of messages until the interpreter ends.
   m.attr("processor") = name_processor();
   auto add = [&m](const char* name, void (*bind)(tamis::nb::module_&)) {
     tamis::nb::module_ part = m.def_submodule(name);

@@ -231,11 +231,11 @@ bool looks_like_page(TextView text) {
 
 class BodyReader {
  public:
-  Body read(nb::handle message);
+  Body read(const Message& message);
 
  private:
-  void read_file(nb::handle part, Text name);
-  Text read_text(TextView kind, nb::handle text);
+  void read_file(const Part& part);
+  Text read_text(const Part& part);
   void describe_page(const Page& page);
   std::size_t read_hidden(TextView text, TextView kind);
 
@@ -243,23 +243,19 @@ class BodyReader {
   Marks marks_;
 };
 
-Body BodyReader::read(nb::handle message) {
-  marks_.add(TextView(U"shape:"), to_text(message.attr("shape"), 100));
-  marks_.add(TextView(U"size~"), count_bits(nb::len(nb::object(message.attr("raw")))));
-  for (const nb::handle fault : nb::object(message.attr("faults"))) marks_.add(TextView(U"fault~"), to_text(fault));
+Body BodyReader::read(const Message& message) {
+  marks_.add(TextView(U"shape:"), first(message.shape, 100));
+  marks_.add(TextView(U"size~"), count_bits(message.raw.size()));
+  for (const Text& fault : message.faults) marks_.add(TextView(U"fault~"), fault);
   std::size_t room = kText, count = 0;
   bool is_first = true;
-  for (const nb::handle part : nb::object(message.attr("parts"))) {
+  for (const Part& part : message.parts) {
     if (++count > kParts) break;
-    const Text kind = to_text(part.attr("kind"));
-    marks_.add(TextView(U"part:"), kind);
-    const Text charset = to_text(part.attr("charset"), kLongestToken);
-    if (!charset.empty()) marks_.add(TextView(U"charset:"), charset);
-    Text name = to_text(part.attr("name"));
-    if (!name.empty()) read_file(part, std::move(name));
-    const nb::object text = part.attr("text");
-    if (room == 0 || nb::len(text) == 0) continue;
-    const Text folded = read_text(kind, text);
+    marks_.add(TextView(U"part:"), part.kind);
+    if (!part.charset.empty()) marks_.add(TextView(U"charset:"), first(part.charset, kLongestToken));
+    if (!part.name.empty()) read_file(part);
+    if (room == 0 || part.characters == 0) continue;
+    const Text folded = read_text(part);
     if (!is_first) body_.words.push_back('\n');
     is_first = false;
     body_.words += separate_words(first(folded, room));
@@ -272,8 +268,8 @@ Body BodyReader::read(nb::handle message) {
   return std::move(body_);
 }
 
-void BodyReader::read_file(nb::handle part, Text name) {
-  name = lower(name);
+void BodyReader::read_file(const Part& part) {
+  const Text name = lower(part.name);
   const TextView low = first(name, 200);
   const TextView stem = before_last(low, U'.'), ending = after_last(low, U'.');
   for_each_run(stem, 2, 40, kWords, is_alnum, [this](TextView word) { marks_.add(TextView(U"file:"), word); });
@@ -281,17 +277,16 @@ void BodyReader::read_file(nb::handle part, Text name) {
   if (find_character(stem, U'.') != kNowhere) {
     marks_.add(TextView(U"file:."), first(after_last(stem, U'.'), 12), TextView(U"."), first(ending, 12));
   }
-  marks_.add(TextView(U"file~"), to_text(part.attr("disposition")), TextView(U"~"),
-             count_bits(nb::cast<std::uint64_t>(part.attr("size"))));
+  marks_.add(TextView(U"file~"), part.disposition, TextView(U"~"), count_bits(part.size));
 }
 
 // The folded text of a part; its links and images are added to the body.
-Text BodyReader::read_text(TextView kind, nb::handle given) {
-  Text text = to_text(given, kText);
+Text BodyReader::read_text(const Part& part) {
+  Text text = part.text.first(kText);
   std::vector<TextView> links;
   std::size_t first_link = body_.links.size();
-  if (kind == U"text/html" || looks_like_page(text)) {
-    Page page = read_page(to_text(given, kPage), kTags);
+  if (part.kind == U"text/html" || looks_like_page(text)) {
+    Page page = read_page(part.text.first(kPage), kTags);
     describe_page(page);
     std::move(page.links.begin(), page.links.end(), std::back_inserter(body_.links));
     std::move(page.images.begin(), page.images.end(), std::back_inserter(body_.images));
@@ -339,6 +334,6 @@ std::size_t BodyReader::read_hidden(TextView text, TextView kind) {
 
 }  // namespace
 
-Body read_body(nb::handle message) { return BodyReader().read(message); }
+Body read_body(const Message& message) { return BodyReader().read(message); }
 
 }  // namespace tamis::mail

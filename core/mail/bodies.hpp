@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "unicode.hpp"
+#include "message.hpp"
 
 namespace tamis::mail {
 
@@ -19,6 +19,6 @@ struct Body {
 };
 
 // Reads all parts of a `tamis_mail.message.Message`, because mail programs differ in which they show.
-Body read_body(nb::handle message);
+Body read_body(const Message& message);
 
 }  // namespace tamis::mail

@@ -1,5 +1,6 @@
 #include "entities.hpp"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -40,8 +41,9 @@ using Names = std::unordered_map<std::string, Text>;
 // All names of HTML 5, with their semicolons, from Python's own table on first use.
 const Names& html5_names() {
   // No local static with an initialiser: its lock and the interpreter's could wait for each other during the import.
-  static const Names* loaded = nullptr;
+  static std::atomic<const Names*> loaded = nullptr;
   if (loaded == nullptr) {
+    const nb::gil_scoped_acquire locked;
     auto names = std::make_unique<Names>();
     const nb::dict table = nb::module_::import_("html.entities").attr("html5");
     for (const auto& [name, characters] : table) names->emplace(to_utf8(to_text(name)), to_text(characters));

@@ -53,8 +53,5 @@ std::size_t count_members(TextView text, std::size_t start, Predicate is_member,
 inline bool is_domain_character(char32_t c) { return c == U'.' || c == U'-' || is_word(c); }
 // As `\b` before a word character at this place.
 inline bool begins_word(TextView text, std::size_t place) { return place == 0 || !is_word(text[place - 1]); }
-inline bool is_at(TextView text, std::size_t place, TextView part) {
-  return place <= text.size() && text.substr(place, part.size()) == part;
-}
 
 }  // namespace tamis::mail

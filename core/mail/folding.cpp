@@ -109,6 +109,7 @@ void find_invisible_tricks(TextView text, Tricks& tricks) {
 nb::object import_unicode_data(const char* function) { return nb::module_::import_("unicodedata").attr(function); }
 
 bool has_combining_marks(TextView text) {
+  const nb::gil_scoped_acquire locked;
   const nb::object combining = import_unicode_data("combining");
   Text signs(text);
   std::sort(signs.begin(), signs.end());
@@ -158,6 +159,7 @@ Text remove_disguise(TextView whole, Tricks& tricks) {
 
 // NFKC and casefold, by Python's own tables.
 Text normalize(TextView text) {
+  const nb::gil_scoped_acquire locked;
   const nb::object normalized = import_unicode_data("normalize")("NFKC", to_str(text));
   return to_text(nb::object(normalized.attr("casefold")()));
 }
@@ -197,7 +199,7 @@ class NormalizedCharacters {
 
 // Normalise a text whose characters are all usual or invisible; false for others.
 bool normalize_usual(TextView text, Text& normalized, Tricks& tricks) {
-  static NormalizedCharacters known;
+  thread_local NormalizedCharacters known;
   normalized.reserve(text.size() + text.size() / 8);
   bool has_invisible = false;
   for (const char32_t c : text) {

@@ -169,4 +169,15 @@ std::vector<std::uint64_t> hash_tokens(const Documents& documents, int view_bits
   return sort_distinct(features);
 }
 
+nb::bytes pack_features(const std::vector<std::uint64_t>& features) {
+  const nb::bytes packed =
+      nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(8 * features.size())));
+  if (!packed.is_valid()) throw nb::python_error();
+  char* bytes = PyBytes_AS_STRING(packed.ptr());
+  for (const std::uint64_t feature : features) {
+    for (int byte = 0; byte < 8; ++byte) *bytes++ = static_cast<char>(feature >> 8 * byte & 0xff);
+  }
+  return packed;
+}
+
 }  // namespace tamis::mail

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "../common.hpp"
+
 namespace tamis::mail {
 
 // The documents of a message (`tamis_mail.tokens.Tokens`).
@@ -14,5 +16,8 @@ struct Documents {
 
 // The distinct features of a message in ascending order; `view_bits` is 2 for tokens of version 1, and 3 for version 2.
 std::vector<std::uint64_t> hash_tokens(const Documents& documents, int view_bits);
+
+// Eight little-endian bytes per feature. It needs the lock of the interpreter.
+nb::bytes pack_features(const std::vector<std::uint64_t>& features);
 
 }  // namespace tamis::mail

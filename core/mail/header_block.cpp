@@ -9,6 +9,7 @@
 #include <string>
 
 #include "../require.hpp"
+#include "header_values.hpp"
 
 namespace tamis::mail {
 
@@ -16,7 +17,7 @@ namespace {
 
 bool is_name(unsigned char c) { return c >= '!' && c <= '~' && c != ':'; }
 bool is_blank(unsigned char c) { return c == ' ' || c == '\t'; }
-bool is_space(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_blank_or_break(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 const char* end_of_line(const char* place, const char* end) {
   const void* found = std::memchr(place, '\n', static_cast<size_t>(end - place));
@@ -25,7 +26,6 @@ const char* end_of_line(const char* place, const char* end) {
 
 // Removes the line breaks of a folded value: a tab after a break becomes a space, a space stays.
 void unfold(const char* place, const char* end, std::string& unfolded) {
-  unfolded.clear();
   while (place < end) {
     const char* line_end = end_of_line(place, end);
     unfolded.append(place, line_end);
@@ -40,27 +40,61 @@ void unfold(const char* place, const char* end, std::string& unfolded) {
   }
 }
 
-nb::object latin_1(const char* text, const char* end) {
-  return nb::steal(PyUnicode_DecodeLatin1(text, end - text, nullptr));
+nb::object to_str(const std::string& latin_1) {
+  return nb::steal(PyUnicode_DecodeLatin1(latin_1.data(), static_cast<Py_ssize_t>(latin_1.size()), nullptr));
 }
 
-// Returns at most `room` fields of data[start:stop]; a name or value longer than its limit is cut. None: some line is no field.
-nb::object read_header_block(const nb::bytes& data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t room, Py_ssize_t longest_name,
-                       Py_ssize_t longest_value) {
+// The fields of data[start:stop], or None.
+nb::object read_header_block_for_python(const nb::bytes& data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t room,
+                                        Py_ssize_t longest_name, Py_ssize_t longest_value) {
   const auto size = static_cast<Py_ssize_t>(data.size());
   if (start < 0 || start > stop || stop > size || room < 0 || longest_name < 0 || longest_value < 0) {
     refuse("the block is not within the data");
   }
-  const char* place = data.c_str() + start;
-  const char* const end = data.c_str() + stop;
-  nb::list fields;
-  std::string name, unfolded;
-  for (Py_ssize_t count = 0; place < end; ++count) {
+  std::vector<RawField> fields;
+  const std::string_view block(data.c_str() + start, static_cast<std::size_t>(stop - start));
+  if (!read_header_block(block, static_cast<std::size_t>(room), static_cast<std::size_t>(longest_name),
+                         static_cast<std::size_t>(longest_value), fields)) {
+    return nb::none();
+  }
+  nb::list pairs;
+  for (const RawField& field : fields) pairs.append(nb::make_tuple(to_str(field.name), to_str(field.value)));
+  return pairs;
+}
+
+bool must_be_decoded_for_python(nb::handle value) {
+  if (!PyUnicode_Check(value.ptr())) throw nb::type_error("the value of a field is a str");
+#if PY_VERSION_HEX < 0x030C0000
+  if (PyUnicode_READY(value.ptr()) < 0) throw nb::python_error();
+#endif
+  if (!PyUnicode_IS_ASCII(value.ptr())) return true;
+  return must_be_decoded(
+      {static_cast<const char*>(PyUnicode_DATA(value.ptr())), static_cast<std::size_t>(PyUnicode_GET_LENGTH(value.ptr()))});
+}
+
+// The indices of the fields whose values must be decoded.
+nb::list find_encoded_fields(const nb::list& fields) {
+  nb::list indices;
+  for (std::size_t index = 0; index < fields.size(); ++index) {
+    const nb::tuple field = nb::cast<nb::tuple>(fields[index]);
+    if (field.size() != 2) refuse("a header field is a pair of name and value");
+    if (must_be_decoded_for_python(field[1])) indices.append(index);
+  }
+  return indices;
+}
+
+}  // namespace
+
+bool read_header_block(std::string_view block, std::size_t room, std::size_t longest_name, std::size_t longest_value,
+                       std::vector<RawField>& fields) {
+  const char* place = block.data();
+  const char* const end = place + block.size();
+  for (std::size_t count = 0; place < end; ++count) {
     const char* name_end = place;
     while (name_end < end && is_name(static_cast<unsigned char>(*name_end))) ++name_end;
     const char* colon = name_end;
     while (colon < end && is_blank(static_cast<unsigned char>(*colon))) ++colon;
-    if (name_end == place || colon == end || *colon != ':') return nb::none();
+    if (name_end == place || colon == end || *colon != ':') return false;
     const char* value = colon + 1;
     while (value < end && is_blank(static_cast<unsigned char>(*value))) ++value;
     // The value goes on over all lines that begin with a space or a tab.
@@ -71,56 +105,26 @@ nb::object read_header_block(const nb::bytes& data, Py_ssize_t start, Py_ssize_t
       is_folded = true;
     }
     if (count < room) {
-      name.assign(place, std::min(longest_name, static_cast<Py_ssize_t>(name_end - place)));
-      for (char& c : name) {
+      RawField& field = fields.emplace_back();
+      field.name.assign(place, std::min(longest_name, static_cast<std::size_t>(name_end - place)));
+      for (char& c : field.name) {
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
       }
-      const char* first = value;
-      const char* last = value + std::min(longest_value, static_cast<Py_ssize_t>(value_end - value));
+      const char* last = value + std::min(longest_value, static_cast<std::size_t>(value_end - value));
       if (is_folded) {
-        unfold(first, last, unfolded);
-        first = unfolded.data();
-        last = first + unfolded.size();
+        unfold(value, last, field.value);
+      } else {
+        field.value.assign(value, last);
       }
-      while (last > first && is_space(static_cast<unsigned char>(last[-1]))) --last;
-      fields.append(nb::make_tuple(latin_1(name.data(), name.data() + name.size()), latin_1(first, last)));
+      while (!field.value.empty() && is_blank_or_break(static_cast<unsigned char>(field.value.back()))) field.value.pop_back();
     }
     place = value_end < end ? value_end + 1 : end;
   }
-  return fields;
+  return true;
 }
-
-// Whether the text of a value is more than the value itself: it has an encoded word, or other characters than printable ASCII.
-bool must_be_decoded(nb::handle value) {
-  if (!PyUnicode_Check(value.ptr())) throw nb::type_error("the value of a field is a str");
-#if PY_VERSION_HEX < 0x030C0000
-  if (PyUnicode_READY(value.ptr()) < 0) throw nb::python_error();
-#endif
-  if (!PyUnicode_IS_ASCII(value.ptr())) return true;
-  const auto* text = static_cast<const unsigned char*>(PyUnicode_DATA(value.ptr()));
-  const Py_ssize_t size = PyUnicode_GET_LENGTH(value.ptr());
-  for (Py_ssize_t place = 0; place < size; ++place) {
-    // A str ends with a zero, which is not part of its length.
-    if (text[place] < ' ' || text[place] > '~' || (text[place] == '=' && text[place + 1] == '?')) return true;
-  }
-  return false;
-}
-
-// The indices of the fields whose values must be decoded.
-nb::list find_encoded_fields(const nb::list& fields) {
-  nb::list indices;
-  for (std::size_t index = 0; index < fields.size(); ++index) {
-    const nb::tuple field = nb::cast<nb::tuple>(fields[index]);
-    if (field.size() != 2) refuse("a header field is a pair of name and value");
-    if (must_be_decoded(field[1])) indices.append(index);
-  }
-  return indices;
-}
-
-}  // namespace
 
 void bind_header_block(nb::module_& m) {
-  m.def("read_header_block", read_header_block, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("room"),
+  m.def("read_header_block", &read_header_block_for_python, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("room"),
         nb::arg("longest_name"), nb::arg("longest_value"));
   m.def("find_encoded_fields", &find_encoded_fields, nb::arg("fields"));
 }

@@ -1,6 +1,6 @@
 // Ascending lists of keys → their distinct keys, and the index of each element among them: `merge_lists` of
 // tamis_mail/store/bundle_arrays.py. And the places of some keys in an ascending list: `find_keys` of
-// tamis_mail/features/arrays.py.
+// tamis_mail/features/arrays.py. And tables of counts → their sum: `CountTable.total` of tamis_mail/store/tables.py.
 //
 // To merge lists, the number of an element's list is put into the bits that its key leaves free, and these numbers are
 // sorted digit by digit. So the time is linear, whatever the keys are.
@@ -96,12 +96,82 @@ void find_keys(Input<std::uint64_t, 1> list, Input<std::uint64_t, 1> keys, Outpu
   }
 }
 
+// The next entry of one of several ascending lists that follow one another in memory.
+struct Head {
+  std::uint64_t key;
+  std::size_t place, end;
+};
+
+// Writes the sum of tables, whose keys ascend, and leaves out rows of zeros; returns the number of entries, or -1 if the keys of
+// a table do not ascend. The heads of the tables are a heap, so that each entry takes time in the logarithm of the number of
+// tables.
+std::int64_t sum_tables(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> sizes, Input<std::int64_t, 2> counts,
+                       Output<std::uint64_t, 1> total_keys, Output<std::int64_t, 2> total_counts) {
+  const std::size_t size = keys.shape(0), labels = counts.shape(1);
+  if (counts.shape(0) != size || total_keys.shape(0) != size || total_counts.shape(0) != size ||
+      total_counts.shape(1) != labels) {
+    refuse("expected one row of counts per key");
+  }
+  std::vector<Head> heap;
+  std::size_t begin = 0;
+  for (std::size_t table = 0; table < sizes.shape(0); ++table) {
+    const auto entries = static_cast<std::uint64_t>(sizes.data()[table]);  // A negative size is too large.
+    if (entries > size - begin) refuse("the tables have more entries than there are keys");
+    if (entries > 0) heap.push_back({keys.data()[begin], begin, begin + static_cast<std::size_t>(entries)});
+    begin += static_cast<std::size_t>(entries);
+  }
+  if (begin != size) refuse("the tables have fewer entries than there are keys");
+  const nb::gil_scoped_release unlocked;
+  const std::uint64_t* const key = keys.data();
+  const std::int64_t* const count = counts.data();
+  std::uint64_t* const total_key = total_keys.data();
+  std::int64_t* const total = total_counts.data();
+  const auto is_later = [](const Head& left, const Head& right) { return left.key > right.key; };
+  std::make_heap(heap.begin(), heap.end(), is_later);
+  std::size_t n_total = 0;
+  while (!heap.empty()) {
+    const std::uint64_t current = heap.front().key;
+    std::int64_t* const row = total + n_total * labels;
+    std::fill(row, row + labels, 0);
+    while (!heap.empty() && heap.front().key == current) {
+      Head head = heap.front();
+      for (; head.place < head.end && key[head.place] == current; ++head.place) {
+        // Without a sign, because a damaged store may have counts that overflow.
+        for (std::size_t label = 0; label < labels; ++label) {
+          row[label] = static_cast<std::int64_t>(static_cast<std::uint64_t>(row[label]) +
+                                                 static_cast<std::uint64_t>(count[head.place * labels + label]));
+        }
+      }
+      if (head.place == head.end) {
+        std::pop_heap(heap.begin(), heap.end(), is_later);
+        heap.pop_back();
+        continue;
+      }
+      head.key = key[head.place];
+      if (head.key < current) return -1;
+      // Sifts the head down to its place.
+      std::size_t hole = 0;
+      for (std::size_t child; (child = 2 * hole + 1) < heap.size(); hole = child) {
+        child += child + 1 < heap.size() && heap[child + 1].key < heap[child].key;
+        if (heap[child].key >= head.key) break;
+        heap[hole] = heap[child];
+      }
+      heap[hole] = head;
+    }
+    total_key[n_total] = current;
+    n_total += std::any_of(row, row + labels, [](std::int64_t number) { return number != 0; });
+  }
+  return static_cast<std::int64_t>(n_total);
+}
+
 }  // namespace
 
 void bind_key_lists(nb::module_& m) {
   m.def("merge_lists", &merge_lists, nb::arg("keys").noconvert(), nb::arg("sizes").noconvert(), nb::arg("distinct").noconvert(),
         nb::arg("indices").noconvert());
   m.def("find_keys", &find_keys, nb::arg("list").noconvert(), nb::arg("keys").noconvert(), nb::arg("places").noconvert());
+  m.def("sum_tables", &sum_tables, nb::arg("keys").noconvert(), nb::arg("sizes").noconvert(), nb::arg("counts").noconvert(),
+        nb::arg("total_keys").noconvert(), nb::arg("total_counts").noconvert());
 }
 
 }  // namespace tamis::mail

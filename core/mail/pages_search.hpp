@@ -43,11 +43,7 @@ inline std::size_t find_character(TextView text, char32_t character, std::size_t
   return kNowhere;
 }
 
-// Whether a part is at a place of the text.
-inline bool is_at(TextView text, std::size_t place, TextView part) {
-  return place <= text.size() && text.substr(place, part.size()) == part;
-}
-// The same, for a part in lower case, whatever the case of the text's ASCII letters.
+// Whether a part, which is in lower case, is at a place of the text, whatever the case of the text's ASCII letters.
 inline bool is_at_in_any_case(TextView text, std::size_t place, TextView part) {
   if (place > text.size() || text.size() - place < part.size()) return false;
   for (std::size_t i = 0; i < part.size(); ++i) {

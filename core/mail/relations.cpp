@@ -468,30 +468,16 @@ std::vector<Text> find_styles(const Character* text, std::size_t size) {
   return names;
 }
 
-PartFacts read_part(nb::handle part) {
-  PartFacts facts{to_text(nb::object(part.attr("kind"))), to_text(nb::object(part.attr("encoding"))), 0, {}};
-  const nb::object text = part.attr("text");
-  if (!PyUnicode_Check(text.ptr())) throw nb::type_error("expected str");
-  facts.size = static_cast<std::size_t>(PyUnicode_GET_LENGTH(text.ptr()));
-  if (facts.kind == U"text/html") {
-    const std::size_t size = std::min(facts.size, kPage);
-    const void* data = PyUnicode_DATA(text.ptr());
-    switch (PyUnicode_KIND(text.ptr())) {
-      case PyUnicode_1BYTE_KIND: facts.styles = find_styles(static_cast<const Py_UCS1*>(data), size); break;
-      case PyUnicode_2BYTE_KIND: facts.styles = find_styles(static_cast<const Py_UCS2*>(data), size); break;
-      default: facts.styles = find_styles(static_cast<const Py_UCS4*>(data), size);
-    }
-  }
-  return facts;
-}
-
 }  // namespace
 
-std::vector<PartFacts> read_parts(nb::handle parts) {
-  const nb::tuple items(nb::borrow(parts));
+std::vector<PartFacts> describe_parts(const std::vector<Part>& parts) {
   std::vector<PartFacts> facts;
-  for (std::size_t index = 0; index < std::min(items.size(), kParts); ++index) {
-    facts.push_back(read_part(items[index]));
+  for (std::size_t index = 0; index < std::min(parts.size(), kParts); ++index) {
+    const Part& part = parts[index];
+    facts.push_back({part.kind, part.encoding, part.characters, {}});
+    if (part.kind != U"text/html") continue;
+    const std::size_t size = std::min(part.text.size(), kPage);
+    facts.back().styles = part.text.visit([size](const auto* characters) { return find_styles(characters, size); });
   }
   return facts;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fields.hpp"
+#include "message.hpp"
 
 namespace tamis::mail {
 
@@ -18,8 +19,8 @@ struct PartFacts {
   std::vector<Text> styles;  // Names of the constructs of style sheets and pages that its text contains.
 };
 
-// The first parts of a message; `parts` is a sequence of them.
-std::vector<PartFacts> read_parts(nb::handle parts);
+// What is used of the first parts of a message.
+std::vector<PartFacts> describe_parts(const std::vector<Part>& parts);
 
 // What is used of a message and its body, besides the header fields.
 struct MessageFacts {

@@ -105,6 +105,7 @@ Text lower(TextView text) {
     } else if (c == 0x130 || c == 0x3a3) {
       // The only two letters whose lower case is not one letter that is always the same: a capital I with a dot becomes
       // two characters, and a Greek sigma depends on its neighbours.
+      const nb::gil_scoped_acquire locked;
       return to_text(nb::object(to_str(text).attr("lower")()));
     } else {
       c = Py_UNICODE_TOLOWER(static_cast<Py_UCS4>(c));

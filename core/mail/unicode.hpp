@@ -2,7 +2,8 @@
 //
 // A Python str may hold any code point, lone surrogates and NUL too, and so may a `Text`. What a letter, a digit or a
 // space is, is asked of CPython itself, so that the core and the reference in Python agree under every version of Unicode.
-// For ASCII, which most mail is, a table answers. All functions need the lock of the interpreter.
+// For ASCII, which most mail is, a table answers. What takes or returns an object of Python needs the lock of the interpreter;
+// all other functions take it themselves where they need it.
 #pragma once
 
 #include <cstddef>
@@ -96,6 +97,10 @@ inline TextView cut(TextView text, std::size_t start, std::size_t end = kNowhere
 }
 inline TextView first(TextView text, std::size_t limit) { return text.substr(0, limit); }
 inline bool starts_with(TextView text, TextView beginning) { return text.substr(0, beginning.size()) == beginning; }
+// As `text.startswith(part, place)`.
+inline bool is_at(TextView text, std::size_t place, TextView part) {
+  return place <= text.size() && text.substr(place, part.size()) == part;
+}
 // As `text.partition(separator)[0]` and [2], and as `text.rpartition(separator)[0]` and [2].
 TextView before_first(TextView text, char32_t separator);
 TextView after_first(TextView text, char32_t separator);

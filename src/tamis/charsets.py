@@ -4,7 +4,11 @@ One table serves the readers of text (`tamis.text`) and of mail (`tamis_mail.mes
 heavy, because a process that judges one message loads it.
 """
 
-from typing import Final
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from typing import Final
 
 __all__ = ["ALIASES", "BYTE_ORDER_MARKS", "CODECS", "find_codec", "resolve_alias"]
 

@@ -3,9 +3,14 @@
 The mail filter, the statistics and their Python kernels run with NumPy alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["MissingPackageError", "explain_missing", "import_package", "make_getattr"]
 

@@ -33,7 +33,10 @@ def is_postmark(line: bytes) -> bool:
     words = line.replace(b",", b" ").split()
     if _CALENDAR.isdisjoint(words):
         return False
-    words.reverse()  # the year is last, as a rule, and the time before it
+    if (
+        len(words) > 1 and _is_year(words[-1]) and _is_time(words[-2])
+    ):  # as a rule; a word of the calendar is one more
+        return True
     return any(map(_is_year, words)) and any(map(_is_time, words))
 
 

@@ -1,6 +1,6 @@
 """See core/mail.cpp."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,20 @@ def hash_tokens(
     head: bytes, headers: bytes, words: bytes, marks: bytes, relations: bytes, version: int, /
 ) -> bytes: ...
 
-# A whole message.
+# Whole messages.
 def read_tokens(message: Any, /) -> tuple[bytes, bytes, bytes, bytes, bytes]: ...
+
+class CanonicalForm:
+    def __init__(self, volatile_fields: Sequence[str], /) -> None: ...
+    def make(self, raw: bytes, /) -> bytes: ...
+    def identify(self, messages: list[bytes], /) -> tuple[list[bytes], list[bytes]]: ...
+
+class MessageReader:
+    def __init__(self, aliases: Mapping[str, str], codecs: Set[str], /) -> None: ...
+    def read_features(self, messages: list[bytes], /) -> list[tuple[bytes, int | None] | None]: ...
+    def read_headings(
+        self, messages: list[bytes], canonical: list[bytes], form: CanonicalForm, /
+    ) -> list[tuple[str, str] | None]: ...
 
 # The features of many messages.
 def merge_lists(
@@ -67,6 +79,13 @@ def merge_lists(
     indices: NDArray[np.int64],
 ) -> int: ...
 def find_keys(list: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDArray[np.int64]) -> None: ...
+def sum_tables(
+    keys: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    total_keys: NDArray[np.uint64],
+    total_counts: NDArray[np.int64],
+) -> int: ...
 def multiply_rows(
     starts: NDArray[np.int64],
     columns: NDArray[np.int32],

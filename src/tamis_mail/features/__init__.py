@@ -9,9 +9,12 @@ and serves where there is no core. `tests/mail/features` compares them.
 With 45 bits of hash and a hundred million features known, one new token in 350,000 meets another's number.
 """
 
+from collections.abc import Sequence
+from importlib import import_module
 from struct import pack, unpack
 
 from tamis.compiled import core
+from tamis_mail import tokens
 from tamis_mail.features import hashing
 from tamis_mail.features.hashing import (
     GRAMS,
@@ -27,6 +30,7 @@ from tamis_mail.features.hashing import (
     view,
     view_mask,
 )
+from tamis_mail.message.compiled import MESSAGE_READER
 from tamis_mail.tokens import Tokens
 
 __all__ = [
@@ -42,6 +46,8 @@ __all__ = [
     "key",
     "name_features",
     "pack_features",
+    "read_features",
+    "read_keys",
     "view",
     "view_mask",
 ]
@@ -58,6 +64,12 @@ def hash_tokens(tokens: Tokens) -> list[int]:
     return list(unpack(f"<{len(packed) // 8}Q", packed))
 
 
+def read_keys(plain: bytes, version: int) -> list[int]:
+    """Compute the features of a message in canonical form, in ascending order."""
+    ((packed, _),) = read_features([plain], version)
+    return list(unpack(f"<{len(packed) // 8}Q", packed))
+
+
 def pack_features(tokens: Tokens) -> bytes:
     """Compute the features of a message, in ascending order, eight little-endian bytes each."""
     if core is None:
@@ -67,3 +79,27 @@ def pack_features(tokens: Tokens) -> bytes:
         tokens.head, tokens.headers, tokens.words, tokens.marks, tokens.relations, tokens.version
     )
     return packed
+
+
+def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, int | None]]:
+    """Compute the features of messages in canonical form, packed, and the date of each.
+
+    >>> ((packed, date),) = read_features([b"Date: Fri, 23 Aug 2002 23:10:22 +0800\\n\\nsee you"], 2)
+    >>> len(packed) // 8, date
+    (28, 1030115422)
+    """
+    answers = (
+        [None] * len(messages)
+        if MESSAGE_READER is None or version == 1
+        else MESSAGE_READER.read_features(list(messages))
+    )
+    features = []
+    for raw, answer in zip(messages, answers, strict=True):
+        if answer is None or answer[1] is False:  # unusual, and left to Python
+            message = import_module("tamis_mail.message.tree").parse(raw)
+            packed = pack_features(tokens.read(message, version)) if answer is None else answer[0]
+            date = import_module("tamis_mail.message.dates").read_date(message.headers)
+            features.append((packed, date))
+        else:
+            features.append(answer)
+    return features

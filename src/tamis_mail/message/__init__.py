@@ -5,17 +5,17 @@ Any bytes are a message: no function here raises or recurses, and time is linear
 
 from importlib import import_module
 
-from tamis_mail.message.canonical import canonical, digest
-from tamis_mail.message.folding import fold_text
-from tamis_mail.message.heading import Heading, read_heading
-from tamis_mail.message.tree import parse
+from tamis_mail.message.canonical import canonical, digest, identify
+from tamis_mail.message.heading import Heading, read_heading, read_headings
 from tamis_mail.message.values import Message, Page, Part
 from tamis_mail.message.volatile import is_verdict_header
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
+    from tamis_mail.message.folding import fold_text
     from tamis_mail.message.html import read_html
     from tamis_mail.message.styles import remove_style_sheet
+    from tamis_mail.message.tree import parse
 
 __all__ = [
     "Heading",
@@ -25,15 +25,19 @@ __all__ = [
     "canonical",
     "digest",
     "fold_text",
+    "identify",
     "is_verdict_header",
     "parse",
     "read_heading",
+    "read_headings",
     "read_html",
     "remove_style_sheet",
 ]
 
-# Their expressions take 3 ms to load, and the compiled core reads pages without them.
+# Their expressions take milliseconds to compile, and the compiled core reads most messages without them.
 _MODULES = {
+    "fold_text": "tamis_mail.message.folding",
+    "parse": "tamis_mail.message.tree",
     "read_html": "tamis_mail.message.html",
     "remove_style_sheet": "tamis_mail.message.styles",
 }

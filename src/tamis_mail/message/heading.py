@@ -1,24 +1,37 @@
 """bytes → the sender and the subject: one short line of clean text each, for a list of messages."""
 
-from typing import Final, NamedTuple
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Sequence
+from importlib import import_module
 
 from tamis_mail.message.canonical import canonical
-from tamis_mail.message.fields import decode_value, read_fields
+from tamis_mail.message.compiled import CANONICAL_FORM, MESSAGE_READER
 
-__all__ = ["Heading", "read_heading"]
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from typing import NamedTuple
 
-SENDER: Final = 100  # characters that are kept: more than a line of a terminal shows
-SUBJECT: Final = 150
+__all__ = ["Heading", "read_heading", "read_headings"]
+
+SENDER = 100  # characters that are kept: more than a line of a terminal shows
+SUBJECT = 150
 _HEAD = 1 << 16  # bytes of a message that are searched
 _DECODED = 1000  # characters of a field that are decoded
 _WORDS = 20  # encoded words that are decoded
 
 
-class Heading(NamedTuple):
-    """The sender and the subject of a message, without line ends, controls and invisible characters."""
+if TYPE_CHECKING:
 
-    sender: str
-    subject: str
+    class Heading(NamedTuple):
+        """The sender and the subject of a message, without line ends, controls and invisible characters."""
+
+        sender: str
+        subject: str
+
+else:
+    Heading = namedtuple("Heading", ("sender", "subject"))
 
 
 def read_heading(raw: bytes, plain: bytes | None = None) -> Heading:
@@ -29,19 +42,37 @@ def read_heading(raw: bytes, plain: bytes | None = None) -> Heading:
     >>> read_heading(b"Subject: =?utf-8?q?caf=C3=A9=0AX-Evil:_=1B[31m?=\\nFrom: me@home.example\\n\\nbody")
     Heading(sender='me@home.example', subject='café X-Evil: [31m')
     """
-    if plain is None or len(raw) > _HEAD:
+    (heading,) = read_headings([raw], [canonical(raw) if plain is None else plain])
+    return heading
+
+
+def _read_by_python(raw: bytes, plain: bytes) -> Heading:
+    fields = import_module("tamis_mail.message.fields")
+    if len(raw) > _HEAD:
         plain = canonical(raw[:_HEAD])
     sender = subject = None
-    for name, value in read_fields(plain, 0, len(plain), set())[0]:
+    for name, value in fields.read_fields(plain, 0, len(plain), set())[0]:
         if sender is None and name == "from":
             sender = value
         elif subject is None and name == "subject":
             subject = value
-    return Heading(_clean(sender or "", SENDER), _clean(subject or "", SUBJECT))
+    sender = fields.decode_value((sender or "")[:_DECODED], set(), _WORDS)
+    subject = fields.decode_value((subject or "")[:_DECODED], set(), _WORDS)
+    return Heading(_clean(sender, SENDER), _clean(subject, SUBJECT))
 
 
-def _clean(value: str, longest: int) -> str:
-    text = decode_value(value[:_DECODED], set(), _WORDS)
+def read_headings(messages: Sequence[bytes], plain: Sequence[bytes]) -> list[Heading]:
+    """Return `read_heading` of each message, given its canonical form, too."""
+    if MESSAGE_READER is None:
+        return [_read_by_python(raw, one) for raw, one in zip(messages, plain, strict=True)]
+    headings = MESSAGE_READER.read_headings(list(messages), list(plain), CANONICAL_FORM)
+    return [
+        _read_by_python(raw, one) if heading is None else Heading(*heading)
+        for raw, one, heading in zip(messages, plain, headings, strict=True)
+    ]
+
+
+def _clean(text: str, longest: int) -> str:
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " for c in text)
     return " ".join(text.split())[:longest]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from itertools import chain
+
+from tamis.compiled import core
+from tamis_mail.tokens import VERSION
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import Any
 
     from tamis_mail.sieve.pool import Pool
+    from tamis_mail.sieve.threads import Threads
 
     # The name of a job and its inputs → its results.
     RunJobs = Callable[[str, Iterable[tuple[Any, ...]]], Iterator[Any]]
@@ -23,6 +28,11 @@ JOB_MESSAGES = 250  # messages that a worker reads in one job, and whose feature
 JOB_BYTES = 4 << 20  # … or so many bytes
 MAX_BATCH_BYTES = 32 << 20  # bytes of a batch: a few large messages suffice
 _JOBS = "tamis_mail.sieve.jobs"
+
+
+def count_cores() -> int:
+    """Count the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_locally(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
@@ -50,8 +60,10 @@ def batches(
 class Executor:
     """Runs jobs in worker processes, or in this one when there is little work."""
 
-    def __init__(self) -> None:
-        self._pool: Pool | None = None
+    def __init__(self, token_version: Callable[[], int] = lambda: VERSION) -> None:
+        """`token_version` returns the version of the tokens that jobs read."""
+        self._token_version = token_version
+        self._pool: Pool | Threads | None = None
 
     def prepare(self, messages: Iterable[bytes], processes: int | None) -> tuple[Iterator[bytes], RunJobs]:
         """Return the messages, and the function that runs their jobs."""
@@ -68,8 +80,12 @@ class Executor:
 
     def _start_pool(self, processes: int | None) -> RunJobs:
         if self._pool is None:
-            pool = import_module("tamis_mail.sieve.pool")
-            self._pool = pool.Pool(processes or pool.count_cores())
+            size = processes or count_cores()
+            # The core reads the newest tokens without the interpreter's lock; Python reads the others.
+            if core is not None and self._token_version() == VERSION:
+                self._pool = import_module("tamis_mail.sieve.threads").Threads(size)
+            else:
+                self._pool = import_module("tamis_mail.sieve.pool").Pool(size)
         return self._run_in_pool
 
     def _run_in_pool(self, job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:

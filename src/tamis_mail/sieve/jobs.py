@@ -1,5 +1,6 @@
 """The jobs of a worker process: features, counts or verdicts of a batch of messages."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -7,11 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail import tokens
-from tamis_mail.features import arrays
-from tamis_mail.message import Heading, canonical, digest, parse, read_heading
+from tamis_mail.features import arrays, read_features
+from tamis_mail.message import Heading, canonical, identify, read_headings
 from tamis_mail.message.addresses import read_senders
-from tamis_mail.message.dates import read_date
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Store
@@ -82,25 +81,38 @@ class OpenStore:
             yield
 
 
-_kept: dict[str, OpenStore] | None = None  # None: a store is closed after each job
+class _Kept(threading.local):
+    """The stores that a thread keeps open; None: a store is closed after each job."""
+
+    stores: dict[str, OpenStore] | None = None
 
 
-def keep_stores_open() -> None:
-    """Keep stores open until this process ends: a worker uses one store for all of its jobs."""
-    global _kept
-    _kept = {}
+_kept = _Kept()
+
+
+@contextmanager
+def keep_stores_open() -> Iterator[None]:
+    """Keep stores open until the end of the block: a worker uses one store for all of its jobs."""
+    _kept.stores = {}
+    try:
+        yield
+    finally:
+        for opened in _kept.stores.values():
+            opened.store.close()
+        _kept.stores = None
 
 
 @contextmanager
 def _open(path: str) -> Iterator[OpenStore]:
     """Open a store in one state that writers do not affect."""
-    if _kept is None:
+    kept = _kept.stores
+    if kept is None:
         opened = OpenStore(Store(path, readonly=True))
-    elif path in _kept:
-        opened = _kept[path]
+    elif path in kept:
+        opened = kept[path]
     else:
-        opened = _kept[path] = OpenStore(Store(path, readonly=True))
-    with opened.store if _kept is None else nullcontext(), opened.snapshot():
+        opened = kept[path] = OpenStore(Store(path, readonly=True))
+    with opened.store if kept is None else nullcontext(), opened.snapshot():
         yield opened
 
 
@@ -109,8 +121,7 @@ def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings
 
     The features of messages that the store knows under that label are left out.
     """
-    plain = [canonical(raw) for raw in messages]
-    digests = [digest(one) for one in plain]
+    plain, digests = identify(messages)
     with _open(path) as opened:
         token_version = opened.store.token_version()
         known = {name for name, entry in opened.store.find_entries(digests).items() if entry.label == label}
@@ -121,7 +132,7 @@ def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings
     places = list(first_places.values())
     dates: list[int | None] = []
     features = extract_features([plain[place] for place in places], token_version, dates)
-    headings = [read_heading(*pair) for pair in zip(messages, plain, strict=True)] if has_headings else []
+    headings = read_headings(messages, plain) if has_headings else []
     return ReadMessages(token_version, digests, headings, places, dates, *_combine(features))
 
 
@@ -207,17 +218,16 @@ def identify_and_judge(path: str, messages: Sequence[bytes]) -> list[tuple[Judge
 
 def identify_and_judge_by(opened: OpenStore, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
     """Judge messages by an open store, in a snapshot, and return for each what the log says of it."""
-    plain = [canonical(raw) for raw in messages]
-    identities = [
-        Identity(digest(one), *read_heading(raw, one)) for one, raw in zip(plain, messages, strict=True)
-    ]
+    plain, digests = identify(messages)
+    headings = read_headings(messages, plain)
+    identities = [Identity(name, *heading) for name, heading in zip(digests, headings, strict=True)]
     return list(zip(_judge(opened, plain), identities, strict=True))
 
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """Judge messages by the store at a path, without evidence."""
     with _open(path) as opened:
-        return _judge(opened, [canonical(raw) for raw in messages])
+        return _judge(opened, identify(messages)[0])
 
 
 def _judge(opened: OpenStore, plain: Sequence[bytes]) -> list[Judgement]:
@@ -241,7 +251,7 @@ def _weigh_word_list(messages: Sequence[bytes], store: Store) -> NDArray[np.floa
     if store.word_list_totals() is None:
         return None
     return np.array(
-        [sum(one.contribution for one in read_word_list(store, parse(raw))) for raw in messages], np.float64
+        [sum(one.contribution for one in read_word_list(store, raw)) for raw in messages], np.float64
     )
 
 
@@ -278,18 +288,15 @@ def digest_messages(
     messages: Sequence[bytes], token_version: int
 ) -> tuple[list[bytes], list[arrays.Numbers]]:
     """Return the digest and the features of each message."""
-    plain = [canonical(raw) for raw in messages]
-    return [digest(raw) for raw in plain], extract_features(plain, token_version)
+    plain, digests = identify(messages)
+    return digests, extract_features(plain, token_version)
 
 
 def extract_features(
     messages: Sequence[bytes], token_version: int, dates: list[int | None] | None = None
 ) -> list[arrays.Numbers]:
     """Compute the features of each message in canonical form, and append its date to `dates`, if given."""
-    features: list[arrays.Numbers] = []
-    for raw in messages:
-        message = parse(raw)
-        if dates is not None:
-            dates.append(read_date(message.headers))
-        features.append(arrays.hash_tokens(tokens.read(message, token_version)))
-    return features
+    features = read_features(messages, token_version)
+    if dates is not None:
+        dates += [date for _, date in features]
+    return [np.frombuffer(packed, "<u8") for packed, _ in features]

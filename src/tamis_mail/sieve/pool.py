@@ -17,12 +17,7 @@ from typing import Any
 
 from tamis_mail.sieve.pipe import receive, send
 
-__all__ = ["Pool", "WorkerError", "count_cores"]
-
-
-def count_cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+__all__ = ["Pool", "WorkerError"]
 
 
 class WorkerError(Exception):

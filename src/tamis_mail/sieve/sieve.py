@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 
-from tamis_mail import features, tokens
+from tamis_mail import features
 from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
-from tamis_mail.message import canonical, digest, parse
+from tamis_mail.message import canonical, digest
 from tamis_mail.settings import default_path_name
 from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, MAX_BATCH_BYTES, Executor, batches, run_locally
 from tamis_mail.sieve.recorder import Recorder
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.sieve.transaction import Transaction
     from tamis_mail.store import Entry, Writer
+    from tamis_mail.tokens import Tokens
 
 __all__ = ["Sieve"]
 
@@ -69,7 +70,7 @@ class Sieve:
 
     def __init__(self, store: Store, *, log: bool = True) -> None:
         self.store = store
-        self._executor = Executor()
+        self._executor = Executor(store.token_version)
         self._open_store: OpenStore | None = None  # for `sort_batch`
         self._recorder = Recorder(store.path_name, lambda: log and self.store.is_log_on())
 
@@ -127,12 +128,11 @@ class Sieve:
     def sort(self, raw: bytes) -> Verdict:
         """Judge a message."""
         plain = canonical(raw)
-        message = parse(plain)
         with self.store.snapshot(VERDICT_SECONDS):
             labels = self.store.labels()
-            read = tokens.read(message, self.store.token_version())
+            token_version = self.store.token_version()
             rule, message_weight = Rule.of(self.store), self.store.message_weight()
-            keys = features.hash_tokens(read)
+            keys = features.read_keys(plain, token_version)
             counts = self.store.counts(keys)
             layer_keys = list_layer_keys(keys, rule.token_version)
             coefficients = self.store.coefficients(layer_keys)
@@ -140,13 +140,13 @@ class Sieve:
             if has_people:
                 senders = import_module("tamis_mail.message.addresses").read_senders(plain)
                 people = import_module("tamis_mail.store.people").look_up(self.store, senders.addresses)
-            imported = read_word_list(self.store, message)
+            imported = read_word_list(self.store, plain)
         verdict = judge(
             counts,
             labels,
             rule,
             message_weight,
-            lambda: features.name_features(read),
+            lambda: features.name_features(_read_tokens(plain, token_version)),
             coefficients=coefficients,
             further_evidence=imported,
         )
@@ -496,6 +496,13 @@ class Sieve:
 def _transactions() -> ModuleType:
     """Import what learning needs, and a verdict does not."""
     return import_module("tamis_mail.sieve.transaction")
+
+
+def _read_tokens(plain: bytes, version: int) -> Tokens:
+    """Read the tokens of a message, whose names the evidence has."""
+    parse = import_module("tamis_mail.message.tree").parse
+    tokens: Tokens = import_module("tamis_mail.tokens").read(parse(plain), version)
+    return tokens
 
 
 def _weights() -> ModuleType:

@@ -3,19 +3,20 @@
 from importlib import import_module
 
 from tamis_mail.features.word_list import word_key
-from tamis_mail.message import Message
 from tamis_mail.store import Store
 from tamis_mail.verdict import Evidence
 
 __all__ = ["read_word_list"]
 
 
-def read_word_list(store: Store, message: Message) -> tuple[Evidence, ...]:
-    """Return the evidence of the store's word list on a message; none if nothing was imported."""
+def read_word_list(store: Store, plain: bytes) -> tuple[Evidence, ...]:
+    """Return the evidence of the store's word list on a canonical message; none if nothing was imported."""
     totals = store.word_list_totals()
     if totals is None:
         return ()
-    tokens = import_module("tamis_mail.tokens.bogofilter").read(message)  # few stores have a word list
+    # Few stores have a word list.
+    message = import_module("tamis_mail.message.tree").parse(plain)
+    tokens = import_module("tamis_mail.tokens.bogofilter").read(message)
     keys = {token: word_key(token) for token in tokens}
     counts = store.word_counts(keys.values())
     weigh = import_module("tamis_mail.verdict.word_list").weigh_word_list

@@ -7,6 +7,7 @@ the keyboard reaches all processes of the group; only the parent handles it.
 import os
 import signal
 import sys
+from typing import BinaryIO
 
 from tamis_mail.sieve import jobs
 from tamis_mail.sieve.pipe import receive, send
@@ -14,10 +15,14 @@ from tamis_mail.sieve.pipe import receive, send
 
 def main() -> None:
     """Run jobs until the input ends."""
-    jobs.keep_stores_open()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    with jobs.keep_stores_open():
+        _run_jobs(answers)
+
+
+def _run_jobs(answers: BinaryIO) -> None:
     while True:
         try:
             job, arguments = receive(sys.stdin.buffer)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.compiled import core
 from tamis_mail.features import KEY_BITS
 from tamis_mail.features.arrays import find_keys
 from tamis_mail.store.runs import (
@@ -53,6 +54,12 @@ class CountTable:
         for table in tables:
             counts[row : row + len(table.keys), : table.counts.shape[1]] = table.counts
             row += len(table.keys)
+        if core is not None:
+            sizes = np.array([len(table.keys) for table in tables], np.int64)
+            total = cls(np.empty_like(keys), np.empty_like(counts))
+            entries = core.mail.sum_tables(keys, sizes, counts, total.keys, total.counts)
+            if entries >= 0:  # else the keys do not ascend, as in a list that is imported
+                return cls(total.keys[:entries], total.counts[:entries])
         order = np.argsort(keys, kind="stable")  # merges sorted pieces
         keys, counts = keys[order], counts[order]
         if len(keys):

@@ -1,12 +1,10 @@
 """The bytes that are learned are the same each time a message is met."""
 
-import sys
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis_mail.message import canonical, digest, is_verdict_header, parse
+from tamis_mail.message import canonical, canonical_reference, digest, is_verdict_header, parse
 
 MESSAGE = (
     b"Received: from a.example\n\tby b.example; Mon, 1 Jan 2024 00:00:00 +0000\n"
@@ -213,17 +211,17 @@ def test_canonical_bytes_stay_the_same_however_a_message_begins(raw: bytes) -> N
 def test_a_message_of_volatile_headers_alone_is_empty_and_little_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    module = sys.modules["tamis_mail.message.canonical"]
     searched: list[int] = []
-    search = module.__dict__["_remove_volatile_fields"]
+    search = canonical_reference._remove_volatile_fields
 
     def note_and_search(header: bytes) -> bytes:
         searched.append(len(header))
         result: bytes = search(header)
         return result
 
-    monkeypatch.setattr(module, "_remove_volatile_fields", note_and_search)
-    assert canonical(b"X-Spam: y\n\n" * 999 + b"Subject: a") == b"Subject: a"
-    searched.clear()
-    assert canonical(b"X-Spam: y\n\n" * 100_000 + b"Subject: a") == b""
+    monkeypatch.setattr(canonical_reference, "_remove_volatile_fields", note_and_search)
+    for make in (canonical, canonical_reference.canonical):
+        assert make(b"X-Spam: y\n\n" * 999 + b"Subject: a") == b"Subject: a"
+        searched.clear()
+        assert make(b"X-Spam: y\n\n" * 100_000 + b"Subject: a") == b""
     assert len(searched) == 1000

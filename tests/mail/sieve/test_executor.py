@@ -1,16 +1,22 @@
-"""Messages come in batches of a bounded size, and other processes are started only for many of them."""
+"""Messages come in batches of a bounded size, and other processes or threads are started for many only."""
 
 import io
 import itertools
 import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis_mail.sieve import executor, pipe, pool
+from tamis_mail.sieve import Sieve, executor, jobs, pipe, pool
 from tamis_mail.sieve.executor import Executor, batches, run_locally
+from tamis_mail.sieve.threads import Threads
+from tamis_mail.store import Store, StoreError
+from tests.compiled_core import needs_core
 
 
 @given(st.lists(st.binary(max_size=6), max_size=30), st.integers(1, 8), st.integers(1, 20))
@@ -36,9 +42,15 @@ def test_a_batch_is_handed_over_before_more_is_read() -> None:
 
 @pytest.fixture
 def crew() -> Iterator[Executor]:
-    crew = Executor()
+    """Runs jobs in processes: the core does not read the first version of the tokens."""
+    crew = Executor(lambda: 1)
     yield crew
     crew.close(at_once=True)
+
+
+def _workers(crew: Executor) -> list[subprocess.Popen[bytes]]:
+    assert isinstance(crew._pool, pool.Pool)
+    return crew._pool._workers
 
 
 def test_few_small_messages_are_done_by_this_process(crew: Executor) -> None:
@@ -55,7 +67,7 @@ def test_one_message_more_than_few_is_work_for_others(crew: Executor) -> None:
     assert work is not run_locally
     assert next(source) == b"x"  # no more was read than it took to know
     assert len(list(messages)) == executor._LOCAL_MESSAGES + 4
-    assert crew._pool is not None
+    assert isinstance(crew._pool, pool.Pool)
     assert len(crew._pool._workers) == 2
 
 
@@ -77,10 +89,10 @@ def test_one_process_reads_nothing_ahead_and_starts_no_other(crew: Executor) -> 
 
 def test_there_is_a_process_for_each_core_unless_a_number_is_given(crew: Executor) -> None:
     crew.prepare([b"x"] * 200, None)
-    assert crew._pool is not None
-    assert len(crew._pool._workers) == pool.count_cores() == len(os.sched_getaffinity(0))
+    assert isinstance(crew._pool, pool.Pool)
+    assert len(crew._pool._workers) == executor.count_cores() == len(os.sched_getaffinity(0))
     first = crew._pool
-    crew.prepare([b"x"] * 200, 1 + pool.count_cores())
+    crew.prepare([b"x"] * 200, 1 + executor.count_cores())
     assert crew._pool is first  # processes stay for the next mailbox
 
 
@@ -89,7 +101,7 @@ def test_processes_stay_when_enough_is_had_and_go_at_an_error(crew: Executor) ->
     results = work("digest_messages", (([b"Subject: a\n\nb"], 2) for _ in range(3)))
     next(results)
     results.close()  # type: ignore[attr-defined]
-    workers = crew._pool._workers if crew._pool else []
+    workers = _workers(crew)
     assert [worker.poll() for worker in workers] == [None, None]
     with pytest.raises(TypeError):
         list(work("digest_messages", [(1, 2, 3)]))
@@ -98,13 +110,72 @@ def test_processes_stay_when_enough_is_had_and_go_at_an_error(crew: Executor) ->
 
 
 def test_processes_end_by_themselves_when_they_are_let_go() -> None:
-    crew = Executor()
+    crew = Executor(lambda: 1)
     crew.prepare([b"x"] * 200, 2)
-    workers = crew._pool._workers if crew._pool else []
+    workers = _workers(crew)
     crew.close()
     assert crew._pool is None
     assert [worker.poll() for worker in workers] == [0, 0]
     crew.close()  # twice is no trouble
+
+
+@pytest.fixture
+def threads() -> Iterator[Executor]:
+    threads = Executor()
+    yield threads
+    threads.close(at_once=True)
+
+
+@needs_core
+def test_threads_return_results_in_order_and_stay_for_the_next_mailbox(threads: Executor) -> None:
+    raws = [b"Subject: %d\n\nb" % number for number in range(40)]
+    _, work = threads.prepare([b"x"] * 200, 3)
+    expected = [jobs.digest_messages([raw], 2)[0] for raw in raws]
+    assert [names for names, _ in work("digest_messages", (([raw], 2) for raw in raws))] == expected
+    first = threads._pool
+    assert isinstance(first, Threads)
+    results = work("digest_messages", (([raw], 2) for raw in raws))
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    _, work = threads.prepare([b"x"] * 200, 2)
+    assert threads._pool is first
+
+
+def _members(threads: Executor) -> list[Thread]:
+    assert isinstance(threads._pool, Threads)
+    return threads._pool._threads
+
+
+@needs_core
+def test_threads_end_at_an_error_and_when_they_are_let_go(threads: Executor) -> None:
+    _, work = threads.prepare([b"x"] * 200, 2)
+    members = _members(threads)
+    with pytest.raises(TypeError):
+        list(work("digest_messages", [(1, 2, 3)]))
+    assert threads._pool is None
+    assert not any(member.is_alive() for member in members)
+    threads.prepare([b"x"] * 200, 2)
+    threads.close()
+    assert threads._pool is None
+    threads.close()  # twice is no trouble
+
+
+@needs_core
+def test_a_thread_closes_the_store_that_it_kept_open(tmp_path: Path, threads: Executor) -> None:
+    path = tmp_path / "mail.tamis"
+    Sieve.open(path).close()
+    kept: list[Store] = []
+
+    def note_store() -> None:
+        jobs.judge(str(path), [b"Subject: a\n\nb"])
+        kept.extend(opened.store for opened in (jobs._kept.stores or {}).values())
+
+    _, work = threads.prepare([b"x"] * 200, 1 + 1)
+    list(work(note_store, [()]))  # type: ignore[arg-type]
+    threads.close()
+    assert len(kept) == 1
+    with pytest.raises(StoreError, match="closed"):
+        kept[0].labels()
 
 
 def test_what_is_sent_is_received_and_what_is_cut_off_is_an_end() -> None:

@@ -124,6 +124,12 @@ def test_migrations_are_applied_once_and_by_name(tmp_path: Path, monkeypatch: py
             assert remembered(store) == expected({1: "spam"})
 
 
+def test_the_digest_of_the_schema_is_that_of_all_migrations() -> None:
+    """After a new migration, `_NEWEST_OBJECTS` is what this test computes."""
+    objects = database._list_expected_objects(tuple(database.MIGRATIONS.items()))
+    assert database._digest_objects(objects) == database._NEWEST_OBJECTS
+
+
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store"
     Store(path).close()

@@ -4,6 +4,7 @@ import tempfile
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tamis_mail.store import Store, tables
 from tamis_mail.store.maintenance import check, compact
 from tamis_mail.store.runs import all_runs
 from tamis_mail.store.tables import CountTable
+from tests.compiled_core import needs_core
 from tests.mail.store.memory import bag, careless
 
 KEYS = st.one_of(st.integers(0, 40), st.integers(0, (1 << 48) - 1), st.just((1 << 48) - 1))
@@ -56,6 +58,19 @@ def test_tables_are_a_group(data: st.DataObject) -> None:
     assert total(a, nothing) == a
     assert total(a, b, less_b) == a
     assert total(b, less_b) == nothing
+
+
+@needs_core
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_the_core_sums_tables_as_numpy_does(data: st.DataObject) -> None:
+    labels = data.draw(st.integers(1, 3))
+    some = [table(data.draw(entries(labels)), labels) for _ in range(data.draw(st.integers(1, 5)))]
+    if data.draw(st.booleans()):  # a list that is imported
+        some.append(CountTable(some[0].keys[::-1].copy(), some[0].counts[::-1].copy()))
+    total = CountTable.total(some, labels)
+    with mock.patch("tamis_mail.store.tables.core", None):
+        assert CountTable.total(some, labels) == total
 
 
 def test_a_table_of_fewer_labels_has_zeros_in_the_rest() -> None:

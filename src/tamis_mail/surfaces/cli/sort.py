@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from importlib import import_module
 
 from tamis_mail.framing import exceeds_limit
@@ -263,11 +264,18 @@ def _place_of(message: RawMessage) -> str:
     """Return the path of a message for the log, with the number of a message of an mbox."""
     if not message.path:
         return "stdin"
-    path = os.path.abspath(message.path)  # noqa: PTH100 (pathlib takes 8 ms)
+    path, file_name = _locate_file(message.path)
+    return path if message.name.endswith(file_name) else f"{path}#{message.name.rpartition('#')[2]}"
+
+
+@lru_cache(maxsize=1)  # of an mbox, it is asked once per message
+def _locate_file(name: str) -> tuple[str, str]:
+    """Return the full path of a file, and its printable name in its folder."""
+    path = os.path.abspath(name)  # noqa: PTH100 (pathlib takes 8 ms)
     file_name = os.path.basename(path)  # noqa: PTH119
     if not file_name.isprintable():
         file_name = import_module("tamis_mail.mailbox.raw_message").printable(file_name)
-    return path if message.name.endswith(file_name) else f"{path}#{message.name.rpartition('#')[2]}"
+    return path, file_name
 
 
 def _size_note(raw: bytes) -> dict[str, object]:

@@ -1,0 +1,254 @@
+#include "canonical.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr std::size_t kNone = std::string_view::npos;
+constexpr std::size_t kLargest = 50'000'000;  // Bytes of a message that are used …
+constexpr std::size_t kLargestRaw = 2 * kLargest;  // … and that are read.
+constexpr std::size_t kHeader = std::size_t{1} << 20;  // Bytes of a header that are searched for volatile fields.
+constexpr std::size_t kFields = 10'000;  // Fields of a header that are compared by name.
+constexpr int kHeaders = 1000;  // Consecutive headers of volatile fields only.
+constexpr std::size_t kQuotedLines = 100'000;  // Lines that are changed.
+constexpr std::size_t kLongestName = 80;  // Bytes of a name that are compared.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::string_view kBeginnings[] = {"x-", "content-length", "lines", "status"};  // Of all volatile fields.
+
+char to_lower(char byte) { return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte + 32) : byte; }
+
+bool is_at(std::string_view text, std::size_t place, std::string_view part) {
+  return place <= text.size() && text.compare(place, part.size(), part) == 0;
+}
+
+// Whether a part, which is in lower case, is at this place in any case.
+bool is_at_in_any_case(std::string_view text, std::size_t place, std::string_view part) {
+  return place <= text.size() && part.size() <= text.size() - place &&
+         std::equal(part.begin(), part.end(), text.begin() + static_cast<std::ptrdiff_t>(place),
+                    [](char left, char right) { return left == to_lower(right); });
+}
+
+// As `text.replace(part, "\n")`.
+std::string replace_by_line_break(const std::string& text, std::string_view part) {
+  std::string replaced;
+  replaced.reserve(text.size());
+  std::size_t last = 0;
+  for (std::size_t place = 0; (place = text.find(part, last)) != kNone; last = place + part.size()) {
+    replaced.append(text, last, place - last).push_back('\n');
+  }
+  return replaced.append(text, last);
+}
+
+// Removes the quotes of lines that begin with ">From ", with any number of ">".
+std::string remove_quotes(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  std::size_t last = 0, changes = 0;
+  for (std::size_t line = 0; changes < kQuotedLines;) {
+    std::size_t end = line;  // Of the quotes.
+    while (end < text.size() && text[end] == '>') ++end;
+    if (end > line && is_at(text, end, "From ")) {
+      plain.append(text.substr(last, line - last));
+      last = end;
+      ++changes;
+    }
+    const std::size_t line_break = text.find('\n', end);
+    if (line_break == kNone) break;
+    line = line_break + 1;
+  }
+  return plain.append(text.substr(last));
+}
+
+// The place after blank lines, postmarks and byte order marks, for text without carriage returns: `envelope_end`.
+std::size_t find_envelope_end(std::string_view text, std::size_t place = 0) {
+  while (place < text.size()) {
+    if (text[place] == '\n') {
+      ++place;
+    } else if (is_at(text, place, kByteOrderMark)) {
+      place += kByteOrderMark.size();
+    } else {
+      const std::size_t from = std::min(text.find_first_not_of('>', place), text.size());
+      if (!is_at(text, from, "From ")) return place;
+      const std::size_t line_break = text.find('\n', from);
+      place = line_break == kNone ? text.size() : line_break + 1;
+    }
+  }
+  return place;
+}
+
+// The end of the name of a field that may be volatile and begins at `start`, which is the place of its colon; kNone for others.
+std::size_t find_candidate(std::string_view block, std::size_t start) {
+  for (const std::string_view beginning : kBeginnings) {
+    if (!is_at_in_any_case(block, start, beginning)) continue;
+    const std::size_t rest = start + beginning.size();
+    const std::size_t end = block.substr(rest, kLongestName + 1).find_first_of("\n:");
+    if (end != kNone && block[rest + end] == ':') return rest + end;
+  }
+  return kNone;
+}
+
+// Removes volatile fields from a header, and postmarks that then come first.
+std::string remove_volatile_fields(std::string_view header, const VolatileFields& volatile_fields) {
+  std::string block = "\n";  // So that every field has a line break before it.
+  block.append(header.substr(0, kHeader));
+  const std::string_view text = block;
+  std::string rest;
+  std::size_t last = 0;  // Where the part begins that is not copied yet.
+  std::size_t candidates = 0;
+  for (std::size_t line_break = 0; line_break != kNone;) {
+    std::size_t name = line_break + 1;
+    while (is_at(text, name, kByteOrderMark)) name += kByteOrderMark.size();
+    const std::size_t colon = find_candidate(text, name);
+    std::size_t next = text.find('\n', colon == kNone ? name : colon + 1);
+    if (colon != kNone) {
+      if (candidates++ == kFields) break;
+      if (volatile_fields.contains(text.substr(name, colon - name))) {
+        while (next != kNone && next + 1 < text.size() && (text[next + 1] == ' ' || text[next + 1] == '\t')) {
+          next = text.find('\n', next + 1);
+        }
+        rest.append(text.substr(last, line_break - last));
+        last = next == kNone ? text.size() : next;
+      }
+    }
+    line_break = next;
+  }
+  if (last == 0) return std::string(header.substr(find_envelope_end(header)));
+  rest.append(text.substr(last)).append(header.substr(std::min(header.size(), kHeader)));
+  const std::string_view remaining = std::string_view(rest).substr(std::min<std::size_t>(rest.size(), 1));
+  return std::string(remaining.substr(find_envelope_end(remaining)));
+}
+
+// As in RFC 7693.
+constexpr std::uint64_t kStart[8] = {0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
+                                     0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
+constexpr std::uint8_t kOrders[12][16] = {
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
+    {11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4}, {7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8},
+    {9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13}, {2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9},
+    {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11}, {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
+    {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5}, {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
+};
+constexpr std::size_t kBlock = 128;
+
+inline std::uint64_t rotate(std::uint64_t word, int bits) { return word >> bits | word << (64 - bits); }
+
+inline void mix(std::uint64_t& a, std::uint64_t& b, std::uint64_t& c, std::uint64_t& d, std::uint64_t x, std::uint64_t y) {
+  a += b + x;
+  d = rotate(d ^ a, 32);
+  c += d;
+  b = rotate(b ^ c, 24);
+  a += b + y;
+  d = rotate(d ^ a, 16);
+  c += d;
+  b = rotate(b ^ c, 63);
+}
+
+void compress(std::uint64_t (&state)[8], const char* block, std::uint64_t bytes, bool is_last) {
+  std::uint64_t words[16], v[16];
+  for (std::size_t index = 0; index < 16; ++index) {
+    words[index] = 0;
+    for (std::size_t byte = 0; byte < 8; ++byte) {  // Compilers make one instruction of this loop.
+      words[index] |= std::uint64_t{static_cast<unsigned char>(block[8 * index + byte])} << 8 * byte;
+    }
+  }
+  for (std::size_t index = 0; index < 8; ++index) {
+    v[index] = state[index];
+    v[index + 8] = kStart[index];
+  }
+  v[12] ^= bytes;
+  if (is_last) v[14] = ~v[14];
+#if defined(__GNUC__)
+#pragma GCC unroll 12
+#endif
+  for (const auto& order : kOrders) {  // Unrolled, the places of the words are constants.
+    mix(v[0], v[4], v[8], v[12], words[order[0]], words[order[1]]);
+    mix(v[1], v[5], v[9], v[13], words[order[2]], words[order[3]]);
+    mix(v[2], v[6], v[10], v[14], words[order[4]], words[order[5]]);
+    mix(v[3], v[7], v[11], v[15], words[order[6]], words[order[7]]);
+    mix(v[0], v[5], v[10], v[15], words[order[8]], words[order[9]]);
+    mix(v[1], v[6], v[11], v[12], words[order[10]], words[order[11]]);
+    mix(v[2], v[7], v[8], v[13], words[order[12]], words[order[13]]);
+    mix(v[3], v[4], v[9], v[14], words[order[14]], words[order[15]]);
+  }
+  for (std::size_t index = 0; index < 8; ++index) state[index] ^= v[index] ^ v[index + 8];
+}
+
+}  // namespace
+
+VolatileFields::VolatileFields(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (!name.empty() && name.back() == '*') {
+      prefixes_.insert(name.substr(0, name.size() - 1));
+      prefix_sizes_.push_back(name.size() - 1);
+    } else {
+      names_.insert(name);
+    }
+  }
+  std::sort(prefix_sizes_.begin(), prefix_sizes_.end());
+  prefix_sizes_.erase(std::unique(prefix_sizes_.begin(), prefix_sizes_.end()), prefix_sizes_.end());
+}
+
+bool VolatileFields::contains(std::string_view name) const {
+  if (name.size() > kLongestName) return false;
+  std::string plain(name);
+  plain.resize(plain.find_last_not_of(" \t") + 1);
+  std::transform(plain.begin(), plain.end(), plain.begin(), to_lower);
+  // A field that was renamed: X-Old-X-Spam-Flag.
+  while (is_at(plain, 0, "x-old-") && !is_at(plain, 0, "x-old-spam")) plain.erase(0, 6);
+  if (names_.count(plain) > 0) return true;
+  return std::any_of(prefix_sizes_.begin(), prefix_sizes_.end(), [&](std::size_t size) {
+    return size <= plain.size() && prefixes_.count(plain.substr(0, size)) > 0;
+  });
+}
+
+std::string make_canonical(std::string_view raw, const VolatileFields& volatile_fields) {
+  std::string changed;
+  raw = raw.substr(0, kLargestRaw);
+  if (raw.find('\r') != kNone) {
+    changed = replace_by_line_break(std::string(raw), "\r\r\n");
+    changed = replace_by_line_break(changed, "\r\n");
+    std::replace(changed.begin(), changed.end(), '\r', '\n');
+    raw = changed;
+  }
+  std::string unquoted;
+  if (raw.find(">From ") != kNone) {
+    unquoted = remove_quotes(raw);
+    raw = unquoted;
+  }
+  std::size_t end = 0;
+  for (int count = 0; count < kHeaders; ++count) {  // Once, unless a header holds volatile fields only.
+    const std::size_t start = find_envelope_end(raw, end);
+    const std::size_t blank_line = raw.find("\n\n", start);
+    end = blank_line == kNone ? raw.size() : blank_line + 1;
+    std::string canonical = remove_volatile_fields(raw.substr(start, end - start), volatile_fields);
+    if (canonical.empty() && end < raw.size()) continue;
+    canonical.append(raw.substr(end));
+    canonical.resize(std::min(canonical.size(), kLargest));
+    canonical.resize(canonical.find_last_not_of('\n') + 1);
+    return canonical;
+  }
+  return {};
+}
+
+Digest make_digest(std::string_view canonical) {
+  std::uint64_t state[8];
+  std::copy(std::begin(kStart), std::end(kStart), state);
+  state[0] ^= 0x01010000 ^ sizeof(Digest);  // No key, and the length of the digest.
+  std::size_t place = 0;
+  for (; canonical.size() - place > kBlock; place += kBlock) {
+    compress(state, canonical.data() + place, place + kBlock, false);
+  }
+  char last[kBlock] = {};
+  std::memcpy(last, canonical.data() + place, canonical.size() - place);
+  compress(state, last, canonical.size(), true);
+  Digest digest;
+  for (std::size_t byte = 0; byte < digest.size(); ++byte) digest[byte] = static_cast<char>(state[byte / 8] >> 8 * (byte % 8));
+  return digest;
+}
+
+}  // namespace tamis::mail

@@ -1,0 +1,30 @@
+// Header fields to the time of arrival: `tamis_mail.message.dates`, which says what is meant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "unicode.hpp"
+
+namespace tamis::mail {
+
+// Reads the fields of a message one after the other, until its date is known.
+class DateReader {
+ public:
+  void read(std::string_view name, TextView value);
+  // Whether a date may be in another form than that of RFC 5322, which only Python reads.
+  bool is_left_to_python() const { return is_left_; }
+  // Seconds since 1970; none if no field has a readable date.
+  std::optional<std::int64_t> date() const { return arrival_ ? arrival_ : sent_; }
+
+ private:
+  std::optional<std::int64_t> parse(TextView text);
+
+  std::optional<std::int64_t> arrival_, sent_;
+  std::size_t received_ = 0;
+  bool is_left_ = false;
+};
+
+}  // namespace tamis::mail

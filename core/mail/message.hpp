@@ -1,0 +1,42 @@
+// A message as the readers of tokens see it: `tamis_mail.message.Message`.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "charsets.hpp"
+#include "dates.hpp"
+#include "fields.hpp"
+
+namespace tamis::mail {
+
+struct Part {
+  Text kind;
+  Text charset;
+  Text encoding;
+  Text name;
+  Text disposition;
+  std::uint64_t size = 0;  // Bytes after decoding.
+  Characters text;         // Its beginning, as far as it is read …
+  std::size_t characters = 0;  // … and the number of characters of all of it.
+};
+
+struct Message {
+  std::string_view raw;
+  std::vector<Field> fields;  // The first ones.
+  std::vector<Part> parts;
+  Text shape;
+  std::vector<Text> faults;
+  DateReader date;
+};
+
+// A message that Python has parsed; `raw` keeps its bytes alive.
+Message to_message(nb::handle message, nb::bytes& raw);
+
+std::vector<Part> to_parts(nb::handle parts);
+
+// Parses canonical bytes: `tamis_mail.message.parse`. Throws LeftToPython where only that function can.
+Message parse_message(std::string_view canonical, const Charsets& charsets);
+
+}  // namespace tamis::mail

@@ -1,0 +1,233 @@
+// Messages as bytes → digests, headings, dates and features, many at a time and without the lock of the interpreter.
+//
+// What is unusual in a message is left to Python, whose modules say what everything means: the answer is None then. A text
+// that needs a codec or a table of Python takes the lock for so long. tests/mail/message/test_compiled_messages.py keeps the two
+// equal.
+#include "reading.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unordered_map.h>
+#include <nanobind/stl/unordered_set.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bodies.hpp"
+#include "canonical.hpp"
+#include "hash.hpp"
+#include "head.hpp"
+#include "header_block.hpp"
+#include "header_values.hpp"
+#include "headers.hpp"
+#include "message.hpp"
+#include "relations.hpp"
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr int kViewBits = 3;  // Of tokens of version 2.
+constexpr std::size_t kFields = 1001, kLongestName = 100, kLongestValue = 10'000;
+constexpr std::size_t kHeaderBytes = std::size_t{1} << 21;
+constexpr std::size_t kHeadingBytes = std::size_t{1} << 16;  // Bytes of a message that are searched for its heading.
+constexpr std::size_t kHeadingValue = 1000;  // Characters of a field that are decoded …
+constexpr std::size_t kHeadingWords = 20;    // … and encoded words.
+constexpr std::size_t kSender = 100, kSubject = 150;  // Characters that are kept.
+
+nb::bytes to_bytes(const char* bytes, std::size_t size) { return nb::bytes(bytes, size); }
+
+// Bytes of Python objects, which the caller keeps alive.
+std::vector<std::string_view> view_messages(const nb::list& messages) {
+  std::vector<std::string_view> views;
+  views.reserve(messages.size());
+  for (const nb::handle message : messages) {
+    if (!PyBytes_Check(message.ptr())) throw nb::type_error("expected a list of bytes");
+    views.emplace_back(PyBytes_AS_STRING(message.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(message.ptr())));
+  }
+  return views;
+}
+
+class CanonicalForm {
+ public:
+  explicit CanonicalForm(const std::vector<std::string>& volatile_fields) : volatile_fields_(volatile_fields) {}
+
+  std::string make(std::string_view raw) const { return make_canonical(raw, volatile_fields_); }
+
+  // The canonical bytes and the digest of each message.
+  nb::tuple identify(const nb::list& messages) const {
+    const std::vector<std::string_view> views = view_messages(messages);
+    std::vector<std::string> canonical(views.size());
+    std::vector<Digest> digests(views.size());
+    {
+      const nb::gil_scoped_release unlocked;
+      for (std::size_t index = 0; index < views.size(); ++index) {
+        canonical[index] = make(views[index]);
+        digests[index] = make_digest(canonical[index]);
+      }
+    }
+    nb::list plain, names;
+    for (std::string& bytes : canonical) {
+      plain.append(to_bytes(bytes.data(), bytes.size()));
+      bytes = std::string();  // Large messages are not held twice.
+    }
+    for (const Digest& digest : digests) names.append(to_bytes(digest.data(), digest.size()));
+    return nb::make_tuple(plain, names);
+  }
+
+ private:
+  VolatileFields volatile_fields_;
+};
+
+struct Features {
+  bool is_read = false;
+  bool has_date = false;  // False: only Python can read it.
+  std::optional<std::int64_t> date;
+  std::vector<std::uint64_t> keys;
+};
+
+struct Heading {
+  bool is_read = false;
+  Text sender, subject;
+};
+
+// As `" ".join(text.split())[:longest]` of the printable text of a value.
+Text clean_heading(std::string_view value, std::size_t longest, const Charsets& charsets) {
+  Faults faults;
+  Text text = decode_value(value.substr(0, kHeadingValue), kHeadingWords, charsets, faults);
+  for (char32_t& c : text) {
+    if (c < 128 ? c < 32 || c == 127 : !Py_UNICODE_ISPRINTABLE(static_cast<Py_UCS4>(c))) c = U' ';
+  }
+  Text cleaned;
+  for (const TextView word : split_at_spaces(text)) {
+    if (!cleaned.empty()) cleaned.push_back(U' ');
+    cleaned.append(word);
+  }
+  cleaned.resize(std::min(cleaned.size(), longest));
+  return cleaned;
+}
+
+class MessageReader {
+ public:
+  MessageReader(std::unordered_map<std::string, std::string> aliases, std::unordered_set<std::string> codecs)
+      : charsets_(std::move(aliases), std::move(codecs)) {}
+
+  // The features of messages in canonical form, as packed numbers, and their dates.
+  nb::list read_features(const nb::list& messages) const;
+  // The sender and the subject of messages.
+  nb::list read_headings(const nb::list& messages, const nb::list& canonical, const CanonicalForm& form) const;
+
+ private:
+  Features read_message(std::string_view canonical) const;
+  Heading read_heading(std::string_view canonical) const;
+
+  Charsets charsets_;
+};
+
+Features MessageReader::read_message(std::string_view canonical) const {
+  Features features;
+  const Message message = parse_message(canonical, charsets_);
+  const Body body = read_body(message);
+  const std::vector<PartFacts> parts = describe_parts(message.parts);
+  const std::string relations = read_relations(
+      message.fields, {message.raw, parts, body.links, body.images, static_cast<std::size_t>(body.hidden)});
+  const std::string head = read_head(message.raw), headers = read_headers(message.fields), marks = to_utf8(body.marks);
+  features.keys = hash_tokens({head, headers, body.words, marks, relations}, kViewBits);
+  features.has_date = !message.date.is_left_to_python();
+  features.date = message.date.date();
+  features.is_read = true;
+  return features;
+}
+
+nb::list MessageReader::read_features(const nb::list& messages) const {
+  const std::vector<std::string_view> views = view_messages(messages);
+  std::vector<Features> all(views.size());
+  {
+    const nb::gil_scoped_release unlocked;
+    for (std::size_t index = 0; index < views.size(); ++index) {
+      try {
+        all[index] = read_message(views[index]);
+      } catch (const LeftToPython&) {
+      }
+    }
+  }
+  nb::list answers;
+  for (Features& features : all) {
+    if (!features.is_read) {
+      answers.append(nb::none());
+      continue;
+    }
+    const nb::object date = !features.has_date  ? nb::object(nb::bool_(false))
+                            : features.date ? nb::object(nb::int_(*features.date))
+                                            : nb::object(nb::none());
+    answers.append(nb::make_tuple(pack_features(features.keys), date));
+    features.keys = {};
+  }
+  return answers;
+}
+
+Heading MessageReader::read_heading(std::string_view canonical) const {
+  Heading heading;
+  std::vector<RawField> fields;
+  if (!canonical.empty() && canonical[0] != '\n') {
+    const std::size_t blank_line = canonical.find("\n\n");
+    const std::size_t stop = blank_line == std::string_view::npos ? canonical.size() : blank_line + 1;
+    if (stop > kHeaderBytes) throw LeftToPython();
+    if (!read_header_block(canonical.substr(0, stop), kFields, kLongestName, kLongestValue, fields)) throw LeftToPython();
+    fields.resize(std::min(fields.size(), kFields - 1));
+  }
+  const auto find = [&fields](std::string_view name) -> std::string_view {
+    const auto field = std::find_if(fields.begin(), fields.end(), [name](const RawField& one) { return one.name == name; });
+    return field == fields.end() ? std::string_view() : std::string_view(field->value);
+  };
+  heading.sender = clean_heading(find("from"), kSender, charsets_);
+  heading.subject = clean_heading(find("subject"), kSubject, charsets_);
+  heading.is_read = true;
+  return heading;
+}
+
+nb::list MessageReader::read_headings(const nb::list& messages, const nb::list& canonical, const CanonicalForm& form) const {
+  const std::vector<std::string_view> raw = view_messages(messages), plain = view_messages(canonical);
+  if (raw.size() != plain.size()) throw nb::value_error("expected one canonical form per message");
+  std::vector<Heading> headings(raw.size());
+  {
+    const nb::gil_scoped_release unlocked;
+    for (std::size_t index = 0; index < raw.size(); ++index) {
+      try {
+        headings[index] = raw[index].size() > kHeadingBytes ? read_heading(form.make(raw[index].substr(0, kHeadingBytes)))
+                                                            : read_heading(plain[index]);
+      } catch (const LeftToPython&) {
+      }
+    }
+  }
+  nb::list answers;
+  for (const Heading& heading : headings) {
+    answers.append(heading.is_read ? nb::object(nb::make_tuple(to_str(heading.sender), to_str(heading.subject)))
+                                   : nb::object(nb::none()));
+  }
+  return answers;
+}
+
+}  // namespace
+
+void bind_reading(nb::module_& m) {
+  nb::class_<CanonicalForm>(m, "CanonicalForm")
+      .def(nb::init<const std::vector<std::string>&>())
+      .def("make",
+           [](const CanonicalForm& form, const nb::bytes& raw) {
+             const std::string canonical = form.make({raw.c_str(), raw.size()});
+             return to_bytes(canonical.data(), canonical.size());
+           })
+      .def("identify", &CanonicalForm::identify);
+  nb::class_<MessageReader>(m, "MessageReader")
+      .def(nb::init<std::unordered_map<std::string, std::string>, std::unordered_set<std::string>>())
+      .def("read_features", &MessageReader::read_features)
+      .def("read_headings", &MessageReader::read_headings);
+}
+
+}  // namespace tamis::mail

@@ -1,0 +1,11 @@
+// Messages as bytes to what the filter keeps of them: digests, headings, dates and features.
+#pragma once
+
+#include "../common.hpp"
+
+namespace tamis::mail {
+
+// Adds `CanonicalForm` and `MessageReader` to `tamis._core.mail`.
+void bind_reading(nb::module_& m);
+
+}  // namespace tamis::mail

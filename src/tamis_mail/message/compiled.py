@@ -1,0 +1,14 @@
+"""The compiled readers of messages: None where there is no core, and Python reads everything.
+
+They read many messages at a time, and without the interpreter's lock, so that threads share the work. What is
+unusual in a message they leave to Python (`tests/mail/message/test_compiled_messages.py` compares them).
+"""
+
+from tamis.charsets import ALIASES, CODECS
+from tamis.compiled import core
+from tamis_mail.message.volatile import VOLATILE_FIELDS
+
+__all__ = ["CANONICAL_FORM", "MESSAGE_READER"]
+
+CANONICAL_FORM = None if core is None else core.mail.CanonicalForm(VOLATILE_FIELDS)
+MESSAGE_READER = None if core is None else core.mail.MessageReader(ALIASES, CODECS)
