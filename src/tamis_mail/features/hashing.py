@@ -1,6 +1,6 @@
 """tokens → feature numbers, in plain Python: the meaning of `core/mail/hash.cpp`."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from tamis_mail.tokens import VERSION, Tokens
 
@@ -48,19 +48,30 @@ def hash_tokens(tokens: Tokens) -> set[int]:
     return numbers
 
 
-def name_features(tokens: Tokens) -> dict[int, str]:
-    """Compute the features of a message, each with a readable name."""
-    version = tokens.version
-    bits = view_bits(version)
-    names = {_number(state, GRAMS, bits): _readable(gram) for state, gram in _grams(tokens.head).items()}
+def name_features(tokens: Tokens, wanted: Collection[int] | None = None) -> dict[int, str]:
+    """Compute the features of a message, each with a readable name; only those that are wanted, if given."""
+    bits = view_bits(tokens.version)
+    names: dict[int, str] = {}
+
+    def add(number: int, *parts: bytes, separator: str = " ") -> None:
+        if wanted is None or number in wanted:
+            names[number] = separator.join(map(_readable, parts))
+
+    for state, gram in _grams(tokens.head).items():
+        add(_number(state, GRAMS, bits), gram)
     # A hostile message repeats one token 100,000 times: each distinct token is hashed once.
-    names.update(_name_tokens(dict.fromkeys(_split(tokens.headers)), HEADERS, version))
-    names.update(_name_tokens(dict.fromkeys(_split(tokens.words) + _split(tokens.marks)), WORDS, version))
-    names.update(_name_tokens(dict.fromkeys(_split(tokens.relations)), RELATIONS, version))
+    for token in dict.fromkeys(_split(tokens.headers)):
+        add(_number(_state(token, HEADERS), HEADERS, bits), token)
+    states = {word: _state(word, WORDS) for word in dict.fromkeys(_split(tokens.words))}
+    for token in dict.fromkeys(_split(tokens.marks)):
+        add(_number(_state(token, WORDS), WORDS, bits), token)
+    for token, state in states.items():
+        add(_number(state, WORDS, bits), token)
+    for token in dict.fromkeys(_split(tokens.relations)):
+        add(_number(_state(token, RELATIONS), RELATIONS, bits), token)
     for left, right, distance in _pairs(tokens.words):
-        separator = " … " if distance > 1 else " "
-        name = _readable(left) + separator + _readable(right)
-        names[_number(_pair(_state(left, WORDS), _state(right, WORDS), distance), PAIRS, bits)] = name
+        number = _number(_pair(states[left], states[right], distance), PAIRS, bits)
+        add(number, left, right, separator=" … " if distance > 1 else " ")
     return names
 
 
@@ -103,10 +114,6 @@ def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
         for distance in range(1, PAIR_DISTANCE + 1):
             pairs.update(zip(row, row[distance:], [distance] * len(row), strict=False))
     return pairs
-
-
-def _name_tokens(tokens: Iterable[bytes], kind: int, version: int) -> dict[int, str]:
-    return {key(token, kind, version): _readable(token) for token in tokens}
 
 
 def _readable(token: bytes) -> str:

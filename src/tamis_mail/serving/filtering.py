@@ -80,7 +80,7 @@ class Filtering:
     async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
         """Judge a message; before anything was learned, every message is unsure.
 
-        With `has_evidence`, the evidence of the verdict is computed here, too, and not on the event loop.
+        With `has_evidence`, the strongest evidence is computed here, too, and not on the event loop.
         """
         if self._is_closed:
             return _STOPPING
@@ -224,14 +224,16 @@ def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) ->
         return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
     sieve = worker.stores.open(path)
     required = Rule.of(sieve.store).spam
-    verdicts = sieve.sort_batch([item.raw for item in items])
-    for place, (item, verdict) in enumerate(zip(items, verdicts, strict=True)):
-        sieve.log_verdict(item.raw, verdict, source=worker.source)
-        if item.has_evidence:
-            verdicts[place] = Verdict(verdict.judgement, partial(tuple, verdict.evidence), verdict.identity)
+    verdicts: dict[int, Verdict] = {}
+    for has_evidence in (False, True):
+        places = [place for place, item in enumerate(items) if item.has_evidence == has_evidence]
+        batch = sieve.sort_batch([items[place].raw for place in places], with_strongest=has_evidence)
+        verdicts.update(zip(places, batch, strict=True))
+    for place, item in enumerate(items):
+        sieve.log_verdict(item.raw, verdicts[place], source=worker.source)
     worker.has_records = True
     seconds = (time.perf_counter() - begun) / len(items)
-    return [TimedVerdict(verdict, required, seconds) for verdict in verdicts]
+    return [TimedVerdict(verdicts[place], required, seconds) for place in range(len(items))]
 
 
 def _answer(item: _Item, outcome: TimedVerdict | Fault) -> None:

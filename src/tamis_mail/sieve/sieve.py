@@ -224,20 +224,25 @@ class Sieve:
             for raw, judgement in zip(waiting.popleft(), judgements, strict=True):
                 yield Verdict(judgement, partial(self._evidence, raw))
 
-    def sort_batch(self, messages: Sequence[bytes]) -> list[Verdict]:
+    def sort_batch(self, messages: Sequence[bytes], *, with_strongest: bool = False) -> list[Verdict]:
         """Judge messages together, in this process, by counts that are kept until the store changes.
 
         It is for daemons, which judge what has come meanwhile. By a store of 2,000 messages, ten messages
-        took 9 ms together, and one took 3 ms; `sort` took 9 ms for one.
+        took 9 ms together, and one took 3 ms; `sort` took 9 ms for one. With `with_strongest`, the strongest
+        evidence is computed, too: 4 ms per message, where all evidence took 20.
         """
         jobs = import_module("tamis_mail.sieve.jobs")
         if self._open_store is None:
             self._open_store = jobs.OpenStore(self.store)
+        strongest: list[tuple[Evidence, ...] | None] = [None] * len(messages)
         with self._open_store.snapshot():
             judged = jobs.identify_and_judge_by(self._open_store, messages)
+            if with_strongest:
+                explain = import_module("tamis_mail.sieve.explanation").explain_strongest
+                strongest = [explain(self._open_store, raw) for raw in messages]
         return [
-            Verdict(judgement, partial(self._evidence, raw), identity)
-            for raw, (judgement, identity) in zip(messages, judged, strict=True)
+            Verdict(judgement, partial(self._evidence, raw), identity, evidence)
+            for raw, (judgement, identity), evidence in zip(messages, judged, strongest, strict=True)
         ]
 
     def _evidence(self, raw: bytes) -> tuple[Evidence, ...]:

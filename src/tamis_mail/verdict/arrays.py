@@ -1,6 +1,7 @@
 """Counts of the features of many messages → their judgements, in NumPy; equal to `judging` up to rounding."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,16 @@ from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negativ
 from tamis_mail.verdict.rule import Rule, Side, View, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Judgement
 
-__all__ = ["judge_many", "log_odds", "scores", "side_counts", "sum_coefficients", "weigh"]
+__all__ = [
+    "Contributions",
+    "contribute",
+    "judge_many",
+    "log_odds",
+    "scores",
+    "side_counts",
+    "sum_coefficients",
+    "weigh",
+]
 
 # One side of a comparison: the number of its messages that have each feature, and of all of them by view.
 Counted = tuple[NDArray[np.float64], Sequence[float]]
@@ -68,6 +78,52 @@ def judge_many(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Contributions:
+    """What the features of one message, the length of its headers and the intercept add to the log-odds."""
+
+    features: NDArray[np.float64]  # (features,)
+    spam: NDArray[np.float64]  # (features,): weight of the learned spam that has each
+    ham: NDArray[np.float64]  # (features,): of the other mail
+    header_length: float
+    intercept: float
+    n_spam: float  # weight of all learned spam
+    n_ham: float
+
+
+def contribute(
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64] | NDArray[np.float64],
+    labels: Sequence[Label],
+    rule: Rule,
+    unit: int,
+    coefficients: NDArray[np.float64] | None = None,
+) -> Contributions:
+    """Compute the contribution of each feature of one message: the terms of the sum of `judge_many`."""
+    spam, rest = sides(labels, SPAM, list_other_labels(labels), unit, rule.guessed)
+    (s, spams), (h, hams) = left, right = _count_side(counts, spam), _count_side(counts, rest)
+    kinds = views(keys, rule.token_version)
+    sizes = np.bincount(kinds, minlength=len(rule.views))
+    scales = [shrinkage(spams[kind], hams[kind], rule) * view.scale for kind, view in enumerate(rule.views)]
+    factors = np.array(scales) / (sizes + [view.reluctance for view in rule.views])
+    features = _weigh_features(kinds, rule, left, right) * factors[kinds]
+    if coefficients is not None:
+        features += coefficients / np.sqrt(sizes[kinds])
+    familiar = int(np.count_nonzero((s + h > 0) & (kinds <= HEADERS)))
+    intercepts = (
+        scale * view.intercept(int(size)) for scale, view, size in zip(scales, rule.views, sizes, strict=True)
+    )
+    return Contributions(
+        features,
+        s,
+        h,
+        familiar / (familiar + rule.acquaintance) * sum(intercepts),
+        rule.intercept * shrinkage(spams[GRAMS], hams[GRAMS], rule),
+        spams[GRAMS],
+        hams[GRAMS],
+    )
+
+
 def sum_coefficients(
     kinds: NDArray[np.intp],
     owners: NDArray[np.intp],
@@ -118,16 +174,11 @@ def _scores(
     spam: Counted,
     rest: Counted,
 ) -> NDArray[np.float64]:
+    weights = _weigh_features(distinct, rule, spam, rest)
     (s, spams), (h, hams) = spam, rest
-    refuse_negative(float(min(s.min(initial=0), h.min(initial=0))))
-    weights = np.zeros(len(s))
     is_known = s + h > 0
     n_views = len(rule.views)
     shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
-    for kind, view in enumerate(rule.views):
-        if shrinkages[kind]:
-            selected = np.flatnonzero((distinct == kind) & is_known)
-            weights[selected] = weigh(view, s[selected], h[selected], spams[kind], hams[kind])
     place = owners * n_views + kinds
     sums = np.bincount(place, weights[rows], messages * n_views).reshape(messages, n_views)
     sizes = np.bincount(place, minlength=messages * n_views).reshape(messages, n_views)
@@ -137,6 +188,19 @@ def _scores(
     intercepts = (sizes * tilt + reluctance * doubt) * familiarity[:, np.newaxis]
     found: NDArray[np.float64] = (sums + intercepts) / (sizes + reluctance) * shrinkages
     return found
+
+
+def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Counted) -> NDArray[np.float64]:
+    """(features,): the weight of each feature, before the scale of its view; zero if it was never learned."""
+    (s, spams), (h, hams) = spam, rest
+    refuse_negative(float(min(s.min(initial=0), h.min(initial=0))))
+    weights = np.zeros(len(s))
+    is_known = s + h > 0
+    for kind, view in enumerate(rule.views):
+        if shrinkage(spams[kind], hams[kind], rule):
+            selected = np.flatnonzero((kinds == kind) & is_known)
+            weights[selected] = weigh(view, s[selected], h[selected], spams[kind], hams[kind])
+    return weights
 
 
 def side_counts(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> NDArray[np.float64]:

@@ -135,7 +135,7 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
     stars = "*" * max(0, min(_STARS, int(score)))
     lines.append(f"X-Spam-Level: {stars}".rstrip())
     listed = [f"'{_plain(verdict.listed)}'"] if verdict.listed else []
-    lines += _fold("X-Spam-Evidence:", listed + _list_evidence(verdict.evidence))
+    lines += _fold("X-Spam-Evidence:", listed + _list_evidence(verdict.strongest))
     lines.append(
         f"X-Spam-Status: {answer}, score={score:.2f} required={threshold:.2f} "
         f"tests={tests}{label} version={version}"

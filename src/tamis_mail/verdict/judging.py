@@ -7,7 +7,7 @@ from types import MappingProxyType
 from tamis_mail.features import GRAMS, HEADERS, VIEWS, view, view_mask
 from tamis_mail.labels import GUESSED_LABELS, HAM, SPAM, UNSURE, Label
 from tamis_mail.verdict.rule import Rule, Side, one_versus_rest, sides
-from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
+from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError, sort_evidence
 
 __all__ = [
     "HEADER_LENGTH",
@@ -79,7 +79,7 @@ def judge(
             evidence.append(Evidence(HEADER_LENGTH, VIEWS[GRAMS], header_length, *messages))
         if intercept:
             evidence.append(Evidence(INTERCEPT, INTERCEPT_VIEW, intercept, *messages))
-        return tuple(sorted(evidence, key=lambda one: (-abs(one.contribution), one.view, one.token)))
+        return sort_evidence(evidence)
 
     return Verdict(decide(log_odds, other_labels, log_odds_of_labels, rule), explain)
 

@@ -20,7 +20,7 @@ from tamis_mail.labels import HAM, SPAM
 from tamis_mail.records import record, replace
 from tamis_mail.verdict.judging import decide
 from tamis_mail.verdict.rule import Rule
-from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
+from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, sort_evidence
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
@@ -146,6 +146,6 @@ def with_sender(verdict: Verdict, standing: Standing, rule: Rule) -> Verdict:
 
     def explain() -> tuple[Evidence, ...]:
         evidence = (*verdict.evidence, *own)
-        return tuple(sorted(evidence, key=lambda one: (-abs(one.contribution), one.view, one.token)))
+        return sort_evidence(evidence)
 
     return Verdict(with_standing(verdict.judgement, standing, rule), explain, verdict.identity)

@@ -1,10 +1,10 @@
 """A verdict: label, probability, and the evidence of each token."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tamis_mail.records import field, record
 
-__all__ = ["Evidence", "Identity", "Judgement", "Verdict", "VerdictError"]
+__all__ = ["Evidence", "Identity", "Judgement", "Verdict", "VerdictError", "sort_evidence"]
 
 
 class VerdictError(Exception):
@@ -23,6 +23,11 @@ class Evidence:
     contribution: float
     spam: float
     ham: float
+
+
+def sort_evidence(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Sort evidence, strongest first."""
+    return tuple(sorted(evidence, key=lambda one: (-abs(one.contribution), one.view, one.token)))
 
 
 @record(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class Verdict:
     judgement: Judgement
     _explain: Callable[[], tuple[Evidence, ...]] = field(repr=False, compare=False)
     identity: Identity | None = field(default=None, repr=False, compare=False)  # None if it was not asked for
+    _strongest: tuple[Evidence, ...] | None = field(default=None, repr=False, compare=False)
 
     @property
     def label(self) -> str:
@@ -90,3 +96,11 @@ class Verdict:
     def evidence(self) -> tuple[Evidence, ...]:
         """The contributions of tokens, strongest first; they sum to the log-odds."""
         return self._explain()
+
+    @property
+    def strongest(self) -> tuple[Evidence, ...]:
+        """At least the 20 strongest contributions, and the 20 strongest without n-grams, strongest first.
+
+        They take much less time than all evidence if they were asked for with the verdict.
+        """
+        return self.evidence if self._strongest is None else self._strongest

@@ -186,7 +186,7 @@ def _report(judged: TimedVerdict, score: float, required: float) -> bytes:
     ]
     lines += [
         f"{part.contribution:+7.2f}  {_make_printable(part.token)}  ({part.view})"
-        for part in verdict.evidence[:_EVIDENCE]
+        for part in verdict.strongest[:_EVIDENCE]
     ]
     return ("\n".join(lines) + "\n").encode("ascii", "backslashreplace")
 

@@ -1,0 +1,63 @@
+"""a message and an open store → its strongest evidence, by arrays; `judging.judge` is the reference."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail import tokens
+from tamis_mail.features import GRAMS, VIEWS, hash_tokens, name_features
+from tamis_mail.features.arrays import views
+from tamis_mail.message import canonical, parse
+from tamis_mail.message.addresses import read_senders
+from tamis_mail.sieve.jobs import OpenStore
+from tamis_mail.sieve.word_list import read_word_list
+from tamis_mail.store.people import look_up
+from tamis_mail.verdict import Evidence, Rule, judge_sender, sort_evidence
+from tamis_mail.verdict.arrays import contribute
+from tamis_mail.verdict.judging import HEADER_LENGTH, INTERCEPT, INTERCEPT_VIEW
+
+__all__ = ["explain_strongest"]
+
+_STRONGEST = 20
+
+
+def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
+    """Return the strongest evidence on a message, in a snapshot of an open store: `Verdict.strongest`."""
+    plain = canonical(raw)
+    store = opened.store
+    rule = Rule.of(store)
+    read = tokens.read(parse(plain), rule.token_version)
+    keys = np.array(hash_tokens(read), np.uint64)
+    counts = store.count_arrays(keys, opened.runs)
+    parts = contribute(
+        keys, counts, store.labels(), rule, store.message_weight(), store.coefficient_array(keys)
+    )
+    sizes = np.abs(parts.features)
+    kinds = views(keys, rule.token_version)
+    selected = np.flatnonzero(_are_largest(sizes) | _are_largest(np.where(kinds == GRAMS, 0.0, sizes)))
+    names = name_features(read, frozenset(keys[selected].tolist()))
+    evidence = [
+        Evidence(names[int(keys[place])], VIEWS[kinds[place]], *map(float, numbers))
+        for place, *numbers in zip(
+            selected, parts.features[selected], parts.spam[selected], parts.ham[selected], strict=True
+        )
+    ]
+    evidence += read_word_list(store, plain)
+    messages = parts.n_spam, parts.n_ham
+    if parts.header_length:
+        evidence.append(Evidence(HEADER_LENGTH, VIEWS[GRAMS], parts.header_length, *messages))
+    if parts.intercept:
+        evidence.append(Evidence(INTERCEPT, INTERCEPT_VIEW, parts.intercept, *messages))
+    if store.has_people():
+        senders = read_senders(plain)
+        people = look_up(store, senders.addresses)
+        standing = judge_sender(senders, people.listed, people.correspondents)
+        evidence += [standing.evidence] if standing.evidence else []
+    return sort_evidence(evidence)
+
+
+def _are_largest(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """(features,): whether a size is one of the largest, or as large as the smallest of these."""
+    if len(sizes) <= _STRONGEST:
+        return sizes > 0
+    smallest: np.float64 = np.partition(sizes, -_STRONGEST)[-_STRONGEST]
+    return (sizes >= smallest) & (sizes > 0)
