@@ -506,7 +506,7 @@ def test_a_signal_to_stop_waits_for_the_answer_of_the_next_hop(tmp_path: Path, b
     hop.final = hold
     with (
         run_hop(hop),
-        run_lmtp(tmp_path, bench.store, hop.path, "--timeout", "1") as daemon,
+        run_lmtp(tmp_path, bench.store, hop.path, "--timeout", "3") as daemon,
         daemon.connect() as client,
     ):
         client.begin(ANN)
@@ -515,7 +515,7 @@ def test_a_signal_to_stop_waits_for_the_answer_of_the_next_hop(tmp_path: Path, b
         while not hop.deliveries:
             time.sleep(0.02)
         daemon.process.send_signal(signal.SIGTERM)
-        time.sleep(1.2)  # longer than a session may last
+        time.sleep(3.1)  # longer than a session may last
         stopping.set()
         assert client.read() == OK
         assert client.read() == b""
@@ -523,7 +523,7 @@ def test_a_signal_to_stop_waits_for_the_answer_of_the_next_hop(tmp_path: Path, b
 
 def test_a_silent_client_and_a_long_session_are_asked_to_leave(tmp_path: Path, bench: Bench) -> None:
     hop = ScriptedHop(tmp_path / "hop.sock")
-    options = ("--idle-timeout", "1", "--timeout", "2")
+    options = ("--idle-timeout", "1", "--timeout", "4")
     with run_hop(hop), run_lmtp(tmp_path, bench.store, hop.path, *options) as daemon:
         with daemon.connect() as idle, daemon.connect() as busy:
             busy.begin(ANN)
@@ -531,7 +531,7 @@ def test_a_silent_client_and_a_long_session_are_asked_to_leave(tmp_path: Path, b
             assert idle.read() == b"421 4.4.2 nothing was sent for too long\r\n"
             assert idle.read() == b""
         with daemon.connect() as busy:
-            for _ in range(200):
+            for _ in range(400):
                 reply = busy.say(b"LHLO client")
                 if reply.startswith(b"250"):
                     reply = busy.say(b"MAIL FROM:<a@example.net>")
