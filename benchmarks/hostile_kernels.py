@@ -851,6 +851,48 @@ def _multiply_columns(dice: Generator) -> Call:
     return Call("", call, (starts, columns, values, _tame(dice, len(starts) - 1), np.zeros(features)), refer)
 
 
+def _judged_features(dice: Generator) -> tuple[Words, Words, Words, int]:
+    """Features of messages: their rows and messages, the views of the rows, and the number of messages."""
+    n, rows, messages = _size(dice), 1 + _size(dice), 1 + _small_size(dice)
+    owners = np.sort(dice.integers(0, messages, size=n))
+    return dice.integers(0, rows, size=n), owners, dice.integers(0, 5, size=rows), messages
+
+
+def _sum_views(dice: Generator) -> Call:
+    rows, owners, views, messages = _judged_features(dice)
+    is_familiar = dice.integers(0, 2, size=len(views)).astype(np.uint8)
+
+    def call(rows: Any, owners: Any, views: Any, weights: Any, is_familiar: Any) -> Any:
+        sums = np.empty((messages, 5)), np.empty((messages, 5), np.int64), np.empty(messages)
+        _mail().sum_views(rows, owners, views, weights, is_familiar, *sums)
+        return sums
+
+    def refer(rows: Any, owners: Any, views: Any, weights: Any, is_familiar: Any) -> Any:
+        cell = owners * 5 + views[rows]
+        sums = np.zeros(5 * messages) + np.bincount(cell, weights[rows], 5 * messages)
+        sizes = np.bincount(cell, minlength=5 * messages)
+        familiar = np.zeros(messages) + np.bincount(owners, is_familiar[rows], messages)
+        return sums.reshape(messages, 5), sizes.reshape(messages, 5), familiar
+
+    return Call("", call, (rows, owners, views, _tame(dice, len(views)), is_familiar), refer)
+
+
+def _sum_coefficients(dice: Generator) -> Call:
+    rows, owners, views, messages = _judged_features(dice)
+
+    def call(views: Any, owners: Any, values: Any, n_views: Any) -> Any:
+        sums = np.empty(messages)
+        _mail().sum_coefficients(views, owners, values, n_views, sums)
+        return sums
+
+    def refer(views: Any, owners: Any, values: Any, n_views: Any) -> Any:
+        cell = owners * n_views + views
+        sizes = np.bincount(cell, minlength=1)
+        return np.zeros(messages) + np.bincount(owners, values / np.sqrt(sizes[cell]), messages)
+
+    return Call("", call, (views[rows], owners, _tame(dice, len(rows)), 5), refer)
+
+
 _FIELD_PIECES: Final = (
     "=",
     "?",
@@ -978,6 +1020,8 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "mail.sum_tables": _sum_tables,
     "mail.multiply_rows": _multiply_rows,
     "mail.multiply_columns": _multiply_columns,
+    "mail.sum_views": _sum_views,
+    "mail.sum_coefficients": _sum_coefficients,
     "mail.find_encoded_fields": _find_encoded_fields,
     "mail.read_messages": _read_raw_messages,
 }

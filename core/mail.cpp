@@ -13,6 +13,7 @@
 #include "mail/pages.hpp"
 #include "mail/reading.hpp"
 #include "mail/relations.hpp"
+#include "mail/scoring.hpp"
 #include "mail/styles.hpp"
 #include "mail/unicode.hpp"
 #include "mail/words.hpp"
@@ -154,6 +155,7 @@ void bind_mail(nb::module_& m) {
   // The features of many messages.
   bind_key_lists(m);
   bind_fitting(m);
+  bind_scoring(m);
 }
 
 }  // namespace tamis

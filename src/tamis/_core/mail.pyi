@@ -86,6 +86,23 @@ def sum_tables(
     total_keys: NDArray[np.uint64],
     total_counts: NDArray[np.int64],
 ) -> int: ...
+def sum_views(
+    rows: NDArray[np.int64],
+    owners: NDArray[np.int64],
+    views: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    is_familiar: NDArray[np.uint8],
+    sums: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    familiar: NDArray[np.float64],
+) -> None: ...
+def sum_coefficients(
+    views: NDArray[np.int64],
+    owners: NDArray[np.int64],
+    values: NDArray[np.float64],
+    n_views: int,
+    sums: NDArray[np.float64],
+) -> None: ...
 def multiply_rows(
     starts: NDArray[np.int64],
     columns: NDArray[np.int32],

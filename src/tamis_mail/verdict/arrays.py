@@ -1,4 +1,4 @@
-"""Counts of the features of many messages → their judgements, in NumPy; equal to `judging` up to rounding."""
+"""Counts of the features of many messages → their judgements, equal to `judging` up to rounding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.compiled import core
 from tamis_mail.features import GRAMS, HEADERS
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import SPAM, Label
@@ -132,6 +133,11 @@ def sum_coefficients(
     rule: Rule,
 ) -> NDArray[np.float64]:
     """(messages,): the sum over a message's features of b / √n, n being the number of those of one view."""
+    if core is not None:
+        sums = np.empty(messages)
+        indices = [array.astype(np.int64, copy=False) for array in (kinds, owners)]
+        core.mail.sum_coefficients(*indices, coefficients, len(rule.views), sums)
+        return sums
     place = owners * len(rule.views) + kinds
     sizes = np.bincount(place, minlength=messages * len(rule.views))
     return np.bincount(owners, coefficients / np.sqrt(sizes[place]), messages).astype(np.float64, copy=False)
@@ -179,10 +185,10 @@ def _scores(
     is_known = s + h > 0
     n_views = len(rule.views)
     shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
-    place = owners * n_views + kinds
-    sums = np.bincount(place, weights[rows], messages * n_views).reshape(messages, n_views)
-    sizes = np.bincount(place, minlength=messages * n_views).reshape(messages, n_views)
-    familiar = np.bincount(owners, (is_known & (distinct <= HEADERS))[rows], messages)
+    is_familiar = is_known & (distinct <= HEADERS)
+    sums, sizes, familiar = _sum_views(
+        kinds, rows, owners, (messages, n_views), distinct, weights, is_familiar
+    )
     familiarity = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
     intercepts = (sizes * tilt + reluctance * doubt) * familiarity[:, np.newaxis]
@@ -201,6 +207,29 @@ def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Co
             selected = np.flatnonzero((kinds == kind) & is_known)
             weights[selected] = weigh(view, s[selected], h[selected], spams[kind], hams[kind])
     return weights
+
+
+def _sum_views(
+    kinds: NDArray[np.intp],
+    rows: NDArray[np.intp],
+    owners: NDArray[np.intp],
+    shape: tuple[int, int],
+    distinct: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    is_familiar: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return the sum of the weights and the number of features by message and view, and of familiar ones."""
+    messages, n_views = shape
+    sums, sizes, familiar = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(messages)
+    if core is None:
+        place = owners * n_views + kinds
+        sums.reshape(-1)[:] = np.bincount(place, weights[rows], messages * n_views)
+        sizes.reshape(-1)[:] = np.bincount(place, minlength=messages * n_views)
+        familiar[:] = np.bincount(owners, is_familiar[rows], messages)
+        return sums, sizes, familiar
+    indices = [array.astype(np.int64, copy=False) for array in (rows, owners, distinct)]
+    core.mail.sum_views(*indices, weights, is_familiar.view(np.uint8), sums, sizes, familiar)
+    return sums, sizes, familiar
 
 
 def side_counts(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> NDArray[np.float64]:

@@ -116,7 +116,8 @@ def decide(
     if not all(map(isfinite, (log_odds, *log_odds_of_labels.values()))):  # else NaN would be judged as ham
         raise VerdictError(_IMPOSSIBLE_COUNTS)
     probability = sigmoid(log_odds)
-    posterior = _softmax([log_odds_of_labels.get(name, 0.0) for name in other_labels])
+    several = len(other_labels) > 1
+    posterior = _softmax([log_odds_of_labels.get(name, 0.0) for name in other_labels]) if several else [1.0]
     probabilities = {SPAM: probability} | {
         name: (1 - probability) * p for name, p in zip(other_labels, posterior, strict=True)
     }
@@ -126,7 +127,7 @@ def decide(
         label = UNSURE
     else:
         label = max(other_labels, key=lambda name: probabilities[name])
-    return Judgement(label, probability, log_odds, probabilities)
+    return Judgement(label, probability, log_odds, probabilities, None, None)
 
 
 def refuse_negative(smallest: float) -> None:

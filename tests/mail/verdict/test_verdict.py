@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from math import exp, isclose, log, nextafter
+from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis_mail import features
@@ -13,6 +14,7 @@ from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE, RULES, Rule, judge
 from tamis_mail.verdict.arrays import judge_many
 from tamis_mail.verdict.rule import RuleError, View
+from tests.compiled_core import needs_core
 
 NAMES = ("spam", "ham", "work", "spam?", "ham?")
 
@@ -49,6 +51,28 @@ def test_many_are_judged_like_one(messages: list[dict[int, list[int]]], weights:
         alone = judge({k: r[: len(weights)] for k, r in message.items()}, known, RULE, 2, dict).judgement
         assert isclose(alone.log_odds, found.log_odds, rel_tol=1e-9, abs_tol=1e-9)
         assert alone.probabilities == pytest.approx(found.probabilities)
+
+
+@needs_core
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 300), max_size=6), st.integers(0, 1000))
+def test_the_core_and_numpy_judge_alike_to_the_bit(sizes: list[int], seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    draws = [dice.integers(0, 90, size) * 8 + dice.integers(0, 5, size) for size in sizes]
+    messages = [np.unique(one).astype(np.uint64) for one in draws]
+    keys = np.concatenate([*messages, np.empty(0, np.uint64)])
+    distinct, rows = np.unique(keys, return_inverse=True)
+    counts = dice.integers(0, 5, (len(distinct), 2))
+    starts = np.cumsum([0, *(len(one) for one in messages)])
+    coefficients = dice.normal(size=len(distinct))
+
+    def find_log_odds() -> list[float]:
+        judged = judge_many(keys, rows, starts, counts, labels(5, 5), RULE, 1, coefficients)
+        return [one.log_odds for one in judged]
+
+    found = find_log_odds()
+    with mock.patch("tamis_mail.verdict.arrays.core", None):
+        assert find_log_odds() == found
 
 
 @pytest.mark.parametrize("weights", [(), (5,), (0, 9), (9, 0)])
