@@ -162,7 +162,7 @@ class Watcher:
         self._faults: dict[str, str] = {}  # by what it stops: the fault that was reported last
         self._states: dict[str, str] = {}  # of folders, when they were last compared with the memory
         self._bodies = _Bodies()
-        self._pruned = clock()
+        self._pruned = 0.0  # when the memory was last pruned; a process that runs once prunes it, too
 
     def run(self, *, once: bool = False) -> bool:
         """Watch until the end is requested, or for one pass; return whether the last pass was complete."""
