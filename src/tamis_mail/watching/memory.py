@@ -60,9 +60,7 @@ _FIRST_RETRY_SECONDS = 60
 _RETRY_FACTOR = 8  # the last attempt is after some nine hours
 _GONE_SECONDS = 30 * 86400  # a laptop that is switched off over a holiday may then move a message
 _MAX_GONE = 200_000  # places: about 30 MB
-_MOVING_SECONDS = (
-    3600  # after which a message that went elsewhere while it was to be moved is the owner's again
-)
+_MOVING_SECONDS = 3600  # after which a message that went elsewhere instead of its target is the owner's again
 _BUSY_SECONDS = 10.0
 _APPLICATION = 0x74616D77  # "tamw": identifies a memory
 _VERSION = 1

@@ -162,7 +162,7 @@ class Watcher:
         self._faults: dict[str, str] = {}  # by what it stops: the fault that was reported last
         self._states: dict[str, str] = {}  # of folders, when they were last compared with the memory
         self._bodies = _Bodies()
-        self._pruned = clock()
+        self._pruned = 0.0  # when the memory was last pruned; a process that runs once prunes it, too
 
     def run(self, *, once: bool = False) -> bool:
         """Watch until the end is requested, or for one pass; return whether the last pass was complete."""
@@ -431,13 +431,16 @@ class Watcher:
                 self.counts[f"would learn as {label}"] += 1
             return
         outcomes = self._classifier.learn([raw for _, raw in batch], label)
-        for (place, raw), outcome in zip(batch, outcomes, strict=True):
-            if isinstance(outcome, MessageError):
-                self._report_failure(place, str(outcome))
-                continue
-            self._memory.update(place, SEEN)
-            self.counts[f"learned as {label}"] += 1
-            self._log.write("learned", label=label, action=outcome, role=folder.role.value, bytes=len(raw))
+        with self._memory.batch():
+            for (place, raw), outcome in zip(batch, outcomes, strict=True):
+                if isinstance(outcome, MessageError):
+                    self._report_failure(place, str(outcome))
+                    continue
+                self._memory.update(place, SEEN)
+                self.counts[f"learned as {label}"] += 1
+                self._log.write(
+                    "learned", label=label, action=outcome, role=folder.role.value, bytes=len(raw)
+                )
 
     def _sort(
         self,
@@ -447,8 +450,9 @@ class Watcher:
         batch: list[tuple[Place, bytes]],
     ) -> None:
         outcomes = self._classifier.judge([raw for _, raw in batch])
+        stays: list[tuple[Place, str]] = []
+        moves: list[tuple[Place, str, Folder]] = []
         for (place, raw), outcome in zip(batch, outcomes, strict=True):
-            self.stop.check()
             if isinstance(outcome, MessageError):
                 self._report_failure(place, str(outcome))
                 continue
@@ -458,21 +462,32 @@ class Watcher:
             self._metrics.count_verdict(outcome.label, outcome.seconds)
             if not self._settings.is_dry_run:
                 self._log_verdict(outcome, target, len(raw))
-            if target is None:
-                self._leave(folder, place, outcome.label)
-            elif self._settings.is_dry_run:
+            elif target is not None:
                 self._print(f"would move to {target.name}", folder, raw, outcome.probability)
-                self._memory.update(place, SEEN, label=outcome.label)
-                self.counts[f"would move to {target.name}"] += 1
+            if target is None:
+                stays.append((place, outcome.label))
             else:
-                move = partial(self._begin_move, folder, place, outcome.label, target)
-                self._do_move(stopped, move)
+                moves.append((place, outcome.label, target))
+        self._leave(folder, stays)
+        for place, label, target in moves:
+            self.stop.check()
+            if self._settings.is_dry_run:
+                self._memory.update(place, SEEN, label=label)
+                self.counts[f"would move to {target.name}"] += 1
+            elif "moving" not in stopped:
+                self._do_move(stopped, partial(self._begin_move, folder, place, label, target))
 
-    def _leave(self, folder: Folder, place: Place, label: str) -> None:
-        added = self._keywords_of(label) - place.keywords
-        self._memory.update(place, SEEN, label=label, keywords=place.keywords | added)
-        self.counts["stay"] += 1
-        if added and not self._settings.is_dry_run:
+    def _leave(self, folder: Folder, stays: list[tuple[Place, str]]) -> None:
+        """Note that messages stay where they are, and mark them."""
+        marked: list[tuple[Place, frozenset[str]]] = []
+        with self._memory.batch():
+            for place, label in stays:
+                added = self._keywords_of(label) - place.keywords
+                self._memory.update(place, SEEN, label=label, keywords=place.keywords | added)
+                self.counts["stay"] += 1
+                if added and not self._settings.is_dry_run:
+                    marked.append((place, added))
+        for place, added in marked:
             self._add_keywords(folder, place, added)
 
     def _keywords_of(self, label: str) -> frozenset[str]:

@@ -359,6 +359,7 @@ def test_places_that_went_long_ago_are_forgotten(make_bench: MakeBench) -> None:
     bench.run()
     bench.account.folders["INBOX"].clear()
     bench.run()
+    bench.restart()
     bench.now += 31 * 86400
     bench.run()
     bench.restart()
