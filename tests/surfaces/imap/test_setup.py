@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -22,7 +23,7 @@ import pytest
 from tamis_mail import Sieve
 from tests.surfaces.imap.watching_process import account_options, run_tamis
 from tests.surfaces.peers.dovecot import PASSWORD, USER, Dovecot, needs_dovecot, run_dovecot
-from tests.surfaces.terminal import NEW_HAM, NEW_SPAM
+from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, make_store
 
 pytestmark = [pytest.mark.peers, needs_dovecot]
 
@@ -172,6 +173,30 @@ def test_the_transcript_in_the_documentation_is_what_is_shown(
     again, status = run_in_terminal(["setup", "imap", "example.org"], [("[Y/n] ", "\n")], variables)
     assert status == 0
     assert "INBOX: 120 known" in again
+
+
+def test_a_wrong_password_is_asked_for_again(
+    dovecot: Dovecot, variables: dict[str, str], tmp_path: Path
+) -> None:
+    words = ["setup", "imap", "--port", str(dovecot.tls_port), "--certificate", str(dovecot.certificate)]
+    question = ANSWERS[3][0]
+    screen, status = run_in_terminal(words, [*ANSWERS[:3], (question, "wrong\n"), *ANSWERS[3:]], variables)
+    assert (status, screen.count(question)) == (0, 2)
+    assert "does not accept the password" in screen
+    assert json.loads((tmp_path / "keyring.json").read_text()) == {f"tamis {USER} at localhost": PASSWORD}
+
+
+def test_a_new_account_that_is_not_set_up_is_named_by_its_options(
+    dovecot: Dovecot, variables: dict[str, str], tmp_path: Path
+) -> None:
+    done = run_tamis(
+        "watch", "imap", "--store", str(make_store(tmp_path / "x")), *account_options(dovecot), **variables
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "To begin" in line]
+    words = shlex.split(line.partition("To begin: ")[2])
+    assert words[:4] == ["tamis", "watch", "imap", "--host"]
+    assert run_tamis(*words[1:], "--once", "--store", str(tmp_path / "x"), **variables).returncode == 0
 
 
 def test_an_interrupt_leaves_nothing_half_done(

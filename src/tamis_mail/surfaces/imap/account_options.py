@@ -1,14 +1,15 @@
 """The options that name an IMAP account, or change its settings; `watch imap` and `setup imap` share them."""
 
+import shlex
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from tamis_mail.surfaces.imap.account import Account, AccountError, list_accounts
+from tamis_mail.surfaces.imap.account import Account, AccountError, list_accounts, settings_path
 
-__all__ = ["add_account_options", "load_mailbox", "make_account", "read_changes"]
+__all__ = ["add_account_options", "format_account", "load_mailbox", "make_account", "read_changes"]
 
 _SIZE = 10 << 20  # bytes of a message
 
@@ -81,6 +82,26 @@ def make_account(options: Namespace, name: str | None) -> Account:
     if "user" not in changes:
         raise AccountError("--host needs --user: the name to log in with")
     return Account(name or changes["host"], **changes)
+
+
+def format_account(options: Namespace, account: Account) -> str:
+    """Return the words that name the account on the command line."""
+    words = [account.name] if settings_path(account.name).exists() else []
+    for option in (
+        "host",
+        "port",
+        "user",
+        "tls",
+        "certificate",
+        "password",
+        "password_command",
+        "credential",
+    ):
+        value = getattr(options, option)
+        if value is not None:
+            words += [f"--{option.replace('_', '-')}", str(value)]
+    words += ["--xoauth2"] if options.xoauth2 else []
+    return shlex.join(words)
 
 
 def load_mailbox() -> Any:

@@ -3,7 +3,12 @@
 from argparse import ArgumentParser, Namespace
 from typing import TextIO
 
-from tamis_mail.surfaces.imap.account_options import add_account_options, load_mailbox, make_account
+from tamis_mail.surfaces.imap.account_options import (
+    add_account_options,
+    format_account,
+    load_mailbox,
+    make_account,
+)
 from tamis_mail.watching import options as watching_options
 
 __all__ = ["configure", "run"]
@@ -36,7 +41,7 @@ def run(out: TextIO, options: Namespace) -> int:
             mailbox,
             account=f"imap {account.user} {account.host}",
             source="imap",
-            command=f"tamis watch imap {account.name}",
+            command=f"tamis watch imap {format_account(options, account)}",
         )
     finally:
         mailbox.close()

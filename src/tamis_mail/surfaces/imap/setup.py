@@ -58,6 +58,7 @@ _USES = {
     Role.SENT: "people to whom you write",
 }
 _WIDTH = 28  # characters of the progress bar
+_PASSWORDS = 3  # that may be tried
 _ATTEMPTS = 4  # to read a folder, if the connection is lost
 
 
@@ -89,11 +90,10 @@ def configure(parser: ArgumentParser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     """Ask, try, learn and write."""
     ask = _Questions(out, takes_defaults=options.yes)
-    account, secret = _ask_account(ask, options)
-    mailbox: ImapMailbox = load_mailbox().ImapMailbox(account, max_size=options.max_size, secret=secret)
+    load_mailbox()  # before anything is asked
+    account = _ask_account(ask, options)
+    mailbox, secret = _log_in(out, ask, account, options.max_size)
     try:
-        out.write(f"Connecting to {account.host}, port {account.effective_port} ...\n")
-        out.flush()
         counted = _count(mailbox)
         _show_folders(out, counted)
         if not options.no_learn and ask.confirm("Learn these folders now?"):
@@ -180,8 +180,8 @@ class _Questions:
         return line.strip()
 
 
-def _ask_account(ask: _Questions, options: Namespace) -> tuple[Account, str]:
-    """Return the account, and its password if it was asked for here."""
+def _ask_account(ask: _Questions, options: Namespace) -> Account:
+    """Return the account; what no option gives is asked."""
     given = read_changes(options)
     known = _find_known(options.name)
     if known is not None:
@@ -200,13 +200,33 @@ def _ask_account(ask: _Questions, options: Namespace) -> tuple[Account, str]:
     if given["password"] == "credential" and not given.get("credential"):
         given["credential"] = ask.ask("Name of the credential", "--credential")
     name = options.name or (known.name if known else "") or domain or given["host"]
-    account = Account(name, **{**given, "user": user})
-    if account.password not in ("keyring", "prompt"):
-        return account, ""
-    if account.password == "keyring":
-        with suppress(AccountError):
-            return account, account.read_secret()
-    return account, ask.ask_secret(f"Password of {user}")
+    return Account(name, **{**given, "user": user})
+
+
+def _log_in(out: TextIO, ask: _Questions, account: Account, max_size: int) -> "tuple[ImapMailbox, str]":
+    """Return the account with a connection, and its password if it was asked for here."""
+    module = load_mailbox()
+    secret = ""
+    for attempt in range(_PASSWORDS):
+        is_known = account.password in ("command", "credential")
+        if account.password == "keyring" and attempt == 0:
+            with suppress(AccountError):
+                account.read_secret()
+                is_known = True
+        if not is_known:
+            secret = ask.ask_secret(f"Password of {account.user}")
+        out.write(f"Connecting to {account.host}, port {account.effective_port} ...\n")
+        out.flush()
+        mailbox: ImapMailbox = module.ImapMailbox(account, max_size=max_size, secret=secret)
+        try:
+            mailbox.list_folders()
+        except module.LoginError as error:
+            if account.password in ("command", "credential") or attempt == _PASSWORDS - 1:
+                raise
+            out.write(f"{printable(str(error))}\n")
+        else:
+            break
+    return mailbox, secret
 
 
 def _find_known(name: str | None) -> Account | None:
