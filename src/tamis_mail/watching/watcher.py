@@ -25,6 +25,7 @@ from tamis_mail.watching import lessons
 from tamis_mail.watching.classifier import Classifier, Judged, StoreUnusableError
 from tamis_mail.watching.mailbox import Folder, FolderError, Listed, Mailbox, MailboxError, MessageError
 from tamis_mail.watching.memory import (
+    MOVED,
     MOVING,
     SEEN,
     UNREAD,
@@ -162,7 +163,7 @@ class Watcher:
         self._faults: dict[str, str] = {}  # by what it stops: the fault that was reported last
         self._states: dict[str, str] = {}  # of folders, when they were last compared with the memory
         self._bodies = _Bodies()
-        self._pruned = clock()
+        self._pruned = 0.0  # when the memory was last pruned; a process that runs once prunes it, too
 
     def run(self, *, once: bool = False) -> bool:
         """Watch until the end is requested, or for one pass; return whether the last pass was complete."""
@@ -305,8 +306,11 @@ class Watcher:
             is_read = lessons.SEEN in message.keywords and not self._settings.sorts_read
             is_sorted = is_new_mail and not is_read and not lessons.is_kept_by_owner(message.keywords)
             return (UNSORTED if is_sorted else SEEN), "", 0
+        before = last.role if last else None
+        if last and last.is_gone and last.state in (MOVING, MOVED):
+            before = self._memory.end_gone_move(last)
         lesson = lessons.find_lesson(
-            last.role if last else None,
+            before,
             folder.role,
             last.keywords if last else None,
             message.keywords,

@@ -8,6 +8,7 @@ import base64
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class FakeServer:
     capabilities: str = ALL_CAPABILITIES
     greeting: bytes = b"* OK ready\r\n"
     packet: int = 1 << 16
+    pause: float = 0.0  # seconds between two packets
     writes_literals: bool = False
     script: Callable[[int, str], "str | bytes | None"] = lambda number, command: None
     commands: list[str] = field(default_factory=list)
@@ -80,6 +82,8 @@ class _Session:
     def send(self, data: bytes) -> None:
         for start in range(0, len(data), self.server.packet):
             self.client.sendall(data[start : start + self.server.packet])
+            if self.server.pause:
+                time.sleep(self.server.pause)
 
     def read_line(self) -> bytes:
         while b"\r\n" not in self.buffer:

@@ -1,10 +1,14 @@
 """A connection reads whatever a server may write, and ends in a declared error if that makes no sense."""
 
 import re
+import socket
+import ssl
+import threading
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +23,7 @@ from tamis_mail.surfaces.imap.connection import (
     read_uid_set,
 )
 from tests.surfaces.imap.fake_server import ALL_CAPABILITIES, FakeFolder, FakeServer, run_fake_server
+from tests.surfaces.peers.dovecot import needs_dovecot, write_certificate
 
 ODD_BODIES = [
     b"Subject: plain\r\n\r\nbody\r\n",
@@ -296,6 +301,73 @@ def test_without_tls_or_password_in_the_open_nothing_is_sent() -> None:
         with pytest.raises(LoginRefusedError, match="accepts no password here"), connect(server):
             pass
         assert not any(re.match("LOGIN|AUTHENTICATE", command) for command in server.commands)
+
+
+@needs_dovecot  # for openssl
+def test_what_came_before_the_encryption_is_refused(tmp_path: Path) -> None:
+    """An attacker on the way could write it, as in CVE-2011-0411."""
+    write_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve(*, is_attacked: bool) -> None:
+        plain, _ = listening.accept()
+        with suppress(OSError), plain:
+            plain.sendall(b"* OK ready\r\n")
+            tag = plain.recv(1000).split()[0]
+            plain.sendall(b"* CAPABILITY IMAP4rev1 STARTTLS LOGINDISABLED\r\n" + tag + b" OK done\r\n")
+            tag = plain.recv(1000).split()[0]
+            injected = b"* CAPABILITY IMAP4rev1 AUTH=PLAIN\r\n" if is_attacked else b""
+            plain.sendall(tag + b" OK begin\r\n" + injected)
+            with context.wrap_socket(plain, server_side=True) as client:
+                while data := client.recv(1000):
+                    tag = data.split()[0]
+                    client.sendall(b"* CAPABILITY IMAP4rev1\r\n" + tag + b" OK done\r\n")
+
+    account = Account(
+        "test",
+        host="127.0.0.1",
+        user="ann",
+        port=listening.getsockname()[1],
+        tls="starttls",
+        certificate=str(tmp_path / "certificate.pem"),
+        password="prompt",
+    )
+    with listening:
+        for is_attacked in (False, True):
+            thread = threading.Thread(target=serve, kwargs={"is_attacked": is_attacked}, daemon=True)
+            thread.start()
+            if is_attacked:
+                with pytest.raises(ConnectionLostError, match="between STARTTLS and the encryption"):
+                    open_connection(account, "secret")
+            else:
+                open_connection(account, "secret").close()
+            thread.join(5)
+
+
+def test_a_server_that_is_silent_or_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tamis_mail.surfaces.imap.connection._CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("tamis_mail.surfaces.imap.connection._COMMAND_SECONDS", 0.4)
+    released = threading.Event()
+
+    def script(number: int, command: str) -> bytes | None:
+        if command == "NOOP":
+            released.wait(5)
+        return None
+
+    with run_fake_server(script=script) as server, connect(server) as connection:
+        with pytest.raises(ConnectionLostError, match="took too long"):
+            connection.check()
+        released.set()
+
+    def drip(number: int, command: str) -> bytes | None:
+        return b"* OK still working\r\n" * 1000 if command == "NOOP" else None
+
+    with run_fake_server(script=drip) as server, connect(server) as connection:
+        server.packet, server.pause = 1, 0.02
+        with pytest.raises(ConnectionLostError, match="took too long"):
+            connection.check()
 
 
 def test_a_token_logs_in_by_xoauth2() -> None:

@@ -25,7 +25,7 @@ import pytest
 
 from tests.surfaces.peers.daemon import find_free_port
 
-__all__ = ["PASSWORD", "USER", "Dovecot", "needs_dovecot", "run_dovecot"]
+__all__ = ["PASSWORD", "USER", "Dovecot", "needs_dovecot", "run_dovecot", "write_certificate"]
 
 USER = "ann@example.org"
 PASSWORD = "correct horse"
@@ -54,6 +54,7 @@ mail_location = {mail_location}
 mail_home = {base}/home/%u
 mail_fsync = never
 auth_mechanisms = plain login
+auth_failure_delay = 0
 disable_plaintext_auth = no
 ssl = yes
 ssl_cert = <{base}/certificate.pem
@@ -304,7 +305,7 @@ def _write_files(
     for user in users:
         (home / user).mkdir()
         os.chown(home / user, owner.pw_uid, owner.pw_gid)
-    _write_certificate(base)
+    write_certificate(base)
     accounts = ""
     if os.geteuid() != 0:
         group = grp.getgrgid(owner.pw_gid).gr_name
@@ -339,7 +340,7 @@ def _write_files(
     (base / "dovecot.conf").write_text(f"{configuration}\n{loaded}\n{further}\n")
 
 
-def _write_certificate(folder: Path) -> None:
+def write_certificate(folder: Path) -> None:
     """Write a certificate for localhost that signs itself, and its key."""
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

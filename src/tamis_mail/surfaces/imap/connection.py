@@ -41,6 +41,7 @@ __all__ = [
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 30.0
+_FAREWELL_SECONDS = 2.0
 _COMMAND_SECONDS = 300.0  # of one command, from the first byte to the last
 _ANSWER_BYTES = 64 << 20  # of one command: the flags of a million messages
 _MAX_UID_SET = 1_000_000  # uids in one set of a response
@@ -212,11 +213,9 @@ class Connection:
     def close(self) -> None:
         """End the connection. The server is told, if that takes no time; during IDLE it would not listen."""
         if not self._transport.is_broken and not self._is_idle:
-            try:
-                self._transport.allow(1 << 16, 2.0)
+            with suppress(Exception):  # it is closed in any case
+                self._transport.allow(1 << 16, _FAREWELL_SECONDS)
                 self._client.logout()
-            except Exception:  # noqa: BLE001 (it is closed in any case)
-                pass
         self._transport.shutdown()
 
     @property
@@ -244,8 +243,8 @@ class Connection:
                 wanted += f" STATUS ({' '.join(self._status_items)})"
             for name in ("LIST", "STATUS"):
                 self._transport.response(name)
-            typ, data = self._transport.xatom("LIST", '""', '"*"', "RETURN", f"({wanted})")
-            _check_answer(typ, data)
+            word, data = self._transport.xatom("LIST", '""', '"*"', "RETURN", f"({wanted})")
+            _check_answer(word, data)
             lists, statuses = (self._transport.response(name)[1] or () for name in ("LIST", "STATUS"))
             parsed = parse_response([line for line in lists if line])
             folders = list(zip(parsed[::3], parsed[1::3], parsed[2::3], strict=True))
@@ -436,16 +435,16 @@ class Connection:
     def _fetch(self, uids: str, items: str, modifier: str = "", size: int = _ANSWER_BYTES) -> list[Any]:
         def ask() -> list[Any]:
             self._transport.response("FETCH")  # what came unasked has no place in this answer
-            typ, data = self._transport.uid("FETCH", uids, items, *([modifier] if modifier else []))
-            _check_answer(typ, data)
+            word, data = self._transport.uid("FETCH", uids, items, *([modifier] if modifier else []))
+            _check_answer(word, data)
             return [line for line in data if line is not None]
 
         return self._run(ask, "FETCH", size)
 
     def _read_capabilities(self) -> frozenset[str]:
         def ask() -> list[Any]:
-            typ, data = self._transport.capability()
-            _check_answer(typ, data)
+            word, data = self._transport.capability()
+            _check_answer(word, data)
             return list(data)
 
         lines = self._run(ask, "CAPABILITY")
@@ -584,11 +583,11 @@ def _read_folder_name(
     )
 
 
-def _check_answer(typ: str, data: Sequence[Any]) -> None:
-    if typ != "OK":
+def _check_answer(word: str, data: Sequence[Any]) -> None:
+    if word != "OK":
         # With any other word than NO or BAD, the data are what the command has read, and not a reason.
-        text = data[0] if data and typ in ("NO", "BAD") else b""
-        raise CommandRefusedError(text.decode("utf-8", "replace") if isinstance(text, bytes) else typ)
+        text = data[0] if data and word in ("NO", "BAD") else b""
+        raise CommandRefusedError(text.decode("utf-8", "replace") if isinstance(text, bytes) else word)
 
 
 def _one_line(error: BaseException) -> str:

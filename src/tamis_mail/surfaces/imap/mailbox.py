@@ -75,10 +75,8 @@ class ImapMailbox:
         self._refused_logins = 0
         self._next_login = 0.0
         self._login_fault = ""
-        self._has_skipped_waiting = False
-        self._refused_folders: set[str] = (
-            set()
-        )  # that the server does not open; not watched until reconnected
+        self._noticed: Status | None = None  # of the inbox, when a wait ended before it began
+        self._refused_folders: set[str] = set()  # not watched until another connection is opened
         self._wires: dict[str, str] = {}  # the names of folders on the wire, by their names
         self._listings: dict[str, _Listing] = {}
         self._losses: Counter[tuple[str, str, int]] = Counter()  # connections lost, by folder and message
@@ -176,11 +174,10 @@ class ImapMailbox:
         with self._faults(connection):
             opened = connection.select(self._wires.get(_INBOX, _INBOX), anew=True)
             known = self._listings.get(_INBOX)
-            is_changed = known is not None and known.status != opened.status
-            if is_changed and not self._has_skipped_waiting:  # since the inbox was listed
-                self._has_skipped_waiting = True  # not twice in a row, whatever a server tells
+            is_changed = known is not None and known.status != opened.status  # since it was listed
+            if is_changed and opened.status != self._noticed:  # once for each change, whatever a server tells
+                self._noticed = opened.status
                 return
-            self._has_skipped_waiting = False
             connection.wait(seconds)
 
     # The connection.
@@ -335,6 +332,7 @@ class ImapMailbox:
         if sizes[uid] > self.max_size:
             return MessageError(f"it has {sizes[uid]} bytes, more than {self.max_size}")
         if self._losses[self._key(folder, uid)] >= _MOST_ATTEMPTS:
+            del self._losses[self._key(folder, uid)]  # the watcher may ask again, after a while
             return MessageError(f"the connection was lost {_MOST_ATTEMPTS} times while it was read")
         return None
 
@@ -343,32 +341,35 @@ class ImapMailbox:
     ) -> list[tuple[int, bytes | MessageError]]:
         connection = self._reach()
         keys = [self._key(folder, uid) for uid in batch]
-        self._losses.update(keys)  # taken back below, unless the connection is lost
         most = 2 * sum(sizes[uid] for uid in batch) + _SLACK_BYTES
-        outcomes: list[tuple[int, bytes | MessageError]] = []
-        with self._faults(connection):
-            self._open(connection, folder)
-            try:
-                messages = connection.read_messages(batch, most)
-            except CommandRefusedError as error:
-                if len(batch) == 1:
-                    messages = {}
-                    outcomes.append((batch[0], MessageError(f"the server refused to show it: {error}")))
-                else:
-                    self._losses.subtract(keys)
-                    return [outcome for uid in batch for outcome in self._read_batch(folder, [uid], sizes)]
-        self._losses.subtract(keys)
+        try:
+            with self._faults(connection):
+                self._open(connection, folder)
+                messages = self._show(connection, batch, most)
+        except MailboxError:
+            if connection.is_lost:
+                self._losses.update(keys)
+            raise
         for key in keys:
-            if self._losses[key] <= 0:
-                del self._losses[key]
+            self._losses.pop(key, None)
+        outcomes: list[tuple[int, bytes | MessageError]] = []
         for uid, raw in messages.items():
             if raw is None:
-                outcomes.append((uid, MessageError("the server shows nothing of it")))
+                outcomes.append((uid, MessageError("the server refuses to show it")))
             elif len(raw) > self.max_size:
                 outcomes.append((uid, MessageError(f"it has {len(raw)} bytes, more than {self.max_size}")))
             else:
                 outcomes.append((uid, raw))
         return outcomes
+
+    def _show(self, connection: Connection, batch: Sequence[int], most: int) -> dict[int, bytes | None]:
+        """Read messages together; if the server refuses, one by one."""
+        try:
+            return connection.read_messages(batch, most)
+        except CommandRefusedError:
+            if len(batch) == 1:
+                return {batch[0]: None}
+        return {uid: raw for one in batch for uid, raw in self._show(connection, [one], most).items()}
 
     def _is_copy(
         self, connection: Connection, folder: Folder, uid: int, wire: str, target: Folder, copy: int

@@ -33,6 +33,7 @@ class Transport(imaplib.IMAP4):
         self._context = context
         self._seconds = seconds
         self._buffer = bytearray()
+        self._source: socket.socket | None = None  # from which the bytes in the buffer came
         self.allow(_GREETING_BYTES, seconds)
         super().__init__(host, port, seconds)
 
@@ -58,19 +59,15 @@ class Transport(imaplib.IMAP4):
             plain.close()
             raise
 
-    def starttls(self, ssl_context: ssl.SSLContext | None = None) -> Any:
-        answer = super().starttls(ssl_context)
-        if self._buffer:
-            self._fail("the server sent something between STARTTLS and the encryption")
-        return answer
-
     def read(self, size: int) -> bytes:
+        self._check_source()
         self._charge(size)
         while len(self._buffer) < size:
             self._receive()
         return self._take(size)
 
     def readline(self) -> bytes:
+        self._check_source()
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
@@ -95,6 +92,11 @@ class Transport(imaplib.IMAP4):
                 value.close()
         self.sock.close()
 
+    def _check_source(self) -> None:
+        """Refuse bytes that came before STARTTLS: anyone on the way may have written them."""
+        if self._buffer and self._source is not self.sock:
+            self._fail("the server sent something between STARTTLS and the encryption")
+
     def _charge(self, size: int) -> None:
         if size > self._remaining_bytes:
             self._fail("the server sent more than was expected")
@@ -115,6 +117,7 @@ class Transport(imaplib.IMAP4):
         if not data:
             self._fail("the server closed the connection")
         self._buffer += data
+        self._source = self.sock
 
     def _fail(self, sentence: str) -> NoReturn:
         self.is_broken, self.fault = True, sentence
