@@ -10,6 +10,7 @@ __all__ = ["ACTIONS", "configure", "run"]
 
 ACTIONS = {
     "spamd": "answer spamc and other clients of SpamAssassin's daemon",
+    "web": "open a page in the browser: see why, and correct verdicts with a click",
 }
 
 EXAMPLES = {
@@ -20,6 +21,11 @@ EXAMPLES = {
             "tamis serve spamd --store common.tamis --user-stores 'users/{user}.tamis'",
             "with a store for each user, as spamc -u names them",
         ),
+    ],
+    "web": [
+        ("tamis serve web", "open the page on the mail that was sorted and learned"),
+        ("tamis serve web --mail ~/Maildir", "and on the mail of a folder"),
+        ("tamis serve web --no-open --port 9000", "without a browser, at another port"),
     ],
 }
 
