@@ -25,9 +25,8 @@ VERSION = 1
 _BUSY_SECONDS = 30.0
 _EVENTS = 5000  # events of the log that are read at a time
 _SHORTEST = 3  # characters of a search for which the index of trigrams serves
-_FEW = (
-    2000  # matches of a search that are sorted; of more, the newest are soon found by reading rows in order
-)
+_WORDS = 8  # of a search
+_FEW = 2000  # matches that are sorted; of more matches, the first are soon found by reading rows in order
 _PAGE = 500  # rows of a page, at most
 _UNJUDGED = 3.0  # the doubt of a message without a verdict: after all others
 _LARGEST = (1 << 62) - 1
