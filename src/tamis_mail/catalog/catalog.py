@@ -396,13 +396,16 @@ class Catalog:
     def _conditions(self, query: Query) -> tuple[list[str], list[object]]:
         conditions: list[str] = []
         parameters: list[object] = []
+        label_is_rare = bool(query.label and query.verdict) and self._is_rare(
+            "label = ?", _as_stored(query.label)
+        )
+        # Only one index serves; `+` keeps SQLite from taking the other one.
         if query.verdict:
-            conditions.append("verdict = ?")
-            parameters.append("" if query.verdict == "none" else query.verdict)
+            conditions.append("+verdict = ?" if label_is_rare else "verdict = ?")
+            parameters.append(_as_stored(query.verdict))
         if query.label:
-            # With both, SQLite would take the wrong index; `+` keeps it from taking the one of the label.
-            conditions.append("+label = ?" if query.verdict else "label = ?")
-            parameters.append("" if query.label == "none" else query.label)
+            conditions.append("+label = ?" if query.verdict and not label_is_rare else "label = ?")
+            parameters.append(_as_stored(query.label))
         if query.source:
             condition = "file IN (SELECT id FROM file WHERE source = ?)"
             conditions.append(condition if self._is_rare(condition, query.source) else f"+{condition}")
@@ -552,6 +555,10 @@ def _values(message: NewMessage) -> tuple[object, ...]:
         message.length,
         message.label,
     )
+
+
+def _as_stored(label: str) -> str:
+    return "" if label == "none" else label
 
 
 def _measure_doubt(label: str, probability: float) -> float:
