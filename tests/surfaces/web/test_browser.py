@@ -39,7 +39,7 @@ def mailboxes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = Path(tmp_path_factory.mktemp("mailboxes"))
     parts: dict[str, list[bytes]] = {"spam": [], "ham": [], "new": []}
     for one in messages():
-        name = one.label if len(parts[one.label]) < _LEARNED else "new"
+        name: str = one.label if len(parts[one.label]) < _LEARNED else "new"
         if name != "new" or len(parts["new"]) < _NEW:
             parts[name].append(one.raw)
     for name, raws in parts.items():
@@ -224,7 +224,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(tab: "Tab", server:
 def test_axe_finds_no_serious_fault(tab: "Tab", server: Server) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     for scheme in ("light", "dark"):
-        tab.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        tab.emulate_media(color_scheme=scheme)
         for address in ("/", None):
             if address is None:
                 tab.goto(f"{server.root}/")

@@ -19,7 +19,7 @@ from tests.surfaces.peers.chromium import Server, run_chromium, run_page, save_s
 from tests.surfaces.web.steps import join_mbox
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Dialog
     from playwright.sync_api import Page as Tab
 
 pytestmark = pytest.mark.peers
@@ -155,7 +155,12 @@ def open_tab(browser: "Browser", server: Server) -> Iterator["Tab"]:
     requests: list[str] = []
     dialogs: list[str] = []
     opened.on("request", lambda request: requests.append(request.url))
-    opened.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+
+    def dismiss(dialog: "Dialog") -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    opened.on("dialog", dismiss)
     opened.goto(server.address)
     while f"all {len(NAMES)}" not in opened.inner_text("nav.tabs"):
         opened.wait_for_timeout(100)
