@@ -203,7 +203,7 @@ def _digests_of(form: FormData) -> list[bytes]:
     return [read_digest(value) for value in values]
 
 
-def _back_to(form: FormData) -> RedirectResponse:
+def _redirect_back(form: FormData) -> RedirectResponse:
     """Lead back to a page of our own."""
     address = str(form.get("next", "/"))
     parts = urlsplit(address)
@@ -263,7 +263,7 @@ def routes(context: Context) -> list[BaseRoute]:
             else actions.Outcome("Select messages first.", is_fault=True)
         )
         request.scope["session"].notices.append(outcome.as_notice())
-        return _back_to(form)
+        return _redirect_back(form)
 
     async def undo(request: Request) -> Response:
         form = await request.form()
@@ -282,7 +282,7 @@ def routes(context: Context) -> list[BaseRoute]:
                 lambda connections: actions.restore_list(connections, new, allowed, blocked, digests)
             )
         request.scope["session"].notices.append(outcome.as_notice())
-        return _back_to(form)
+        return _redirect_back(form)
 
     async def judge(request: Request) -> Response:
         """Judge messages again whose verdicts are older than what was learned last."""
