@@ -12,6 +12,7 @@ ACTIONS = {
     "spamd": "answer spamc and other clients of SpamAssassin's daemon",
     "milter": "judge mail while Postfix or Sendmail receives it",
     "lmtp": "judge mail on its way from a mail server to its delivery, by LMTP",
+    "web": "open a page in the browser: see why, and correct verdicts with a click",
 }
 
 EXAMPLES = {
@@ -39,6 +40,11 @@ EXAMPLES = {
             "tamis serve lmtp --next 127.0.0.1:24 --user-stores '/var/lib/tamis/users/{user}.tamis'",
             "at ports, with a store for each recipient",
         ),
+    ],
+    "web": [
+        ("tamis serve web", "open the page on the mail that was sorted and learned"),
+        ("tamis serve web --mail ~/Maildir", "and on the mail of a folder"),
+        ("tamis serve web --no-open --port 9000", "without a browser, at another port"),
     ],
 }
 

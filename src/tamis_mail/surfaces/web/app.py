@@ -1,0 +1,100 @@
+"""The application: what every route gets (`Context`), and the list of routes.
+
+A module of views has `routes(context)`, which returns its routes. A route that reads calls
+`await context.threads.read(work)`, and one that changes the store `await context.threads.write(work)`, where
+`work` is a function of `Connections`; so nothing runs on the event loop for long.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from tamis_mail.catalog import CatalogError
+from tamis_mail.mailbox import SourceError
+from tamis_mail.store import StoreError
+from tamis_mail.store.log import LogError
+from tamis_mail.surfaces.web import api, imports, mail
+from tamis_mail.surfaces.web.context import Context, make_context
+from tamis_mail.surfaces.web.pages import STATIC_FOLDER
+from tamis_mail.surfaces.web.security import Guard, TooLargeError
+
+__all__ = ["Context", "make_app", "make_context"]
+
+
+def _enter(context: Context) -> list[BaseRoute]:
+    async def enter(request: Request) -> Response:
+        session = context.security.enter(request.query_params.get("token", ""))
+        if session is None:
+            raise HTTPException(
+                401, "the token is not valid, or was used before: start tamis serve web again"
+            )
+        response = RedirectResponse("/", 303)
+        context.security.set_cookie(response, session)
+        return response
+
+    async def find_job(request: Request) -> Response:
+        job = context.jobs.find(request.path_params["key"])
+        if job is None:
+            raise HTTPException(404, "there is no such job")
+        return JSONResponse(job.describe())
+
+    return [Route("/enter", enter), Route("/jobs/{key}", find_job)]
+
+
+# Each module adds its views here.
+_ROUTES: Sequence[Callable[[Context], Sequence[BaseRoute]]] = (
+    _enter,
+    mail.routes,
+    imports.routes,
+    api.routes,
+)
+
+
+def make_app(context: Context) -> Starlette:
+    """Make the application; it closes the context when it ends."""
+
+    @asynccontextmanager
+    async def live(_: Starlette) -> AsyncIterator[None]:
+        await context.threads.write(lambda connections: None)  # creates the store, which readers need
+        watching = asyncio.create_task(imports.watch_folders(context))
+        yield
+        watching.cancel()
+        context.jobs.cancel_all()
+        context.threads.close()
+
+    async def explain(request: Request, error: Exception) -> Response:
+        """Answer an error by a sentence, in the form of the request."""
+        status, sentence = _describe_error(error)
+        if request.url.path.startswith("/api/") or "x-csrf-token" in request.headers:
+            return JSONResponse({"error": sentence}, status, getattr(error, "headers", None))
+        values = {"status": status, "sentence": f"{sentence[:1].upper()}{sentence[1:]}"}
+        return context.pages.render(request, "error.html", values, status)
+
+    errors = (HTTPException, StoreError, SourceError, LogError, CatalogError, Exception)
+    return Starlette(
+        routes=[
+            *(route for routes in _ROUTES for route in routes(context)),
+            Mount("/static", StaticFiles(directory=STATIC_FOLDER)),
+        ],
+        middleware=[Middleware(Guard, security=context.security)],
+        exception_handlers=dict.fromkeys(errors, explain),
+        lifespan=live,
+    )
+
+
+def _describe_error(error: Exception) -> tuple[int, str]:
+    if isinstance(error, HTTPException):
+        return error.status_code, error.detail
+    if isinstance(error, TooLargeError):
+        return 413, str(error)
+    if isinstance(error, StoreError | SourceError | LogError | CatalogError):
+        return 409, str(error)
+    return 500, "an error of the program: the terminal in which tamis serve web runs says more"

@@ -1,0 +1,81 @@
+"""Work that takes longer than an answer: started by a request, and watched by others."""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from tamis_mail.surfaces.web.threads import Connections, Threads
+
+__all__ = ["Job", "Jobs"]
+
+_KEPT = 100  # jobs that can be asked for; the oldest are dropped
+
+
+@dataclass(slots=True)
+class Job:
+    """The progress of some work; its thread writes, and other threads only read."""
+
+    title: str
+    key: str = field(default_factory=lambda: secrets.token_hex(8))
+    done: int = 0
+    total: int = 0  # 0 if it is not known
+    remark: str = ""
+    fault: str = ""
+    is_finished: bool = False
+    is_cancelled: bool = False  # the work looks at it from time to time
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a page shows of it."""
+        return {
+            "key": self.key,
+            "title": self.title,
+            "done": self.done,
+            "total": self.total,
+            "remark": self.remark,
+            "fault": self.fault,
+            "finished": self.is_finished,
+        }
+
+
+class Jobs:
+    """The jobs of a server."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+
+    def add(self, title: str) -> Job:
+        """Add a job that has not begun."""
+        job = Job(title)
+        self._jobs[job.key] = job
+        while len(self._jobs) > _KEPT:
+            self._jobs.popitem(last=False)
+        return job
+
+    def find(self, key: str) -> Job | None:
+        """Return the job with a key, or None."""
+        return self._jobs.get(key)
+
+    def start(
+        self, job: Job, work: Callable[[Connections, Job], None], *, writes: bool = False
+    ) -> "Future[None]":
+        """Run the work of a job in the background, or in the writer thread; an exception is its fault."""
+
+        def run(connections: Connections) -> None:
+            try:
+                work(connections, job)
+            except Exception as error:  # noqa: BLE001 (the page says what happened)
+                job.fault = str(error) or type(error).__name__
+            finally:
+                job.is_finished = True
+
+        submit = self._threads.submit_writing if writes else self._threads.submit_background
+        return submit(run)
+
+    def cancel_all(self) -> None:
+        """Ask all jobs to end."""
+        for job in self._jobs.values():
+            job.is_cancelled = True

@@ -1,0 +1,100 @@
+"""Templates → answers. Mail is hostile: text is escaped, and characters that deceive are shown as marks."""
+
+import time
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from tamis_mail.surfaces.web.security import Session
+
+__all__ = ["STATIC_FOLDER", "Pages", "mark_controls"]
+
+_FOLDER = Path(__file__).parent
+STATIC_FOLDER = _FOLDER / "static"
+_KEPT_CONTROLS = "\n\t"
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+
+
+def mark_controls(text: str, *, keep: str = "") -> str:
+    """Replace control characters, bidirectional overrides and invisible characters by visible marks.
+
+    >>> mark_controls("exe." + chr(0x202E) + "fdp" + chr(7))
+    'exe.⟨U+202E⟩fdp⟨U+0007⟩'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character
+        if character in keep or unicodedata.category(character) not in _HIDDEN_CATEGORIES
+        else f"⟨U+{ord(character):04X}⟩"
+        for character in text
+    )
+
+
+def _format_time(seconds: int | None) -> str:
+    """Format a time of a message, in the local time zone.
+
+    >>> _format_time(None)
+    ''
+    """
+    if seconds is None:
+        return ""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (OSError, OverflowError, ValueError):  # a sender chose the date
+        return ""
+
+
+def _format_size(number: int) -> str:
+    """Format a number of bytes.
+
+    >>> _format_size(999), _format_size(1_500_000)
+    ('999 bytes', '1.5 MB')
+    """
+    if number < 1000:
+        return f"{number} bytes"
+    step = min((len(str(number)) - 1) // 3, 4)
+    return f"{number / 1000**step:.1f} {('kB', 'MB', 'GB', 'TB')[step - 1]}"
+
+
+def _address(request: Request) -> str:
+    """Return the path and the query of a request, to which a form leads back."""
+    query = request.url.query
+    return f"{request.url.path}?{query}" if query and request.method == "GET" else request.url.path
+
+
+class Pages:
+    """Renders templates. Each gets `session` (for `session.csrf`), `path`, `address` and `notices`."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(_FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        filters: dict[str, Callable[..., str]] = {
+            "marked": mark_controls,
+            "marked_text": lambda text: mark_controls(text, keep=_KEPT_CONTROLS),
+            "time": _format_time,
+            "size": _format_size,
+            "number": "{:,}".format,
+        }
+        self._environment.filters |= filters
+
+    def render(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> Response:
+        """Render a template for the session of a request; notices are shown once."""
+        session: Session | None = request.scope.get("session")
+        notices: list[dict[str, Any]] = []
+        if session is not None:
+            notices, session.notices = session.notices, []
+        text = self._environment.get_template(template).render(
+            session=session, path=request.url.path, address=_address(request), notices=notices, **values
+        )
+        return HTMLResponse(text, status)

@@ -1,0 +1,290 @@
+"""Who may use the page, and what a browser may do with it.
+
+    Host is ours → the session is known → a change comes from our page → headers that bind the browser
+
+- The page opens by an address with a token, which is valid once and gives a session: a cookie that no script
+  reads and no other site sends.
+- A request that changes something has the session's CSRF token, in the header `X-CSRF-Token` or in the field
+  `csrf` of a form, and does not come from another site.
+- A program may send `Authorization: Bearer` with the API's token instead of a session; no other site can
+  make a browser send that, so it needs no CSRF token.
+- Only loopback names and names that were given are answered, so that another site's name that resolves to
+  this machine (DNS rebinding) reaches nothing.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["CONTENT_SECURITY_POLICY", "Guard", "Limits", "Security", "Session", "TooLargeError"]
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+_STATIC_HEADERS = {"cache-control": "private, max-age=300"}  # our own scripts and styles, which have no mail
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_SESSIONS = 32  # browsers at once; the oldest session ends
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+_OPEN_PATHS = frozenset({"/enter"})  # answered without a session; static files are, too
+_STATIC = "/static/"
+_UPLOADS = frozenset({"/imports", "/api/v1/imports"})
+
+
+class TooLargeError(Exception):
+    """The body of a request is larger than the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request may take."""
+
+    body: int = 1 << 20  # bytes of a form or of JSON
+    message: int = 64 << 20  # bytes of one message that is sent to the API
+    upload: int = 4 << 30  # bytes of a mailbox, packed or not
+    seconds: float = 60.0  # until a request is answered
+    idle_seconds: float = 30.0  # in which a body does not come on
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser."""
+
+    key: str
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    notices: list[dict[str, Any]] = field(default_factory=list)  # shown on the next page, then dropped
+
+
+class Security:
+    """The tokens, the sessions, and the names of this machine that are answered."""
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        host_names: Iterable[str] = (),
+        api_token: str | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.cookie = f"tamis_session_{port}"  # cookies are shared by all ports of a host
+        self._api_token = api_token
+        self._entry_tokens: set[str] = set()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        names = (*_LOOPBACK_NAMES, *(name.lower() for name in host_names))
+        self._hosts = frozenset(f"{name}:{port}" for name in names)
+
+    def make_entry_token(self) -> str:
+        """Return a token that opens the page once."""
+        token = secrets.token_urlsafe(32)
+        self._entry_tokens.add(token)
+        return token
+
+    def enter(self, token: str) -> Session | None:
+        """Begin a session if the token is valid, and make the token invalid."""
+        matching = next((one for one in self._entry_tokens if _are_equal(one, token)), None)
+        if matching is None:
+            return None
+        self._entry_tokens.remove(matching)
+        session = Session(secrets.token_urlsafe(32))
+        self._sessions[session.key] = session
+        while len(self._sessions) > _SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
+
+    def set_cookie(self, response: Response, session: Session) -> None:
+        """Give the browser the key of its session."""
+        response.set_cookie(self.cookie, session.key, path="/", httponly=True, samesite="strict")
+
+    def is_own_host(self, host: str) -> bool:
+        """Whether a Host header names this server."""
+        return host.lower() in self._hosts
+
+    def find_session(self, headers: Headers) -> Session | None:
+        """Return the session of a request's cookie, or None."""
+        try:
+            morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            return None
+        return None if morsel is None else self._sessions.get(morsel.value)
+
+    def has_api_token(self, headers: Headers) -> bool:
+        """Whether a program identifies itself."""
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        return (
+            self._api_token is not None
+            and kind.lower() == "bearer"
+            and _are_equal(self._api_token, token.strip())
+        )
+
+
+def _are_equal(expected: str, given: str) -> bool:
+    return secrets.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+
+
+class Guard:
+    """The middleware: refuses what `Security` does not allow, and bounds each request."""
+
+    def __init__(self, app: ASGIApp, security: Security) -> None:
+        self._app = app
+        self._security = security
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # there are no web sockets
+        state = _Sending(send, is_static=scope["path"].startswith(_STATIC))
+        response: Response | None
+        try:
+            async with asyncio.timeout(self._time_limit(scope)):
+                response, receive = await self._check(scope, receive)
+                if response is None:
+                    await self._app(scope, receive, state.send)
+                    return
+        except TooLargeError as error:
+            response = _refuse(scope, 413, str(error))
+        except TimeoutError:
+            response = _refuse(scope, 503, "the request took too long: try again")
+        if not state.has_begun:
+            await response(scope, receive, state.send)
+
+    def _time_limit(self, scope: Scope) -> float | None:
+        """An upload may take long, as long as it goes on."""
+        is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS
+        return None if is_upload else self._security.limits.seconds
+
+    async def _check(self, scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
+        """Return the refusal of a request, or None, and its body."""
+        headers = Headers(scope=scope)
+        security = self._security
+        if len(headers.getlist("host")) != 1 or not security.is_own_host(headers["host"]):
+            return _refuse(
+                scope, 421, "this name is not served here: see tamis serve web --host-name"
+            ), receive
+        receive = self._bound(scope, receive, headers)
+        scope["session"] = session = security.find_session(headers)
+        is_open = scope["path"] in _OPEN_PATHS or scope["path"].startswith(_STATIC)
+        is_safe = scope["method"] in _SAFE_METHODS
+        is_program = scope["path"].startswith("/api/") and security.has_api_token(headers)
+        if is_program or (is_open and is_safe):
+            return None, receive
+        if session is None:
+            reason = "there is no session: open the address that tamis serve web has printed"
+            return _refuse(scope, 401, reason), receive
+        if is_safe:
+            return None, receive
+        if not _comes_from_own_page(headers):
+            return _refuse(scope, 403, "the request comes from another site"), receive
+        token = headers.get("x-csrf-token")
+        if token is None and headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+            body = await _read_all(receive)
+            receive = _replay(body)
+            token = parse_qs(body.decode("utf-8", "replace")).get("csrf", [""])[0]
+        if token is None or not _are_equal(session.csrf, token):
+            return _refuse(scope, 403, "the CSRF token is missing or wrong: load the page again"), receive
+        return None, receive
+
+    def _bound(self, scope: Scope, receive: Receive, headers: Headers) -> Receive:
+        """Bound the size of a body, and the time in which nothing comes."""
+        limits = self._security.limits
+        largest = limits.body
+        if scope["path"] in _UPLOADS:
+            largest = limits.upload
+        elif headers.get("content-type", "").startswith("message/rfc822"):
+            largest = limits.message
+        sentence = f"the body is larger than {largest} bytes"
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length) > largest:
+            raise TooLargeError(sentence)
+        size = 0
+
+        async def receive_bounded() -> Message:
+            nonlocal size
+            if size < 0:  # the whole body was read: wait for the end of the connection without a limit
+                return await receive()
+            async with asyncio.timeout(limits.idle_seconds):
+                message = await receive()
+            size += len(message.get("body", b""))
+            if size > largest:
+                raise TooLargeError(sentence)
+            if not message.get("more_body", False):
+                size = -1
+            return message
+
+        return receive_bounded
+
+
+class _Sending:
+    """Adds the headers to an answer, and knows whether it has begun."""
+
+    def __init__(self, send: Send, *, is_static: bool) -> None:
+        self._send = send
+        self._headers = _HEADERS | _STATIC_HEADERS if is_static else _HEADERS
+        self.has_begun = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in self._headers.items():
+                headers[name] = value
+        await self._send(message)
+
+
+def _comes_from_own_page(headers: Headers) -> bool:
+    """Whether a request comes from a page of ours, as far as the browser says.
+
+    Because our pages send no referrer, Origin is null for their forms: then Sec-Fetch-Site must vouch for it.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site not in (None, "same-origin", "none"):
+        return False
+    if origin is None or (origin == "null" and site == "same-origin"):
+        return True
+    host = headers["host"].lower()
+    return origin.lower() in (f"http://{host}", f"https://{host}")
+
+
+async def _read_all(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _replay(body: bytes) -> Receive:
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    return receive
+
+
+def _refuse(scope: Scope, status: int, reason: str) -> Response:
+    if scope["path"].startswith("/api/"):
+        return JSONResponse({"error": reason}, status)
+    return PlainTextResponse(f"{reason[0].upper()}{reason[1:]}.\n", status)

@@ -1,0 +1,89 @@
+"""Work with the store and the catalog, off the event loop, in a few threads.
+
+Each thread has connections of its own, which it opens when it is first used. Everything that changes the
+store runs in the one writer thread, in the order in which it was asked for.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tamis_mail.catalog import Catalog
+from tamis_mail.sieve import Sieve
+
+__all__ = ["Connections", "Threads"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The connections of one thread."""
+
+    sieve: Sieve
+    catalog: Catalog
+
+    def close(self) -> None:
+        self.catalog.close()
+        self.sieve.close()
+
+
+class Threads:
+    """Runs functions of `Connections` in threads."""
+
+    def __init__(self, store: Path, *, readers: int = 2) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._opened: list[tuple[ThreadPoolExecutor, Connections]] = []
+        self._local = threading.local()
+        self._writer = ThreadPoolExecutor(1, "writer")
+        self._readers = [ThreadPoolExecutor(1, f"reader-{number}") for number in range(readers)]
+        self._background = ThreadPoolExecutor(1, "background")
+        self._next = 0
+
+    async def read(self, work: Callable[[Connections], T]) -> T:
+        """Run work that changes nothing in the store; it may write to the catalog."""
+        return await asyncio.wrap_future(self.submit_reading(work))
+
+    async def write(self, work: Callable[[Connections], T]) -> T:
+        """Run work in the writer thread."""
+        return await asyncio.wrap_future(self.submit_writing(work))
+
+    def submit_reading(self, work: Callable[[Connections], T]) -> "Future[T]":
+        """Start work in the next reader thread."""
+        with self._lock:
+            self._next = (self._next + 1) % len(self._readers)
+            executor = self._readers[self._next]
+        return executor.submit(self._run, executor, work, True)
+
+    def submit_writing(self, work: Callable[[Connections], T]) -> "Future[T]":
+        """Start work in the writer thread."""
+        return self._writer.submit(self._run, self._writer, work, False)
+
+    def submit_background(self, work: Callable[[Connections], T]) -> "Future[T]":
+        """Start long work that changes nothing in the store, after other long work."""
+        return self._background.submit(self._run, self._background, work, True)
+
+    def close(self) -> None:
+        """Finish what was begun, and close all connections in their own threads."""
+        for executor in (self._background, *self._readers, self._writer):
+            for owner, connections in self._opened:
+                if owner is executor:
+                    with suppress(Exception):
+                        executor.submit(connections.close).result()
+            executor.shutdown()
+
+    def _run(self, executor: ThreadPoolExecutor, work: Callable[[Connections], T], readonly: bool) -> T:
+        connections: Connections | None = getattr(self._local, "connections", None)
+        if connections is None:
+            sieve = Sieve.open(self._store, create=not readonly, readonly=readonly)
+            connections = Connections(sieve, Catalog.of(self._store))
+            self._local.connections = connections
+            with self._lock:
+                self._opened.append((executor, connections))
+        return work(connections)
