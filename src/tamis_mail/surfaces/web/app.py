@@ -22,6 +22,7 @@ from tamis_mail.catalog import CatalogError
 from tamis_mail.mailbox import SourceError
 from tamis_mail.store import StoreError
 from tamis_mail.store.log import LogError
+from tamis_mail.surfaces.web import model_room
 from tamis_mail.surfaces.web.jobs import Jobs
 from tamis_mail.surfaces.web.pages import STATIC_FOLDER, Pages
 from tamis_mail.surfaces.web.security import Guard, Security, TooLargeError
@@ -68,7 +69,7 @@ def _enter(context: Context) -> list[BaseRoute]:
 
 
 # Each module adds its views here.
-_ROUTES: Sequence[Callable[[Context], Sequence[BaseRoute]]] = (_enter,)
+_ROUTES: Sequence[Callable[[Context], Sequence[BaseRoute]]] = (_enter, model_room.routes)
 
 
 def make_app(context: Context) -> Starlette:
