@@ -22,7 +22,7 @@ from benchmarks.hostile_mail import CASES
 from tamis_mail import Sieve, features, tokens
 from tamis_mail.framing import LARGEST
 from tamis_mail.message import canonical, digest, parse
-from tamis_mail.surfaces.cli.gram_spans import join_grams
+from tamis_mail.reporting.gram_spans import join_grams
 from tamis_mail.verdict import Rule, judge
 
 __all__ = ["CONSTANT", "PER_MB", "PER_MESSAGE", "STAGES", "allowed_seconds", "measure"]

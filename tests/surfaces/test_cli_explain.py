@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tamis_mail.reporting.gram_spans import join_grams
 from tamis_mail.store import Store
-from tamis_mail.surfaces.cli.gram_spans import join_grams
 from tamis_mail.verdict import RULE, Evidence
 from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, learn_some, spawn
 

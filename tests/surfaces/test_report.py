@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tamis_mail.reporting.wording import VIEW_TITLES
 from tamis_mail.sample import messages
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli import main
-from tamis_mail.surfaces.cli.explain import VIEW_TITLES
 from tamis_mail.verdict import RULE, Rule
 from tamis_mail.verdict.rule import Weights
 

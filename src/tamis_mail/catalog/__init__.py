@@ -1,5 +1,27 @@
 """Where messages lie, and the last verdict on each: for lists of messages, which the store does not keep."""
 
-from tamis_mail.catalog.catalog import Catalog, CatalogError
+from tamis_mail.catalog.catalog import (
+    Catalog,
+    CatalogError,
+    CatalogSource,
+    Cursor,
+    Listing,
+    Location,
+    Query,
+    Row,
+)
+from tamis_mail.catalog.scanning import FoundMessage, read_message, scan_path
 
-__all__ = ["Catalog", "CatalogError"]
+__all__ = [
+    "Catalog",
+    "CatalogError",
+    "CatalogSource",
+    "Cursor",
+    "FoundMessage",
+    "Listing",
+    "Location",
+    "Query",
+    "Row",
+    "read_message",
+    "scan_path",
+]

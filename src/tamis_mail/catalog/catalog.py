@@ -1,5 +1,7 @@
-"""messages of folders and imports, verdicts of the log → rows of one SQLite file beside the store.
+"""messages of folders and imports, events of the log → rows of one SQLite file beside the store.
 
+Lists are read by keyset paging: a page begins after the last row of the page before it, by an index, so that
+the thousandth page takes as long as the first. The text of senders and subjects has an index of trigrams.
 The catalog can be deleted at any time: it is filled again from the same mail.
 """
 
@@ -7,12 +9,177 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Catalog", "CatalogError"]
+from tamis_mail.files import is_there, refuse_irregular
+from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
+
+__all__ = ["Catalog", "CatalogError", "CatalogSource", "Cursor", "Listing", "Location", "Query", "Row"]
+
+APPLICATION = 0x74616D63  # "tamc": identifies a catalog
+VERSION = 1
+_BUSY_SECONDS = 30.0
+_EVENTS = 5000  # events of the log that are read at a time
+_SHORTEST = 3  # characters of a search for which the index of trigrams serves
+_WORDS = 8  # of a search
+_FEW = 2000  # matches that are sorted; of more matches, the first are soon found by reading rows in order
+_PAGE = 500  # rows of a page, at most
+_UNJUDGED = 3.0  # the doubt of a message without a verdict: after all others
+_LARGEST = (1 << 62) - 1
+IN_PACKED_FILE = -1  # the length of a message in a packed mbox, which has no place in the file
+
+_SCHEMA = """
+CREATE TABLE source (
+    id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name TEXT NOT NULL, is_import INTEGER NOT NULL,
+    added INTEGER NOT NULL
+);
+CREATE TABLE file (
+    id INTEGER PRIMARY KEY, source INTEGER NOT NULL, path BLOB NOT NULL UNIQUE, size INTEGER NOT NULL,
+    changed INTEGER NOT NULL
+);
+CREATE INDEX file_source ON file (source);
+CREATE TABLE message (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, digest BLOB NOT NULL UNIQUE, file INTEGER, start INTEGER NOT NULL,
+    length INTEGER NOT NULL, sender TEXT NOT NULL, subject TEXT NOT NULL, heading TEXT NOT NULL,
+    age INTEGER NOT NULL, size INTEGER NOT NULL, verdict TEXT NOT NULL, probability REAL,
+    doubt REAL NOT NULL, judged INTEGER NOT NULL, label TEXT NOT NULL
+);
+CREATE INDEX message_age ON message (age, id);
+CREATE INDEX message_doubt ON message (doubt, age, id);
+CREATE INDEX message_verdict_age ON message (verdict, age, id);
+CREATE INDEX message_verdict_doubt ON message (verdict, doubt, age, id);
+CREATE INDEX message_label_age ON message (label, age, id);
+CREATE INDEX message_label_doubt ON message (label, doubt, age, id);
+CREATE INDEX message_file ON message (file);
+CREATE VIRTUAL TABLE search USING fts5 (
+    heading, content = 'message', content_rowid = 'id', tokenize = 'trigram'
+);
+CREATE TABLE state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_COLUMNS = (
+    "message.id, digest, sender, subject, age, message.size, verdict, probability, doubt, judged, label, file"
+)
+_ORDERS = {"newest": "age, message.id", "doubt": "doubt, age, message.id"}
 
 
 class CatalogError(Exception):
     """The catalog cannot be used. The message is one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSource:
+    """A folder that is watched, or a mailbox that was imported."""
+
+    number: int
+    path: str
+    name: str
+    is_import: bool
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a message lies: a file, or a part of an mbox."""
+
+    path: str
+    start: int = 0
+    length: int = 0  # 0 for the whole file; IN_PACKED_FILE if `start` is the number of a message
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message in a list."""
+
+    number: int
+    digest: bytes
+    sender: str
+    subject: str
+    date: int
+    size: int
+    verdict: str  # empty before the first verdict
+    probability: float | None
+    doubt: float
+    is_stale: bool  # whether something was learned after the verdict
+    label: str  # what was learned; empty if nothing was
+    has_file: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which messages are listed, and in which order."""
+
+    text: str = ""
+    verdict: str = ""
+    label: str = ""  # "none" for messages that were not learned
+    source: int = 0
+    order: str = "doubt"  # unsure messages first, or "newest"
+
+    def __post_init__(self) -> None:
+        if self.order not in _ORDERS:
+            raise ValueError(f"order is {self.order!r}, expected one of {', '.join(_ORDERS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The place of a row in a list, after which or before which another page begins."""
+
+    doubt: float
+    age: int
+    number: int
+
+    @classmethod
+    def of(cls, row: Row) -> Cursor:
+        """Return the place of a row."""
+        return cls(row.doubt, -row.date, row.number)
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor:
+        """Read a cursor that `str` wrote; raise ValueError if it is none.
+
+        >>> str(Cursor.parse("0.25,-1700000000,7"))
+        '0.25,-1700000000,7'
+        """
+        try:
+            doubt, age, number = text.split(",")
+            cursor = cls(float(doubt), int(age), int(number))
+        except ValueError:
+            cursor = cls(float("nan"), 0, 0)
+        if not (
+            0 <= cursor.doubt <= _UNJUDGED and abs(cursor.age) < _LARGEST and 0 < cursor.number < _LARGEST
+        ):
+            raise ValueError(f"the cursor is {text[:40]!r}, expected one that a list has given")
+        return cursor
+
+    def __str__(self) -> str:
+        return f"{self.doubt!r},{self.age},{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of a list, and whether there are others before and after it."""
+
+    rows: list[Row]
+    has_previous: bool
+    has_next: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message that was found in a file, or in the log."""
+
+    digest: bytes
+    sender: str
+    subject: str
+    date: int
+    size: int = 0
+    file: int | None = None
+    start: int = 0
+    length: int = 0
+    label: str = ""
 
 
 class Catalog:
@@ -20,7 +187,13 @@ class Catalog:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self._connection = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
+        with self._explain_errors():
+            if is_there(self.path):
+                refuse_irregular(os.stat(self.path).st_mode, self.path)  # noqa: PTH116 (as the log does)
+            else:
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
+            self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._prepare()
 
     @classmethod
     def of(cls, store_path: str | os.PathLike[str]) -> Catalog:
@@ -30,3 +203,382 @@ class Catalog:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    def _prepare(self) -> None:
+        connection = self._connection
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA cache_size = -16000")  # kilobytes
+        connection.execute("PRAGMA journal_mode = WAL")
+        with self._write():
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if (application, version) == (0, 0) and not connection.execute(
+                "SELECT 1 FROM sqlite_master"
+            ).fetchone():
+                for statement in _split_script(_SCHEMA):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+            elif (application, version) != (APPLICATION, VERSION):
+                raise CatalogError(
+                    f"{self.path} is not a catalog of this version: move it away, and a new one is made"
+                )
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise CatalogError(
+                f"the catalog {self.path} cannot be used ({error}): delete it, and a new one is made"
+            ) from error
+        except OSError as error:
+            raise CatalogError(
+                f"the catalog {self.path} cannot be used ({error.strerror or error}): check its permissions"
+            ) from error
+
+    @contextmanager
+    def _write(self) -> Iterator[None]:
+        """Run the block as one transaction."""
+        connection = self._connection
+        with self._explain_errors():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    # Sources and files.
+
+    def add_source(self, path: str, *, name: str = "", is_import: bool = False) -> int:
+        """Add a folder or a mailbox to those that are listed; return its number."""
+        with self._write():
+            self._connection.execute(
+                "INSERT OR IGNORE INTO source (path, name, is_import, added) VALUES (?, ?, ?, ?)",
+                (os.fsencode(path), _encodable(name or path), int(is_import), int(time.time())),
+            )
+            row = self._connection.execute("SELECT id FROM source WHERE path = ?", (os.fsencode(path),))
+            return int(row.fetchone()[0])
+
+    def remove_source(self, number: int) -> None:
+        """Remove a folder or a mailbox, and its messages, from the catalog; the mail itself stays."""
+        with self._write():
+            self._delete("file IN (SELECT id FROM file WHERE source = ?)", number)
+            self._connection.execute("DELETE FROM file WHERE source = ?", (number,))
+            self._connection.execute("DELETE FROM source WHERE id = ?", (number,))
+
+    def sources(self) -> list[CatalogSource]:
+        """Return all sources, with the numbers of their messages."""
+        with self._explain_errors():
+            rows = self._connection.execute(
+                "SELECT source.id, source.path, name, is_import, count(message.id) FROM source "
+                "LEFT JOIN file ON file.source = source.id LEFT JOIN message ON message.file = file.id "
+                "GROUP BY source.id ORDER BY source.id"
+            ).fetchall()
+        return [
+            CatalogSource(number, os.fsdecode(path), name, bool(is_import), messages)
+            for number, path, name, is_import, messages in rows
+        ]
+
+    def find_file(self, path: str) -> tuple[int, int] | None:
+        """Return the size and the time of change of a file when it was read, or None."""
+        with self._explain_errors():
+            row = self._connection.execute(
+                "SELECT size, changed FROM file WHERE path = ?", (os.fsencode(path),)
+            ).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def note_file(self, source: int, path: str, size: int, changed: int) -> int:
+        """Remember that a file was read; return its number."""
+        with self._write():
+            (number,) = self._connection.execute(
+                "INSERT INTO file (source, path, size, changed) VALUES (?, ?, ?, ?) ON CONFLICT (path) "
+                "DO UPDATE SET source = excluded.source, size = excluded.size, changed = excluded.changed "
+                "RETURNING id",
+                (source, os.fsencode(path), size, changed),
+            ).fetchone()
+        return int(number)
+
+    # Messages.
+
+    def add_messages(self, messages: Iterable[NewMessage]) -> None:
+        """Add messages; one that is known gets the new location."""
+        with self._write():
+            self._connection.executemany(_INSERT, map(_values, messages))
+            self._index_new_rows()
+
+    def note_verdicts(self, verdicts: Iterable[tuple[bytes, str, float]]) -> None:
+        """Write the labels and probabilities of verdicts, by digest."""
+        with self._write():
+            learned = self._state("learned")
+            self._connection.executemany(
+                _UPDATE_VERDICT,
+                (
+                    (label, probability, _measure_doubt(label, probability), learned, digest)
+                    for digest, label, probability in verdicts
+                ),
+            )
+
+    def note_labels(self, labels: Iterable[tuple[bytes, str]]) -> None:
+        """Write what was learned, by digest; an empty label for a message that was forgotten."""
+        with self._write():
+            self._connection.executemany(
+                "UPDATE message SET label = ? WHERE digest = ?", ((label, digest) for digest, label in labels)
+            )
+
+    def _index_new_rows(self) -> None:
+        self._connection.execute(
+            "INSERT INTO search (rowid, heading) SELECT id, heading FROM message WHERE id > ?",
+            (self._state("indexed"),),
+        )
+        self._connection.execute(
+            "INSERT OR REPLACE INTO state SELECT 'indexed', seq FROM sqlite_sequence WHERE name = 'message'"
+        )
+
+    def _delete(self, condition: str, parameter: object) -> None:
+        """Delete rows, and what the index has of them."""
+        self._connection.execute(
+            "INSERT INTO search (search, rowid, heading) SELECT 'delete', id, heading FROM message "
+            f"WHERE {condition}",
+            (parameter,),
+        )
+        self._connection.execute(f"DELETE FROM message WHERE {condition}", (parameter,))
+
+    def find(self, digest: bytes) -> Row | None:
+        """Return a message, or None."""
+        with self._explain_errors():
+            row = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM message WHERE digest = ?", (digest,)
+            ).fetchone()
+        return None if row is None else self._row(row, self._state("learned"))
+
+    def locate(self, digest: bytes) -> Location | None:
+        """Return where a message lies, or None if no file is known."""
+        with self._explain_errors():
+            row = self._connection.execute(
+                "SELECT path, start, length FROM message JOIN file ON file.id = file WHERE digest = ?",
+                (digest,),
+            ).fetchone()
+        return None if row is None else Location(os.fsdecode(row[0]), row[1], row[2])
+
+    def list_page(
+        self, query: Query, *, after: Cursor | None = None, before: Cursor | None = None, limit: int = 50
+    ) -> Listing:
+        """Return a page of a list: the first one, or the one after or before a row."""
+        limit = max(1, min(limit, _PAGE))
+        conditions, parameters = self._conditions(query)
+        order = _ORDERS[query.order]
+        cursor = before or after
+        if cursor is not None:
+            sign = "<" if before is not None else ">"
+            place = (cursor.doubt, cursor.age, cursor.number)[-len(order.split(",")) :]
+            conditions.append(f"({order}) {sign} ({', '.join('?' * len(place))})")
+            parameters += place
+        if before is not None:
+            order = ", ".join(f"{column} DESC" for column in order.split(", "))
+        if any(len(word) < _SHORTEST for word in query.text.split()):
+            # Reading all rows as they lie takes a fifth of the time of reading them in order.
+            order = ", ".join(f"+{column}" for column in order.split(", "))
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        statement = f"SELECT {_COLUMNS} FROM message {where} ORDER BY {order} LIMIT {limit + 1}"
+        with self._explain_errors():
+            values = self._connection.execute(statement, parameters).fetchall()
+        learned = self._state("learned")
+        rows = [self._row(one, learned) for one in values[:limit]]
+        has_more = len(values) > limit
+        if before is not None:
+            return Listing(rows[::-1], has_more, True)
+        return Listing(rows, after is not None, has_more)
+
+    def _conditions(self, query: Query) -> tuple[list[str], list[object]]:
+        conditions: list[str] = []
+        parameters: list[object] = []
+        label_is_rare = bool(query.label and query.verdict) and self._is_rare(
+            "label = ?", _as_stored(query.label)
+        )
+        # Only one index serves; `+` keeps SQLite from taking the other one.
+        if query.verdict:
+            conditions.append("+verdict = ?" if label_is_rare else "verdict = ?")
+            parameters.append(_as_stored(query.verdict))
+        if query.label:
+            conditions.append("+label = ?" if query.verdict and not label_is_rare else "label = ?")
+            parameters.append(_as_stored(query.label))
+        if query.source:
+            condition = "file IN (SELECT id FROM file WHERE source = ?)"
+            conditions.append(condition if self._is_rare(condition, query.source) else f"+{condition}")
+            parameters.append(query.source)
+        words = [_encodable(word)[:100] for word in query.text.casefold().split()[:_WORDS]]
+        long_words = [word for word in words if len(word) >= _SHORTEST]
+        numbers = self._search(long_words) if long_words else []
+        if long_words and len(numbers) <= _FEW:
+            conditions.append(f"message.id IN ({', '.join(map(str, numbers))})")
+            words = [word for word in words if word not in long_words]
+        conditions += ["instr(heading, ?)"] * len(words)
+        parameters += words
+        return conditions, parameters
+
+    def _is_rare(self, condition: str, parameter: object) -> bool:
+        with self._explain_errors():
+            statement = f"SELECT count(*) FROM (SELECT 1 FROM message WHERE {condition} LIMIT {_FEW + 1})"
+            return int(self._connection.execute(statement, (parameter,)).fetchone()[0]) <= _FEW
+
+    def _search(self, words: Sequence[str]) -> Sequence[int]:
+        """Return the numbers of messages whose heading has all words; at most one more than few."""
+        quoted = " ".join('"' + word.replace('"', '""') + '"' for word in words)
+        with self._explain_errors():
+            rows = self._connection.execute(
+                f"SELECT rowid FROM search WHERE search MATCH ? LIMIT {_FEW + 1}", (quoted,)
+            ).fetchall()
+        return [number for (number,) in rows]
+
+    def count_verdicts(self) -> dict[str, int]:
+        """Return the number of messages of each verdict; the empty one is of messages without a verdict."""
+        with self._explain_errors():
+            rows = self._connection.execute("SELECT verdict, count(*) FROM message GROUP BY verdict")
+            return dict(rows.fetchall())
+
+    def digests_with_file(self, after: int = 0, limit: int = 200) -> list[tuple[int, bytes]]:
+        """Return numbers and digests of messages that have a file, after a number."""
+        with self._explain_errors():
+            return self._connection.execute(
+                "SELECT id, digest FROM message WHERE file IS NOT NULL AND id > ? ORDER BY id LIMIT ?",
+                (after, limit),
+            ).fetchall()
+
+    def count_with_file(self) -> int:
+        """Return the number of messages that have a file."""
+        with self._explain_errors():
+            row = self._connection.execute("SELECT count(*) FROM message WHERE file IS NOT NULL")
+            return int(row.fetchone()[0])
+
+    def _row(self, row: tuple[Any, ...], learned: int) -> Row:
+        number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = row
+        is_stale = file is not None and (not verdict or judged < learned)
+        has_file = file is not None
+        return Row(
+            number,
+            digest,
+            sender,
+            subject,
+            -age,
+            size,
+            verdict,
+            probability,
+            doubt,
+            is_stale,
+            label,
+            has_file,
+        )
+
+    # The log.
+
+    def follow(self, log: EventLog) -> None:
+        """Take over the events of the log that are new: verdicts, and what was learned."""
+        try:
+            newest = next(log.events(), None)
+            last = newest.number if newest is not None else 0
+            first = self._state("event") + 1
+            if first > last + 1:
+                first = 1  # the log was cleared, and began again
+            while first <= last:
+                end = min(last, first + _EVENTS - 1)
+                self._take_events([*log.find_range(first, end)][::-1], end)
+                first = end + 1
+        except LogError:
+            return  # there is no log, or it is damaged: the catalog has what it has
+
+    def _take_events(self, events: Sequence[Event], last: int) -> None:
+        named = [event for event in events if event.digest]
+        with self._write():
+            connection = self._connection
+            connection.executemany(
+                _INSERT_FROM_LOG,
+                (
+                    _values(NewMessage(event.digest, event.sender, event.subject, event.time))
+                    for event in named
+                    if event.action != FORGOTTEN
+                ),
+            )
+            self._index_new_rows()
+            learned = max((event.number for event in events if event.is_learning), default=0)
+            for event in named:
+                if event.action != VERDICT:
+                    connection.execute(
+                        "UPDATE message SET label = ? WHERE digest = ?", (event.label, event.digest)
+                    )
+                elif event.probability is not None:
+                    doubt = _measure_doubt(event.label, event.probability)
+                    connection.execute(
+                        _UPDATE_VERDICT,
+                        (event.label, event.probability, doubt, event.number, event.digest),
+                    )
+                if event.action == FORGOTTEN:
+                    self._delete("digest = ? AND file IS NULL", event.digest)
+            self._write_state("event", last)
+            if learned:
+                self._write_state("learned", learned)
+
+    def _state(self, name: str) -> int:
+        with self._explain_errors():
+            row = self._connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _write_state(self, name: str, value: int) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
+
+
+_NAMES = "digest, sender, subject, heading, age, size, file, start, length, label, verdict, doubt, judged"
+_INSERT_ROW = f"INSERT INTO message ({_NAMES}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', {_UNJUDGED}, 0)"
+_INSERT = (
+    f"{_INSERT_ROW} ON CONFLICT (digest) DO UPDATE SET file = excluded.file, start = excluded.start, "
+    "length = excluded.length, age = excluded.age, size = excluded.size"
+)
+_UPDATE_VERDICT = "UPDATE message SET verdict = ?, probability = ?, doubt = ?, judged = ? WHERE digest = ?"
+_INSERT_FROM_LOG = f"{_INSERT_ROW} ON CONFLICT (digest) DO NOTHING"
+
+
+def _values(message: NewMessage) -> tuple[object, ...]:
+    sender, subject = _encodable(message.sender), _encodable(message.subject)
+    date = max(0, min(message.date, int(time.time()) + 86_400))  # a sender chose the date
+    return (
+        message.digest,
+        sender,
+        subject,
+        f"{sender}\n{subject}".casefold(),
+        -date,
+        message.size,
+        message.file,
+        message.start,
+        message.length,
+        message.label,
+    )
+
+
+def _as_stored(label: str) -> str:
+    return "" if label == "none" else label
+
+
+def _measure_doubt(label: str, probability: float) -> float:
+    """Return how early a message comes in the list: unsure ones first, then by the distance from 1/2.
+
+    >>> _measure_doubt("unsure", 0.5), _measure_doubt("ham", 0.0)
+    (0.0, 1.5)
+    """
+    return abs(probability - 0.5) + (0.0 if label == "unsure" else 1.0)
+
+
+def _encodable(text: str) -> str:
+    """Replace half characters, which SQLite refuses, and zero bytes, at which it would cut the text."""
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")
+
+
+def _split_script(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,6 +1,7 @@
 """A page on a store of its own, for a client in this process."""
 
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,10 +9,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.testclient import TestClient
 
 from tamis_mail.surfaces.web.app import Context, make_app, make_context
 from tamis_mail.surfaces.web.security import Limits, Security
+
+with warnings.catch_warnings():  # Starlette will use another client in a later version
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
 
 PORT = 8000
 HOST = f"127.0.0.1:{PORT}"

@@ -23,8 +23,8 @@ from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.message import canonical, digest
 from tamis_mail.reporting.mail import open_labelled
 from tamis_mail.reporting.misses import is_readable, subject_of
+from tamis_mail.reporting.wording import VIEW_TITLES, describe_verdict
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.explain import VIEW_TITLES, describe_verdict
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.report import encodable, percent

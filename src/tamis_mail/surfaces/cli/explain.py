@@ -11,9 +11,10 @@ from tamis_mail.files import is_there
 from tamis_mail.framing import exceeds_limit
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.message import canonical, digest
+from tamis_mail.reporting.gram_spans import join_grams
+from tamis_mail.reporting.wording import VIEW_TITLES, describe_verdict
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.gram_spans import join_grams
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.sources import describe_oversize, open_sources, path_bytes
@@ -21,19 +22,10 @@ from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.verdict import Evidence, Verdict
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
-__all__ = ["VIEW_TITLES", "configure", "describe_verdict", "run"]
+__all__ = ["configure", "run"]
 
 _MAX_TOKENS = 10  # tokens for and against spam …
 _MAX_SPANS = 3  # … and n-grams of bytes, which would otherwise outnumber them
-VIEW_TITLES = {
-    INTERCEPT_VIEW: "before evidence",
-    "words": "words",
-    "headers": "header fields",
-    "pairs": "pairs of words",
-    "relations": "relations",
-    "grams": "n-grams of bytes",
-    "people": "people you know",
-}
 _HEAD = 4000  # bytes that are searched for n-grams: more than n-grams are made of
 
 
@@ -97,29 +89,6 @@ def _note_if_learned(sieve: Sieve, plain_bytes: bytes) -> str:
         return ""
     when = time.strftime("%Y-%m-%d", time.localtime(entry.time))
     return f"It was learned as {plain(entry.label)} on {when}, and counts here as evidence for itself."
-
-
-def describe_verdict(label: str, probability: float) -> str:
-    """Describe a verdict in words.
-
-    >>> describe_verdict("spam", 0.9993), describe_verdict("unsure", 0.6), describe_verdict("work", 0.004)
-    ('almost certainly spam', 'unsure, rather spam', 'almost certainly not spam: work')
-    """
-    if label == "unsure":
-        tendency = (
-            "rather spam"
-            if probability > 0.55
-            else "rather not spam"
-            if probability < 0.45
-            else "nothing tells"
-        )
-        return f"unsure, {tendency}"
-    spam = label == "spam"
-    confidence = probability if spam else 1 - probability
-    certainty = (
-        "almost certainly" if confidence >= 0.99 else "very probably" if confidence >= 0.95 else "probably"
-    )
-    return f"{certainty} spam" if spam else f"{certainty} not spam: {label}"
 
 
 def _headline(verdict: Verdict) -> str:

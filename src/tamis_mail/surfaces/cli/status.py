@@ -10,11 +10,11 @@ from tamis_mail.features import VIEWS_OF
 from tamis_mail.files import is_there
 from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.mailbox.raw_message import printable
+from tamis_mail.reporting.wording import VIEW_TITLES
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store
 from tamis_mail.store.maintenance import Status
 from tamis_mail.store.maintenance import status as ask
-from tamis_mail.surfaces.cli.explain import VIEW_TITLES
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict.rule import RuleError, Weights

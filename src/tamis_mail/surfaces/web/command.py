@@ -108,7 +108,7 @@ def _read_port(text: str) -> int:
 def _read_api_token(path: Path) -> str:
     """Read the token of the API; make one if there is no such file, readable by its owner only."""
     try:
-        with open(path, "x", opener=_open_privately) as file:  # noqa: PTH123 (pathlib takes no opener)
+        with open(path, "x", opener=_open_privately) as file:
             file.write(secrets.token_urlsafe(32) + "\n")
     except FileExistsError:
         pass

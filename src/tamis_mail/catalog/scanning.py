@@ -1,0 +1,131 @@
+"""a path → the messages in it with their locations; a location → the message.
+
+A file that has not changed since it was read is skipped. An mbox is read from its beginning whenever it has
+changed, because a mail program may have written it anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from tamis_mail.catalog.catalog import IN_PACKED_FILE, Catalog, CatalogError, Location, NewMessage
+from tamis_mail.files import open_regular
+from tamis_mail.framing import LARGEST_RAW
+from tamis_mail.mailbox import SourceError, mbox, open_source
+from tamis_mail.mailbox.stream import is_packed
+from tamis_mail.message import canonical, digest, read_heading
+from tamis_mail.message.dates import date_of
+
+__all__ = ["FoundMessage", "read_message", "scan_path"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A message that was read, and its entry in the catalog."""
+
+    raw: bytes
+    entry: NewMessage
+    position: int  # bytes of the source up to the end of this message
+
+
+def scan_path(
+    catalog: Catalog, source: int, path: str, *, on_size: Callable[[int], None] | None = None
+) -> Iterator[FoundMessage]:
+    """Yield the messages of a path that are not in the catalog yet, or whose files have changed.
+
+    The files are noted as read, each after its last message. `on_size` gets the bytes of all files. Raise
+    SourceError if the path is not mail.
+    """
+    files = [*_list_files(path)]
+    if on_size:
+        on_size(sum(size for _, size, _ in files))
+    position = 0
+    for name, size, changed in files:
+        if catalog.find_file(name) != (size, changed):
+            number = catalog.note_file(source, name, -1, 0)  # read, but not to its end
+            with suppress(FileNotFoundError):  # it was moved or deleted meanwhile
+                try:
+                    yield from _scan_file(name, number, changed // 1_000_000_000, position)
+                except SourceError:
+                    if len(files) == 1:
+                        raise
+                catalog.note_file(source, name, size, changed)
+        position += size
+
+
+def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the files of a path, with their sizes and times of change in nanoseconds."""
+    source = open_source(path, subfolders=True)
+    names = [path] if source.kind in ("message", "mbox") else [one for one, _, _ in source.files([], [], [])]
+    for name in names:
+        with suppress(OSError):
+            status = os.stat(name)  # noqa: PTH116 (100,000 of them)
+            yield name, status.st_size, status.st_mtime_ns
+
+
+def _scan_file(path: str, file: int, changed: int, position: int) -> Iterator[FoundMessage]:
+    source = open_source(path)
+    is_part = source.kind == "mbox"
+    with open_regular(path) as file_to_read:
+        has_numbers = is_part and is_packed(file_to_read.read(8))
+    start = 0
+    for number, message in enumerate(source):
+        end = message.position
+        heading = read_heading(message.raw)
+        date = date_of(message.raw)
+        entry = NewMessage(
+            digest(canonical(message.raw)),
+            heading.sender,
+            heading.subject,
+            changed if date is None else date,
+            len(message.raw),
+            file,
+            number if has_numbers else start if is_part else 0,
+            IN_PACKED_FILE if has_numbers else end - start if is_part else 0,
+        )
+        yield FoundMessage(message.raw, entry, position + end)
+        start = end
+
+
+def read_message(catalog: Catalog, name: bytes) -> bytes:
+    """Read the message with a digest from its file; raise CatalogError if it is no longer there."""
+    location = catalog.locate(name)
+    if location is None:
+        raise CatalogError("the message is known from the log only, so its text cannot be shown")
+    for path in _candidate_paths(location.path):
+        try:
+            raw = _read_location(path, location)
+        except (OSError, SourceError):
+            continue
+        if raw is not None and digest(canonical(raw)) == name:
+            return raw
+    raise CatalogError(f"the message is no longer in {location.path}: look through the folder again")
+
+
+def _read_location(path: str, location: Location) -> bytes | None:
+    if location.length <= 0:
+        return next((message.raw for message in islice(open_source(path), location.start, None)), None)
+    with open_regular(path) as file:
+        file.seek(location.start)
+        part = file.read(min(location.length, LARGEST_RAW + mbox.HEAD))
+    blocks = iter((part,))
+    return next((raw for raw, _ in mbox.split(lambda _: next(blocks, b""), LARGEST_RAW)), None)
+
+
+def _candidate_paths(path: str) -> Iterator[str]:
+    """Yield the path and, of a message in a Maildir, the paths after its flags were changed."""
+    yield path
+    folder, name = os.path.split(path)
+    root, part = os.path.split(folder)
+    if part not in ("cur", "new"):
+        return
+    unique = name.partition(":")[0]
+    for place in ("cur", "new"):
+        with suppress(OSError), os.scandir(os.path.join(root, place)) as entries:  # noqa: PTH118
+            for entry in entries:
+                if entry.name.partition(":")[0] == unique and entry.path != path:
+                    yield entry.path

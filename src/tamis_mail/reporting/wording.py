@@ -1,0 +1,38 @@
+"""The words for verdicts and for kinds of evidence, the same on all surfaces."""
+
+from tamis_mail.verdict.judging import INTERCEPT_VIEW
+
+__all__ = ["VIEW_TITLES", "describe_verdict"]
+
+VIEW_TITLES = {
+    INTERCEPT_VIEW: "before evidence",
+    "words": "words",
+    "headers": "header fields",
+    "pairs": "pairs of words",
+    "relations": "relations",
+    "grams": "n-grams of bytes",
+    "people": "people you know",
+}
+
+
+def describe_verdict(label: str, probability: float) -> str:
+    """Describe a verdict in words.
+
+    >>> describe_verdict("spam", 0.9993), describe_verdict("unsure", 0.6), describe_verdict("work", 0.004)
+    ('almost certainly spam', 'unsure, rather spam', 'almost certainly not spam: work')
+    """
+    if label == "unsure":
+        tendency = (
+            "rather spam"
+            if probability > 0.55
+            else "rather not spam"
+            if probability < 0.45
+            else "nothing tells"
+        )
+        return f"unsure, {tendency}"
+    spam = label == "spam"
+    confidence = probability if spam else 1 - probability
+    certainty = (
+        "almost certainly" if confidence >= 0.99 else "very probably" if confidence >= 0.95 else "probably"
+    )
+    return f"{certainty} spam" if spam else f"{certainty} not spam: {label}"
