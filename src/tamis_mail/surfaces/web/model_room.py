@@ -3,8 +3,9 @@
     GET /rooms · GET /rooms/NAME → a page      GET /rooms/NAME/example → the request that it starts with
     POST /rooms/NAME, a JSON object of fields → `rooms.NAME.compute` → a JSON object of numbers and sentences
 
-Rooms need no store and keep nothing between requests. They have a thread of their own, so that a picture never
-delays mail; and their modules are imported when one is first asked for, since they load SciPy and scikit-learn.
+Rooms need no store and keep nothing between requests. They have a thread of their own, so that a picture
+never delays mail; and their modules are imported when one is first asked for, since they load SciPy and
+scikit-learn.
 """
 
 import asyncio
@@ -60,6 +61,7 @@ class Room:
 
     name: str  # in its address, and of its template and script
     title: str
+    short: str  # the title in the list of rooms on each page
     shows: str  # two sentences
     rows: tuple[str, ...]  # of the lectures
 
@@ -75,21 +77,25 @@ ROOMS: Mapping[str, Room] = {
         Room(
             "coin",
             "A coin, toss by toss",
+            "Coin",
             "Each toss changes what is believed about the coin's probability of heads: the prior times the "
-            "likelihood gives the posterior. The more tosses there are, the narrower it becomes, and the less "
-            "the prior matters.",
+            "likelihood gives the posterior. The more tosses there are, the narrower it becomes, and the "
+            "less the prior matters.",
             ("B1", "B2", "B3", "B4", "B5", "B6"),
         ),
         Room(
             "line",
             "A straight line, point by point",
-            "Each point narrows the distribution of the line's level and slope, and with it the band in which "
-            "the next observation is expected. Lines drawn from the posterior become more and more similar.",
+            "Line",
+            "Each point narrows the distribution of the line's level and slope, and with it the band in "
+            "which the next observation is expected. Lines drawn from the posterior become more and more "
+            "similar.",
             ("H1", "H2", "H3", "H4"),
         ),
         Room(
             "curve",
             "A curve of Gaussian basis functions",
+            "Curve",
             "A model that is linear in its weights follows a curve if its features are bumps along the axis. "
             "The evidence says how many bumps, of which width and with how much ridge, the points support.",
             ("H1", "H3", "H4"),
@@ -97,14 +103,16 @@ ROOMS: Mapping[str, Room] = {
         Room(
             "mixture",
             "EM, step by step",
-            "A step of EM first guesses which component each point belongs to, and then fits each component to "
-            "its points. It climbs a lower bound that touches the objective where the step begins, so that the "
-            "objective never falls.",
+            "EM",
+            "A step of EM first guesses which component each point belongs to, and then fits each component "
+            "to its points. It climbs a lower bound that touches the objective where the step begins, so "
+            "that the objective never falls.",
             ("F1", "F2", "F3", "F4"),
         ),
         Room(
             "boundaries",
             "Boundaries between Gaussian classes",
+            "Boundaries",
             "Each class is a Gaussian, and a point belongs to the class that is most probable there. One "
             "covariance for all classes makes the boundaries straight lines, one for each class makes them "
             "conics.",
@@ -113,6 +121,7 @@ ROOMS: Mapping[str, Room] = {
         Room(
             "learning-curves",
             "Naive Bayes against logistic regression",
+            "Learning curves",
             "With few messages, the assumption that words are independent helps naive Bayes. With many, "
             "logistic regression learns that some words occur together, and makes fewer errors.",
             ("A12",),
@@ -120,9 +129,10 @@ ROOMS: Mapping[str, Room] = {
         Room(
             "ratings",
             "A table of ratings, completed entry by entry",
-            "From the entries that are known, alternating least squares learns factors of the users and of the "
-            "films, and their products fill the rest of the table. The error on hidden entries shows how well "
-            "that works.",
+            "Ratings",
+            "From the entries that are known, alternating least squares learns factors of the users and of "
+            "the films, and their products fill the rest of the table. The error on hidden entries shows how "
+            "well that works.",
             ("G2",),
         ),
     )
@@ -135,6 +145,11 @@ class _Desk:
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "model-room")
         self._places = BoundedSemaphore(_MOST_WAITING)
+
+    def load(self) -> None:
+        """Begin to load the rooms, so that the first one to be opened need not wait."""
+        for room in ROOMS.values():
+            self._executor.submit(import_module, room.module)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run work in the thread."""
@@ -151,6 +166,7 @@ def routes(context: "Context") -> list[BaseRoute]:
     desk = _Desk()
 
     async def list_rooms(request: Request) -> Response:
+        desk.load()
         return context.pages.render(request, "rooms.html", {"rooms": ROOMS.values(), "rows": ROWS})
 
     async def show_room(request: Request) -> Response:

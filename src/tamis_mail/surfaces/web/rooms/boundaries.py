@@ -1,5 +1,6 @@
 """Points with classes → Moments per class → a Gaussian per class, and the boundaries between classes."""
 
+from itertools import combinations
 from typing import get_args
 
 import numpy as np
@@ -10,7 +11,7 @@ from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.models.generative.gaussian_vectors import Covariance
 from tamis_mail.surfaces.web.rooms.fields import FieldError, Fields
-from tamis_mail.surfaces.web.rooms.shapes import trace_ellipse
+from tamis_mail.surfaces.web.rooms.shapes import trace_ellipse, trace_zeros
 from tamis_mail.surfaces.web.rooms.wording import count_of
 
 MOST_POINTS = 300
@@ -23,9 +24,11 @@ COVARIANCES: dict[str, Covariance] = {
 }
 RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows 0 to 10
 _CELLS = 60  # of the plane's side
-_CENTRES = (np.arange(_CELLS) + 0.5) * (10.0 / _CELLS)
-# About the middle of the plane, worth a hundredth of a point; a class of one point has a standard deviation of
-# about half a unit.
+_EDGES = np.linspace(0.0, 10.0, _CELLS + 1)
+_CENTRES = np.linspace(5.0 / _CELLS, 10.0 - 5.0 / _CELLS, _CELLS)
+_FOLDS = 10
+# About the middle of the plane, worth a hundredth of a point; a class of one point has a standard deviation
+# of about half a unit.
 _PRIOR = NormalInverseWishart(np.array([5.0, 5.0]), 0.01, 4.0, 0.5 * np.eye(2))
 assert set(COVARIANCES.values()) == set(get_args(Covariance))
 
@@ -50,8 +53,7 @@ def compute(fields: Fields) -> dict[str, object]:
     if not len(points):
         raise FieldError("got no points, expected one at least: add points")
     model = _fit(covariance, points, labels)
-    x, y = np.meshgrid(_CENTRES, _CENTRES)
-    probabilities = model.predict_proba(np.column_stack([x.ravel(), y.ravel()]))
+    probabilities = model.predict_proba(_make_grid(_CENTRES))
     classes = [int(label) for label in model.classes_]
     forms = {form: _evaluate(form, points, labels) for form in COVARIANCES.values()}
     return {
@@ -65,14 +67,35 @@ def compute(fields: Fields) -> dict[str, object]:
         "cells": _CELLS,
         "winner": np.asarray(model.classes_)[probabilities.argmax(axis=1)],  # by row from y = 0, then x
         "probability": probabilities.max(axis=1).round(2),
+        "boundaries": _trace_boundaries(model),
         "linear": _get_linear_form(model, covariance),
         "forms": forms,
         "text": _tell(model, covariance, labels, forms),
     }
 
 
+def _make_grid(places: Array) -> Array:
+    """The points (places², 2) with these coordinates, by rows of y."""
+    x, y = np.meshgrid(places, places)
+    return np.column_stack([x.ravel(), y.ravel()])
+
+
+def _trace_boundaries(model: GaussianDiscriminant) -> Array:
+    """The segments (n, 2, 2) on which two classes are equally probable, and no other is more so."""
+    joint = model.predict_joint_log_proba(_make_grid(_EDGES)).reshape(len(_EDGES), len(_EDGES), -1)
+    parts = [np.zeros((0, 2, 2))]
+    for a, b in combinations(range(joint.shape[2]), 2):
+        segments = trace_zeros(joint[:, :, a] - joint[:, :, b], _EDGES, _EDGES)
+        if len(segments):
+            best = model.predict_joint_log_proba(segments.mean(axis=1))
+            parts.append(segments[np.maximum(best[:, a], best[:, b]) >= best.max(axis=1)])
+    return np.concatenate(parts)
+
+
 def _fit(covariance: Covariance, points: Array, labels: NDArray[np.int64]) -> GaussianDiscriminant:
-    return GaussianDiscriminant(covariance, prior=_PRIOR).fit(points, labels)
+    model = GaussianDiscriminant(covariance, prior=_PRIOR)
+    model.fit(points, labels)
+    return model
 
 
 def _expand_covariances(model: GaussianDiscriminant) -> Array:
@@ -94,15 +117,16 @@ def _get_linear_form(model: GaussianDiscriminant, covariance: Covariance) -> dic
 
 
 def _evaluate(covariance: Covariance, points: Array, labels: NDArray[np.int64]) -> dict[str, object]:
-    """How well this form fits: the part of the points that is right, seen and left out, and its evidence."""
+    """How well this form fits: the part of the points that is right, seen and held out, and its evidence."""
     model = _fit(covariance, points, labels)
-    left_out = None
+    held_out = None
     counts = np.bincount(labels)
     if len(model.classes_) > 1 and counts[counts > 0].min() > 1:
-        left_out = model.cross_validate(points, labels, folds="leave-one-out").accuracy
+        folds = min(_FOLDS, len(points))
+        held_out = model.cross_validate(points, labels, folds, random_state=0).accuracy
     return {
         "right": model.score(points, labels),
-        "right_left_out": left_out,
+        "right_held_out": held_out,
         "log_evidence": model.log_evidence_,
     }
 
@@ -134,10 +158,10 @@ def _tell(
             "The boundaries are straight lines." if covariance == "tied" else "The boundaries are conics."
         )
     chosen = forms[covariance]
-    left_out = chosen["right_left_out"]
+    held_out = chosen["right_held_out"]
     lines.append(
         f"{chosen['right']:.1%} of the points are classified correctly"
-        + ("" if left_out is None else f", {left_out:.1%} when each is left out in turn")
+        + ("" if held_out is None else f", {held_out:.1%} of held-out ones in cross-validation")
         + f"; the log-evidence is {chosen['log_evidence']:.2f}."
     )
     return lines

@@ -69,10 +69,14 @@ def _tell(
     low, high = posterior.interval(coverage)
     mode = f"its mode {posterior.mode:.3f}" if np.isfinite(posterior.mode) else "it has no single mode"
     lines = [
-        f"{count_of(int(tosses.sum()), 'head')} in {count_of(len(tosses), 'toss')}: the prior "
-        f"Beta({prior.a:g}, {prior.b:g}) becomes the posterior Beta({posterior.a:g}, {posterior.b:g}).",
-        f"The posterior mean is {posterior.mean:.3f}, {mode}, and the {100 * coverage:g} % credible interval "
-        f"goes from {low:.3f} to {high:.3f}.",
+        (
+            f"{count_of(int(tosses.sum()), 'head')} in {count_of(len(tosses), 'toss')}: the prior "
+            f"Beta({prior.a:g}, {prior.b:g}) becomes the posterior Beta({posterior.a:g}, {posterior.b:g})."
+        ),
+        (
+            f"The posterior mean is {posterior.mean:.3f}, {mode}, and the {100 * coverage:g} % credible "
+            f"interval goes from {low:.3f} to {high:.3f}."
+        ),
     ]
     if len(tosses):
         share = float(prior.strength / posterior.strength)

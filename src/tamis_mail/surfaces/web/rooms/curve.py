@@ -45,8 +45,8 @@ def compute(fields: Fields) -> dict[str, object]:
     if fields.read_flag("by_evidence"):
         if len(np.unique(points, axis=0)) < _FEWEST:
             raise FieldError(
-                f"got {count_of(len(points), 'point')}, expected {_FEWEST} different ones to choose the ridge "
-                "and the noise by evidence: add points"
+                f"got {count_of(len(points), 'point')}, expected {_FEWEST} different ones to choose ridge "
+                "and noise by evidence: add points"
             )
         posterior = infer_by_evidence(features, targets)
         assert posterior.alpha is not None
@@ -95,11 +95,15 @@ def _tell(
 ) -> list[str]:
     best = int(np.argmax(evidences))
     lines = [
-        f"{count_of(count, 'point')}, {count_of(number, 'basis function')}: the log-evidence is "
-        f"{get_log_evidence(posterior):.3f}, and the points determine {posterior.effective[0]:.2f} of the "
-        f"{number + 1} weights.",
-        f"The prior precision of the weights is {alpha:.4g}, the standard deviation of the noise {noise:.4g}; "
-        f"that is a ridge of {alpha * noise**2:.4g}.",
+        (
+            f"{count_of(count, 'point')}, {count_of(number, 'basis function')}: the log-evidence is "
+            f"{get_log_evidence(posterior):.3f}, and the points determine {posterior.effective[0]:.2f} of "
+            f"the {number + 1} weights."
+        ),
+        (
+            f"The prior precision of the weights is {alpha:.4g}, the standard deviation of the noise "
+            f"{noise:.4g}; that is a ridge of {alpha * noise**2:.4g}."
+        ),
     ]
     if count:
         lines.append(

@@ -4,6 +4,8 @@ A message is the presence or absence of words. Some words are independent given 
 assumes; others nearly always occur together, so that naive Bayes counts one piece of evidence several times.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,7 +46,8 @@ def compute(fields: Fields) -> dict[str, object]:
     for i, size in enumerate(SIZES):
         for j in range(repeats):
             rows, labels = draw(size, 1, size, j)
-            for k, model in enumerate((BernoulliNB(), LogisticRegression(alpha=alpha, posterior="none"))):
+            models: tuple[Any, Any] = BernoulliNB(), LogisticRegression(alpha=alpha, posterior="none")
+            for k, model in enumerate(models):
                 errors[k, i, j] = np.mean(model.fit(rows, labels).predict(new_rows) != new_labels)
     means = errors.mean(axis=2)
     crossing = find_crossing(means[0], means[1])

@@ -3,7 +3,6 @@
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.basis import PolynomialBasis
 from tamis.models.linear import LinearPosterior
 from tamis_mail.surfaces.web.rooms.fields import Fields
 from tamis_mail.surfaces.web.rooms.shapes import trace_ellipse
@@ -49,8 +48,7 @@ def compute(fields: Fields) -> dict[str, object]:
 
 def _expand(x: Array) -> Array:
     """The features 1 and x (n, 2)."""
-    basis = PolynomialBasis(degree=1, scale=None, include_bias=True).fit([[0.0], [1.0]])
-    return np.asarray(basis.transform(x[:, None])) if len(x) else np.zeros((0, 2))
+    return np.column_stack([np.ones(len(x)), x])
 
 
 def _trace_likelihood(point: Array, noise: float) -> Array:
@@ -71,9 +69,13 @@ def _tell(count: int, posterior: LinearPosterior) -> list[str]:
     (level, slope), deviation = posterior.mean[0], np.sqrt(np.diagonal(posterior.covariance[0]))
     middle = posterior.distribution(np.array([[1.0, 0.0]]), 0)
     return [
-        f"After {count_of(count, 'point')} the level is {level:.3f} ± {deviation[0]:.3f} and the slope "
-        f"{slope:.3f} ± {deviation[1]:.3f}.",
-        f"The next observation at x = 0 is expected at {middle.mean[0]:.3f} ± "
-        f"{np.sqrt(middle.variance[0]):.3f}, noise included.",
+        (
+            f"After {count_of(count, 'point')} the level is {level:.3f} ± {deviation[0]:.3f} and the slope "
+            f"{slope:.3f} ± {deviation[1]:.3f}."
+        ),
+        (
+            f"The next observation at x = 0 is expected at {middle.mean[0]:.3f} ± "
+            f"{np.sqrt(middle.variance[0]):.3f}, noise included."
+        ),
         f"The log-evidence of the points is {get_log_evidence(posterior):.3f}.",
     ]

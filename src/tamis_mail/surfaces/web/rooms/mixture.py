@@ -29,8 +29,8 @@ MOST_STEPS = 100
 RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows 0 to 10
 STARTS = ("random_from_data", "kmeans")
 _BLOCK = "points"
-# About the middle of the plane, worth a hundredth of a point; the covariance of a component without points has
-# its mode at scale / (freedom + 4), a standard deviation of a quarter of a unit.
+# About the middle of the plane, worth a hundredth of a point; the covariance of a component without points
+# has its mode at scale / (freedom + 4), a standard deviation of a quarter of a unit.
 _PRIOR = NormalInverseWishart(np.array([5.0, 5.0]), 0.01, 4.0, 0.5 * np.eye(2))
 _ALPHA = 0.01  # points that each component has before the first: a weight of 0 would stay 0 at every step
 _ALONG = np.linspace(-0.5, 1.5, 41)  # from half a step before the present parameters to half a step too far
@@ -88,8 +88,7 @@ def compute(fields: Fields) -> dict[str, object]:
     method: em.Method = "kmeans" if start == "kmeans" else "random_from_data"
     first = em.start(data.model, data.rows, data.components, np.random.default_rng(seed), method)
     mixtures = [first]
-    for made in islice(em.steps(data.model, data.rows, first), step + 1):
-        mixtures.append(made.posterior)
+    mixtures.extend(made.posterior for made in islice(em.steps(data.model, data.rows, first), step + 1))
     objectives = [data.compute_objective(mixture) for mixture in mixtures]
     bounds = [data.compute_bound(mixtures[t + 1], mixtures[t]) for t in range(step + 1)]
     mixture, converged = mixtures[step], objectives[step + 1] - objectives[step] < _CONVERGED
@@ -184,8 +183,10 @@ def _tell(
     ]
     lines = [
         f"After {count_of(step, 'step')} on {count_of(count, 'point')}: component {'; '.join(parts)}.",
-        f"The objective, log-likelihood plus log-prior, is {objectives[step]:.3f}. The next step raises the "
-        f"bound to {bounds[step]:.3f} and the objective to {objectives[step + 1]:.3f}.",
+        (
+            f"The objective, log-likelihood plus log-prior, is {objectives[step]:.3f}. The next step raises "
+            f"the bound to {bounds[step]:.3f} and the objective to {objectives[step + 1]:.3f}."
+        ),
     ]
     if converged:
         lines.append("The steps have converged: the next one changes almost nothing.")

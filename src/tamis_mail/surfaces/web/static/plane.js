@@ -3,7 +3,7 @@
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const WIDTH = 420;
-const MARGIN = { left: 46, right: 10, top: 10, bottom: 38 };
+const MARGIN = { left: 46, right: 12, top: 24, bottom: 38 };
 const MARKS = ["M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0", "M-5,-5h10v10h-10z", "M0,-6l6,11h-12z"]; // by class
 let planes = 0;
 
@@ -203,12 +203,7 @@ export class Plane {
     }
     parts.push(
       text(this.names[0], { x: inside.x + inside.width / 2, y: this.height - 4, "text-anchor": "middle" }),
-      text(this.names[1], {
-        x: 0,
-        y: 0,
-        transform: `translate(11,${inside.y + inside.height / 2}) rotate(-90)`,
-        "text-anchor": "middle",
-      }),
+      text(this.names[1], { x: 2, y: 13 }),
     );
     this.axes.replaceChildren(...parts);
   }

@@ -17,6 +17,7 @@ const room = new Room((answer, fields) => {
       const sure = Math.max(0, (answer.probability[cell] - 1 / 3) * 1.5);
       return [...colours[answer.winner[cell]], Math.round(20 + 70 * sure)];
     });
+    answer.boundaries.forEach(([from, to]) => data.curve([from[0], to[0]], [from[1], to[1]], ""));
     answer.ellipses.forEach((pair, k) => {
       pair.forEach((ellipse, deviations) =>
         data.polygon(ellipse, `ring class-${answer.classes[k]} ${deviations ? "second" : ""}`),
@@ -25,10 +26,10 @@ const room = new Room((answer, fields) => {
   }
   fillTable(
     "form-rows",
-    Object.entries(answer?.forms ?? {}).map(([form, { right, right_left_out: leftOut, log_evidence: evidence }]) => [
+    Object.entries(answer?.forms ?? {}).map(([form, { right, right_held_out: heldOut, log_evidence: evidence }]) => [
       form === fields.covariance ? `${form} (shown)` : form,
       `${format(100 * right, 1)} %`,
-      leftOut === null ? "–" : `${format(100 * leftOut, 1)} %`,
+      heldOut === null ? "–" : `${format(100 * heldOut, 1)} %`,
       format(evidence, 2),
     ]),
   );
