@@ -142,7 +142,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_value_of_any_field_breaks_a_room(room_page: Page, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(set(ROOMS) - {"learning-curves"})))

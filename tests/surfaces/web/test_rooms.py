@@ -203,7 +203,7 @@ def test_a_step_back_is_the_step_before(points: Any) -> None:
     "few", [SAME_PLACE[:1], SAME_PLACE, [[1, 1], [1, 1], [2, 2]], [[k, k] for k in range(9)]]
 )
 def test_em_works_on_points_without_a_covariance(few: Any) -> None:
-    answer = compute(mixture, points=few, components=3, step=100)
+    answer = compute(mixture, points=few, components=3, step=40)
     assert answer["responsibilities"].sum(axis=1) == pytest.approx(1.0)
     assert answer["converged"]
 

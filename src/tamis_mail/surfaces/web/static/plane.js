@@ -112,6 +112,12 @@ export class Plane {
     this.drawing.append(shape("path", { d: parts.join(""), class: `curve ${className}` }));
   }
 
+  /** Line segments, each of two points. */
+  segments(pairs, className) {
+    const d = pairs.map(([from, to]) => `M${this.#pair(from)}L${this.#pair(to)}`).join("");
+    this.drawing.append(shape("path", { d, class: `curve ${className}` }));
+  }
+
   band(xs, low, high, className) {
     const outline = [...xs.map((x, k) => [x, high[k]]), ...xs.map((x, k) => [x, low[k]]).reverse()];
     this.polygon(outline, `band ${className}`);

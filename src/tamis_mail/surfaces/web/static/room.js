@@ -48,16 +48,15 @@ export class Room {
   #isWaiting = false;
   #isStale = false;
 
-  /** `draw(answer, fields)` draws; `select(fields)` returns the fields that are sent, if not all. */
-  constructor(draw, select = (fields) => fields) {
+  /** `draw(answer, fields)` draws; the answer is null if there is none. */
+  constructor(draw) {
     this.#draw = draw;
-    this.select = select;
     this.fields = {};
     this.answer = null;
   }
 
-  /** Load the example, bind the controls, and compute. */
-  async open() {
+  /** Load the example, bind the controls, and compute; `prepare` changes the fields of the example first. */
+  async open(prepare = () => {}) {
     try {
       this.example = await get(`/rooms/${box.dataset.name}/example`);
     } catch (error) {
@@ -65,6 +64,7 @@ export class Room {
       return;
     }
     this.fields = structuredClone(this.example);
+    prepare(this.fields);
     for (const control of controls.elements) {
       if (control.name in this.fields) {
         this.#show(control);
@@ -99,7 +99,7 @@ export class Room {
     while (this.#isStale) {
       this.#isStale = false;
       try {
-        this.answer = await post(`/rooms/${box.dataset.name}`, this.select(this.fields));
+        this.answer = await post(`/rooms/${box.dataset.name}`, this.fields);
         find("fault").textContent = "";
         find("numbers").replaceChildren(...this.answer.text.map((line) => element("p", {}, line)));
         this.redraw();
@@ -154,14 +154,17 @@ export class Room {
   }
 }
 
-/** The points of a room: edited in a plane, in a table, and by buttons. `classOf` is for rooms with classes. */
-export function editPoints(room, plane, { classes = null, chosenClass = () => 0, changed = () => {} } = {}) {
+/** The points of a room: edited in a plane, in a table, and by buttons.
+ *
+ * A room with classes gives their names and the class of the next point; `replaced` is called when all points
+ * are, before they are computed.
+ */
+export function editPoints(room, plane, { classes = null, chosenClass = () => 0, replaced = () => {} } = {}) {
   const change = (points, labels) => {
-    changed(points);
     room.set(classes === null ? { points } : { points, labels });
   };
   const points = {
-    all: () => room.select(room.fields).points ?? [],
+    all: () => room.fields.points ?? [],
     add(point) {
       change([...points.all(), point], [...(room.fields.labels ?? []), chosenClass()]);
     },
@@ -180,8 +183,14 @@ export function editPoints(room, plane, { classes = null, chosenClass = () => 0,
   };
   const editor = new PointEditor(plane, points, say);
   onPress("remove-point", () => editor.removePicked());
-  onPress("clear-points", () => change([], []));
-  onPress("example-points", () => change(room.example.points, room.example.labels));
+  onPress("clear-points", () => {
+    replaced();
+    change([], []);
+  });
+  onPress("example-points", () => {
+    replaced();
+    change(room.example.points, room.example.labels);
+  });
   onPress("add-point", () => {
     const values = ["new-x", "new-y"].map((id) => find(id).valueAsNumber);
     if (values.every(Number.isFinite)) {

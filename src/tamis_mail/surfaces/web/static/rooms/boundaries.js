@@ -17,7 +17,7 @@ const room = new Room((answer, fields) => {
       const sure = Math.max(0, (answer.probability[cell] - 1 / 3) * 1.5);
       return [...colours[answer.winner[cell]], Math.round(20 + 70 * sure)];
     });
-    answer.boundaries.forEach(([from, to]) => data.curve([from[0], to[0]], [from[1], to[1]], ""));
+    data.segments(answer.boundaries, "");
     answer.ellipses.forEach((pair, k) => {
       pair.forEach((ellipse, deviations) =>
         data.polygon(ellipse, `ring class-${answer.classes[k]} ${deviations ? "second" : ""}`),

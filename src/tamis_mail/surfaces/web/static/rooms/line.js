@@ -5,46 +5,46 @@ import { Room, editPoints, find, onPress } from "../room.js";
 
 const data = new Plane(find("data"), { x: [-1, 1], y: [-1, 1] });
 const weights = new Plane(find("weights"), { x: [-2, 2], y: [-2, 2], xName: "level", yName: "slope" });
-let used = 3; // of the points, from the first on
+const FIRST = 3; // points that are used at the start
+let later = []; // points that are not used yet
 
-const room = new Room(
-  (answer, fields) => {
-    const points = fields.points ?? [];
-    const count = Math.min(used, points.length);
-    find("used").textContent = `${count} of ${points.length} points`;
-    find("fewer").disabled = count === 0;
-    find("further").disabled = count === points.length;
-    data.clear();
-    weights.clear();
-    if (answer !== null) {
-      data.band(answer.places, answer.low, answer.high, "class-0");
-      for (const line of answer.functions) {
-        data.curve(answer.places, line, "class-0 thin");
-      }
-      data.curve(answer.places, answer.mean, "class-0");
-      if (answer.weights.last_likelihood !== null) {
-        weights.polygon(answer.weights.last_likelihood, "stripe");
-      }
-      answer.weights.ellipses.forEach((ellipse, k) =>
-        weights.polygon(ellipse, `ring class-0 ${k ? "second" : ""}`),
-      );
-      weights.dot(answer.weights.mean, "dot class-0");
-      weights.describe(answer.text[0]);
+const room = new Room((answer, fields) => {
+  const points = fields.points ?? [];
+  find("used").textContent = `${points.length} of ${points.length + later.length} points`;
+  find("fewer").disabled = points.length === 0;
+  find("further").disabled = later.length === 0;
+  data.clear();
+  weights.clear();
+  if (answer !== null) {
+    data.band(answer.places, answer.low, answer.high, "class-0");
+    for (const line of answer.functions) {
+      data.curve(answer.places, line, "class-0 thin");
     }
-    data.points(points.slice(0, count), () => ({ className: "plain" }));
-    finish();
-  },
-  (fields) => ({ ...fields, points: (fields.points ?? []).slice(0, used) }),
-);
-// A point that is added or removed changes the points that are used; those that were not yet used are dropped.
-const { finish } = editPoints(room, data, { changed: (points) => (used = points.length) });
+    data.curve(answer.places, answer.mean, "class-0");
+    if (answer.weights.last_likelihood !== null) {
+      weights.polygon(answer.weights.last_likelihood, "stripe");
+    }
+    answer.weights.ellipses.forEach((ellipse, k) => {
+      weights.polygon(ellipse, `ring class-0 ${k ? "second" : ""}`);
+    });
+    weights.dot(answer.weights.mean, "dot class-0");
+    weights.describe(answer.text[0]);
+  }
+  data.points(points, () => ({ className: "plain" }));
+  finish();
+});
+const { finish } = editPoints(room, data, { replaced: () => (later = []) });
 
+/** Use so many of all points, from the first on. */
 function use(count) {
-  used = Math.min(Math.max(count, 0), room.fields.points.length);
-  room.update();
+  const all = [...room.fields.points, ...later];
+  later = all.slice(count);
+  room.set({ points: all.slice(0, count) });
 }
 
-onPress("further", () => use(used + 1));
-onPress("fewer", () => use(used - 1));
+onPress("further", () => use(room.fields.points.length + 1));
+onPress("fewer", () => use(room.fields.points.length - 1));
 onPress("none", () => use(0));
-room.open();
+room.open((fields) => {
+  later = fields.points.splice(FIRST);
+});

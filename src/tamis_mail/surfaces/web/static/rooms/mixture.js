@@ -32,10 +32,10 @@ const room = new Room((answer, fields) => {
     drawPath(answer);
     drawBound(answer);
   }
-  points_.finish();
+  editing.finish();
   steps.finish();
 });
-const points_ = editPoints(room, data, { changed: () => steps.stop() });
+const editing = editPoints(room, data, { replaced: () => steps.stop() });
 const steps = bindSteps(room, { most: MOST_STEPS, isDone: (answer) => answer.converged });
 
 function drawMixture(answer, points) {

@@ -81,14 +81,14 @@ function drawTable(answer, { users = 0, items = 0 }) {
   const hadFocus = table.contains(document.activeElement);
   const names = [...Array(items).keys()].map((item) => String.fromCharCode(65 + item));
   table.tHead.replaceChildren(
-    element("tr", {}, element("td"), ...names.map((name) => element("th", { scope: "col" }, `Film ${name}`))),
+    element("tr", {}, element("td"), ...names.map((name) => makeHeading("col", "Film", name))),
   );
   table.tBodies[0].replaceChildren(
     ...[...Array(users).keys()].map((user) =>
       element(
         "tr",
         {},
-        element("th", { scope: "row" }, `User ${user + 1}`),
+        makeHeading("row", "User", String(user + 1)),
         ...names.map((_, item) => element("td", {}, makeCell(answer, user, item))),
       ),
     ),
@@ -96,6 +96,11 @@ function drawTable(answer, { users = 0, items = 0 }) {
   if (hadFocus) {
     findCell(...current).focus();
   }
+}
+
+/** A heading of which only the name is visible. */
+function makeHeading(scope, kind, name) {
+  return element("th", { scope }, element("span", { class: "hidden-visually" }, `${kind} `), name);
 }
 
 function makeCell(answer, user, item) {
