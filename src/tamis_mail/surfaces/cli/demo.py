@@ -55,18 +55,22 @@ def configure(parser: Parser) -> None:
         metavar="FOLDER",
         help="your own mail, in a folder whose subfolders are named by their content, as Junk is",
     )
+    add("--web", action="store_true", help="open the page on the mailbox instead, in the browser")
+    add("--no-open", action="store_true", help="with --web: print the address only")
     add("--statistics", action="store_true", help="show the statistics behind it instead")
     parser.examples = [
         ("tamis demo", "on a sample mailbox"),
         ("tamis demo --mailbox ~/Maildir", "on your own mail"),
+        ("tamis demo --web", "on a page in the browser"),
     ]
 
 
 def run(out: TextIO, options: Namespace) -> int:
     """Run the demonstration."""
     if options.statistics:
-        if options.mailbox:
-            options.parser.error("got --statistics and --mailbox, expected one of them")
+        if options.mailbox or options.web:
+            other = "--mailbox" if options.mailbox else "--web"
+            options.parser.error(f"got --statistics and {other}, expected one of them")
         import_module("tamis_mail.surfaces.cli.textbook_examples").show(out)
         return 0
     with TemporaryDirectory(prefix="tamis-demo-") as folder:
@@ -77,9 +81,24 @@ def run(out: TextIO, options: Namespace) -> int:
                 sample.write(root)
         with _announce("reading mail"):
             training, test = _parts(_messages(root))
+        if options.web:
+            _serve_page(out, Path(folder, "demo.tamis"), training, root, opens_browser=not options.no_open)
+            return 0
         with Sieve.open(Path(folder, "demo.tamis")) as sieve:
             _Show(out, sieve, training, test, options.mailbox).run()
     return 0
+
+
+def _serve_page(
+    out: TextIO, store: Path, training: Sequence[Message], root: str, *, opens_browser: bool
+) -> None:
+    """Learn most of the mailbox, and serve the page on all of it until a signal comes."""
+    with _announce(f"learning {len(training)} messages"), Sieve.open(store) as sieve:
+        for label in ("spam", "ham"):
+            raw_messages = [raw for raw, is_spam in training if is_spam == (label == "spam")]
+            sieve.learn_many(raw_messages, label, source=root, processes=1)
+    serve_page = import_module("tamis_mail.surfaces.web.command").serve_page
+    serve_page(out, store, mail=[root], opens_browser=opens_browser)
 
 
 @contextmanager
@@ -268,6 +287,7 @@ class _Show:
             ("tamis learn --spam JUNK --ham INBOX", "begin with your own mail"),
             ("tamis sort < message", "is it spam?"),
             ("tamis report", "more numbers, and pictures"),
+            ("tamis demo --web", "this, on a page in the browser"),
             ("tamis demo --statistics", "what it is made of"),
         ]
         if not self._mailbox:

@@ -5,10 +5,9 @@ A module of views has `routes(context)`, which returns its routes. A route that 
 `work` is a function of `Connections`; so nothing runs on the event loop for long.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -22,30 +21,12 @@ from tamis_mail.catalog import CatalogError
 from tamis_mail.mailbox import SourceError
 from tamis_mail.store import StoreError
 from tamis_mail.store.log import LogError
-from tamis_mail.surfaces.web import model_room
-from tamis_mail.surfaces.web.jobs import Jobs
-from tamis_mail.surfaces.web.pages import STATIC_FOLDER, Pages
-from tamis_mail.surfaces.web.security import Guard, Security, TooLargeError
-from tamis_mail.surfaces.web.threads import Threads
+from tamis_mail.surfaces.web import imports, mail, model_room
+from tamis_mail.surfaces.web.context import Context, make_context
+from tamis_mail.surfaces.web.pages import STATIC_FOLDER
+from tamis_mail.surfaces.web.security import Guard, TooLargeError
 
 __all__ = ["Context", "make_app", "make_context"]
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What every route gets."""
-
-    store: Path
-    security: Security
-    threads: Threads
-    jobs: Jobs
-    pages: Pages
-
-
-def make_context(store: Path, security: Security) -> Context:
-    """Make the context of a server for the store at a path."""
-    threads = Threads(store)
-    return Context(store, security, threads, Jobs(threads), Pages())
 
 
 def _enter(context: Context) -> list[BaseRoute]:
@@ -69,7 +50,12 @@ def _enter(context: Context) -> list[BaseRoute]:
 
 
 # Each module adds its views here.
-_ROUTES: Sequence[Callable[[Context], Sequence[BaseRoute]]] = (_enter, model_room.routes)
+_ROUTES: Sequence[Callable[[Context], Sequence[BaseRoute]]] = (
+    _enter,
+    mail.routes,
+    imports.routes,
+    model_room.routes,
+)
 
 
 def make_app(context: Context) -> Starlette:
@@ -78,7 +64,9 @@ def make_app(context: Context) -> Starlette:
     @asynccontextmanager
     async def live(_: Starlette) -> AsyncIterator[None]:
         await context.threads.write(lambda connections: None)  # creates the store, which readers need
+        watching = asyncio.create_task(imports.watch_folders(context))
         yield
+        watching.cancel()
         context.jobs.cancel_all()
         context.threads.close()
 

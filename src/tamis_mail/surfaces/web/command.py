@@ -6,14 +6,16 @@ import socket
 import sys
 import webbrowser
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TextIO
 
 from tamis_mail.files import open_regular
+from tamis_mail.mailbox import open_source
 from tamis_mail.settings import default_path
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "run", "serve_page"]
 
 _PORT = 8765
 _ADDRESS = "127.0.0.1"
@@ -58,26 +60,48 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(out: TextIO, options: Namespace) -> int:
     """Serve until a signal ends it."""
+    store = Path(options.store).expanduser() if options.store else default_path()
+    token = _read_api_token(Path(options.api_token_file).expanduser()) if options.api_token_file else None
+    serve_page(
+        out,
+        store,
+        mail=options.mail,
+        port=options.port,
+        host_names=options.host_name,
+        api_token=token,
+        opens_browser=not options.no_open,
+    )
+    return 0
+
+
+def serve_page(
+    out: TextIO,
+    store: Path,
+    *,
+    mail: Sequence[str] = (),
+    port: int | None = None,
+    host_names: Sequence[str] = (),
+    api_token: str | None = None,
+    opens_browser: bool = True,
+) -> None:
+    """Serve the page of a store until a signal ends it, and print its address."""
     try:
         from tamis_mail.surfaces.web import server  # noqa: PLC0415 (the extra `web` may be missing)
     except ImportError as error:
         raise ValueError(
             f'the page needs {error.name}, which is not installed: pip install "tamis[web]"'
         ) from None
-    store = Path(options.store).expanduser() if options.store else default_path()
-    token = _read_api_token(Path(options.api_token_file).expanduser()) if options.api_token_file else None
-    with closing(_listen(options.port)) as listener:
+    for path in mail:
+        open_source(str(Path(path).expanduser()))  # refuse what is not mail before the server starts
 
-        def announce(address: str) -> None:
-            out.write(f"The page is at {address}\nThis address works once. Ctrl+C ends the server.\n")
-            out.flush()
-            if not options.no_open and not webbrowser.open(address):
-                sys.stderr.write("tamis serve web: no browser could be opened: open the address yourself\n")
+    def announce(address: str) -> None:
+        out.write(f"The page is at {address}\nThis address works once. Ctrl+C ends the server.\n")
+        out.flush()
+        if opens_browser and not webbrowser.open(address):
+            sys.stderr.write("tamis serve web: no browser could be opened: open the address yourself\n")
 
-        server.serve(
-            store, listener, announce, mail=options.mail, host_names=options.host_name, api_token=token
-        )
-    return 0
+    with closing(_listen(port)) as listener:
+        server.serve(store, listener, announce, mail=mail, host_names=host_names, api_token=api_token)
 
 
 def _listen(port: int | None) -> socket.socket:

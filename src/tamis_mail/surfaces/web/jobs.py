@@ -62,7 +62,7 @@ class Jobs:
     def start(
         self, job: Job, work: Callable[[Connections, Job], None], *, writes: bool = False
     ) -> "Future[None]":
-        """Run the work of a job in a thread; an exception is its fault."""
+        """Run the work of a job in the background, or in the writer thread; an exception is its fault."""
 
         def run(connections: Connections) -> None:
             try:
@@ -72,7 +72,7 @@ class Jobs:
             finally:
                 job.is_finished = True
 
-        submit = self._threads.submit_writing if writes else self._threads.submit_reading
+        submit = self._threads.submit_writing if writes else self._threads.submit_background
         return submit(run)
 
     def cancel_all(self) -> None:

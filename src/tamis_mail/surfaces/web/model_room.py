@@ -14,15 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-if TYPE_CHECKING:
-    from tamis_mail.surfaces.web.app import Context
+from tamis_mail.surfaces.web.context import Context
 
 __all__ = ["ROOMS", "ROWS", "Room", "routes"]
 
@@ -161,7 +160,7 @@ class _Desk:
         return await asyncio.wrap_future(future)
 
 
-def routes(context: "Context") -> list[BaseRoute]:
+def routes(context: Context) -> list[BaseRoute]:
     """The routes of the model room."""
     desk = _Desk()
 

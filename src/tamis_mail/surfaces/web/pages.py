@@ -62,8 +62,14 @@ def _format_size(number: int) -> str:
     return f"{number / 1000**step:.1f} {('kB', 'MB', 'GB', 'TB')[step - 1]}"
 
 
+def _address(request: Request) -> str:
+    """Return the path and the query of a request, to which a form leads back."""
+    query = request.url.query
+    return f"{request.url.path}?{query}" if query and request.method == "GET" else request.url.path
+
+
 class Pages:
-    """Renders templates. Each gets `session` (for `session.csrf`), `path` and `notices`."""
+    """Renders templates. Each gets `session` (for `session.csrf`), `path`, `address` and `notices`."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -89,6 +95,6 @@ class Pages:
         if session is not None:
             notices, session.notices = session.notices, []
         text = self._environment.get_template(template).render(
-            session=session, path=request.url.path, notices=notices, **values
+            session=session, path=request.url.path, address=_address(request), notices=notices, **values
         )
         return HTMLResponse(text, status)

@@ -2,11 +2,15 @@
 
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import uvicorn
 
+from tamis_mail.catalog import Catalog
+from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.web.app import make_app, make_context
+from tamis_mail.surfaces.web.imports import add_folders
 from tamis_mail.surfaces.web.security import Security
 
 __all__ = ["serve"]
@@ -25,6 +29,8 @@ def serve(
     api_token: str | None = None,
 ) -> None:
     """Serve the page of a store until a signal comes; `announce` gets its address when it can be opened."""
+    with closing(Sieve.open(store)), closing(Catalog.of(store)) as catalog:  # both are created
+        add_folders(catalog, mail)
     address, port = listener.getsockname()[:2]
     security = Security(port, host_names=host_names, api_token=api_token)
     context = make_context(store, security)

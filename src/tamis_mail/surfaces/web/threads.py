@@ -1,4 +1,4 @@
-"""Work with the store and the catalog, off the event loop: a few threads that read, and one that writes.
+"""Work with the store and the catalog, off the event loop, in a few threads.
 
 Each thread has connections of its own, which it opens when it is first used. Everything that changes the
 store runs in the one writer thread, in the order in which it was asked for.
@@ -43,6 +43,7 @@ class Threads:
         self._local = threading.local()
         self._writer = ThreadPoolExecutor(1, "writer")
         self._readers = [ThreadPoolExecutor(1, f"reader-{number}") for number in range(readers)]
+        self._background = ThreadPoolExecutor(1, "background")
         self._next = 0
 
     async def read(self, work: Callable[[Connections], T]) -> T:
@@ -54,7 +55,7 @@ class Threads:
         return await asyncio.wrap_future(self.submit_writing(work))
 
     def submit_reading(self, work: Callable[[Connections], T]) -> "Future[T]":
-        """Start work in the reader thread with the fewest waiting tasks."""
+        """Start work in the next reader thread."""
         with self._lock:
             self._next = (self._next + 1) % len(self._readers)
             executor = self._readers[self._next]
@@ -64,9 +65,13 @@ class Threads:
         """Start work in the writer thread."""
         return self._writer.submit(self._run, self._writer, work, False)
 
+    def submit_background(self, work: Callable[[Connections], T]) -> "Future[T]":
+        """Start long work that changes nothing in the store, after other long work."""
+        return self._background.submit(self._run, self._background, work, True)
+
     def close(self) -> None:
         """Finish what was begun, and close all connections in their own threads."""
-        for executor in (*self._readers, self._writer):
+        for executor in (self._background, *self._readers, self._writer):
             for owner, connections in self._opened:
                 if owner is executor:
                     with suppress(Exception):

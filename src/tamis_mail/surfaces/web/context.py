@@ -1,0 +1,33 @@
+"""What every route gets."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tamis_mail.surfaces.web.jobs import Jobs
+from tamis_mail.surfaces.web.pages import Pages
+from tamis_mail.surfaces.web.security import Security
+from tamis_mail.surfaces.web.threads import Threads
+
+__all__ = ["Context", "make_context"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every route gets."""
+
+    store: Path
+    security: Security
+    threads: Threads
+    jobs: Jobs
+    pages: Pages
+
+    @property
+    def imports(self) -> Path:
+        """The folder of mailboxes that were imported."""
+        return Path(f"{self.store.resolve()}.imports")
+
+
+def make_context(store: Path, security: Security) -> Context:
+    """Make the context of a server for the store at a path."""
+    threads = Threads(store)
+    return Context(store, security, threads, Jobs(threads), Pages())

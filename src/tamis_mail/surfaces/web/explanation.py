@@ -1,0 +1,250 @@
+"""a message and its verdict → what the page shows of them: tinted text, the waterfall, what would change it.
+
+Everything here is bounded and pure; the templates only place it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, exp, log
+
+from tamis_mail.message import Message, fold_text, read_html, remove_style_sheet
+from tamis_mail.reporting.wording import VIEW_TITLES
+from tamis_mail.surfaces.web.pages import mark_controls
+from tamis_mail.tokens.words import LONGEST, split
+from tamis_mail.verdict import Evidence, Rule, Verdict
+
+__all__ = [
+    "Change",
+    "PartText",
+    "Span",
+    "Step",
+    "Tinter",
+    "find_changes",
+    "list_steps",
+    "read_parts",
+    "strongest",
+]
+
+_SHOWN_TEXT = 30_000  # characters of a part that are shown
+_SHOWN_PARTS = 20
+_PAGE_TEXT = 200_000  # characters of a page of HTML that are read
+_TAGS = 20_000
+_LEVELS = 5  # of tint, for spam and against it
+_MOST_REMOVED = 12  # tokens that are named as those without which the verdict would be another
+_CACHED_WORDS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of text with its tint: from -5 (against spam) to 5 (for spam)."""
+
+    text: str
+    tint: int = 0
+
+    @property
+    def css_class(self) -> str:
+        """The class of its tint; empty without one."""
+        if not self.tint:
+            return ""
+        return f"for-{self.tint}" if self.tint > 0 else f"against-{-self.tint}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartText:
+    """A part of a message, with the text that is shown."""
+
+    kind: str
+    name: str
+    size: int
+    is_html: bool
+    spans: list[Span]
+    omitted: int  # characters that are not shown
+    hidden: str  # text that a mail program would not show
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One bar of the waterfall, in log-odds of spam; positions are percent of the width."""
+
+    title: str
+    contribution: float
+    start: float
+    end: float
+    left: float
+    width: float
+
+    @property
+    def css_class(self) -> str:
+        """spam for a bar to the right, ham for one to the left."""
+        return "spam" if self.contribution > 0 else "ham"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What would give another verdict."""
+
+    label: str
+    tokens: list[str]  # the evidence without which the verdict would be that
+    is_enough: bool
+
+
+class Tinter:
+    """Splits text into words, each tinted by the evidence of its tokens."""
+
+    def __init__(self, evidence: Sequence[Evidence]) -> None:
+        self._words = {one.token: one.contribution for one in evidence if one.view == "words"}
+        self._headers = {one.token: one.contribution for one in evidence if one.view == "headers"}
+        readable = [abs(value) for values in (self._words, self._headers) for value in values.values()]
+        self._largest = max(readable, default=0.0)
+        self._cache: dict[tuple[str, str], int] = {}
+
+    def tint(self, text: str, field: str = "") -> list[Span]:
+        """Tint the words of the body, or of a header field with this name."""
+        contributions = self._headers if field else self._words
+        prefix = f"{field}:" if field else ""
+        spans: list[Span] = []
+        pending = ""
+        for piece, is_word in _pieces(text):
+            level = self._level(piece, prefix, contributions) if is_word else 0
+            shown = mark_controls(piece, keep="\n\t")
+            if level:
+                if pending:
+                    spans.append(Span(pending))
+                    pending = ""
+                spans.append(Span(shown, level))
+            else:
+                pending += shown
+        return [*spans, Span(pending)] if pending else spans
+
+    def _level(self, word: str, prefix: str, contributions: Mapping[str, float]) -> int:
+        key = (prefix, word)
+        if key not in self._cache:
+            if len(self._cache) > _CACHED_WORDS:
+                self._cache.clear()
+            tokens = dict.fromkeys(token[:LONGEST] for token in split(fold_text(word)[0]))
+            total = sum(contributions.get(prefix + token, 0.0) for token in tokens)
+            level = min(_LEVELS, ceil(_LEVELS * abs(total) / self._largest)) if self._largest else 0
+            self._cache[key] = level if total > 0 else -level
+        return self._cache[key]
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield words and what is between them, in order."""
+    start = 0
+    is_word = False
+    for place, character in enumerate(text):
+        belongs = character.isalnum() or character in "$!'’_" or "\u0300" <= character <= "\u036f"
+        if belongs != is_word:
+            if place > start:
+                yield text[start:place], is_word
+            start, is_word = place, belongs
+    if start < len(text):
+        yield text[start:], is_word
+
+
+def read_parts(message: Message, tinter: Tinter) -> list[PartText]:
+    """Return the parts of a message as text; HTML is shown as the text that a mail program would show."""
+    parts: list[PartText] = []
+    room = _SHOWN_TEXT
+    for part in message.parts[:_SHOWN_PARTS]:
+        text, hidden = part.text, ""
+        is_html = part.kind == "text/html"
+        if is_html:
+            page = read_html(text[:_PAGE_TEXT], _TAGS)
+            text, hidden = page.visible, page.hidden
+        elif text:
+            text = remove_style_sheet(text)
+        shown = text[: max(0, room)]
+        room -= len(shown)
+        parts.append(
+            PartText(
+                part.kind[:100],
+                part.name[:200],
+                part.size,
+                is_html,
+                tinter.tint(shown),
+                len(text) - len(shown),
+                hidden[:1000],
+            )
+        )
+    return parts
+
+
+def list_steps(verdict: Verdict, evidence: Sequence[Evidence]) -> list[Step]:
+    """Return the bars of the waterfall: the prior, each kind of evidence, and the sum.
+
+    >>> from tamis_mail.verdict import Judgement
+    >>> some = (Evidence("(before)", "intercept", 1.0, 0, 0), Evidence("offer", "words", 2.0, 0, 0))
+    >>> steps = list_steps(Verdict(Judgement("spam", 0.95, 3.0, {}), lambda: some), some)
+    >>> [(step.title, step.start, step.end) for step in steps]
+    [('before evidence', 0.0, 1.0), ('words', 1.0, 3.0), ('log-odds of spam', 0.0, 3.0)]
+    """
+    sums: dict[str, float] = {}
+    for one in evidence:
+        sums[one.view] = sums.get(one.view, 0.0) + one.contribution
+    views = [view for view in VIEW_TITLES if view in sums] + sorted(sums.keys() - VIEW_TITLES.keys())
+    bars: list[tuple[str, float, float]] = []
+    total = 0.0
+    for view in views:
+        bars.append((VIEW_TITLES.get(view, view), total, total + sums[view]))
+        total += sums[view]
+    bars.append(("log-odds of spam", 0.0, verdict.log_odds))
+    lowest = min(0.0, *(min(start, end) for _, start, end in bars))
+    highest = max(0.0, *(max(start, end) for _, start, end in bars))
+    scale = 100.0 / ((highest - lowest) or 1.0)
+    return [
+        Step(
+            title,
+            end - start,
+            start,
+            end,
+            (min(start, end) - lowest) * scale,
+            max(0.3, abs(end - start) * scale),
+        )
+        for title, start, end in bars
+    ]
+
+
+def strongest(evidence: Sequence[Evidence], sign: int, limit: int) -> list[Evidence]:
+    """Return the strongest readable evidence for (1) or against (-1) spam."""
+    readable = [one for one in evidence if one.view not in ("grams", "intercept")]
+    return [one for one in readable if one.contribution * sign > 0][:limit]
+
+
+def find_changes(verdict: Verdict, evidence: Sequence[Evidence], rule: Rule) -> list[Change]:
+    """Return what would give another verdict: the fewest pieces of evidence that hold the present one.
+
+    The contributions of the others are taken as they are; if the evidence were removed from the message, they
+    would change a little, because contributions are divided by the number of tokens.
+    """
+    spam_threshold, ham_threshold = _log_odds(rule.spam), _log_odds(rule.ham)
+    if verdict.label == "unsure":
+        return [
+            _remove(verdict, evidence, -1, "spam", lambda total: total >= spam_threshold),
+            _remove(verdict, evidence, 1, "wanted mail", lambda total: total <= ham_threshold),
+        ]
+    if verdict.label == "spam":
+        return [_remove(verdict, evidence, 1, "unsure", lambda total: total < spam_threshold)]
+    return [_remove(verdict, evidence, -1, "unsure", lambda total: total > ham_threshold)]
+
+
+def _remove(
+    verdict: Verdict,
+    evidence: Sequence[Evidence],
+    sign: int,
+    label: str,
+    is_changed: Callable[[float], bool],
+) -> Change:
+    total = verdict.log_odds
+    tokens: list[str] = []
+    for one in strongest(evidence, sign, _MOST_REMOVED):
+        total -= one.contribution
+        tokens.append(one.token)
+        if is_changed(total):
+            return Change(label, tokens, True)
+    return Change(label, tokens, False)
+
+
+def _log_odds(probability: float) -> float:
+    bounded = min(max(probability, exp(-700)), 1 - 1e-16)
+    return log(bounded / (1 - bounded))

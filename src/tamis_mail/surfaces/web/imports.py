@@ -1,0 +1,212 @@
+"""A mailbox that is dropped on the page, and folders that are watched → messages of the catalog, judged.
+
+A dropped mailbox is kept, unpacked, in the folder of imports beside the store, under a name of our own.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tamis_mail.catalog import Catalog, FoundMessage, scan_path
+from tamis_mail.mailbox import SourceError
+from tamis_mail.mailbox.stream import File, Text
+from tamis_mail.store.log import EventLog
+from tamis_mail.surfaces.web.actions import judge_again
+from tamis_mail.surfaces.web.context import Context
+from tamis_mail.surfaces.web.jobs import Job
+from tamis_mail.surfaces.web.pages import mark_controls
+from tamis_mail.surfaces.web.threads import Connections
+
+__all__ = ["add_folders", "judge_all", "receive_import", "routes", "watch_folders"]
+
+_LABELS = ("", "spam", "ham")
+_BATCH = 100  # messages that are judged, and written to the catalog, together
+_BATCH_BYTES = 16 << 20
+_BLOCK = 1 << 20
+_WATCH_SECONDS = 60.0
+_MIB = 1 << 20
+
+
+async def receive_import(context: Context, request: Request, name: str, label: str) -> Job:
+    """Write the body of a request to a file, and start the job that reads it."""
+    if label not in _LABELS:
+        raise HTTPException(400, f"label is {label[:40]!r}, expected spam, ham or nothing")
+    shown = mark_controls(name)[:100] or "mailbox"
+    folder = context.imports
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{secrets.token_hex(8)}.mail"
+    try:
+        with open(path, "xb", opener=_open_privately) as file:
+            async for block in request.stream():
+                await asyncio.to_thread(file.write, block)
+            size = file.tell()
+        if not size:
+            raise HTTPException(400, f"{shown} is empty, expected a message or an mbox")
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    job = context.jobs.add(f"Import of {shown}")
+    job.total = size
+
+    def work(connections: Connections, running: Job) -> None:
+        try:
+            unpacked = _unpack(path, context.security.limits.upload)
+            source = connections.catalog.add_source(str(unpacked), name=shown, is_import=True)
+            try:
+                n_messages = _read_source(context, connections, running, source, str(unpacked), label)
+            except SourceError:
+                connections.catalog.remove_source(source)
+                raise
+        except SourceError as error:
+            path.unlink(missing_ok=True)
+            raise SourceError(str(error).replace(str(path), shown)) from None
+        running.remark = f"{n_messages:,} {'message' if n_messages == 1 else 'messages'} in {shown}."
+        if label:
+            judge_all(connections, running)
+
+    context.jobs.start(job, work)
+    return job
+
+
+def _open_privately(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
+
+
+def _unpack(path: Path, largest: int) -> Path:
+    """Unpack a file in its place, and no more than the limit; another file stays as it is."""
+    target = path.with_suffix(".unpacked")
+    try:
+        with File(str(path)) as file:
+            text = Text(file)
+            if not text.is_packed:
+                return path
+            with open(target, "xb", opener=_open_privately) as output:
+                while block := text.read(_BLOCK):
+                    output.write(block)
+                    if output.tell() > largest:
+                        raise SourceError(f"{path} unpacks to over {largest // _MIB} MB: unpack it first")
+        target.replace(path)
+    finally:
+        target.unlink(missing_ok=True)
+    return path
+
+
+def _read_source(
+    context: Context, connections: Connections, job: Job, source: int, path: str, label: str
+) -> int:
+    """Read the messages of a path: learn them, if a label is given, judge them, and list them."""
+
+    def note_size(size: int) -> None:
+        job.total = size
+
+    n_messages = 0
+    for batch in _batches(scan_path(connections.catalog, source, path, on_size=note_size)):
+        if job.is_cancelled:
+            break
+        _add_batch(connections, batch)
+        if label:
+            context.threads.submit_writing(partial(_learn, batch, label, path)).result()
+        else:
+            _judge_batch(connections, batch)
+        n_messages += len(batch)
+        job.done = batch[-1].position
+        job.remark = f"{n_messages:,} messages"
+    return n_messages
+
+
+def _batches(messages: Iterable[FoundMessage]) -> Iterator[list[FoundMessage]]:
+    batch: list[FoundMessage] = []
+    size = 0
+    for message in messages:
+        batch.append(message)
+        size += len(message.raw)
+        if len(batch) == _BATCH or size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _add_batch(connections: Connections, batch: list[FoundMessage]) -> None:
+    entries = connections.sieve.store.find_entries(one.entry.digest for one in batch)
+    connections.catalog.add_messages(one.entry for one in batch)
+    connections.catalog.note_labels((digest, entry.label) for digest, entry in entries.items())
+
+
+def _judge_batch(connections: Connections, batch: list[FoundMessage]) -> None:
+    verdicts = connections.sieve.sort_batch([one.raw for one in batch])
+    connections.catalog.note_verdicts(
+        (one.entry.digest, verdict.label, verdict.probability)
+        for one, verdict in zip(batch, verdicts, strict=True)
+    )
+
+
+def _learn(batch: list[FoundMessage], label: str, path: str, connections: Connections) -> None:
+    connections.sieve.learn_many((one.raw for one in batch), label, source=path, processes=1)
+    connections.catalog.note_labels((one.entry.digest, label) for one in batch)
+    connections.catalog.follow(EventLog.of(connections.sieve.store.path_name))
+
+
+def judge_all(connections: Connections, job: Job) -> None:
+    """Judge all messages that have a file again, by what is known now."""
+    job.total, job.done = connections.catalog.count_with_file(), 0
+    number = 0
+    while not job.is_cancelled and (rows := connections.catalog.digests_with_file(number, _BATCH)):
+        judge_again(connections, [digest for _, digest in rows])
+        number = rows[-1][0]
+        job.done += len(rows)
+
+
+async def watch_folders(context: Context) -> None:
+    """Read the folders that are watched, now and then, until it is cancelled."""
+    while True:
+        job = context.jobs.add("Reading the folders")
+        with suppress(Exception):  # the job has the fault
+            await asyncio.wrap_future(context.jobs.start(job, partial(read_folders, context)))
+        await asyncio.sleep(_WATCH_SECONDS)
+
+
+def read_folders(context: Context, connections: Connections, job: Job) -> None:
+    """List the new messages of all folders that are watched."""
+    faults: list[str] = []
+    for source in connections.catalog.sources():
+        if not source.is_import and not job.is_cancelled:
+            try:
+                _read_source(context, connections, job, source.number, source.path, "")
+            except SourceError as error:
+                faults.append(str(error))
+    job.fault = "; ".join(faults)
+
+
+def add_folders(catalog: Catalog, paths: Iterable[str]) -> None:
+    """Watch folders from now on."""
+    for path in paths:
+        catalog.add_source(str(Path(path).expanduser().resolve()), name=path)
+
+
+def routes(context: Context) -> list[BaseRoute]:
+    """Return the routes of imports."""
+
+    async def receive(request: Request) -> Response:
+        parameters = request.query_params
+        job = await receive_import(context, request, parameters.get("name", ""), parameters.get("label", ""))
+        return JSONResponse(job.describe(), 202)
+
+    async def judge(request: Request) -> Response:
+        job = context.jobs.add("Judging all messages again")
+        context.jobs.start(job, judge_all)
+        return JSONResponse(job.describe(), 202)
+
+    return [
+        Route("/imports", receive, methods=["POST"]),
+        Route("/judge-all", judge, methods=["POST"]),
+    ]

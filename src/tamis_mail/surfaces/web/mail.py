@@ -1,0 +1,314 @@
+"""The mail view, the message view, and their forms."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from starlette.datastructures import FormData, QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tamis_mail import features, tokens
+from tamis_mail.catalog import CatalogError, Cursor, Query, Row, read_message
+from tamis_mail.message import canonical, parse
+from tamis_mail.message.dates import date_of
+from tamis_mail.reporting.similarity import choose_sample, find_similar
+from tamis_mail.reporting.wording import describe_verdict
+from tamis_mail.store.log import EventLog
+from tamis_mail.surfaces.web import actions
+from tamis_mail.surfaces.web.context import Context
+from tamis_mail.surfaces.web.explanation import Tinter, find_changes, list_steps, read_parts, strongest
+from tamis_mail.surfaces.web.pages import mark_controls
+from tamis_mail.surfaces.web.threads import Connections
+from tamis_mail.verdict import Rule
+
+__all__ = ["describe_similar", "find_page", "read_digest", "read_query", "routes"]
+
+PAGE = 50  # messages
+_DIGEST_DIGITS = 32
+_STRONGEST = 12  # pieces of evidence for and against spam
+_FIELDS = 40  # header fields that are shown
+_FIELD_TEXT = 500  # characters of a header field that are shown
+_VERDICTS = {"": "all", "unsure": "unsure", "spam": "spam", "ham": "wanted", "none": "not judged"}
+_LABELS = {"": "learned or not", "none": "not learned", "spam": "learned as spam", "ham": "learned as wanted"}
+_ORDERS = {"doubt": "unsure first", "newest": "newest first"}
+_FILTERS = ("text", "verdict", "label", "source", "order")  # parameters of the address of a list
+_FIRST_FIELDS = ("from", "to", "cc", "reply-to", "date", "subject")
+
+
+def read_digest(text: str) -> bytes:
+    """Read a digest from an address; raise HTTPException if it is none."""
+    if len(text) == _DIGEST_DIGITS:
+        try:
+            return bytes.fromhex(text)
+        except ValueError:
+            pass
+    raise HTTPException(404, "there is no such message")
+
+
+def read_query(parameters: QueryParams) -> Query:
+    """Read a query from an address; raise HTTPException if a value is unknown."""
+    source = parameters.get("source", "") or "0"
+    try:
+        if not (source.isascii() and source.isdigit() and len(source) < 10):
+            raise ValueError(f"source is {source[:40]!r}, expected a number")
+        return Query(
+            text=parameters.get("text", "")[:200],
+            verdict=parameters.get("verdict", "")[:50],
+            label=parameters.get("label", "")[:50],
+            source=int(source),
+            order=parameters.get("order", "") or "doubt",
+        )
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
+
+
+def _read_cursor(parameters: QueryParams, name: str) -> Cursor | None:
+    text = parameters.get(name)
+    if not text:
+        return None
+    try:
+        return Cursor.parse(text)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
+
+
+def find_page(connections: Connections, parameters: QueryParams, limit: int = PAGE) -> dict[str, Any]:
+    """Return the rows that an address asks for, and the cursors of the pages before and after them."""
+    query = read_query(parameters)
+    after, before = _read_cursor(parameters, "after"), _read_cursor(parameters, "before")
+    catalog = connections.catalog
+    catalog.follow(EventLog.of(connections.sieve.store.path_name))
+    listing = catalog.list_page(query, after=after, before=before, limit=limit)
+    if before is not None and not listing.has_previous:
+        listing = catalog.list_page(query, limit=limit)  # a full first page
+    rows = listing.rows
+    return {
+        "query": query,
+        "rows": rows,
+        "previous": str(Cursor.of(rows[0])) if rows and listing.has_previous else None,
+        "next": str(Cursor.of(rows[-1])) if rows and listing.has_next else None,
+    }
+
+
+def _read_mail_view(connections: Connections, parameters: QueryParams) -> dict[str, Any]:
+    values = find_page(connections, parameters)
+    counts = connections.catalog.count_verdicts()
+    labels = connections.sieve.store.labels()
+    learned = {label.name: label.messages for label in labels if label.messages}
+    return values | {
+        "counts": counts,
+        "total": sum(counts.values()),
+        "sources": connections.catalog.sources(),
+        "learned": learned,
+        "verdicts": _VERDICTS,
+        "labels": _LABELS,
+        "orders": _ORDERS,
+    }
+
+
+def _read_message_view(connections: Connections, digest: bytes) -> dict[str, Any]:
+    row = connections.catalog.find(digest)
+    if row is None:
+        raise HTTPException(404, "there is no such message")
+    entry = connections.sieve.store.find_entry(digest)
+    values: dict[str, Any] = {
+        "row": row,
+        "entry": entry,
+        "history": _find_history(connections, digest),
+        "fault": "",
+    }
+    try:
+        raw = read_message(connections.catalog, digest)
+    except CatalogError as error:
+        return values | {"fault": str(error)}
+    plain = canonical(raw)
+    message = parse(plain)
+    verdict = connections.sieve.sort(plain)
+    connections.catalog.note_verdicts([(digest, verdict.label, verdict.probability)])
+    evidence = verdict.evidence
+    rule = Rule.of(connections.sieve.store)
+    tinter = Tinter(evidence)
+    first = [
+        (name, value[:_FIELD_TEXT])
+        for wanted in _FIRST_FIELDS
+        for name, value in message.headers
+        if name == wanted
+    ][: 2 * len(_FIRST_FIELDS)]
+    others = [(name, value[:_FIELD_TEXT]) for name, value in message.headers if name not in _FIRST_FIELDS]
+    return values | {
+        "verdict": verdict,
+        "words": describe_verdict(verdict.label, verdict.probability),
+        "subject": tinter.tint(row.subject, "subject"),
+        "date": date_of(raw),
+        "first_fields": [(name, tinter.tint(value, name)) for name, value in first],
+        "other_fields": [(name, tinter.tint(value, name)) for name, value in others[:_FIELDS]],
+        "omitted_fields": max(0, len(others) - _FIELDS),
+        "parts": read_parts(message, tinter),
+        "omitted_parts": max(0, len(message.parts) - 20),
+        "faults": message.faults,
+        "steps": list_steps(verdict, evidence),
+        "changes": find_changes(verdict, evidence, rule),
+        "rule": rule,
+        "for_spam": strongest(evidence, 1, _STRONGEST),
+        "against": strongest(evidence, -1, _STRONGEST),
+    }
+
+
+def _find_history(connections: Connections, digest: bytes) -> Sequence[Any]:
+    log = EventLog.of(connections.sieve.store.path_name)
+    return log.find_history(digest)[-10:][::-1] if log.exists() else []
+
+
+def describe_similar(connections: Connections, digest: bytes) -> list[dict[str, Any]]:
+    """Return the learned messages that are most like a message, with the features that they share."""
+    store = connections.sieve.store
+    keys = store.find_features(digest)
+    names: dict[int, str] = {}
+    try:
+        message = parse(canonical(read_message(connections.catalog, digest)))
+        read = tokens.read(message, store.token_version())
+        names = features.name_features(read)
+        keys = features.hash_tokens(read)
+    except CatalogError:
+        if keys is None:
+            raise
+    learned = store.message_features(choose=choose_sample)
+    labels = {label.id: label.name for label in store.labels()}
+    similar = find_similar(learned, keys, store.token_version(), own_digest=digest)
+    rows = {one.digest: connections.catalog.find(one.digest) for one in similar}
+    return [
+        {
+            "digest": one.digest.hex(),
+            "label": labels.get(one.label, ""),
+            "similarity": round(one.similarity, 4),
+            "listed": rows[one.digest] is not None,
+            "subject": mark_controls(_subject_of(rows[one.digest])),
+            "shared": [mark_controls(names[key]) for key in one.shared if key in names],
+        }
+        for one in similar
+    ]
+
+
+def _subject_of(row: Row | None) -> str:
+    return (row.subject or "(no subject)") if row is not None else "(a message that is not listed here)"
+
+
+def _digests_of(form: FormData) -> list[bytes]:
+    values = [value for value in form.getlist("digest") if isinstance(value, str)]
+    if len(values) > actions.MOST_MESSAGES:
+        raise HTTPException(400, f"an action takes at most {actions.MOST_MESSAGES} messages")
+    return [read_digest(value) for value in values]
+
+
+def _back_to(form: FormData) -> RedirectResponse:
+    """Lead back to a page of our own."""
+    address = str(form.get("next", "/"))
+    parts = urlsplit(address)
+    if not address.startswith("/") or address.startswith(("//", "/\\")) or parts.scheme or parts.netloc:
+        address = "/"
+    return RedirectResponse(address, 303)
+
+
+def choose_action(name: str, digests: Sequence[bytes]) -> Callable[[Connections], actions.Outcome] | None:
+    """Return the action of a button, or None if there is no such button."""
+    if name in ("spam", "ham"):
+        return lambda connections: actions.mark(connections, digests, name)
+    if name == "forget":
+        return lambda connections: actions.forget(connections, digests)
+    if name in ("allow", "block"):
+        return lambda connections: actions.set_senders(connections, digests, is_allowed=name == "allow")
+    return None
+
+
+def routes(context: Context) -> list[BaseRoute]:
+    """Return the routes of the mail view and of the message view."""
+
+    async def show_mail(request: Request) -> Response:
+        parameters = request.query_params
+        values = await context.threads.read(lambda connections: _read_mail_view(connections, parameters))
+        kept = {
+            name: parameters[name]
+            for name in ("text", "verdict", "label", "source", "order")
+            if parameters.get(name)
+        }
+        values["with_parameters"] = lambda **changed: "/?" + urlencode(kept | changed)
+        return context.pages.render(request, "mail.html", values)
+
+    async def show_message(request: Request) -> Response:
+        digest = read_digest(request.path_params["digest"])
+        values = await context.threads.read(lambda connections: _read_message_view(connections, digest))
+        return context.pages.render(request, "message.html", values)
+
+    async def show_similar(request: Request) -> Response:
+        digest = read_digest(request.path_params["digest"])
+        similar = await context.threads.read(lambda connections: describe_similar(connections, digest))
+        return JSONResponse(similar)
+
+    async def act(request: Request) -> Response:
+        form = await request.form()
+        digests = _digests_of(form)
+        name = str(form.get("action", ""))
+        if one := form.get("one"):  # a button of one row: the action and the digest
+            name, _, text = str(one).partition(":")
+            digests = [read_digest(text)]
+        action = choose_action(name, digests)
+        if action is None:
+            raise HTTPException(400, f"action is {name[:40]!r}, expected spam, ham, forget, allow or block")
+        outcome = (
+            await context.threads.write(action)
+            if digests
+            else actions.Outcome("Select messages first.", is_fault=True)
+        )
+        request.scope["session"].notices.append(outcome.as_notice())
+        return _back_to(form)
+
+    async def undo(request: Request) -> Response:
+        form = await request.form()
+        if events := str(form.get("events", "")):
+            try:
+                ranges = actions.read_ranges(events)
+            except ValueError as error:
+                raise HTTPException(400, str(error)) from None
+            outcome = await context.threads.write(lambda connections: actions.undo(connections, ranges))
+        else:
+            new, allowed, blocked = (
+                str(form.get(name, "")).splitlines() for name in ("was_new", "was_allowed", "was_blocked")
+            )
+            digests = [read_digest(text) for text in str(form.get("digests", "")).split()]
+            outcome = await context.threads.write(
+                lambda connections: actions.restore_list(connections, new, allowed, blocked, digests)
+            )
+        request.scope["session"].notices.append(outcome.as_notice())
+        return _back_to(form)
+
+    async def judge(request: Request) -> Response:
+        """Judge messages again whose verdicts are older than what was learned last."""
+        values = await read_json(request)
+        digests = values.get("digests") if isinstance(values, dict) else None
+        if not isinstance(digests, list) or len(digests) > 2 * PAGE:
+            raise HTTPException(400, f"expected digests, a list of at most {2 * PAGE}")
+        names = [read_digest(str(text)) for text in digests]
+        verdicts = await context.threads.read(lambda connections: actions.judge_again(connections, names))
+        return JSONResponse(
+            {digest.hex(): {"label": label, "probability": p} for digest, (label, p) in verdicts.items()}
+        )
+
+    return [
+        Route("/", show_mail),
+        Route("/messages/{digest}", show_message),
+        Route("/messages/{digest}/similar", show_similar),
+        Route("/mark", act, methods=["POST"]),
+        Route("/undo", undo, methods=["POST"]),
+        Route("/judge", judge, methods=["POST"]),
+    ]
+
+
+async def read_json(request: Request) -> Any:
+    """Read the JSON of a request; raise HTTPException if it is none."""
+    try:
+        return await request.json()
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "the body is no JSON") from None

@@ -1,0 +1,54 @@
+// The message view: keys, and learned messages that are similar.
+
+import { element, get } from "./request.js";
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, select")) {
+    return;
+  }
+  if (["s", "h", "f"].includes(event.key)) {
+    event.preventDefault();
+    document.querySelector(`#message-form button[data-key="${event.key}"]`)?.click();
+  } else if (event.key === "b") {
+    document.getElementById("back").click();
+  }
+});
+
+const section = document.getElementById("similar");
+
+async function showSimilar() {
+  const state = document.getElementById("similar-state");
+  let messages;
+  try {
+    messages = await get(section.dataset.address);
+  } catch (error) {
+    state.textContent = `${error.message}.`;
+    return;
+  }
+  if (!messages.length) {
+    state.textContent = "No learned message is similar.";
+    return;
+  }
+  const list = element("ul", { id: "similar-list" });
+  for (const message of messages) {
+    const title = message.listed
+      ? element("a", { href: `/messages/${message.digest}` }, message.subject)
+      : element("span", {}, message.subject);
+    const shared = message.shared.length ? `: both have ${message.shared.join(", ")}` : "";
+    const name = { spam: "spam", ham: "wanted" }[message.label] ?? message.label;
+    list.append(
+      element(
+        "li",
+        {},
+        title,
+        ` (learned as ${name}, ${Math.round(100 * message.similarity)} % alike)`,
+        element("span", { class: "quiet" }, shared),
+      ),
+    );
+  }
+  state.replaceWith(list);
+}
+
+if (section) {
+  showSimilar();
+}
