@@ -85,6 +85,13 @@ def test_a_wrong_request_is_answered_by_one_line(room_page: Page, body: str, sen
     assert (answer.status_code, answer.json()) == (400, {"error": sentence})
 
 
+@pytest.mark.parametrize("depth", [100, 300, 500, 700, 900, 1000, 3000])
+def test_lists_within_lists_are_refused(room_page: Page, depth: int) -> None:
+    answer = send(room_page, "coin", '{"tosses": [], "a": ' + "[" * depth + "]" * depth + "}")
+    assert answer.status_code == 400
+    assert len(answer.json()["error"]) < 120
+
+
 def test_integers_of_any_length_are_refused(room_page: Page) -> None:
     digits = send(room_page, "coin", '{"tosses": [], "a": ' + "9" * 400 + "}")
     assert "expected a number from 0.01 to 1000" in digits.json()["error"]

@@ -144,11 +144,14 @@ class _Desk:
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "model-room")
         self._places = BoundedSemaphore(_MOST_WAITING)
+        self._has_loaded = False
 
     def load(self) -> None:
         """Begin to load the rooms, so that the first one to be opened need not wait."""
-        for room in ROOMS.values():
-            self._executor.submit(import_module, room.module)
+        if not self._has_loaded:
+            self._has_loaded = True
+            for room in ROOMS.values():
+                self._executor.submit(import_module, room.module)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run work in the thread."""

@@ -1,8 +1,8 @@
 """The body of a request → numbers within bounds, or one line that says what is wrong with it.
 
 A browser sends the body, and so may anything else on the machine: every list has a longest length, every
-number a range, and a field with an unknown name is refused. The bounds keep each computation below about a
-second.
+number a range, and a field with an unknown name is refused. The bounds keep each computation below a second
+of one core.
 """
 
 import json
@@ -138,5 +138,8 @@ def _check_number(name: str, value: object, low: float, high: float) -> float:
 
 def _shorten(value: object) -> str:
     """A value on one line, cut off after some characters."""
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "lists within lists"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
