@@ -149,7 +149,7 @@ class Cursor:
         except ValueError:
             cursor = cls(float("nan"), 0, 0)
         if not (
-            0 <= cursor.doubt <= _UNJUDGED and abs(cursor.age) < _LARGEST and 0 < cursor.number < _LARGEST
+            0 <= cursor.doubt < 1 + _UNJUDGED and abs(cursor.age) < _LARGEST and 0 < cursor.number < _LARGEST
         ):
             raise ValueError(f"the cursor is {text[:40]!r}, expected one that a list has given")
         return cursor

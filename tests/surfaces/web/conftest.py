@@ -2,15 +2,17 @@
 
 import re
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tamis_mail.catalog import Catalog
 from tamis_mail.surfaces.web.app import Context, make_app, make_context
+from tamis_mail.surfaces.web.imports import add_folders
 from tamis_mail.surfaces.web.security import Limits, Security
 
 with warnings.catch_warnings():  # Starlette will use another client in a later version
@@ -42,8 +44,10 @@ class Page:
 
 
 @contextmanager
-def open_page(store: Path, limits: Limits | None = None) -> Iterator[Page]:
-    """Serve a store, and enter the page as a browser does."""
+def open_page(store: Path, limits: Limits | None = None, mail: Sequence[str] = ()) -> Iterator[Page]:
+    """Serve a store and watched folders, and enter the page as a browser does."""
+    with closing(Catalog.of(store)) as catalog:
+        add_folders(catalog, mail)
     security = Security(PORT, api_token=API_TOKEN, limits=limits)
     context = make_context(store, security)
     with TestClient(make_app(context), base_url=f"http://{HOST}") as client:

@@ -1,6 +1,8 @@
 """Steps that several tests of the page take."""
 
+import re
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from tests.surfaces.web.conftest import Page
@@ -23,3 +25,12 @@ def wait_for_job(page: Page, key: str) -> dict[str, Any]:
     while not (job := page.client.get(f"/jobs/{key}").json())["finished"]:
         time.sleep(0.01)
     return dict(job)
+
+
+def join_mbox(messages: Iterable[bytes]) -> bytes:
+    """Write messages as an mbox."""
+    postmark = b"From somebody@mail.example Mon Jan  1 00:00:00 2024\n"
+    return b"".join(
+        postmark + re.sub(rb"(?m)^(>*From )", rb">\1", raw.replace(b"\r\n", b"\n")).rstrip(b"\n") + b"\n\n"
+        for raw in messages
+    )

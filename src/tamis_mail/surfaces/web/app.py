@@ -21,7 +21,7 @@ from tamis_mail.catalog import CatalogError
 from tamis_mail.mailbox import SourceError
 from tamis_mail.store import StoreError
 from tamis_mail.store.log import LogError
-from tamis_mail.surfaces.web import imports, mail, model_room
+from tamis_mail.surfaces.web import api, imports, mail, model_room
 from tamis_mail.surfaces.web.context import Context, make_context
 from tamis_mail.surfaces.web.pages import STATIC_FOLDER
 from tamis_mail.surfaces.web.security import Guard, TooLargeError
@@ -54,6 +54,7 @@ _ROUTES: Sequence[Callable[[Context], Sequence[BaseRoute]]] = (
     _enter,
     mail.routes,
     imports.routes,
+    api.routes,
     model_room.routes,
 )
 
@@ -74,7 +75,7 @@ def make_app(context: Context) -> Starlette:
         """Answer an error by a sentence, in the form of the request."""
         status, sentence = _describe_error(error)
         if request.url.path.startswith("/api/") or "x-csrf-token" in request.headers:
-            return JSONResponse({"error": sentence}, status)
+            return JSONResponse({"error": sentence}, status, getattr(error, "headers", None))
         values = {"status": status, "sentence": f"{sentence[:1].upper()}{sentence[1:]}"}
         return context.pages.render(request, "error.html", values, status)
 

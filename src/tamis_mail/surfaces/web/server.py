@@ -1,8 +1,9 @@
 """Runs the application by uvicorn at a socket that listens already."""
 
+import signal
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import uvicorn
@@ -48,4 +49,18 @@ def serve(
     )
     listener.listen()  # so that the address can be opened before the server accepts
     announce(f"http://{address}:{port}/enter?token={security.make_entry_token()}")
-    uvicorn.Server(config).run(sockets=[listener])
+    _Server(config).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Ends by a signal as other daemons do: what follows in the program runs, and its exit status is 0."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ask the server to end when a signal comes; uvicorn's own would then end the process by it."""
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)

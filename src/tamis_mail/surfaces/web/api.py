@@ -1,0 +1,548 @@
+"""The JSON API under /api/v1, for mail programs and scripts, and its OpenAPI document.
+
+An operation is declared once: its schema checks requests, and is what the document says. The API has the
+verbs of the page; a program identifies itself by `Authorization: Bearer` (see `security`).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tamis_mail.catalog import CatalogError, Row, read_message
+from tamis_mail.message import canonical, digest
+from tamis_mail.store.log import Event, EventLog
+from tamis_mail.surfaces.web import actions
+from tamis_mail.surfaces.web.context import Context
+from tamis_mail.surfaces.web.imports import receive_import
+from tamis_mail.surfaces.web.mail import describe_similar, find_page, read_json
+from tamis_mail.surfaces.web.schemas import Schema, find_fault, read_parameter
+from tamis_mail.surfaces.web.threads import Connections
+from tamis_mail.verdict import Verdict
+
+__all__ = ["routes"]
+
+_ROOT = "/api/v1"
+_EVIDENCE = 100  # pieces of a verdict's evidence
+_EVENTS = 500
+_BYTES = "application/octet-stream"
+_MESSAGE = "message/rfc822"
+_JSON = "application/json"
+
+_DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$", "description": "identifies a message"}
+_DIGESTS: Schema = {"type": "array", "items": _DIGEST, "minItems": 1, "maxItems": actions.MOST_MESSAGES}
+_CURSOR: Schema = {"type": "string", "pattern": r"^[0-3]\.[0-9]{1,17},-?[0-9]{1,15},[1-9][0-9]{0,15}$"}
+_LABEL: Schema = {"type": "string", "enum": ["spam", "ham"]}
+_RANGE = "[0-9]{1,15}(-[0-9]{1,15})?"
+_RANGES: Schema = {"type": "string", "pattern": f"^{_RANGE}(,{_RANGE}){{0,99}}$"}
+_TEXT: Schema = {"type": "string"}
+_NUMBER: Schema = {"type": "number"}
+_INTEGER: Schema = {"type": "integer"}
+_BOOLEAN: Schema = {"type": "boolean"}
+
+
+def _object(**properties: Schema) -> Schema:
+    """Return the schema of an object that has exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+_ERROR = _object(error=_TEXT)
+_ROW = _object(
+    digest=_DIGEST,
+    sender=_TEXT,
+    subject=_TEXT,
+    date=_INTEGER,
+    size=_INTEGER,
+    verdict=_TEXT,
+    probability=_or_null(_NUMBER),
+    stale=_BOOLEAN,
+    label=_TEXT,
+)
+_PIECE = _object(token=_TEXT, view=_TEXT, contribution=_NUMBER, spam=_NUMBER, ham=_NUMBER)
+_VERDICT = _object(
+    digest=_DIGEST,
+    label=_TEXT,
+    probability=_NUMBER,
+    log_odds=_NUMBER,
+    probabilities={"type": "object", "additionalProperties": _NUMBER},
+    listed=_or_null(_TEXT),
+    evidence=_list(_PIECE),
+)
+_OUTCOME = _object(sentence=_TEXT, events=_TEXT, fault=_BOOLEAN)
+_EVENT = _object(
+    number=_INTEGER,
+    time=_INTEGER,
+    action=_TEXT,
+    digest=_TEXT,
+    label=_TEXT,
+    before=_TEXT,
+    probability=_or_null(_NUMBER),
+    sender=_TEXT,
+    subject=_TEXT,
+    source=_TEXT,
+    undoes=_INTEGER,
+)
+_JOB = _object(
+    key=_TEXT, title=_TEXT, done=_INTEGER, total=_INTEGER, remark=_TEXT, fault=_TEXT, finished=_BOOLEAN
+)
+_SIMILAR = _object(
+    digest=_DIGEST, label=_TEXT, similarity=_NUMBER, listed=_BOOLEAN, subject=_TEXT, shared=_list(_TEXT)
+)
+
+Values = dict[str, Any]  # the parameters of a request, and its body under "body"
+Handle = Callable[[Context, Request, Values], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the API."""
+
+    name: str
+    method: str
+    path: str
+    summary: str
+    handle: Handle
+    answer: Schema
+    parameters: Mapping[str, Schema] = field(default_factory=dict)  # of the address
+    required: Sequence[str] = ()
+    body: Schema | None = None  # of JSON
+    body_type: str = _JSON
+    status: int = 200
+    can_miss: bool = False  # whether there may be no such thing
+
+    @property
+    def path_parameters(self) -> Mapping[str, Schema]:
+        """The parameters in the path."""
+        known = {"digest": _DIGEST, "key": {"type": "string", "pattern": "^[0-9a-f]{16}$"}}
+        return {name: schema for name, schema in known.items() if f"{{{name}}}" in self.path}
+
+
+async def _read_status(context: Context, _: Request, __: Values) -> Any:
+    def read(connections: Connections) -> Any:
+        return {
+            "version": version("tamis"),
+            "labels": {label.name: label.messages for label in connections.sieve.store.labels()},
+            "verdicts": connections.catalog.count_verdicts(),
+        }
+
+    return await context.threads.read(read)
+
+
+def _as_dict(row: Row) -> dict[str, Any]:
+    return {
+        "digest": row.digest.hex(),
+        "sender": row.sender,
+        "subject": row.subject,
+        "date": row.date,
+        "size": row.size,
+        "verdict": row.verdict,
+        "probability": row.probability,
+        "stale": row.is_stale,
+        "label": row.label,
+    }
+
+
+async def _list_messages(context: Context, request: Request, values: Values) -> Any:
+    limit = values.get("limit", 50)
+    page = await context.threads.read(lambda connections: find_page(connections, request.query_params, limit))
+    return {
+        "messages": [_as_dict(row) for row in page["rows"]],
+        "previous": page["previous"],
+        "next": page["next"],
+    }
+
+
+async def _read_one(context: Context, _: Request, values: Values) -> Any:
+    name = bytes.fromhex(values["digest"])
+
+    def judge(connections: Connections) -> Any:
+        return _describe_verdict(name, connections.sieve.sort(_find(connections, name)))
+
+    return await context.threads.read(judge)
+
+
+async def _read_similar(context: Context, _: Request, values: Values) -> Any:
+    name = bytes.fromhex(values["digest"])
+
+    def read(connections: Connections) -> Any:
+        _find(connections, name)
+        return describe_similar(connections, name)
+
+    return await context.threads.read(read)
+
+
+def _find(connections: Connections, name: bytes) -> bytes:
+    try:
+        return read_message(connections.catalog, name)
+    except CatalogError as error:
+        raise HTTPException(404, str(error)) from None
+
+
+def _describe_verdict(name: bytes, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "digest": name.hex(),
+        "label": verdict.label,
+        "probability": verdict.probability,
+        "log_odds": verdict.log_odds,
+        "probabilities": dict(verdict.probabilities),
+        "listed": verdict.listed,
+        "evidence": [
+            {
+                "token": one.token,
+                "view": one.view,
+                "contribution": one.contribution,
+                "spam": one.spam,
+                "ham": one.ham,
+            }
+            for one in verdict.evidence[:_EVIDENCE]
+        ],
+    }
+
+
+async def _judge(context: Context, _: Request, values: Values) -> Any:
+    raw: bytes = values["body"]
+
+    def judge(connections: Connections) -> Any:
+        verdict = connections.sieve.sort(raw)
+        connections.sieve.log_verdict(raw, verdict, source="web")
+        connections.sieve.flush_log()
+        return _describe_verdict(digest(canonical(raw)), verdict)
+
+    return await context.threads.read(judge)
+
+
+async def _learn(context: Context, _: Request, values: Values) -> Any:
+    raw, label = values["body"], values["label"]
+
+    def learn(connections: Connections) -> Any:
+        receipt = connections.sieve.learn(raw, label, source="web")
+        connections.catalog.follow(EventLog.of(connections.sieve.store.path_name))
+        return {"digest": receipt.digest.hex(), "action": receipt.action, "before": receipt.before}
+
+    return await context.threads.write(learn)
+
+
+def _describe_outcome(outcome: actions.Outcome) -> dict[str, Any]:
+    return {
+        "sentence": outcome.sentence,
+        "events": outcome.undo.get("events", ""),
+        "fault": outcome.is_fault,
+    }
+
+
+async def _label(context: Context, _: Request, values: Values) -> Any:
+    names = [bytes.fromhex(text) for text in values["body"]["digests"]]
+    label = values["body"]["label"]
+    action = (
+        partial(actions.forget, digests=names)
+        if label == "none"
+        else partial(actions.mark, digests=names, label=label)
+    )
+    return _describe_outcome(await context.threads.write(action))
+
+
+async def _set_senders(context: Context, _: Request, values: Values) -> Any:
+    names = [bytes.fromhex(text) for text in values["body"]["digests"]]
+    action = partial(actions.set_senders, digests=names, is_allowed=values["body"]["decision"] == "allow")
+    return _describe_outcome(await context.threads.write(action))
+
+
+async def _undo(context: Context, _: Request, values: Values) -> Any:
+    ranges = actions.read_ranges(values["body"]["events"])
+    return _describe_outcome(await context.threads.write(partial(actions.undo, ranges=ranges)))
+
+
+async def _list_events(context: Context, _: Request, values: Values) -> Any:
+    before, limit = values.get("before", 1 << 53), values.get("limit", 50)
+
+    def read(connections: Connections) -> Any:
+        log = EventLog.of(connections.sieve.store.path_name)
+        if not log.exists():
+            return []
+        newest = next(log.events(), None)
+        last = min(before - 1, newest.number if newest else 0)
+        events = log.find_range(max(0, last - limit + 1), last)
+        return [_describe_event(event) for event in events]
+
+    return await context.threads.read(read)
+
+
+def _describe_event(event: Event) -> dict[str, Any]:
+    names = (
+        "number",
+        "time",
+        "action",
+        "label",
+        "before",
+        "probability",
+        "sender",
+        "subject",
+        "source",
+        "undoes",
+    )
+    return {"digest": event.digest.hex()} | {name: getattr(event, name) for name in names}
+
+
+async def _import(context: Context, request: Request, values: Values) -> Any:
+    job = await receive_import(context, request, values.get("name", ""), values.get("label", ""))
+    return job.describe()
+
+
+async def _read_job(context: Context, _: Request, values: Values) -> Any:
+    job = context.jobs.find(values["key"])
+    if job is None:
+        raise HTTPException(404, "there is no such job")
+    return job.describe()
+
+
+OPERATIONS = (
+    Operation(
+        "readStatus",
+        "GET",
+        "/status",
+        "How much was learned and judged",
+        _read_status,
+        _object(
+            version=_TEXT,
+            labels={"type": "object", "additionalProperties": _INTEGER},
+            verdicts={"type": "object", "additionalProperties": _INTEGER},
+        ),
+    ),
+    Operation(
+        "listMessages",
+        "GET",
+        "/messages",
+        "Messages, one page at a time",
+        _list_messages,
+        _object(messages=_list(_ROW), previous=_or_null(_TEXT), next=_or_null(_TEXT)),
+        {
+            "text": {"type": "string", "maxLength": 200},
+            "verdict": {"type": "string", "enum": ["spam", "ham", "unsure", "none"]},
+            "label": {"type": "string", "enum": ["spam", "ham", "none"]},
+            "source": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+            "order": {"type": "string", "enum": ["doubt", "newest"]},
+            "after": _CURSOR,
+            "before": _CURSOR,
+            "limit": {"type": "integer", "minimum": 1, "maximum": 500},
+        },
+    ),
+    Operation(
+        "explainMessage",
+        "GET",
+        "/messages/{digest}",
+        "The verdict on a listed message, with its evidence",
+        _read_one,
+        _VERDICT,
+        can_miss=True,
+    ),
+    Operation(
+        "findSimilar",
+        "GET",
+        "/messages/{digest}/similar",
+        "Learned messages that are similar",
+        _read_similar,
+        _list(_SIMILAR),
+        can_miss=True,
+    ),
+    Operation(
+        "judgeMessage",
+        "POST",
+        "/verdicts",
+        "Judge a message, and log the verdict",
+        _judge,
+        _VERDICT,
+        body_type=_MESSAGE,
+    ),
+    Operation(
+        "learnMessage",
+        "POST",
+        "/learned",
+        "Learn a message under a label",
+        _learn,
+        _object(digest=_DIGEST, action=_TEXT, before=_or_null(_TEXT)),
+        {"label": _LABEL},
+        ("label",),
+        body_type=_MESSAGE,
+    ),
+    Operation(
+        "labelMessages",
+        "POST",
+        "/labels",
+        "Learn listed messages under a label, or forget them (none)",
+        _label,
+        _OUTCOME,
+        body=_object(digests=_DIGESTS, label={"type": "string", "enum": ["spam", "ham", "none"]}),
+    ),
+    Operation(
+        "setSenders",
+        "POST",
+        "/senders",
+        "Allow or block the senders of listed messages",
+        _set_senders,
+        _OUTCOME,
+        body=_object(digests=_DIGESTS, decision={"type": "string", "enum": ["allow", "block"]}),
+    ),
+    Operation(
+        "listEvents",
+        "GET",
+        "/events",
+        "Verdicts and learning events, newest first",
+        _list_events,
+        _list(_EVENT),
+        {
+            "before": {"type": "integer", "minimum": 1, "maximum": 1 << 53},
+            "limit": {"type": "integer", "minimum": 1, "maximum": _EVENTS},
+        },
+    ),
+    Operation(
+        "undoEvents",
+        "POST",
+        "/undo",
+        "Undo learning events, exactly",
+        _undo,
+        _OUTCOME,
+        body=_object(
+            events={
+                "type": "string",
+                "pattern": "^[0-9]{1,15}(-[0-9]{1,15})?(,[0-9]{1,15}(-[0-9]{1,15})?){0,99}$",
+            }
+        ),
+    ),
+    Operation(
+        "importMailbox",
+        "POST",
+        "/imports",
+        "Import an mbox or a message; the answer is a job",
+        _import,
+        _JOB,
+        {"name": {"type": "string", "maxLength": 200}, "label": _LABEL},
+        body_type=_BYTES,
+        status=202,
+    ),
+    Operation("readJob", "GET", "/jobs/{key}", "The progress of a job", _read_job, _JOB, can_miss=True),
+)
+
+
+def routes(context: Context) -> list[BaseRoute]:
+    """Return the routes of the API, and that of its document."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in OPERATIONS:
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    document = make_document()
+
+    async def read_document(_: Request) -> Response:
+        return JSONResponse(document)
+
+    return [
+        Route(f"{_ROOT}/openapi.json", read_document),
+        *(
+            Route(_ROOT + path, partial(_answer, context, operations), methods=list(operations))
+            for path, operations in by_path.items()
+        ),
+    ]
+
+
+async def _answer(context: Context, operations: Mapping[str, Operation], request: Request) -> Response:
+    """Check a request by the schemas of its operation, and answer it."""
+    operation = operations.get(request.method) or operations["GET"]  # HEAD is GET without the body
+    values = _read_values(operation, request)
+    if operation.body is not None:
+        if not request.headers.get("content-type", "").startswith(_JSON):
+            raise HTTPException(415, f"expected a body of the type {_JSON}")
+        values["body"] = await read_json(request)
+        if fault := find_fault(values["body"], operation.body):
+            raise HTTPException(400, fault)
+    elif operation.body_type == _MESSAGE:
+        values["body"] = await request.body()
+    return JSONResponse(await operation.handle(context, request, values), operation.status)
+
+
+def _read_values(operation: Operation, request: Request) -> Values:
+    values: Values = {}
+    for name, schema in operation.path_parameters.items():
+        values[name] = request.path_params[name]
+        if find_fault(values[name], schema):
+            raise HTTPException(404, f"there is no such {'message' if name == 'digest' else 'job'}")
+    for name, schema in operation.parameters.items():
+        texts = request.query_params.getlist(name)
+        if not texts and name in operation.required:
+            raise HTTPException(400, f"{name} is missing")
+        if len(texts) > 1:
+            raise HTTPException(400, f"{name} is given {len(texts)} times, expected once")
+        if texts:
+            values[name] = read_parameter(texts[0], schema)
+            if fault := find_fault(values[name], schema, name):
+                raise HTTPException(400, fault)
+    return values
+
+
+def make_document() -> dict[str, Any]:
+    """Return the OpenAPI document."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(_ROOT + operation.path, {})[operation.method.lower()] = _describe_operation(
+            operation
+        )
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "tamis", "version": version("tamis"), "summary": "A personal spam filter"},
+        "servers": [{"url": "/"}],
+        "security": [{"token": []}],
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "paths": paths,
+    }
+
+
+def _describe_operation(operation: Operation) -> dict[str, Any]:
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in operation.path_parameters.items()
+    ]
+    parameters += [
+        {"name": name, "in": "query", "required": name in operation.required, "schema": schema}
+        for name, schema in operation.parameters.items()
+    ]
+    errors = {"400": "The request is not as described", "401": "No session and no token"}
+    errors |= {"403": "A change that does not come from the page", "409": "The store cannot be used now"}
+    if operation.can_miss:
+        errors["404"] = "There is no such message or job"
+    if operation.method == "POST":
+        errors |= {"413": "The body is too large", "415": "The body is of another type"}
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": parameters,
+        "responses": {
+            str(operation.status): {
+                "description": operation.summary,
+                "content": {_JSON: {"schema": operation.answer}},
+            },
+            **{
+                status: {"description": sentence, "content": {_JSON: {"schema": _ERROR}}}
+                for status, sentence in errors.items()
+            },
+        },
+    }
+    if operation.method == "POST":
+        schema = operation.body if operation.body is not None else {"type": "string", "format": "binary"}
+        described["requestBody"] = {"required": True, "content": {operation.body_type: {"schema": schema}}}
+    return described
