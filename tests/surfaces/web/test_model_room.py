@@ -1,6 +1,7 @@
 """The addresses of the model room: pages, examples, answers, and one line for a wrong request."""
 
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,15 @@ def room_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """The page of an empty store, for all tests here: rooms keep nothing between requests."""
     with open_page(Path(tmp_path_factory.mktemp("rooms")) / "mail.tamis") as opened:
         yield opened
+
+
+def test_the_models_are_loaded_when_a_room_is_first_asked_for() -> None:
+    program = (
+        "import sys, tamis_mail.surfaces.web.app; "
+        "print([name for name in ('scipy', 'sklearn', 'tamis_mail.surfaces.web.rooms') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert output.stdout == "[]\n"
 
 
 def send(page: Page, name: str, body: bytes | str) -> httpx.Response:

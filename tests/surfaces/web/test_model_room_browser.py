@@ -126,6 +126,13 @@ def test_the_curve_shows_its_evidence(visit: Visit) -> None:
     tab.check("#by_evidence")
     assert "11 points" in read_numbers(tab)
     assert tab.locator("#alpha").is_disabled()
+    chosen = tab.inner_text("#alpha-value")
+    precision = re.search(r"precision of the weights is ([\d.]+),", read_numbers(tab))
+    assert precision
+    assert float(chosen) == pytest.approx(float(precision[1]), rel=0.01)
+    tab.uncheck("#by_evidence")
+    settle(tab)
+    assert tab.inner_text("#alpha-value") == "2" != chosen
     assert "largest" in str(tab.get_attribute("#evidence svg", "aria-label"))
     save_screenshot(tab, "rooms-curve")
 

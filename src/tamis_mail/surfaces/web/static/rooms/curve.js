@@ -16,7 +16,9 @@ const room = new Room((answer, fields) => {
   const points = fields.points ?? [];
   data.clear();
   for (const name of ["alpha", "noise"]) {
+    const value = fields.by_evidence && answer !== null ? answer[name] : fields[name];
     find(name).disabled = Boolean(fields.by_evidence);
+    find(`${name}-value`).textContent = value === undefined ? "" : String(Number(value.toPrecision(3)));
   }
   if (answer !== null) {
     data.band(answer.places, answer.low, answer.high, "class-0");
@@ -27,11 +29,6 @@ const room = new Room((answer, fields) => {
       data.curve(answer.places, drawn, "class-0 thin");
     }
     data.curve(answer.places, answer.mean, "class-0");
-    if (fields.by_evidence) {
-      for (const name of ["alpha", "noise"]) {
-        find(`${name}-value`).textContent = String(Number(answer[name].toPrecision(3)));
-      }
-    }
     evidence.clear([0, answer.numbers.length + 1], findRange(answer.evidences, 0.5));
     evidence.curve(answer.numbers, answer.evidences, "class-0");
     answer.numbers.forEach((number, k) => {
