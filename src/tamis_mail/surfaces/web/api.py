@@ -465,15 +465,21 @@ async def _answer(context: Context, operations: Mapping[str, Operation], request
     """Check a request by the schemas of its operation, and answer it."""
     operation = operations.get(request.method) or operations["GET"]  # HEAD is GET without the body
     values = _read_values(operation, request)
+    if operation.method == "POST" and not _has_type(request, operation.body_type):
+        raise HTTPException(415, f"expected a body of the type {operation.body_type}")
     if operation.body is not None:
-        if not request.headers.get("content-type", "").startswith(_JSON):
-            raise HTTPException(415, f"expected a body of the type {_JSON}")
         values["body"] = await read_json(request)
         if fault := find_fault(values["body"], operation.body):
             raise HTTPException(400, fault)
     elif operation.body_type == _MESSAGE:
         values["body"] = await request.body()
+        if not values["body"]:
+            raise HTTPException(400, "the body is empty, expected a message")
     return JSONResponse(await operation.handle(context, request, values), operation.status)
+
+
+def _has_type(request: Request, expected: str) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == expected
 
 
 def _read_values(operation: Operation, request: Request) -> Values:
@@ -543,6 +549,10 @@ def _describe_operation(operation: Operation) -> dict[str, Any]:
         },
     }
     if operation.method == "POST":
-        schema = operation.body if operation.body is not None else {"type": "string", "format": "binary"}
+        schema = (
+            operation.body
+            if operation.body is not None
+            else {"type": "string", "format": "binary", "minLength": 1}
+        )
         described["requestBody"] = {"required": True, "content": {operation.body_type: {"schema": schema}}}
     return described
