@@ -330,7 +330,7 @@ def test_the_list_of_rooms_has_no_serious_fault(visit: Visit) -> None:
     assert [one["id"] for one in violations if one["impact"] in ("serious", "critical")] == []
     tab.click("text=EM, step by step")
     tab.click("text=F3")
-    assert tab.url.endswith("/rooms#row-F3")
+    tab.wait_for_url("**/rooms#row-F3")
     tab.set_viewport_size(PHONE)  # type: ignore[arg-type]
     assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     save_screenshot(tab, "rooms-phone")
