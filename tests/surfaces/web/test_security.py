@@ -117,7 +117,8 @@ def test_a_program_needs_its_token_and_reaches_the_api_only(stranger: TestClient
 def test_every_answer_binds_the_browser(page: Page, address: str) -> None:
     headers = page.client.get(address).headers
     assert headers["content-security-policy"] == CONTENT_SECURITY_POLICY
-    assert headers["cache-control"] == "no-store"
+    is_static = address.startswith("/static/")
+    assert headers["cache-control"] == ("private, max-age=300" if is_static else "no-store")
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
 

@@ -40,6 +40,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+_STATIC_HEADERS = {"cache-control": "private, max-age=300"}  # our own scripts and styles, which have no mail
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _SESSIONS = 32  # browsers at once; the oldest session ends
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -153,7 +154,7 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # there are no web sockets
-        state = _Sending(send)
+        state = _Sending(send, is_static=scope["path"].startswith(_STATIC))
         response: Response | None
         try:
             async with asyncio.timeout(self._time_limit(scope)):
@@ -237,15 +238,16 @@ class Guard:
 class _Sending:
     """Adds the headers to an answer, and knows whether it has begun."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, *, is_static: bool) -> None:
         self._send = send
+        self._headers = _HEADERS | _STATIC_HEADERS if is_static else _HEADERS
         self.has_begun = False
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.has_begun = True
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
+            for name, value in self._headers.items():
                 headers[name] = value
         await self._send(message)
 
