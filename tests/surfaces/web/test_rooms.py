@@ -349,6 +349,17 @@ def test_revealing_an_entry_completes_the_table() -> None:
     assert everything["hidden_errors"][-1] is None
 
 
+def test_errors_by_count_are_those_of_fewer_known_entries() -> None:
+    example: Any = ratings.make_example()
+    answer = compute(ratings, step=6)
+    assert answer["known_counts"][0] == 1
+    assert answer["errors_by_count"][-1] == answer["hidden_errors"][-1]
+    count = answer["known_counts"][5]
+    fewer = compute(ratings, known=example["known"][:count], step=6)
+    assert answer["errors_by_count"][5] == pytest.approx(fewer["hidden_errors"][-1])
+    assert answer["errors_by_count"][-1] < 0.5 * answer["errors_by_count"][0]
+
+
 def test_one_known_entry_is_enough() -> None:
     answer = compute(ratings, users=1, items=1, known=[[0, 0, 5]], hidden=[], factors=4, step=50, ridge=0.001)
     assert answer["predicted"].tolist() == [[pytest.approx(5.0)]]

@@ -11,13 +11,14 @@ from math import sqrt
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.models.factors import Alternating, Factors, Ratings, sweep
+from tamis.models.factors import Alternating, Factors, Ratings, Sweep, sweep
 from tamis_mail.surfaces.web.rooms.fields import FieldError, Fields
 from tamis_mail.surfaces.web.rooms.wording import count_of
 
 MOST_ROWS = 12  # users, and items
 MOST_SWEEPS = 50
 LOWEST, HIGHEST = 1.0, 5.0
+_COUNTS = 12  # numbers of known entries for which the error is measured
 _OFFSET_RIDGE = 3.0  # that of `MatrixFactorization`
 
 
@@ -27,7 +28,8 @@ def make_example() -> dict[str, object]:
     users, items = rng.normal(size=(8, 2)), rng.normal(size=(8, 2))
     table = np.clip(np.round(3.0 + 1.1 * users @ items.T + 0.2 * rng.normal(size=(8, 8))), LOWEST, HIGHEST)
     is_known = rng.random(table.shape) < 0.6
-    entries = {"known": np.argwhere(is_known), "hidden": np.argwhere(~is_known)}
+    known = rng.permutation(np.argwhere(is_known))  # in the order in which they are learned
+    entries = {"known": known, "hidden": np.argwhere(~is_known)}
     lists = {
         name: [[int(u), int(i), float(table[u, i])] for u, i in places] for name, places in entries.items()
     }
@@ -35,7 +37,10 @@ def make_example() -> dict[str, object]:
 
 
 def compute(fields: Fields) -> dict[str, object]:
-    """Make the sweeps; predict every entry after the last, and measure the hidden ones after each."""
+    """Make the sweeps; predict every entry after the last, and measure the hidden ones after each.
+
+    The hidden ones are also measured after as many sweeps over fewer of the known entries.
+    """
     fields.refuse_unknown("users", "items", "known", "hidden", "factors", "ridge", "step", "seed")
     users = fields.read_integer("users", 1, MOST_ROWS)
     items = fields.read_integer("items", 1, MOST_ROWS)
@@ -49,17 +54,25 @@ def compute(fields: Fields) -> dict[str, object]:
     if not len(known):
         raise FieldError("got no known entries, expected one at least: reveal an entry")
     solver = Alternating(factors, ridge=ridge, offset_ridge=_OFFSET_RIDGE)
-    user, item = known[:, :2].astype(np.int64).T
-    ratings = Ratings(user, item, known[:, 2], users, items)
-    start = solver.start(ratings, np.random.default_rng(seed))
-    begin = replace(start, users=solver.solve_users(ratings, start))
-    path = [solver.evaluate(ratings, begin), *islice(sweep(solver, ratings, start), step)]
+
+    def make_sweeps(count: int) -> list[Sweep]:
+        """The start and each sweep over the first known entries."""
+        user, item = known[:count, :2].astype(np.int64).T
+        ratings = Ratings(user, item, known[:count, 2], users, items)
+        start = solver.start(ratings, np.random.default_rng(seed))
+        begin = replace(start, users=solver.solve_users(ratings, start))
+        return [solver.evaluate(ratings, begin), *islice(sweep(solver, ratings, start), step)]
+
+    path = make_sweeps(len(known))
     errors = [_measure_error(made.factors, hidden) for made in path]
+    counts = np.unique(np.linspace(1, len(known), _COUNTS).round().astype(np.int64)).tolist()
     return {
         "step": step,
         "predicted": predict_table(path[-1].factors),
         "known_errors": [made.rmse for made in path],
         "hidden_errors": errors,
+        "known_counts": counts,
+        "errors_by_count": [_measure_error(make_sweeps(count)[-1].factors, hidden) for count in counts],
         "objectives": [made.objective for made in path],
         "text": _tell(len(known), len(hidden), path[-1].rmse, errors),
     }

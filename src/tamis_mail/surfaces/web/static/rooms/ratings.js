@@ -12,6 +12,13 @@ const errors = new Plane(find("errors"), {
   yName: "error (stars)",
   height: 280,
 });
+const growth = new Plane(find("growth"), {
+  x: [0, 64],
+  y: [0, 2],
+  xName: "known entries",
+  yName: "error (stars)",
+  height: 280,
+});
 let current = [0, 0]; // the entry that the keyboard reaches
 
 const room = new Room((answer, fields) => {
@@ -21,6 +28,7 @@ const room = new Room((answer, fields) => {
   find("hide").disabled = !fields.known?.length;
   steps.finish();
   errors.clear();
+  growth.clear();
   if (answer !== null) {
     const numbers = answer.known_errors.map((_, sweep) => sweep);
     const highest = Math.max(0.5, ...answer.known_errors, ...answer.hidden_errors);
@@ -34,12 +42,27 @@ const room = new Room((answer, fields) => {
       }
     });
     errors.describe(answer.text.join(" "));
+    drawGrowth(answer);
   }
 });
 const steps = bindSteps(room, {
   most: MOST_SWEEPS,
   isDone: ({ objectives, step }) => step > 0 && objectives[step - 1] - objectives[step] < 1e-4 * objectives[step],
 });
+
+function drawGrowth({ known_counts: counts, errors_by_count: heights }) {
+  if (heights[0] === null) {
+    growth.describe("No entry is hidden, so that there is no error.");
+    return;
+  }
+  growth.clear([0, counts.at(-1) + 1], [0, 1.1 * Math.max(...heights)]);
+  growth.curve(counts, heights, "class-0");
+  counts.forEach((count, k) => growth.dot([count, heights[k]], "dot class-0"));
+  growth.describe(
+    `With ${counts[0]} known entry the error of the hidden ones is ${heights[0].toFixed(2)} stars, with ` +
+      `${counts.at(-1)} it is ${heights.at(-1).toFixed(2)}.`,
+  );
+}
 
 /** The entry of a cell: [known or hidden, its index]. */
 function locate(user, item) {
