@@ -22,7 +22,6 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.mail_corpus import tell
 from tamis_mail.catalog import Catalog, FoundMessage, Query, scan_path
 from tamis_mail.sample import messages
 from tamis_mail.sieve import Sieve
@@ -36,6 +35,12 @@ _TIMES = """() => {
     const navigation = performance.getEntriesByType("navigation")[0];
     return [paint ? paint.startTime : navigation.loadEventEnd, navigation.loadEventEnd];
 }"""
+
+
+def tell(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def make_store(folder: Path, n_messages: int) -> Path:
@@ -138,10 +143,12 @@ def main() -> int:
 def page_through(tab: Page, root: str, process: int, n_pages: int) -> None:
     """Read page after page, and print the memory and the time on the way."""
     tab.goto(f"{root}/?order=newest")
+    browser = tab.context.new_cdp_session(tab)
     tell(f"{'page':<30}{'server':>12}{'JavaScript':>12}{'loaded':>12}")
     for number in range(1, n_pages + 1):
         if number == 1 or not number % (n_pages // 4):
-            heap = tab.evaluate("performance.memory.usedJSHeapSize")
+            browser.send("HeapProfiler.collectGarbage")
+            heap = browser.send("Runtime.getHeapUsage")["usedSize"]
             _, load = tab.evaluate(_TIMES)
             memory = read_memory(process)
             tell(f"{number:<30}{memory / 1e6:>9.0f} MB{heap / 1e6:>9.1f} MB{load:>9.0f} ms")

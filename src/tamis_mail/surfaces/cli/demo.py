@@ -287,8 +287,8 @@ class _Show:
             ("tamis learn --spam JUNK --ham INBOX", "begin with your own mail"),
             ("tamis sort < message", "is it spam?"),
             ("tamis report", "more numbers, and pictures"),
-            ("tamis demo --web", "this, on a page in the browser"),
             ("tamis demo --statistics", "what it is made of"),
+            ("tamis demo --web", "the same, on a page in the browser"),
         ]
         if not self._mailbox:
             steps.insert(0, ("tamis demo --mailbox ~/Maildir", "this, on your own mail"))
