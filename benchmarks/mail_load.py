@@ -65,7 +65,9 @@ async def run_clients(path: Path, mail: Sequence[Mail], clients: int, seconds: f
             one = dice.choice(mail)
             begun = time.perf_counter()
             try:
-                answer = await _check(path, one.raw)
+                answer = await ask(
+                    path, b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % len(one.raw) + one.raw
+                )
             except OSError:
                 answer = b""
             load.seconds.append(time.perf_counter() - begun)
@@ -74,18 +76,19 @@ async def run_clients(path: Path, mail: Sequence[Mail], clients: int, seconds: f
 
     async def look() -> None:
         await asyncio.sleep(seconds / 10)
-        load.memory.append(_memory_of(process))
+        load.memory.append(measure_memory(process))
         await asyncio.sleep(seconds * 0.85)
-        load.memory.append(_memory_of(process))
+        load.memory.append(measure_memory(process))
 
     await asyncio.gather(look(), *(send(number) for number in range(clients)))
     return load
 
 
-async def _check(path: Path, raw: bytes) -> bytes:
+async def ask(path: Path, request: bytes) -> bytes:
+    """Send a request on a connection of its own, and return the answer."""
     reader, writer = await asyncio.open_unix_connection(str(path))
     try:
-        writer.write(b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % len(raw) + raw)
+        writer.write(request)
         writer.write_eof()
         return await reader.read()
     finally:
@@ -158,7 +161,7 @@ def _write_mboxes(folder: Path, mail: Sequence[Mail]) -> None:
         write_mbox(folder / label, bodies(mail, label))
 
 
-def _memory_of(process: int) -> int:
+def measure_memory(process: int) -> int:
     """Return the PSS of a process and its children, in kB."""
     total = 0
     for one in [str(process), *_list_children(process)]:

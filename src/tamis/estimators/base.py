@@ -5,10 +5,11 @@ what it was before the call. Here is what follows for all faces: the check that 
 that are copies, names of columns, tags, the columns that models to be merged must share, progress and files.
 """
 
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
 
 from tamis.arrays import one_line
 from tamis.inputs import to_label_array
@@ -57,12 +59,27 @@ class TableState(State, Protocol):
 S = TypeVar("S", bound=State)
 T = TypeVar("T", bound=TableState)
 
-try:  # scikit-learn 1.9 has callbacks
-    _callbacks: Any = importlib.import_module("sklearn.callback")
-except ModuleNotFoundError:
-    _callbacks = None
+# scikit-learn has callbacks since 1.9. Their module takes 0.1 s, for rich: only who sets a callback loads it.
+_CALLBACKS = "sklearn.callback"
+_HAS_CALLBACKS = find_spec(_CALLBACKS) is not None
 
-_CallbackSupport: type = _callbacks.CallbackSupportMixin if _callbacks is not None else object
+
+class _CallbackSupport:
+    """scikit-learn's `CallbackSupportMixin`, which is loaded when the first callback is set."""
+
+    @available_if(lambda face: _HAS_CALLBACKS)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def set_callbacks(self, *callbacks: Any) -> Self:
+        """Set scikit-learn's callbacks, which are called as the model is fitted; without any, remove them."""
+        import_module(_CALLBACKS).CallbackSupportMixin.set_callbacks(self, *callbacks)
+        return self
+
+    def _init_callback_context(self, **options: Any) -> Any:
+        mixin = import_module(_CALLBACKS).CallbackSupportMixin
+        return vars(mixin)["_init_callback_context"](self, **options)
+
+
+def _has_callbacks(face: object) -> bool:
+    return bool(getattr(face, "_skl_callbacks", None))
 
 
 def _refuse_matrices(params: dict[str, Any]) -> None:
@@ -82,11 +99,13 @@ def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate `fit`: refuse parameters that are matrices, and let scikit-learn's callbacks see it."""
 
     @wraps(method)
-    def check_and_call(face: BaseEstimator, *args: Any, **kwargs: Any) -> Any:
+    def check_and_call(face: "Face[Any]", *args: Any, **kwargs: Any) -> Any:
         _refuse_matrices(face.get_params(deep=False))
-        return method(face, *args, **kwargs)
+        if not _has_callbacks(face):
+            return method(face, *args, **kwargs)
+        return import_module(_CALLBACKS).with_callbacks(method)(face, *args, **kwargs)
 
-    return check_and_call if _callbacks is None else _callbacks.with_callbacks(check_and_call)
+    return check_and_call
 
 
 def _copy_array(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -156,7 +175,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that `tamis.load` reads, and that can run no code."""
-        importlib.import_module("tamis.estimators.saved").save(self, path)  # it loads sklearn.pipeline
+        import_module("tamis.estimators.saved").save(self, path)  # it loads sklearn.pipeline
 
     def describe_state(self) -> dict[str, Any]:
         """What was learned, of types that a file can hold."""
@@ -176,7 +195,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
         """
         bar = Bar(type(self).__name__, most) if self.verbose else None
         context = None
-        if _callbacks is not None and getattr(self, "_skl_callbacks", None):
+        if _has_callbacks(self):
             context = self._init_callback_context(max_subtasks=most)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
 

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from tamis_mail.files import is_there
 from tamis_mail.message import canonical, digest
-from tamis_mail.serving.stores import OpenStores, describe_fault, identify_file
+from tamis_mail.serving.stores import OpenStores, describe_fault
 from tamis_mail.sieve import Receipt
 from tamis_mail.verdict import RULE, Judgement, Rule, Verdict
 
@@ -209,9 +210,9 @@ def _judge_items(
 
 def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) -> list[TimedVerdict]:
     begun = time.perf_counter()
-    if path != common and identify_file(path) is None:
+    if path != common and not is_there(path):
         path = common
-    if identify_file(path) is None:
+    if not is_there(path):
         nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
         return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
     sieve = worker.stores.open(path)
@@ -236,6 +237,6 @@ def _learn(raw: bytes, label: str, worker: _Worker, path: Path) -> Receipt:
 
 
 def _forget(raw: bytes, worker: _Worker, path: Path) -> Receipt:
-    if identify_file(path) is None:
+    if not is_there(path):
         return Receipt("unknown", None, None, digest(canonical(raw)))
     return worker.stores.open(path).forget(raw, source=worker.source)

@@ -7,28 +7,30 @@ from pathlib import Path
 
 from tamis_mail.sieve import Sieve
 
-__all__ = ["OpenStores", "describe_fault", "identify_file"]
+__all__ = ["OpenStores", "describe_fault"]
 
 _STORES = 16  # that are kept open, with the counts that were read: some MB per store
 
 
 class OpenStores:
-    """Stores by path. One that was replaced by another file is opened again. For one thread only."""
+    """Stores by path, for one thread.
+
+    A store that was replaced by another file is opened again, and so is one whose changes are not seen.
+    """
 
     def __init__(self, *, readonly: bool) -> None:
         self._readonly = readonly
-        self._sieves: OrderedDict[Path, tuple[tuple[int, int], Sieve]] = OrderedDict()
+        self._sieves: OrderedDict[Path, tuple[tuple[int, ...], Sieve]] = OrderedDict()
 
     def open(self, path: Path) -> Sieve:
         """Return the open store of a path; it is created unless stores are only read."""
-        identity = identify_file(path)
         known = self._sieves.get(path)
-        if known is not None and known[0] == identity:
+        if known is not None and known[0] == _identify(path, known[1]):
             self._sieves.move_to_end(path)
             return known[1]
         self.drop(path)
         sieve = Sieve.open(path, create=not self._readonly, readonly=self._readonly)
-        self._sieves[path] = (identify_file(path) or (0, 0), sieve)
+        self._sieves[path] = (_identify(path, sieve), sieve)
         if len(self._sieves) > _STORES:
             self.drop(next(iter(self._sieves)))
         return sieve
@@ -62,10 +64,17 @@ def describe_fault(error: Exception) -> str | None:
     return None
 
 
-def identify_file(path: Path) -> tuple[int, int] | None:
-    """Return what tells one file at a path from another; None if there is no file."""
+def _identify(path: Path, sieve: Sieve) -> tuple[int, ...]:
+    """Return numbers that are others when the store must be opened again; none if there is no file.
+
+    They tell one file at the path from another and, if the open store does not see changes, a changed file
+    from the one that was opened.
+    """
     try:
         status = os.stat(path)  # noqa: PTH116 (once per message)
     except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
+        return ()
+    if sieve.store.sees_changes:
+        return status.st_dev, status.st_ino
+    has_log = os.path.exists(f"{path}-wal")  # noqa: PTH110
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, has_log

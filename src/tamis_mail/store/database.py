@@ -159,6 +159,7 @@ class Connection(sqlite3.Connection):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.is_immutable = False  # opened without locks: changes by other processes are not seen
         self.clock = _Clock()
         self.set_progress_handler(self.clock.is_late, _INSTRUCTIONS)
 
@@ -337,12 +338,14 @@ def _objects(connection: sqlite3.Connection) -> Objects:
 
 
 def _open_readonly(place: str) -> Connection:
-    """Open a store without write permission; if it has no log, nobody writes and no locks are needed."""
+    """Open a store without write permission; if it has no log, nobody writes now and no locks are needed."""
     has_log = os.path.exists(f"{place}-wal")
     uri = f"{import_module('pathlib').Path(place).as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=Connection
     )
+    connection.is_immutable = not has_log
+    return connection
 
 
 def _upgrade(connection: sqlite3.Connection, path: object) -> None:

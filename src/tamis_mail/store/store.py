@@ -100,6 +100,14 @@ class Store:
         return path
 
     @property
+    def sees_changes(self) -> bool:
+        """Whether changes by other processes are seen; otherwise the store must be opened again to see them.
+
+        They are not seen if the store was opened by a user who may not write it, while nobody wrote.
+        """
+        return not self._connection.is_immutable
+
+    @property
     def connection(self) -> Connection:
         """The connection, for modules of this package only."""
         return self._connection

@@ -5,6 +5,8 @@ import os
 import resource
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +22,13 @@ from tamis_mail.verdict import Verdict
 from tests.surfaces.terminal import HAM, NEW_HAM, NEW_SPAM, SPAM, make_store
 
 T = TypeVar("T")
+
+LEARN = """
+import sys
+from tamis_mail import Sieve
+with Sieve.open(sys.argv[1]) as sieve:
+    print(sieve.learn(sys.stdin.buffer.read(), sys.argv[2]).action)
+"""
 
 
 @pytest.fixture
@@ -45,6 +54,11 @@ def run(store: Path, scenario: Callable[[Filtering], Awaitable[T]], threads: int
 def label_of(outcome: TimedVerdict | Fault) -> str:
     assert isinstance(outcome, TimedVerdict), outcome
     return outcome.verdict.label
+
+
+def probability_of(outcome: TimedVerdict | Fault) -> float:
+    assert isinstance(outcome, TimedVerdict), outcome
+    return outcome.verdict.probability
 
 
 def action_of(outcome: Receipt | Fault) -> str:
@@ -198,6 +212,25 @@ def test_with_a_readonly_store_mail_is_judged_and_learning_is_a_fault(
     async def scenario(filtering: Filtering) -> None:
         assert label_of(await filtering.judge(NEW_SPAM)) == "spam"
         assert "cannot be written" in sentence_of(await filtering.learn(NEW_HAM, "ham"))
+
+    run(store, scenario)
+
+
+def test_a_daemon_that_may_not_write_the_store_sees_what_others_learn(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
+
+    def learn_elsewhere(raw: bytes, label: str) -> None:
+        words = [sys.executable, "-c", LEARN, str(store), label]
+        assert subprocess.run(words, input=raw, stdout=subprocess.PIPE, check=True).stdout == b"learned\n"
+
+    async def scenario(filtering: Filtering) -> None:
+        for raw in (NEW_SPAM, NEW_HAM, NEW_SPAM + b"again"):
+            learn_elsewhere(raw, "ham")
+            judged = await filtering.judge(NEW_SPAM)
+            with Sieve.open(store, readonly=True) as sieve:
+                assert probability_of(judged) == pytest.approx(sieve.sort(NEW_SPAM).probability, rel=1e-12)
 
     run(store, scenario)
 
