@@ -13,7 +13,10 @@ _STORES = 16  # that are kept open, with the counts that were read: some MB per 
 
 
 class OpenStores:
-    """Stores by path. One that was replaced by another file is opened again. For one thread only."""
+    """Stores by path, for one thread.
+
+    A store that was replaced by another file is opened again, and so is one whose changes are not seen.
+    """
 
     def __init__(self, *, readonly: bool) -> None:
         self._readonly = readonly
