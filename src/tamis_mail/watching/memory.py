@@ -9,6 +9,7 @@ that a kill at any moment neither repeats it nor lets it look like an act of the
     unsorted    new mail, to be judged
     untaught    the owner's act has taught `label`, to be learned
     moving      the verdict is `label`, and it is being moved to `target`
+    moved       it was moved to `target`, where its uid is not known yet
     seen        nothing is to be done
     failed      it cannot be handled; `reason` says why
 
@@ -34,6 +35,7 @@ from tamis_mail.watching.roles import Role
 
 __all__ = [
     "FAILED",
+    "MOVED",
     "MOVING",
     "SEEN",
     "UNREAD",
@@ -45,12 +47,13 @@ __all__ = [
     "Place",
 ]
 
-UNREAD, UNSETTLED, UNSORTED, UNTAUGHT, MOVING, SEEN, FAILED = (
+UNREAD, UNSETTLED, UNSORTED, UNTAUGHT, MOVING, MOVED, SEEN, FAILED = (
     "unread",
     "unsettled",
     "unsorted",
     "untaught",
     "moving",
+    "moved",
     "seen",
     "failed",
 )
@@ -322,9 +325,9 @@ class Memory:
         If there are several of the same message, those that have left their folder come first.
         """
         places = self._select(
-            "folder.account = ? AND identity = ? AND state = ? AND target = ? AND copy = '' "
+            "folder.account = ? AND identity = ? AND state IN (?, ?) AND target = ? AND copy = '' "
             "ORDER BY gone IS NULL, place.id LIMIT 1",
-            (self._account, identity, MOVING, target),
+            (self._account, identity, MOVING, MOVED, target),
         )
         return next(iter(places), None)
 
@@ -414,7 +417,7 @@ class Memory:
         with self.batch():
             if uid is not None:
                 self.add(place.target, uid, place.identity, keywords, SEEN, place.label)
-                self._run("UPDATE place SET state = ? WHERE id = ?", (SEEN, place.id))
+            self._set_state(place, MOVED if uid is None else SEEN)
             self._mark_gone("place.id = ?", (place.id,))
 
     def recognize_move(self, move: Place, uid: str) -> None:
@@ -422,6 +425,20 @@ class Memory:
         with self.batch():
             state = SEEN if move.is_gone else MOVING
             self._run("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
+
+    def end_gone_move(self, place: Place) -> Role:
+        """Note that a message which has left its folder was found elsewhere than in the target of its move.
+
+        Return the role of the folder from which it came: the target, if it was there before.
+        """
+        with self.batch():
+            self._set_state(place, SEEN)
+        if place.state == MOVED:
+            roles = self._run(
+                "SELECT role FROM folder WHERE account = ? AND name = ?", (self._account, place.target)
+            )
+            return next((_ROLES[role] for (role,) in roles), place.role)
+        return place.role
 
     def forget_places(self, places: Iterable[Place]) -> None:
         """Note that messages have gone from their folders."""
@@ -446,8 +463,8 @@ class Memory:
         now = int(self._clock())
         with self.batch():
             self._run(
-                "UPDATE place SET state = ? WHERE state = ? AND gone < ?",
-                (SEEN, MOVING, now - _MOVING_SECONDS),
+                "UPDATE place SET state = ? WHERE state IN (?, ?) AND gone < ?",
+                (SEEN, MOVING, MOVED, now - _MOVING_SECONDS),
             )
             before = self._connection.total_changes
             self._run("DELETE FROM place WHERE gone < ?", (now - _GONE_SECONDS,))
@@ -457,6 +474,9 @@ class Memory:
                 (_MAX_GONE,),
             )
             return self._connection.total_changes - before
+
+    def _set_state(self, place: Place, state: str) -> None:
+        self._run("UPDATE place SET state = ? WHERE id = ?", (state, place.id))
 
     def _mark_gone(self, condition: str, values: tuple[Any, ...]) -> None:
         self._run(

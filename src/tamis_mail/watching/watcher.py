@@ -25,6 +25,7 @@ from tamis_mail.watching import lessons
 from tamis_mail.watching.classifier import Classifier, Judged, StoreUnusableError
 from tamis_mail.watching.mailbox import Folder, FolderError, Listed, Mailbox, MailboxError, MessageError
 from tamis_mail.watching.memory import (
+    MOVED,
     MOVING,
     SEEN,
     UNREAD,
@@ -305,8 +306,11 @@ class Watcher:
             is_read = lessons.SEEN in message.keywords and not self._settings.sorts_read
             is_sorted = is_new_mail and not is_read and not lessons.is_kept_by_owner(message.keywords)
             return (UNSORTED if is_sorted else SEEN), "", 0
+        before = last.role if last else None
+        if last and last.is_gone and last.state in (MOVING, MOVED):
+            before = self._memory.end_gone_move(last)
         lesson = lessons.find_lesson(
-            last.role if last else None,
+            before,
             folder.role,
             last.keywords if last else None,
             message.keywords,

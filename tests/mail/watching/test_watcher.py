@@ -386,3 +386,17 @@ def test_a_stop_between_two_messages_leaves_the_rest_for_later(make_bench: MakeB
     bench.account.on_move = None
     assert bench.run()
     assert len(bench.account.folders["Junk"]) == 5
+
+
+def test_what_the_owner_takes_out_of_junk_before_it_was_seen_there_is_ham(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    bench.account.tells_uids = False
+    bench.account.deliver(SPAM)
+    bench.run()
+    (uid,) = bench.account.folders["Junk"]
+    uid = bench.account.move_by_hand("Junk", uid, "Archive")
+    bench.run()
+    assert bench.lessons == [(SPAM, "ham")]
+    bench.account.move_by_hand("Archive", uid, "Junk")
+    bench.run()
+    assert bench.lessons == [(SPAM, "ham"), (SPAM, "spam")]

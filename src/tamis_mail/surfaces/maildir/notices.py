@@ -11,7 +11,7 @@ __all__ = ["Notices"]
 _ARM_MILLISECONDS = 1000  # for which one call waits
 _DEBOUNCE_MILLISECONDS = 400  # for which changes are gathered: a delivery is several
 _POLL_SECONDS = 10.0  # between two looks, if there are no notices
-_IGNORED = ("dovecot", ".lock", "maildirsize", "subscriptions")
+_OTHER_FILES = ("dovecot", "maildirsize", "subscriptions", "tmp")  # in a folder, beside `cur` and `new`
 
 
 class Notices:
@@ -73,7 +73,10 @@ class Notices:
             next(self._changes)
         except KeyboardInterrupt:
             self.close()
-        except (OSError, RuntimeError) as error:  # too many watches, or a folder has gone
+        except FileNotFoundError:  # a folder has just gone, and will not be asked for again
+            self.close()
+            time.sleep(_POLL_SECONDS / 10)
+        except (OSError, RuntimeError) as error:  # too many watches
             self._give_up(str(error))
 
     def _give_up(self, reason: str) -> None:
@@ -83,5 +86,5 @@ class Notices:
 
 
 def _is_wanted(_change: object, path: str) -> bool:
-    name = os.path.basename(path)  # noqa: PTH119 (once per change)
-    return not name.startswith(_IGNORED) and not name.endswith(_IGNORED) and name != "tmp"
+    """Whether a change is one of messages or of folders."""
+    return not os.path.basename(path).startswith(_OTHER_FILES)  # noqa: PTH119 (once per change)
