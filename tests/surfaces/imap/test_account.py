@@ -1,6 +1,7 @@
 """An account's settings are read, checked and written without its password; mistakes get one line."""
 
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from tamis_mail.surfaces.imap import account as account_module
 from tamis_mail.surfaces.imap.account import Account, AccountError, list_accounts, settings_path
+from tamis_mail.surfaces.imap.account_options import load_mailbox
 
 
 @pytest.fixture(autouse=True)
@@ -159,6 +161,14 @@ def test_without_the_package_the_command_that_installs_it_is_named(monkeypatch: 
     with pytest.raises(AccountError, match=r'pip install "tamis\[imap\]"'):
         make("keyring").read_secret()
     assert not account_module.has_keyring()
+
+
+def test_without_imapclient_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("tamis_mail.surfaces.imap.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "imapclient", None)
+    with pytest.raises(ValueError, match=r'imapclient, which is not installed: pip install "tamis\[imap\]"'):
+        load_mailbox()
 
 
 def test_without_a_terminal_nothing_is_asked() -> None:

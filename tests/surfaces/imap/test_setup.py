@@ -213,9 +213,11 @@ def test_an_interrupt_leaves_nothing_half_done(
 
 
 def test_each_question_has_an_option(dovecot: Dovecot, variables: dict[str, str], tmp_path: Path) -> None:
-    done = run_tamis("setup", "imap", "work", "--yes", *account_options(dovecot), **variables)
+    store = str(tmp_path / "my store")
+    words = ["setup", "imap", "work", "--yes", "--store", store, *account_options(dovecot)]
+    done = run_tamis(*words, **variables)
     assert done.returncode == 0, done.stderr
-    assert "tamis watch imap work --move" in done.stdout
+    assert f"tamis watch imap work --store '{store}' --move" in done.stdout
     assert (tmp_path / ".config/tamis/imap-work.toml").exists()
 
 

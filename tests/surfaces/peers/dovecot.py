@@ -132,7 +132,22 @@ class Dovecot:
         return self.folder / "home" / user / "Maildir"
 
     def start(self) -> None:
-        """Start, and wait until both IMAP and LMTP answer."""
+        """Start, and wait until IMAP answers.
+
+        A port that was free a moment ago may be in use for a while, by a connection of another process.
+        """
+        limit = time.monotonic() + _START_SECONDS
+        self._launch()
+        while not self._answers():
+            if self.process is None or self.process.poll() is not None:
+                self._launch()
+            if time.monotonic() > limit:
+                output = (self.folder / "output").read_text(errors="replace")
+                self.kill()
+                raise AssertionError(f"Dovecot did not start: {output[-2000:]}{self.log[-2000:]}")
+            time.sleep(0.02)
+
+    def _launch(self) -> None:
         with (self.folder / "output").open("ab") as output:
             self.process = subprocess.Popen(
                 ["dovecot", "-F", "-c", str(self.folder / "dovecot.conf")],
@@ -141,19 +156,14 @@ class Dovecot:
                 stderr=output,
                 start_new_session=True,
             )
-        limit = time.monotonic() + _START_SECONDS
-        while True:
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), 5) as client:
-                    client.settimeout(5)
-                    if client.recv(4) == b"* OK":
-                        return
-            except OSError:
-                pass
-            if self.process.poll() is not None or time.monotonic() > limit:
-                output_text = (self.folder / "output").read_text(errors="replace")
-                raise AssertionError(f"Dovecot did not start: {output_text}{self.log}")
-            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 5) as client:
+                client.settimeout(5)
+                return client.recv(4) == b"* OK"
+        except OSError:
+            return False
 
     def kill(self) -> None:
         """End all of its processes by SIGKILL, as a loss of power does."""
@@ -237,10 +247,11 @@ class Dovecot:
         if self.process is None:
             return
         group = self.process.pid  # the master process leads a group of its own
-        if number == signal.SIGKILL:
-            os.killpg(group, signal.SIGKILL)
-        else:
-            self.process.send_signal(number)
+        with suppress(ProcessLookupError):
+            if number == signal.SIGKILL:
+                os.killpg(group, signal.SIGKILL)
+            else:
+                self.process.send_signal(number)
         try:
             self.process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:

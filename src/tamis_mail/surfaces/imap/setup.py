@@ -5,6 +5,7 @@ before stays learned, and a second run learns the rest.
 """
 
 import getpass
+import shlex
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -58,6 +60,7 @@ _USES = {
     Role.SENT: "people to whom you write",
 }
 _WIDTH = 28  # characters of the progress bar
+_SENT_BATCH = 20  # sent messages that are held at once: they may have large attachments
 _PASSWORDS = 3  # that may be tried
 _ATTEMPTS = 4  # to read a folder, if the connection is lost
 
@@ -90,6 +93,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     """Ask, try, learn and write."""
     ask = _Questions(out, takes_defaults=options.yes)
+    store = Path(options.store).expanduser() if options.store else default_path()
     load_mailbox()  # before anything is asked
     account = _ask_account(ask, options)
     mailbox, secret = _log_in(out, ask, account, options.max_size)
@@ -97,9 +101,7 @@ def run(out: TextIO, options: Namespace) -> int:
         counted = _count(mailbox)
         _show_folders(out, counted)
         if not options.no_learn and ask.confirm("Learn these folders now?"):
-            _learn(
-                out, mailbox, counted, Path(options.store).expanduser() if options.store else default_path()
-            )
+            _learn(out, mailbox, counted, store)
     finally:
         mailbox.close()
     if account.password == "keyring" and secret:
@@ -108,8 +110,10 @@ def run(out: TextIO, options: Namespace) -> int:
     home = str(Path.home())
     shown = f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
     out.write(f"Settings: {shown} (without the password)\n\n")
-    out.write(f"To see what would be moved:\n  tamis watch imap {account.name} --dry-run\n")
-    out.write(f"To begin:\n  tamis watch imap {account.name} --move\n")
+    words = [account.name, *(["--store", options.store] if options.store else [])]
+    command = f"tamis watch imap {shlex.join(words)}"
+    out.write(f"To see what would be moved:\n  {command} --dry-run\n")
+    out.write(f"To begin:\n  {command} --move\n")
     return 0
 
 
@@ -283,7 +287,10 @@ def _learn(out: TextIO, mailbox: "ImapMailbox", counted: Sequence[_Counted], sto
 
 def _learn_folder(sieve: Sieve, role: Role, messages: Iterator[bytes]) -> "Counter[str]":
     if role == Role.SENT:
-        return sieve.learn_sent(messages)
+        actions: Counter[str] = Counter()
+        while part := list(islice(messages, _SENT_BATCH)):
+            actions.update(sieve.learn_sent(part))
+        return actions
     label = SPAM if role == Role.JUNK else HAM
     return sieve.learn_many(messages, label, source="imap", processes=1)
 
