@@ -4,6 +4,7 @@ The compiled core reads messages without the interpreter's lock, and NumPy compu
 all cores, and need no start of further processes and no copies of messages and results.
 """
 
+import atexit
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -27,9 +28,12 @@ class Threads:
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(size)]
         for thread in self._threads:
             thread.start()
+        # A thread that is in the core when the interpreter ends would end the process by a signal.
+        atexit.register(self.close, at_once=True)
 
     def close(self, *, at_once: bool = False) -> None:
         """Stop the threads, after all jobs or after their current ones."""
+        atexit.unregister(self.close)
         while at_once:
             try:
                 self._queue.get_nowait()

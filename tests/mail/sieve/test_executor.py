@@ -4,6 +4,7 @@ import io
 import itertools
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -158,6 +159,18 @@ def test_threads_end_at_an_error_and_when_they_are_let_go(threads: Executor) -> 
     threads.close()
     assert threads._pool is None
     threads.close()  # twice is no trouble
+
+
+@needs_core
+def test_a_program_that_ends_without_closing_waits_for_the_jobs_that_run() -> None:
+    program = """
+from tamis_mail.sieve.executor import Executor
+_, work = Executor().prepare([b"x"] * 200, 2)
+results = work("digest_messages", (([b"Subject: a\\n\\n" + b"word " * 9000] * 50, 2) for _ in range(9)))
+next(results)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @needs_core
