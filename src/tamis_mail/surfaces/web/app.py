@@ -21,7 +21,7 @@ from tamis_mail.catalog import CatalogError
 from tamis_mail.mailbox import SourceError
 from tamis_mail.store import StoreError
 from tamis_mail.store.log import LogError
-from tamis_mail.surfaces.web import api, imports, journal, learning, mail, settings_page
+from tamis_mail.surfaces.web import api, imports, journal, learning, mail, model_room, settings_page
 from tamis_mail.surfaces.web.context import Context, make_context
 from tamis_mail.surfaces.web.pages import STATIC_FOLDER
 from tamis_mail.surfaces.web.security import Guard, TooLargeError
@@ -59,6 +59,7 @@ _ROUTES: Sequence[Callable[[Context], Sequence[BaseRoute]]] = (
     learning.routes,
     journal.routes,
     settings_page.routes,
+    model_room.routes,
 )
 
 
