@@ -120,7 +120,7 @@ def main() -> int:
                 "message": f"/messages/{digest}",
                 "journal": "/journal",
                 "learning": "/learning",
-                "model room": "/models",
+                "model room": "/rooms",
                 "settings": "/settings",
             }
             slowest = 0.0

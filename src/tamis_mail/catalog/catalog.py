@@ -454,6 +454,13 @@ class Catalog:
             rows = self._connection.execute("SELECT verdict, count(*) FROM message GROUP BY verdict")
             return dict(rows.fetchall())
 
+    def count_days(self) -> list[tuple[int, str, int]]:
+        """Count the judged messages by the day of their date (days since 1970, UTC) and by verdict."""
+        with self._explain_errors():
+            return self._connection.execute(
+                "SELECT -age / 86400, verdict, count(*) FROM message WHERE verdict <> '' GROUP BY 1, 2"
+            ).fetchall()
+
     def digests_with_file(self, after: int = 0, limit: int = 200) -> list[tuple[int, bytes]]:
         """Return numbers and digests of messages that have a file, after a number."""
         with self._explain_errors():

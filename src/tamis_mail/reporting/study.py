@@ -3,7 +3,7 @@
 The weights of the evidence are fitted to the messages that are learned, as in a store (`Corpus.train`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
@@ -25,6 +25,8 @@ __all__ = [
     "study_folds",
     "study_split",
 ]
+
+Progress = Callable[[float], None]  # called from time to time with the share that is done
 
 _FACTORS = (
     1.0,
@@ -108,7 +110,13 @@ def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), see
     )
 
 
-def study_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule | None = None) -> Study:
+def study_folds(
+    corpus: Corpus,
+    folds: int = 10,
+    seed: int = 0,
+    rule: Rule | None = None,
+    progress: Progress = lambda _: None,
+) -> Study:
     """Judge each fold by all others: count once, and subtract the counts of the fold.
 
     The weights are fitted to the others, as a store would fit them that learned them.
@@ -120,7 +128,7 @@ def study_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule | Non
             f"got --folds {folds}, expected 2 or more and at most one per message ({len(corpus):,}): "
             "try --folds 10"
         )
-    judged = judge_folds(corpus, folds, seed, rule)
+    judged = judge_folds(corpus, folds, seed, rule, lambda share: progress(share / 2))
     return Study(
         "folds",
         rule,
@@ -132,7 +140,7 @@ def study_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule | Non
         np.arange(len(corpus)),
         judged.log_odds,
         measure(judged.log_odds, corpus.is_spam, rule),
-        _curve(corpus, judged.parts[:_CURVE_FOLDS], rule),
+        _curve(corpus, judged.parts[:_CURVE_FOLDS], rule, lambda share: progress((1 + share) / 2)),
         (),
         judged.parts,
     )
@@ -147,7 +155,9 @@ class Folds:
     fitted: tuple[Rule, ...]  # of each fold
 
 
-def judge_folds(corpus: Corpus, folds: int, seed: int, rule: Rule) -> Folds:
+def judge_folds(
+    corpus: Corpus, folds: int, seed: int, rule: Rule, progress: Progress = lambda _: None
+) -> Folds:
     """Judge each fold by a filter that learned all others, with the rule as the prior of its weights."""
     order = shuffle_stratified(corpus.is_spam, seed)
     total = corpus.count(order)
@@ -155,6 +165,7 @@ def judge_folds(corpus: Corpus, folds: int, seed: int, rule: Rule) -> Folds:
     fitted: list[Rule] = []
     log_odds = np.empty(len(corpus))
     for test in np.array_split(order, folds):
+        progress(len(parts) / folds)
         training = order[~np.isin(order, test)]
         trained = corpus.train(training, rule, total - corpus.count(test))
         log_odds[test] = corpus.log_odds(test, trained)
@@ -195,12 +206,18 @@ def _choose_rule(
     return best, factors, tuple(losses)
 
 
-def _curve(corpus: Corpus, parts: Sequence[tuple[Numbers, Numbers]], rule: Rule) -> tuple[Point, ...]:
+def _curve(
+    corpus: Corpus,
+    parts: Sequence[tuple[Numbers, Numbers]],
+    rule: Rule,
+    progress: Progress = lambda _: None,
+) -> tuple[Point, ...]:
     """Compute ROC area and accuracy for growing training sets, averaged over the parts."""
     largest = min(len(training) for training, _ in parts)
     sizes = sorted({min(_FIRST << step, largest) for step in range(40)})
     measures = np.zeros((len(parts), len(sizes), 2))
     for row, (training, test) in enumerate(parts):
+        progress(row / len(parts))
         statistic = corpus.count(training[:0])
         start = 0
         for column, size in enumerate(sizes):

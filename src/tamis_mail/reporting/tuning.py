@@ -23,14 +23,14 @@ from tamis_mail.sieve.weights import can_fit_tokens
 from tamis_mail.verdict.fitting import ScaleFit, fit_scales
 from tamis_mail.verdict.rule import RULES, Rule
 
-__all__ = ["Offer", "Tuning", "offer_thresholds", "tune", "with_thresholds"]
+__all__ = ["LOST", "PASSED", "Offer", "Tuning", "offer_thresholds", "tune", "with_thresholds"]
 
 Floats = NDArray[np.float64]
 
 _FOLDS = 10
 _LEAST = 20  # minimum messages of either class
-_LOST = 0.001  # share of ham above the suggested threshold of spam
-_PASSED = 0.01  # share of spam below the suggested threshold of ham
+LOST = 0.001  # share of ham above the suggested threshold of spam
+PASSED = 0.01  # share of spam below the suggested threshold of ham
 _CAUTION = 1.5  # minimum log-odds of a threshold (0.82, 0.18), because future mail differs
 
 
@@ -131,13 +131,22 @@ def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Ru
 
 
 def offer_thresholds(
-    log_odds: Floats, is_spam: NDArray[np.bool_], parts: Sequence[Numbers], rule: Rule
+    log_odds: Floats,
+    is_spam: NDArray[np.bool_],
+    parts: Sequence[Numbers],
+    rule: Rule,
+    *,
+    lost: float = LOST,
+    passed: float = PASSED,
 ) -> tuple[Offer, Offer]:
-    """Suggest thresholds of spam and of ham, and test them on each part by the choice of the others."""
+    """Suggest thresholds of spam and of ham, and test them on each part by the choice of the others.
+
+    `lost` is the share of ham that may be judged as spam, `passed` that of spam that may be judged as ham.
+    """
     p = probabilities(log_odds)
     return (
-        _offer(log_odds, ~is_spam, parts, rule.spam, p >= rule.spam, _LOST),
-        _offer(-log_odds, is_spam, parts, rule.ham, p <= rule.ham, _PASSED, sign=-1),
+        _offer(log_odds, ~is_spam, parts, rule.spam, p >= rule.spam, lost),
+        _offer(-log_odds, is_spam, parts, rule.ham, p <= rule.ham, passed, sign=-1),
     )
 
 

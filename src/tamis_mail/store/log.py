@@ -37,6 +37,7 @@ APPLICATION = 0x74616D6C  # "taml": identifies a log
 VERDICTS = 100_000  # numbers after which a verdict is deleted: about 25 MB
 LEARNINGS = 100_000  # learning events that are kept, so that verdicts on many messages do not displace them
 _TRIM = 500  # events between two deletions of old ones
+_PARAMETERS = 500  # values of a statement; SQLite allows at least 999
 _BUSY_SECONDS = 1.0  # writers hold the lock for milliseconds
 _SQLITE = b"SQLite format 3\0"
 _ENDINGS = ("", "-wal", "-shm", "-journal")
@@ -213,6 +214,48 @@ class EventLog:
         if since is None:
             return self._select("ORDER BY number DESC", ())
         return self._select("WHERE time >= ? ORDER BY number DESC", (since,))
+
+    def find_learning(self, limit: int, before: int | None = None) -> list[Event]:
+        """Return the newest learning events, at most `limit`, with numbers below `before`."""
+        newest = (1 << 62) if before is None else before
+        condition = "WHERE action <> 'verdict' AND number < ? ORDER BY number DESC LIMIT ?"
+        return list(self._select(condition, (newest, limit)))
+
+    def newest_number(self) -> int:
+        """Return the number of the newest event; 0 if there is none."""
+        if not self.exists():
+            return 0
+        with self._read() as connection:
+            (number,) = connection.execute("SELECT coalesce(max(number), 0) FROM event").fetchone()
+        return int(number)
+
+    def count_days(self) -> list[tuple[int, str, int]]:
+        """Count the verdicts by day (days since 1970, UTC) and label, in the order of days."""
+        if not self.exists():
+            return []
+        with self._read() as connection:
+            return connection.execute(
+                "SELECT CAST(time AS INTEGER) / 86400 AS day, CAST(label AS TEXT), count(*) FROM event "
+                "WHERE action = 'verdict' GROUP BY 1, 2 ORDER BY 1, 2"
+            ).fetchall()
+
+    def find_headings(self, digests: Iterable[bytes]) -> dict[bytes, tuple[str, str]]:
+        """Return the sender and the subject of those messages that the log knows."""
+        headings: dict[bytes, tuple[str, str]] = {}
+        if not self.exists():
+            return headings
+        names = list(digests)
+        with self._read() as connection:
+            for start in range(0, len(names), _PARAMETERS):
+                part = names[start : start + _PARAMETERS]
+                places = ", ".join("?" * len(part))
+                rows = connection.execute(
+                    "SELECT digest, CAST(sender AS TEXT), CAST(subject AS TEXT) FROM event "
+                    f"WHERE digest IN ({places}) ORDER BY number",
+                    part,
+                )
+                headings.update({digest: (sender, subject) for digest, sender, subject in rows})
+        return headings
 
     def undo_numbers(self) -> dict[int, int]:
         """Return the numbers of undone events, with the number of the newest event that has undone each."""

@@ -174,3 +174,16 @@ def test_too_little_mail_is_told_in_one_line() -> None:
     corpus = read((RawMessage(one.raw, "", 0), one.label == "spam") for one in list(messages())[:30])
     with pytest.raises(ValueError, match="expected at least 20 of each to tune by"):
         tune(corpus)
+
+
+@pytest.mark.parametrize("lost", [0.01, 0.05, 0.2])
+def test_a_threshold_keeps_the_wanted_share_of_ham_below_it(lost: float) -> None:
+    rng = np.random.default_rng(3)
+    is_spam = rng.uniform(size=4000) < 0.5
+    log_odds = np.where(is_spam, 4.0, 0.0) + rng.normal(scale=2.0, size=4000)
+    parts = np.array_split(rng.permutation(4000), 5)
+    spam, _ = offer_thresholds(log_odds, is_spam, parts, RULE, lost=lost)
+    assert spam.suggested is not None
+    share = float((1 / (1 + np.exp(-log_odds[~is_spam])) >= spam.suggested).mean())
+    assert share <= lost
+    assert share > lost / 2 or spam.suggested < 0.83  # thresholds are never lower than by caution

@@ -270,3 +270,39 @@ def test_a_full_disk_is_an_error_and_the_log_stays_sound(log: EventLog) -> None:
     assert answer.stdout.count("\n") == 1
     assert [event.number for event in log.events()] == [*range(20, 0, -1)]
     assert list(log.append([verdict()])) == [21]
+
+
+def test_learning_events_are_paged_by_their_numbers(log: EventLog) -> None:
+    log.append([event for number in range(10) for event in (verdict(number), learned(number))])
+    first = log.find_learning(4)
+    second = log.find_learning(4, first[-1].number)
+    rest = log.find_learning(40, second[-1].number)
+    numbers = [event.number for event in (*first, *second, *rest)]
+    assert numbers == [event.number for event in log.events() if event.is_learning]
+    assert len(first) == len(second) == 4
+
+
+def test_verdicts_are_counted_by_day_and_label(log: EventLog) -> None:
+    assert log.count_days() == []
+    noon = 19_000 * 86_400 + 43_200
+    events = [(noon, "spam"), (noon + 40_000, "spam"), (noon, "unsure"), (noon + 86_400, "spam")]
+    log.append([learned(1, time=noon), *(verdict(time=time, label=label) for time, label in events)])
+    assert log.count_days() == [(19_000, "spam", 2), (19_000, "unsure", 1), (19_001, "spam", 1)]
+
+
+def test_headings_are_those_of_the_newest_event(log: EventLog) -> None:
+    assert log.find_headings([b"x"]) == {}
+    log.append([verdict(1, subject="old"), learned(1, subject="new"), verdict(2)])
+    names = [verdict(number).digest for number in range(700)]
+    headings = log.find_headings([*names[:3], bytes(16)])
+    assert headings == {
+        names[1]: ("a@b.example", "new"),
+        names[2]: ("a@b.example", "subject 2"),
+    }
+    assert log.find_headings(names).keys() == {names[1], names[2]} | {names[257], names[258]}
+
+
+def test_the_newest_number_grows_with_each_event(log: EventLog) -> None:
+    assert log.newest_number() == 0
+    (*_, last) = log.append([verdict(1), verdict(2)])
+    assert log.newest_number() == last == 2

@@ -13,6 +13,7 @@ from tamis_mail.files import is_there
 from tamis_mail.labels import GUESSED_LABELS, SPAM
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.reporting.corpus import read
+from tamis_mail.reporting.estimates import list_estimates
 from tamis_mail.reporting.tuning import Offer, Tuning, tune, with_thresholds
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
@@ -24,12 +25,10 @@ from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_o
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict import RULE, RULES, Rule
-from tamis_mail.verdict.fitting import INTERCEPT_WIDTH, SCALE_WIDTH
-from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, RuleError, Weights
+from tamis_mail.verdict.judging import INTERCEPT_VIEW
+from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, RuleError
 
 __all__ = ["configure", "run"]
-
-_INTERCEPT = "intercept"
 
 Estimates = list[tuple[float, float]]  # value and standard deviation: of each scale, then of the intercept
 
@@ -153,7 +152,7 @@ def _fit_to_messages(out: TextIO, path: str | os.PathLike[str], options: Namespa
             f"the store {path} remembers {spams:,} spam and {others:,} other messages, expected at least "
             f"{MIN_FITTED_MESSAGES} of each to fit weights to: learn more (tamis learn)"
         )
-    names = [*VIEWS_OF[VERSION], _INTERCEPT]
+    names = [*VIEWS_OF[VERSION], INTERCEPT_VIEW]
     if options.json:
         fields = {
             "kept": not options.dry_run,
@@ -175,22 +174,7 @@ def _fit_to_messages(out: TextIO, path: str | os.PathLike[str], options: Namespa
 
 def _list_present(store: Store) -> Estimates:
     """List the weights of a store: what was fitted, or the prior."""
-    try:
-        weights = Weights.of(store)
-    except RuleError:
-        weights = None
-    if weights is not None:
-        return [
-            *zip(weights.scales, weights.deviations[1:], strict=True),
-            (weights.intercept, weights.deviations[0]),
-        ]
-    rule = Rule.read_prior(store)
-    defaults = RULES[rule.token_version].views
-    scales = zip(rule.views, defaults, strict=True)
-    return [
-        *((view.scale, SCALE_WIDTH * default.scale) for view, default in scales),
-        (rule.intercept, INTERCEPT_WIDTH),
-    ]
+    return [(estimate.value, estimate.deviation) for estimate in list_estimates(store)]
 
 
 def _name_estimates(names: Sequence[str], estimates: Estimates) -> dict[str, dict[str, float]]:
@@ -241,7 +225,7 @@ def _describe_tuning(
     fitted = [*tuning.fit.scales.tolist()]
     if can_fit_tokens(tuning.before.token_version):
         names, befores, fitted = (
-            [*names, _INTERCEPT],
+            [*names, INTERCEPT_VIEW],
             [*befores, tuning.before.intercept],
             [*fitted, tuning.fit.intercept],
         )
@@ -323,7 +307,7 @@ def _as_dict(tuning: Tuning, prior: Rule, after: Rule, is_saved: bool) -> dict[s
         "standard_error": tuning.chance,
         "scales": dict(zip(names, tuning.fit.scales.tolist(), strict=True)),
         "intercept": tuning.fit.intercept,
-        "deviations": dict(zip([*names, _INTERCEPT], tuning.fit.deviations.tolist(), strict=True)),
+        "deviations": dict(zip([*names, INTERCEPT_VIEW], tuning.fit.deviations.tolist(), strict=True)),
         "thresholds": {kind: offer.suggested for kind, offer in zip(kinds, tuning.offers, strict=True)},
         "safe_thresholds": dict(zip(kinds, tuning.safe_thresholds, strict=True)),
         "before": {

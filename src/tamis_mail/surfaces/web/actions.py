@@ -3,7 +3,7 @@
 Each action returns an `Outcome`: a sentence, and the fields of the form that undoes it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tamis_mail.catalog import CatalogError, read_message
@@ -19,6 +19,7 @@ __all__ = [
     "Outcome",
     "forget",
     "judge_again",
+    "make_list_undo",
     "mark",
     "read_ranges",
     "restore_list",
@@ -98,13 +99,17 @@ def set_senders(connections: Connections, digests: Sequence[bytes], *, is_allowe
     judge_again(connections, digests)
     verb = "allowed" if is_allowed else "blocked"
     names = ", ".join(entries[:3]) + (f" and {len(entries) - 3} more" if len(entries) > 3 else "")
-    undo = {
+    return Outcome(f"{verb.capitalize()}: {names}.", make_list_undo(before, digests))
+
+
+def make_list_undo(before: Mapping[str, bool | None], digests: Sequence[bytes] = ()) -> dict[str, str]:
+    """Return the fields of the form that makes entries of the lists what they were before."""
+    return {
         "was_new": "\n".join(entry for entry, value in before.items() if value is None),
         "was_allowed": "\n".join(entry for entry, value in before.items() if value is True),
         "was_blocked": "\n".join(entry for entry, value in before.items() if value is False),
         "digests": " ".join(digest.hex() for digest in digests[:50]),
     }
-    return Outcome(f"{verb.capitalize()}: {names}.", undo)
 
 
 def restore_list(

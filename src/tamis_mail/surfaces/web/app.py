@@ -21,10 +21,11 @@ from tamis_mail.catalog import CatalogError
 from tamis_mail.mailbox import SourceError
 from tamis_mail.store import StoreError
 from tamis_mail.store.log import LogError
-from tamis_mail.surfaces.web import api, imports, mail
+from tamis_mail.surfaces.web import api, imports, journal, learning, mail, model_room, settings_page
 from tamis_mail.surfaces.web.context import Context, make_context
 from tamis_mail.surfaces.web.pages import STATIC_FOLDER
 from tamis_mail.surfaces.web.security import Guard, TooLargeError
+from tamis_mail.verdict.rule import RuleError
 
 __all__ = ["Context", "make_app", "make_context"]
 
@@ -55,6 +56,10 @@ _ROUTES: Sequence[Callable[[Context], Sequence[BaseRoute]]] = (
     mail.routes,
     imports.routes,
     api.routes,
+    learning.routes,
+    journal.routes,
+    settings_page.routes,
+    model_room.routes,
 )
 
 
@@ -78,7 +83,7 @@ def make_app(context: Context) -> Starlette:
         values = {"status": status, "sentence": f"{sentence[:1].upper()}{sentence[1:]}"}
         return context.pages.render(request, "error.html", values, status)
 
-    errors = (HTTPException, StoreError, SourceError, LogError, CatalogError, Exception)
+    errors = (HTTPException, StoreError, RuleError, SourceError, LogError, CatalogError, Exception)
     return Starlette(
         routes=[
             *(route for routes in _ROUTES for route in routes(context)),
@@ -95,6 +100,6 @@ def _describe_error(error: Exception) -> tuple[int, str]:
         return error.status_code, error.detail
     if isinstance(error, TooLargeError):
         return 413, str(error)
-    if isinstance(error, StoreError | SourceError | LogError | CatalogError):
+    if isinstance(error, StoreError | RuleError | SourceError | LogError | CatalogError):
         return 409, str(error)
     return 500, "an error of the program: the terminal in which tamis serve web runs says more"

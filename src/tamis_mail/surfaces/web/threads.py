@@ -1,7 +1,8 @@
 """Work with the store and the catalog, off the event loop, in a few threads.
 
 Each thread has connections of its own, which it opens when it is first used. Everything that changes the
-store runs in the one writer thread, in the order in which it was asked for.
+store runs in the one writer thread, in the order in which it was asked for. Work of seconds (figures) and of
+minutes (imports) has threads of its own, so that a view waits for neither.
 """
 
 import asyncio
@@ -44,6 +45,7 @@ class Threads:
         self._writer = ThreadPoolExecutor(1, "writer")
         self._readers = [ThreadPoolExecutor(1, f"reader-{number}") for number in range(readers)]
         self._background = ThreadPoolExecutor(1, "background")
+        self._analyst = ThreadPoolExecutor(1, "analyst")
         self._next = 0
 
     async def read(self, work: Callable[[Connections], T]) -> T:
@@ -65,13 +67,17 @@ class Threads:
         """Start work in the writer thread."""
         return self._writer.submit(self._run, self._writer, work, False)
 
+    def submit_analysis(self, work: Callable[[Connections], T]) -> "Future[T]":
+        """Start work of seconds that changes nothing, after other work of this kind."""
+        return self._analyst.submit(self._run, self._analyst, work, True)
+
     def submit_background(self, work: Callable[[Connections], T]) -> "Future[T]":
         """Start long work that changes nothing in the store, after other long work."""
         return self._background.submit(self._run, self._background, work, True)
 
     def close(self) -> None:
         """Finish what was begun, and close all connections in their own threads."""
-        for executor in (self._background, *self._readers, self._writer):
+        for executor in (self._background, self._analyst, *self._readers, self._writer):
             for owner, connections in self._opened:
                 if owner is executor:
                     with suppress(Exception):

@@ -1,6 +1,6 @@
 // Keys that work on every view: g then m, l, j, r, s goes to a view; u undoes what was just done.
 
-const views = { m: "/", l: "/learning", j: "/journal", r: "/models", s: "/settings" };
+const views = { m: "/", l: "/learning", j: "/journal", r: "/rooms", s: "/settings" };
 let isGoing = false;
 
 function isTyping(target) {

@@ -1,0 +1,53 @@
+"""verdicts by day → days that can be drawn: joined to a bounded number, without impossible dates."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tamis_mail.labels import SPAM, UNSURE
+
+__all__ = ["Day", "drop_implausible", "join_days", "list_days"]
+
+_FIRST_DAY = 8036  # 1992-01-01: mail is hardly older
+_POINTS = 200  # that are left after joining
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The verdicts of one day, or of successive days."""
+
+    number: int  # days since 1970
+    messages: int
+    spam: int
+    unsure: int
+
+
+def list_days(counts: Iterable[tuple[int, str, int]]) -> list[Day]:
+    """Join the counts of each day, in the order of days."""
+    by_day: dict[int, dict[str, int]] = {}
+    for day, label, messages in counts:
+        by_day.setdefault(day, {})[label] = messages
+    return [
+        Day(day, sum(by_label.values()), by_label.get(SPAM, 0), by_label.get(UNSURE, 0))
+        for day, by_label in sorted(by_day.items())
+    ]
+
+
+def drop_implausible(counts: Iterable[tuple[int, str, int]], now: float) -> Iterator[tuple[int, str, int]]:
+    """Leave out days that are no dates of mail: senders may write any date."""
+    last = now // 86400 + 1
+    return (row for row in counts if _FIRST_DAY <= row[0] <= last)
+
+
+def join_days(days: Sequence[Day]) -> tuple[list[Day], int]:
+    """Join successive days, so that few points are left; return how many days each stands for."""
+    if not days:
+        return [], 1
+    width = 1 + (days[-1].number - days[0].number) // _POINTS
+    joined: dict[int, Day] = {}
+    for day in days:
+        number = day.number - (day.number - days[0].number) % width
+        old = joined.get(number, Day(number, 0, 0, 0))
+        joined[number] = Day(
+            number, old.messages + day.messages, old.spam + day.spam, old.unsure + day.unsure
+        )
+    return [*joined.values()], width

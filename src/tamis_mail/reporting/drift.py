@@ -1,0 +1,141 @@
+"""mail over time → what changed: rates of verdicts in two periods, and periods judged by earlier mail.
+
+A rate is compared by Beta posteriors of `tamis`, each after a uniform prior. Messages are put in the order of
+their own dates and divided into periods of equal size. Each period is judged by a filter that learned all
+earlier ones (prequential evaluation), so that a change of the mail shows as more mistakes, and as features
+that no earlier message has.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from tamis.conjugate import Beta
+from tamis_mail.features import VIEWS_OF
+from tamis_mail.features.arrays import views
+from tamis_mail.reporting.corpus import Corpus, Numbers
+from tamis_mail.reporting.days import Day
+from tamis_mail.reporting.measures import Measures, measure
+from tamis_mail.verdict.rule import Rule
+
+__all__ = ["Period", "RateChange", "compare_halves", "compare_rates", "judge_periods"]
+
+_QUANTILES = 4000  # of the later rate, by which the probability of a rise is integrated
+_SURE = 1.96  # standard deviations of a 95 % interval
+_LEAST_MESSAGES = 10  # of a period
+_PERIODS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RateChange:
+    """How often something happened, earlier and later."""
+
+    earlier: tuple[int, int]  # times, of so many messages
+    later: tuple[int, int]
+    difference: float  # posterior mean of the later rate less the earlier one
+    low: float  # 95 % interval of the difference
+    high: float
+    rise: float  # posterior probability that the later rate is larger
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Messages of successive dates, judged by all earlier ones."""
+
+    first: float  # date of its first message, in seconds since 1970
+    last: float
+    measures: Measures
+    unknown: dict[str, float]  # view → the share of its features that no earlier message has
+
+
+def compare_halves(days: Sequence[Day]) -> dict[str, RateChange]:
+    """Compare the verdicts of the first half of the messages with those of the second, by whole days.
+
+    The result is empty if there are fewer than two days.
+    """
+    days = [day for day in days if day.messages]
+    if len(days) < 2:
+        return {}
+    totals = np.cumsum([day.messages for day in days])
+    split = int(np.argmin(np.abs(totals[:-1] - totals[-1] / 2))) + 1
+    earlier, later = days[:split], days[split:]
+
+    def compare(count: Callable[[Day], int]) -> RateChange:
+        return compare_rates(
+            (sum(map(count, earlier)), sum(day.messages for day in earlier)),
+            (sum(map(count, later)), sum(day.messages for day in later)),
+        )
+
+    return {"spam": compare(lambda day: day.spam), "unsure": compare(lambda day: day.unsure)}
+
+
+def compare_rates(earlier: tuple[int, int], later: tuple[int, int]) -> RateChange:
+    """Compare two rates, each given by a number of messages and the number of all messages.
+
+    >>> round(compare_rates((10, 100), (30, 100)).rise, 3)
+    1.0
+    """
+    before, after = (Beta(1 + times, 1 + messages - times) for times, messages in (earlier, later))
+    difference = float(after.mean - before.mean)
+    half = _SURE * sqrt(float(after.variance + before.variance))
+    midpoints = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    quantiles = special.betaincinv(float(after.a), float(after.b), midpoints)
+    rise = float(special.betainc(float(before.a), float(before.b), quantiles).mean())
+    return RateChange(
+        earlier, later, difference, max(-1.0, difference - half), min(1.0, difference + half), rise
+    )
+
+
+def judge_periods(
+    corpus: Corpus,
+    dates: NDArray[np.float64],
+    rule: Rule,
+    progress: Callable[[float], None] = lambda _: None,
+) -> list[Period]:
+    """Judge each period but the first by all earlier mail; messages without a date are left out."""
+    order = np.flatnonzero(np.isfinite(dates))
+    order = order[np.argsort(dates[order], kind="stable")]
+    number = min(_PERIODS, len(order) // _LEAST_MESSAGES)
+    if number < 2:
+        return []
+    parts = np.array_split(order, number)
+    statistic = corpus.count(parts[0])
+    periods: list[Period] = []
+    start = len(parts[0])
+    for part in parts[1:]:
+        progress(len(periods) / (number - 1))
+        learned = order[:start]
+        log_odds = corpus.log_odds(part, corpus.train(learned, rule, statistic))
+        own = corpus.count(part)
+        periods.append(
+            Period(
+                float(dates[part[0]]),
+                float(dates[part[-1]]),
+                measure(log_odds, corpus.is_spam[part], rule),
+                _measure_unknown(corpus, part, statistic.total.value.sum(axis=0) > 0),
+            )
+        )
+        statistic += own
+        start += len(part)
+    return periods
+
+
+def _measure_unknown(corpus: Corpus, messages: Numbers, is_known: NDArray[np.bool_]) -> dict[str, float]:
+    """For each view, the mean over the messages of the share of features that are not known."""
+    names = VIEWS_OF[corpus.token_version]
+    kinds = views(corpus.keys, corpus.token_version)
+    shares = np.full((len(messages), len(names)), np.nan)
+    for row, message in enumerate(messages.tolist()):
+        ids = corpus.features_of(message)[1]
+        of_view = np.bincount(kinds[ids], minlength=len(names))
+        unknown = np.bincount(kinds[ids], ~is_known[ids], len(names))
+        has_some = of_view > 0
+        shares[row, has_some] = unknown[has_some] / of_view[has_some]
+    counted = np.isfinite(shares)
+    sums = np.where(counted, shares, 0.0).sum(axis=0)
+    means = sums / np.maximum(counted.sum(axis=0), 1)
+    return dict(zip(names, means.tolist(), strict=True))

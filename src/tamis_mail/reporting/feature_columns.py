@@ -1,0 +1,50 @@
+"""a corpus → a matrix for models of `tamis`: messages by the features that tell most of them apart.
+
+A store knows hundreds of thousands of features, most of them of one message. A feature that a share p of the
+messages has varies by p(1 - p); the columns are those that vary most. A feature that a message has is worth
+the logarithm of the inverse of that share, and each row has length 1: else long messages, and headers that
+nearly all messages have, would dominate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.features.arrays import expand_ranges, views
+from tamis_mail.reporting.corpus import Corpus, Numbers
+
+__all__ = ["FeatureColumns", "choose_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureColumns:
+    """Which message has which of the chosen features, weighted."""
+
+    rows: NDArray[np.float64]  # (messages, features): each row has length 1, or 0 without any of the features
+    keys: NDArray[np.uint64]  # (features,), ascending
+
+
+def choose_columns(corpus: Corpus, messages: Numbers, limit: int, kinds: Sequence[int]) -> FeatureColumns:
+    """Choose at most `limit` features of some views that at least two of the messages have, but not all.
+
+    Of features with equal shares, the smaller keys are chosen.
+    """
+    places, owners = expand_ranges(corpus.starts, messages)
+    ids = corpus.ids[places]
+    counts = np.bincount(ids, minlength=len(corpus.keys))
+    is_candidate = np.isin(views(corpus.keys, corpus.token_version), kinds)
+    is_candidate &= (counts > 1) & (counts < len(messages))
+    candidates = np.flatnonzero(is_candidate)
+    share = counts[candidates] / max(1, len(messages))
+    order = np.argsort(-share * (1 - share), kind="stable")
+    chosen = np.sort(candidates[order[:limit]])
+    column = np.full(len(corpus.keys), -1, np.intp)
+    column[chosen] = np.arange(len(chosen))
+    is_chosen = column[ids] >= 0
+    rows = np.zeros((len(messages), len(chosen)))
+    rows[owners[is_chosen], column[ids[is_chosen]]] = 1.0
+    rows *= np.log(len(messages) / np.maximum(counts[chosen], 1))
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return FeatureColumns(rows / np.where(lengths > 0, lengths, 1.0), corpus.keys[chosen])

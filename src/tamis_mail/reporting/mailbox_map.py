@@ -1,0 +1,36 @@
+"""remembered messages → a map of the mailbox: two principal components of their features."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis import PCA
+from tamis_mail.reporting.corpus import Corpus
+from tamis_mail.reporting.feature_columns import choose_columns
+from tamis_mail.verdict.rule import LAYER_VIEWS
+
+__all__ = ["MailboxMap", "draw_map"]
+
+_COLUMNS = 600  # features; with twice as many, the map of the sample mailbox looks the same
+_LEAST = 3  # messages
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxMap:
+    """The position of each message, and how much of the variance the two axes have."""
+
+    positions: NDArray[np.float64]  # (messages, 2)
+    shares: tuple[float, float]  # of the variance of the features
+
+
+def draw_map(corpus: Corpus) -> MailboxMap | None:
+    """Place messages with similar headers, words and relations near each other; None with too few."""
+    columns = choose_columns(corpus, np.arange(len(corpus)), _COLUMNS, LAYER_VIEWS)
+    if len(corpus) < _LEAST or columns.rows.shape[1] < 2:
+        return None
+    # "moments" keeps exact sums of products, which the map does not need and which take seconds here.
+    model = PCA(2, solver="randomized", random_state=0)
+    positions = model.fit_transform(columns.rows)
+    first, second = model.explained_variance_ratio_.tolist()
+    return MailboxMap(positions, (first, second))

@@ -1,0 +1,77 @@
+"""a store → the messages that it remembers as a corpus: a bounded sample of them, with their dates.
+
+The sample is a function of the set of remembered messages: those of either class with the smallest digests.
+A digest is a hash, so such a sample is as good as a random one, and it changes little when a message is
+learned or forgotten.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.labels import SPAM
+from tamis_mail.reporting.corpus import Corpus
+from tamis_mail.store import Store
+
+__all__ = ["Remembered", "choose_sample", "read_remembered"]
+
+Numbers = NDArray[np.intp]
+
+_LEAST_SHARE = 4  # a quarter of the sample is kept for each class, if it has so many messages
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A sample of the messages that a store remembers."""
+
+    corpus: Corpus  # in the order of digests
+    dates: NDArray[np.float64]  # (messages,): seconds since 1970 by the message's own date; NaN if unknown
+    total: int  # remembered messages with stored features and a label that was not guessed
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether there are more messages than these."""
+        return self.total > len(self.corpus)
+
+
+def read_remembered(store: Store, limit: int) -> Remembered:
+    """Read the features of at most `limit` messages; guessed labels do not count."""
+    with store.snapshot():
+        spam_columns = [label.id for label in store.labels() if label.name == SPAM]
+        total = 0
+
+        def choose(columns: Numbers) -> Numbers:
+            nonlocal total
+            total = len(columns)
+            return choose_sample(np.isin(columns, spam_columns), limit)
+
+        messages = store.message_features(choose=choose)
+        version = store.token_version()
+    corpus = Corpus(
+        messages.keys,
+        messages.indices.astype(np.int32),
+        messages.starts,
+        np.isin(messages.labels, spam_columns),
+        np.arange(len(messages)),
+        tuple(messages.digests),
+        0,
+        0,
+        version,
+    )
+    return Remembered(corpus, messages.dates, total)
+
+
+def choose_sample(is_spam: NDArray[np.bool_], limit: int) -> Numbers:
+    """Choose at most `limit` messages, the first of either class, so that rare mail is not left out.
+
+    >>> choose_sample(np.array([False] * 90 + [True] * 10), 8).tolist()
+    [0, 1, 2, 3, 4, 5, 90, 91]
+    """
+    spam, other = np.flatnonzero(is_spam), np.flatnonzero(~is_spam)
+    if len(is_spam) <= limit:
+        return np.arange(len(is_spam))
+    least = limit // _LEAST_SHARE
+    spams = round(limit * len(spam) / len(is_spam))
+    spams = min(max(spams, min(len(spam), least)), limit - min(len(other), least))
+    return np.sort(np.concatenate([spam[:spams], other[: limit - spams]]))

@@ -1,0 +1,94 @@
+"""Figures that take seconds: computed in a thread of their own, and kept until what they show changes.
+
+    find(figure) -> its values, or the job that computes them
+
+A state of the store is known by its totals, its rule and its weights, which every change of what is learned
+changes; that of the verdicts by the number of the newest event and by how many messages have each verdict. A
+page asks again when the job has finished.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from tamis_mail.store.log import EventLog
+from tamis_mail.surfaces.web.jobs import Job, Jobs
+from tamis_mail.surfaces.web.threads import Connections, Threads
+
+__all__ = ["Analysis", "CancelledError"]
+
+_KEPT = 16  # figures with their state
+_STEPS = 100  # parts into which the progress of a job is divided
+
+Compute = Callable[[Connections, Callable[[float], None]], dict[str, Any]]
+
+
+class CancelledError(Exception):
+    """The server ends, so the computation does, too."""
+
+
+def describe_learned(connections: Connections) -> Hashable:
+    """Return a value that differs after something was learned, forgotten or fitted."""
+    store = connections.sieve.store
+    with store.snapshot():
+        settings = tuple(store.setting(name) for name in ("rule", "weights", "epoch", "era"))
+        return (*store.labels(), settings)
+
+
+def describe_verdicts(connections: Connections) -> Hashable:
+    """Return a value that differs after a verdict was written."""
+    newest = EventLog.of(connections.sieve.store.path_name).newest_number()
+    return newest, tuple(sorted(connections.catalog.count_verdicts().items()))
+
+
+class Analysis:
+    """Computes figures one after the other; each waits for the ones that were asked for before."""
+
+    def __init__(self, threads: Threads, jobs: Jobs) -> None:
+        self._threads = threads
+        self._jobs = jobs
+        self._lock = threading.Lock()
+        self._values: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
+        self._running: dict[Hashable, Job] = {}
+
+    async def find(
+        self, name: Hashable, title: str, compute: Compute, *, reads_verdicts: bool = False
+    ) -> dict[str, Any] | Job:
+        """Return the values of a figure for the present state, or the job that computes them."""
+        describe = describe_verdicts if reads_verdicts else describe_learned
+        key = (name, await self._threads.read(describe))
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+            if name in self._running:  # perhaps of an older state: the next request asks again
+                return self._running[name]
+            job = self._running[name] = self._jobs.add(title)
+            job.total = _STEPS
+        self._threads.submit_analysis(lambda connections: self._run(connections, job, key, name, compute))
+        return job
+
+    def _run(
+        self, connections: Connections, job: Job, key: Hashable, name: Hashable, compute: Compute
+    ) -> None:
+        def advance(share: float) -> None:
+            if job.is_cancelled:
+                raise CancelledError
+            job.done = round(_STEPS * share)
+
+        try:
+            advance(0.0)
+            values = compute(connections, advance)
+            with self._lock:
+                self._values[key] = values
+                while len(self._values) > _KEPT:
+                    self._values.popitem(last=False)
+        except CancelledError:
+            job.fault = "the server ends"
+        except Exception as error:  # noqa: BLE001 (the page says what happened)
+            job.fault = str(error) or type(error).__name__
+        finally:
+            with self._lock:
+                del self._running[name]
+            job.is_finished = True

@@ -1,0 +1,292 @@
+"""a store and its log → the figures of the learning view, as values that JSON can hold.
+
+Each figure is computed from a bounded sample, which is a function of the set of remembered messages.
+
+Models that need SciPy and scikit-learn are imported by the figures that use them: loading them takes seconds,
+for which the server would not answer yet.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tamis_mail import features, tokens
+from tamis_mail.catalog import CatalogError, read_message
+from tamis_mail.features import VIEWS_OF
+from tamis_mail.message import canonical, parse
+from tamis_mail.reporting.days import drop_implausible, join_days, list_days
+from tamis_mail.reporting.estimates import list_estimates
+from tamis_mail.reporting.measures import bins, probabilities, roc_curve
+from tamis_mail.reporting.remembered import Remembered, read_remembered
+from tamis_mail.reporting.study import judge_folds, study_folds
+from tamis_mail.reporting.tuning import offer_thresholds
+from tamis_mail.reporting.wording import VIEW_TITLES
+from tamis_mail.store.log import EventLog
+from tamis_mail.surfaces.web.pages import mark_controls
+from tamis_mail.surfaces.web.threads import Connections
+from tamis_mail.verdict.rule import Rule, Weights
+
+__all__ = [
+    "FIGURES",
+    "Figure",
+    "Progress",
+    "compute_thresholds",
+]
+
+Progress = Callable[[float], None]
+Values = dict[str, Any]
+
+_STUDIED = 1000  # messages of cross-validation: about 4 seconds of one core
+_MAPPED = 1500
+_SEARCHED = 1000  # messages of spam among which campaigns are searched
+_FOLDS = 5
+_LEAST = 6  # messages of either class, so that each fold has both
+_ROC_POINTS = 200
+_FEW_DAYS = 7  # with verdicts, below which the dates of messages may say more
+_CAMPAIGNS = 12
+_EXAMPLES = 5  # messages of a campaign that are shown
+_READ = 2  # messages of a campaign whose words are read
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure: its title while it is computed, and whether it depends on verdicts or on the store."""
+
+    title: str
+    compute: Callable[[Connections, Progress], Values]
+    reads_verdicts: bool = False
+
+
+def _study(connections: Connections, progress: Progress) -> Values:
+    """Learning curve, ROC curve and calibration, by cross-validation of the remembered messages."""
+    store = connections.sieve.store
+    remembered = read_remembered(store, _STUDIED)
+    shortage = _describe_shortage(remembered)
+    if shortage:
+        return {"shortage": shortage}
+    corpus = remembered.corpus
+    study = study_folds(corpus, _FOLDS, rule=Rule.read_prior(store), progress=progress)
+    is_spam = corpus.is_spam[study.judged]
+    rates = roc_curve(study.log_odds, is_spam)
+    step = max(1, math.ceil(len(rates) / _ROC_POINTS))
+    measures = study.measures
+    return {
+        "sample": _describe_sample(remembered),
+        "measures": _finite({**asdict(measures), "ham": measures.ham, "accuracy": measures.accuracy}),
+        "curve": [_finite(asdict(point)) for point in study.curve],
+        "roc": [*rates[:-1:step], rates[-1]],
+        "bins": [
+            {**asdict(one), "observed": one.observed} for one in bins(probabilities(study.log_odds), is_spam)
+        ],
+        "threshold": study.rule.spam,
+    }
+
+
+def _weights(connections: Connections, _: Progress) -> Values:
+    store = connections.sieve.store
+    fitted = Weights.of(store)
+    return {
+        "messages": None if fitted is None else fitted.messages,
+        "estimates": [
+            {**asdict(estimate), "title": VIEW_TITLES[estimate.name]} for estimate in list_estimates(store)
+        ],
+    }
+
+
+def _trend(connections: Connections, _: Progress) -> Values:
+    """The share of spam over time: by day of the verdict, or by date of the message if that says more.
+
+    A mailbox that was imported is judged within a day, and its messages are of years.
+    """
+    from tamis_mail.reporting.drift import compare_halves  # noqa: PLC0415 (see above)
+    from tamis_mail.reporting.trend import fit_trend  # noqa: PLC0415 (see above)
+
+    by, days = "verdict", list_days(EventLog.of(connections.sieve.store.path_name).count_days())
+    if len(days) < _FEW_DAYS:
+        dated = list_days(drop_implausible(connections.catalog.count_days(), time.time()))
+        if len(dated) > len(days):
+            by, days = "date", dated
+    days, width = join_days(days)
+    trend = fit_trend(days)
+    return {
+        "by": by,
+        "days": [asdict(day) for day in days],
+        "width": width,
+        "trend": None
+        if trend is None
+        else {
+            "points": np.stack([trend.days, trend.share, trend.low, trend.high], axis=1).tolist(),
+            "rise": trend.rise,
+        },
+        "changes": {name: asdict(change) for name, change in compare_halves(days).items()},
+    }
+
+
+def _drift(connections: Connections, progress: Progress) -> Values:
+    from tamis_mail.reporting.drift import judge_periods  # noqa: PLC0415 (see above)
+
+    store = connections.sieve.store
+    remembered = read_remembered(store, _STUDIED)
+    periods = judge_periods(remembered.corpus, remembered.dates, Rule.read_prior(store), progress)
+    return {
+        "sample": _describe_sample(remembered),
+        "dated": int(np.isfinite(remembered.dates).sum()),
+        "views": list(VIEWS_OF[remembered.corpus.token_version]),
+        "titles": VIEW_TITLES,
+        "periods": [
+            {
+                "first": period.first,
+                "last": period.last,
+                "messages": period.measures.messages,
+                "spam": period.measures.spam,
+                "accuracy": period.measures.accuracy,
+                "unsure": period.measures.unsure,
+                "unknown": period.unknown,
+            }
+            for period in periods
+        ],
+    }
+
+
+def _campaigns(connections: Connections, progress: Progress) -> Values:
+    from tamis_mail.reporting.campaigns import find_campaigns  # noqa: PLC0415 (see above)
+
+    store = connections.sieve.store
+    remembered = read_remembered(store, 2 * _SEARCHED)
+    corpus, dates = remembered.corpus, remembered.dates
+    campaigns = find_campaigns(corpus, _SEARCHED, progress)[:_CAMPAIGNS]
+    examples = [[corpus.digests[number] for number in one.members[:_EXAMPLES].tolist()] for one in campaigns]
+    headings = _find_headings(connections, [digest for digests in examples for digest in digests])
+    values = []
+    for one, digests in zip(campaigns, examples, strict=True):
+        dated = dates[one.members][np.isfinite(dates[one.members])]
+        values.append(
+            {
+                "messages": len(one.members),
+                "cohesion": one.cohesion,
+                "first": float(dated.min()) if len(dated) else None,
+                "last": float(dated.max()) if len(dated) else None,
+                "words": _name_words(connections, digests, one.keys.tolist()),
+                "examples": [_name_message(digest, headings) for digest in digests],
+            }
+        )
+    return {
+        "searched": min(int(corpus.is_spam.sum()), _SEARCHED),
+        "sample": _describe_sample(remembered),
+        "campaigns": values,
+    }
+
+
+def _map(connections: Connections, _: Progress) -> Values:
+    from tamis_mail.reporting.mailbox_map import draw_map  # noqa: PLC0415 (see above)
+
+    store = connections.sieve.store
+    remembered = read_remembered(store, _MAPPED)
+    corpus = remembered.corpus
+    drawn = draw_map(corpus)
+    if drawn is None:
+        return {"sample": _describe_sample(remembered), "points": [], "shares": [0.0, 0.0]}
+    headings = _find_headings(connections, corpus.digests)
+    positions = np.round(drawn.positions, 4).tolist()
+    return {
+        "sample": _describe_sample(remembered),
+        "shares": list(drawn.shares),
+        "points": [
+            {"x": x, "y": y, "spam": bool(is_spam), **_name_message(digest, headings)}
+            for (x, y), is_spam, digest in zip(positions, corpus.is_spam, corpus.digests, strict=True)
+        ],
+    }
+
+
+def compute_thresholds(connections: Connections, lost: float, passed: float, progress: Progress) -> Values:
+    """Suggest thresholds by the share of ham that may be lost and the share of spam that may pass.
+
+    The remembered messages are judged by cross-validation, and each part tests what the others chose.
+    """
+    store = connections.sieve.store
+    remembered = read_remembered(store, _STUDIED)
+    shortage = _describe_shortage(remembered)
+    if shortage:
+        return {"shortage": shortage}
+    judged = judge_folds(remembered.corpus, _FOLDS, 0, Rule.read_prior(store), progress)
+    tests = [test for _, test in judged.parts]
+    offers = offer_thresholds(
+        judged.log_odds, remembered.corpus.is_spam, tests, Rule.of(store), lost=lost, passed=passed
+    )
+    return {
+        "sample": _describe_sample(remembered),
+        **{
+            name: {**asdict(offer), "is_safe": offer.is_safe}
+            for name, offer in zip(("spam", "ham"), offers, strict=True)
+        },
+    }
+
+
+def _describe_sample(remembered: Remembered) -> Values:
+    spams = int(remembered.corpus.is_spam.sum())
+    return {
+        "messages": len(remembered.corpus),
+        "spam": spams,
+        "ham": len(remembered.corpus) - spams,
+        "total": remembered.total,
+    }
+
+
+def _describe_shortage(remembered: Remembered) -> str:
+    """Say what is missing for cross-validation; nothing if there is enough mail."""
+    spams = int(remembered.corpus.is_spam.sum())
+    others = len(remembered.corpus) - spams
+    if min(spams, others) >= _LEAST:
+        return ""
+    return (
+        f"This needs at least {_LEAST} learned messages of spam and of wanted mail; there are {spams} of "
+        f"spam and {others} of wanted mail."
+    )
+
+
+def _find_headings(connections: Connections, digests: Sequence[bytes]) -> dict[bytes, tuple[str, str]]:
+    """Return sender and subject of those messages that the log or the catalog knows."""
+    headings = EventLog.of(connections.sieve.store.path_name).find_headings(digests)
+    for digest in digests:
+        if digest not in headings and (row := connections.catalog.find(digest)) is not None:
+            headings[digest] = (row.sender, row.subject)
+    return headings
+
+
+def _name_words(connections: Connections, digests: Sequence[bytes], keys: Sequence[int]) -> list[str]:
+    """Name those of the features that one of the messages has; a store knows only their numbers."""
+    version = connections.sieve.store.token_version()
+    names: dict[int, str] = {}
+    for digest in digests[:_READ]:
+        with suppress(CatalogError):
+            raw = read_message(connections.catalog, digest)
+            names |= features.name_features(tokens.read(parse(canonical(raw)), version))
+    return [mark_controls(names[key]) for key in keys if key in names]
+
+
+def _name_message(digest: bytes, headings: dict[bytes, tuple[str, str]]) -> Values:
+    sender, subject = headings.get(digest, ("", ""))
+    return {"digest": digest.hex(), "sender": mark_controls(sender), "subject": mark_controls(subject)}
+
+
+def _finite(values: Values) -> Values:
+    """Replace NaN, which JSON does not have, by None."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
+    }
+
+
+FIGURES = {
+    "study": Figure("Judging learned messages by the others", _study),
+    "weights": Figure("Reading the weights", _weights),
+    "trend": Figure("Fitting the trend of verdicts", _trend, reads_verdicts=True),
+    "drift": Figure("Judging each period by earlier mail", _drift),
+    "campaigns": Figure("Searching campaigns", _campaigns),
+    "map": Figure("Drawing the map", _map),
+}

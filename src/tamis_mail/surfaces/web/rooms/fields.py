@@ -1,0 +1,145 @@
+"""The body of a request → numbers within bounds, or one line that says what is wrong with it.
+
+A browser sends the body, and so may anything else on the machine: every list has a longest length, every
+number a range, and a field with an unknown name is refused. The bounds keep each computation below a second
+of one core.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+
+LONGEST_BODY = 65_536  # bytes; 300 points of two numbers with all their digits need 15,000
+_SHOWN = 40  # characters of a wrong value that its message repeats
+
+
+class FieldError(ValueError):
+    """A request that cannot be computed; its text is one line for the person at the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of one request, by name."""
+
+    values: Mapping[str, object]
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """Read a JSON object."""
+        if len(body) > LONGEST_BODY:
+            raise FieldError(f"got {len(body)} bytes, expected at most {LONGEST_BODY}: remove some points")
+        try:
+            values = json.loads(body)
+        except (ValueError, RecursionError):
+            raise FieldError("got a body that is not JSON, expected a JSON object of fields") from None
+        if not isinstance(values, dict):
+            raise FieldError(f"got {_shorten(values)}, expected a JSON object of fields")
+        return cls(values)
+
+    def refuse_unknown(self, *names: str) -> None:
+        """Raise for the first field that has none of these names."""
+        for name in self.values:
+            if name not in names:
+                raise FieldError(f"got the field {_shorten(name)}, expected only {', '.join(names)}")
+
+    def read_number(self, name: str, low: float, high: float) -> float:
+        """A finite number from low to high."""
+        return _check_number(name, self._get(name), low, high)
+
+    def read_integer(self, name: str, low: int, high: int) -> int:
+        """A whole number from low to high."""
+        value = _check_number(name, self._get(name), low, high)
+        if not value.is_integer():
+            raise FieldError(f"got {name} = {value:g}, expected a whole number")
+        return int(value)
+
+    def read_flag(self, name: str) -> bool:
+        """True or false."""
+        value = self._get(name)
+        if not isinstance(value, bool):
+            raise FieldError(f"got {name} = {_shorten(value)}, expected true or false")
+        return value
+
+    def read_choice(self, name: str, options: Sequence[str]) -> str:
+        """One of the options."""
+        value = self._get(name)
+        if not isinstance(value, str) or value not in options:
+            raise FieldError(f"got {name} = {_shorten(value)}, expected one of {', '.join(options)}")
+        return value
+
+    def read_rows(self, name: str, ranges: Sequence[tuple[float, float]], most: int) -> Array:
+        """A list of rows with one number per range (n, columns), at most `most` of them."""
+        rows = self._read_list(name, most)
+        values = np.empty((len(rows), len(ranges)))
+        for i, row in enumerate(rows):
+            if not isinstance(row, list) or len(row) != len(ranges):
+                raise FieldError(f"got {name}[{i}] = {_shorten(row)}, expected {len(ranges)} numbers")
+            for j, (low, high) in enumerate(ranges):
+                values[i, j] = _check_number(f"{name}[{i}][{j}]", row[j], low, high)
+        return values
+
+    def read_integers(self, name: str, low: int, high: int, most: int) -> NDArray[np.int64]:
+        """A list of whole numbers from low to high (n,), at most `most` of them."""
+        values = [
+            _check_number(f"{name}[{i}]", value, low, high)
+            for i, value in enumerate(self._read_list(name, most))
+        ]
+        for i, value in enumerate(values):
+            if not value.is_integer():
+                raise FieldError(f"got {name}[{i}] = {value:g}, expected a whole number")
+        return np.array(values, dtype=np.int64)
+
+    def _get(self, name: str) -> object:
+        if name not in self.values:
+            raise FieldError(f"the field {name} is missing, expected a value for it")
+        return self.values[name]
+
+    def _read_list(self, name: str, most: int) -> list[object]:
+        value = self._get(name)
+        if not isinstance(value, list):
+            raise FieldError(f"got {name} = {_shorten(value)}, expected a list")
+        if len(value) > most:
+            raise FieldError(f"got {len(value)} entries in {name}, expected at most {most}: remove some")
+        return value
+
+
+def to_json(value: object) -> object:
+    """Prepare an answer for JSON: arrays become lists, and numbers that are not finite become null.
+
+    Six digits are more than a screen shows, and keep an answer short.
+    """
+    match value:
+        case dict():
+            return {str(name): to_json(part) for name, part in value.items()}
+        case list() | tuple():
+            return [to_json(part) for part in value]
+        case np.ndarray():
+            return to_json(value.tolist())
+        case bool() | int() | str() | None:
+            return value
+        case _:
+            number = float(value)  # type: ignore[arg-type]  # a float, or a scalar of NumPy
+            return float(f"{number:.6g}") if math.isfinite(number) else None
+
+
+def _check_number(name: str, value: object, low: float, high: float) -> float:
+    # A bool is an int in Python, and an integer of 400 digits has no float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise FieldError(f"got {name} = {_shorten(value)}, expected a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def _shorten(value: object) -> str:
+    """A value on one line, cut off after some characters."""
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "lists within lists"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,81 @@
+"""Points about a straight line → Gram → the distribution of its level and slope, point by point."""
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.models.linear import LinearPosterior
+from tamis_mail.surfaces.web.rooms.fields import Fields
+from tamis_mail.surfaces.web.rooms.shapes import trace_ellipse
+from tamis_mail.surfaces.web.rooms.weights import describe_predictions, get_log_evidence, infer_weights
+from tamis_mail.surfaces.web.rooms.wording import count_of
+
+MOST_POINTS = 200
+RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows -1 to 1
+_PLACES = np.linspace(-1.0, 1.0, 41)
+_SLOPES = (-2.0, 2.0)  # of the plane of level and slope
+
+
+def make_example() -> dict[str, object]:
+    """The request that the page starts with: twelve points about y = -0.3 + 0.5 x."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-0.95, 0.95, 12).round(2)
+    y = (-0.3 + 0.5 * x + rng.normal(0.0, 0.2, 12)).round(2)
+    return {"points": np.stack([x, y], axis=1).tolist(), "alpha": 2.0, "noise": 0.2, "seed": 0}
+
+
+def compute(fields: Fields) -> dict[str, object]:
+    """Infer level and slope from the points; predict along the line."""
+    fields.refuse_unknown("points", "alpha", "noise", "seed")
+    points = fields.read_rows("points", [RANGE, RANGE], MOST_POINTS)
+    alpha = fields.read_number("alpha", 0.001, 1000.0)
+    noise = fields.read_number("noise", 0.01, 10.0)
+    seed = fields.read_integer("seed", 0, 1_000_000)
+    posterior = infer_weights(_expand(points[:, 0]), points[:, 1], alpha, noise)
+    mean, covariance = posterior.mean[0], posterior.covariance[0]
+    return {
+        "places": _PLACES,
+        **describe_predictions(posterior, _expand(_PLACES), seed),
+        "weights": {
+            "mean": mean,
+            "deviation": np.sqrt(np.diagonal(covariance)),
+            "ellipses": [trace_ellipse(mean, covariance, deviations) for deviations in (1.0, 2.0, 3.0)],
+            "last_likelihood": _trace_likelihood(points[-1], noise) if len(points) else None,
+        },
+        "log_evidence": get_log_evidence(posterior),
+        "text": _tell(len(points), posterior),
+    }
+
+
+def _expand(x: Array) -> Array:
+    """The features 1 and x (n, 2)."""
+    return np.column_stack([np.ones(len(x)), x])
+
+
+def _trace_likelihood(point: Array, noise: float) -> Array:
+    """The corners (4, 2) of the stripe of levels and slopes that pass the point within the noise."""
+    x, y = point
+    (low, high), (first, last) = (-noise, noise), _SLOPES
+    return np.array(
+        [
+            [y - first * x + low, first],
+            [y - first * x + high, first],
+            [y - last * x + high, last],
+            [y - last * x + low, last],
+        ]
+    )
+
+
+def _tell(count: int, posterior: LinearPosterior) -> list[str]:
+    (level, slope), deviation = posterior.mean[0], np.sqrt(np.diagonal(posterior.covariance[0]))
+    middle = posterior.distribution(np.array([[1.0, 0.0]]), 0)
+    return [
+        (
+            f"After {count_of(count, 'point')} the level is {level:.3f} ± {deviation[0]:.3f} and the slope "
+            f"{slope:.3f} ± {deviation[1]:.3f}."
+        ),
+        (
+            f"The next observation at x = 0 is expected at {middle.mean[0]:.3f} ± "
+            f"{np.sqrt(middle.variance[0]):.3f}, noise included."
+        ),
+        f"The log-evidence of the points is {get_log_evidence(posterior):.3f}.",
+    ]

@@ -1,0 +1,195 @@
+"""Points without labels → responsibilities → Moments per component → a mixture of Gaussians, step by step.
+
+A request names the number of steps, and they are made again from the start: the server keeps nothing between
+requests, so that a step back is as simple as a step forward.
+
+Components have a prior, because a component of one point would else have no covariance. A step of EM then
+never lowers log p(points | θ) + log p(θ), the objective here. Its lower bound at θ, given the parameters θ₀
+before the step, is A(θ, θ₀) + log p(θ): equal to the objective at θ₀, and nowhere above it.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.conjugate import NormalInverseWishart
+from tamis.linalg import eigen
+from tamis.models.generative import GaussianVectors, Generative, LabelledRows, Posterior, em
+from tamis.models.generative.gaussian_densities import FullNormal
+from tamis.stats import Keys, Labels
+from tamis.tables import Table
+from tamis_mail.surfaces.web.rooms.fields import FieldError, Fields
+from tamis_mail.surfaces.web.rooms.shapes import trace_ellipse
+from tamis_mail.surfaces.web.rooms.wording import count_of
+
+MOST_POINTS = 300
+MOST_STEPS = 100
+RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows 0 to 10
+STARTS = ("random_from_data", "kmeans")
+_BLOCK = "points"
+# About the middle of the plane, worth a hundredth of a point; the covariance of a component without points
+# has its mode at scale / (freedom + 4), a standard deviation of a quarter of a unit.
+_PRIOR = NormalInverseWishart(np.array([5.0, 5.0]), 0.01, 4.0, 0.5 * np.eye(2))
+_ALPHA = 0.01  # points that each component has before the first: a weight of 0 would stay 0 at every step
+_ALONG = np.linspace(-0.5, 1.5, 41)  # from half a step before the present parameters to half a step too far
+_CONVERGED = 1e-3  # a step that raises the objective by less is the last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Points:
+    """The points and the model that they are observed by."""
+
+    model: Generative
+    rows: LabelledRows
+    components: int
+
+    @classmethod
+    def of(cls, points: Array, components: int) -> "_Points":
+        keys = Keys(tuple(range(components)))
+        block = GaussianVectors(covariance="full", estimate="map", prior=_PRIOR)
+        model = Generative({_BLOCK: block}, alpha=_ALPHA, classes=keys)
+        labels = Labels(keys, np.full(len(points), -1))
+        return cls(model, LabelledRows(model.encode(Table.of(points)), labels), components)
+
+    def compute_objective(self, mixture: Posterior) -> float:
+        """log p(points | θ) + log p(θ)."""
+        return em.log_likelihood(self.rows, mixture) + _compute_log_prior(mixture)
+
+    def compute_bound(self, mixture: Posterior, before: Posterior) -> float:
+        """A(θ, θ₀) + log p(θ)."""
+        return em.lower_bound(self.rows, mixture, before) + _compute_log_prior(mixture)
+
+
+def make_example() -> dict[str, object]:
+    """The request that the page starts with: three groups of points, and a random start."""
+    rng = np.random.default_rng(5)
+    groups = [
+        rng.multivariate_normal([2.8, 3.0], [[0.8, 0.5], [0.5, 0.8]], 20),
+        rng.multivariate_normal([7.2, 3.2], [[0.4, 0.0], [0.0, 1.0]], 16),
+        rng.multivariate_normal([5.0, 7.4], [[1.4, -0.5], [-0.5, 0.5]], 20),
+    ]
+    points = np.concatenate(groups).round(2).tolist()
+    return {"points": points, "components": 3, "start": STARTS[0], "step": 0, "seed": 1}
+
+
+def compute(fields: Fields) -> dict[str, object]:
+    """Make the steps; describe the mixture after the last, and the bound that the next one climbs."""
+    fields.refuse_unknown("points", "components", "start", "step", "seed")
+    points = fields.read_rows("points", [RANGE, RANGE], MOST_POINTS)
+    wanted = fields.read_integer("components", 1, 6)
+    start = fields.read_choice("start", STARTS)
+    step = fields.read_integer("step", 0, MOST_STEPS)
+    seed = fields.read_integer("seed", 0, 1_000_000)
+    if not len(points):
+        raise FieldError("got no points, expected one at least: add points")
+    data = _Points.of(points, min(wanted, len(points)))
+    method: em.Method = "kmeans" if start == "kmeans" else "random_from_data"
+    first = em.start(data.model, data.rows, data.components, np.random.default_rng(seed), method)
+    mixtures = [first]
+    mixtures.extend(made.posterior for made in islice(em.steps(data.model, data.rows, first), step + 1))
+    objectives = [data.compute_objective(mixture) for mixture in mixtures]
+    bounds = [data.compute_bound(mixtures[t + 1], mixtures[t]) for t in range(step + 1)]
+    mixture, converged = mixtures[step], objectives[step + 1] - objectives[step] < _CONVERGED
+    density = _get_density(mixture)
+    between = [_interpolate(mixture, mixtures[step + 1], s) for s in _ALONG]
+    return {
+        "step": step,
+        "converged": converged,
+        "weights": np.exp(mixture.log_prior),
+        "means": density.mean,
+        "covariances": density.covariance,
+        "ellipses": [
+            [trace_ellipse(mean, covariance, deviations) for deviations in (1.0, 2.0)]
+            for mean, covariance in zip(density.mean, density.covariance, strict=True)
+        ],
+        "responsibilities": _compute_responsibilities(mixture, data.rows),
+        "objectives": objectives[: step + 1],
+        "bounds": bounds[:step],  # of each step that was made, at the parameters it went to
+        "next": {
+            "along": _ALONG,
+            "objective": [data.compute_objective(theta) for theta in between],
+            "bound": [data.compute_bound(theta, mixture) for theta in between],
+            "reached": objectives[step + 1],
+            "bound_reached": bounds[step],
+        },
+        "text": _tell(len(points), wanted, mixture, objectives, bounds, converged),
+    }
+
+
+def _get_density(mixture: Posterior) -> FullNormal:
+    density = mixture.densities[_BLOCK]
+    assert isinstance(density, FullNormal)
+    return density
+
+
+def _compute_log_prior(mixture: Posterior) -> float:
+    """log p(θ) of means, covariances and weights, without the constant of the weights' Dirichlet."""
+    density = _get_density(mixture)
+    components = _PRIOR.log_density((density.mean, density.covariance)).sum()
+    return float(components + _ALPHA * mixture.log_prior.sum())
+
+
+def _compute_responsibilities(mixture: Posterior, rows: LabelledRows) -> Array:
+    """p(component | point) (n, components)."""
+    joint = mixture.log_joint(rows.rows)
+    r = np.exp(joint - joint.max(axis=1, keepdims=True))
+    return np.asarray(r / r.sum(axis=1, keepdims=True))
+
+
+def _interpolate(start: Posterior, end: Posterior, s: float) -> Posterior:
+    """The mixture at the fraction s of the way; below 0 and above 1 it goes on in the same direction.
+
+    Means move on straight lines, and weights and covariances by their logarithms, so that they stay valid.
+    """
+    first, last = _get_density(start), _get_density(end)
+    log_weights = (1.0 - s) * start.log_prior + s * end.log_prior
+    log_weights = log_weights - np.log(np.exp(log_weights - log_weights.max()).sum()) - log_weights.max()
+    means = (1.0 - s) * first.mean + s * last.mean
+    covariances = np.stack(
+        [
+            _apply_to_spectrum(np.exp, (1.0 - s) * _log_matrix(a) + s * _log_matrix(b))
+            for a, b in zip(first.covariance, last.covariance, strict=True)
+        ]
+    )
+    density = first.with_parameters(means, covariances)
+    return replace(start, log_prior=log_weights, densities={_BLOCK: density})
+
+
+def _log_matrix(covariance: Array) -> Array:
+    return _apply_to_spectrum(np.log, covariance)
+
+
+def _apply_to_spectrum(function: np.ufunc, matrix: Array) -> Array:
+    """The symmetric matrix with the same axes, and the function of its eigenvalues."""
+    values, axes = eigen(matrix)
+    return np.asarray((axes * function(values)) @ axes.T)
+
+
+def _tell(
+    count: int,
+    wanted: int,
+    mixture: Posterior,
+    objectives: list[float],
+    bounds: list[float],
+    converged: bool,
+) -> list[str]:
+    step = len(bounds) - 1
+    weights, means = np.exp(mixture.log_prior), _get_density(mixture).mean
+    parts = [
+        f"{chr(65 + k)} with weight {weight:.2f} at ({x:.2f}, {y:.2f})"
+        for k, (weight, (x, y)) in enumerate(zip(weights, means, strict=True))
+    ]
+    lines = [
+        f"After {count_of(step, 'step')} on {count_of(count, 'point')}: component {'; '.join(parts)}.",
+        (
+            f"The objective, log-likelihood plus log-prior, is {objectives[step]:.3f}. The next step raises "
+            f"the bound to {bounds[step]:.3f} and the objective to {objectives[step + 1]:.3f}."
+        ),
+    ]
+    if converged:
+        lines.append("The steps have converged: the next one changes almost nothing.")
+    if wanted > len(weights):
+        lines.append(f"There are only as many components as points: {len(weights)} instead of {wanted}.")
+    return lines

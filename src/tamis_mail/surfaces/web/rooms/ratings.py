@@ -1,0 +1,119 @@
+"""Known entries of a table of ratings → alternating least squares, sweep by sweep → all entries.
+
+Entries that are hidden are not learned: the error of their predictions is measured. As in the room of the
+mixture, a request names the number of sweeps, and they are made again from the start.
+"""
+
+from dataclasses import replace
+from itertools import islice
+from math import sqrt
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.models.factors import Alternating, Factors, Ratings, Sweep, sweep
+from tamis_mail.surfaces.web.rooms.fields import FieldError, Fields
+from tamis_mail.surfaces.web.rooms.wording import count_of
+
+MOST_ROWS = 12  # users, and items
+MOST_SWEEPS = 50
+LOWEST, HIGHEST = 1.0, 5.0
+_COUNTS = 12  # numbers of known entries for which the error is measured
+_OFFSET_RIDGE = 3.0  # that of `MatrixFactorization`
+
+
+def make_example() -> dict[str, object]:
+    """The request that the page starts with: two tastes, three in five entries known."""
+    rng = np.random.default_rng(9)
+    users, items = rng.normal(size=(8, 2)), rng.normal(size=(8, 2))
+    table = np.clip(np.round(3.0 + 1.1 * users @ items.T + 0.2 * rng.normal(size=(8, 8))), LOWEST, HIGHEST)
+    is_known = rng.random(table.shape) < 0.6
+    known = rng.permutation(np.argwhere(is_known))  # in the order in which they are learned
+    entries = {"known": known, "hidden": np.argwhere(~is_known)}
+    lists = {
+        name: [[int(u), int(i), float(table[u, i])] for u, i in places] for name, places in entries.items()
+    }
+    return {"users": 8, "items": 8, **lists, "factors": 2, "ridge": 0.05, "step": 0, "seed": 0}
+
+
+def compute(fields: Fields) -> dict[str, object]:
+    """Make the sweeps; predict every entry after the last, and measure the hidden ones after each.
+
+    The hidden ones are also measured after as many sweeps over fewer of the known entries.
+    """
+    fields.refuse_unknown("users", "items", "known", "hidden", "factors", "ridge", "step", "seed")
+    users = fields.read_integer("users", 1, MOST_ROWS)
+    items = fields.read_integer("items", 1, MOST_ROWS)
+    cell = [(0.0, users - 1.0), (0.0, items - 1.0), (LOWEST, HIGHEST)]
+    known, hidden = (fields.read_rows(name, cell, MOST_ROWS**2) for name in ("known", "hidden"))
+    factors = fields.read_integer("factors", 1, 4)
+    ridge = fields.read_number("ridge", 0.001, 10.0)
+    step = fields.read_integer("step", 0, MOST_SWEEPS)
+    seed = fields.read_integer("seed", 0, 1_000_000)
+    _refuse_bad_places(np.concatenate([known, hidden]))
+    if not len(known):
+        raise FieldError("got no known entries, expected one at least: reveal an entry")
+    solver = Alternating(factors, ridge=ridge, offset_ridge=_OFFSET_RIDGE)
+
+    def make_sweeps(count: int) -> list[Sweep]:
+        """The start and each sweep over the first known entries."""
+        user, item = known[:count, :2].astype(np.int64).T
+        ratings = Ratings(user, item, known[:count, 2], users, items)
+        start = solver.start(ratings, np.random.default_rng(seed))
+        begin = replace(start, users=solver.solve_users(ratings, start))
+        return [solver.evaluate(ratings, begin), *islice(sweep(solver, ratings, start), step)]
+
+    path = make_sweeps(len(known))
+    errors = [_measure_error(made.factors, hidden) for made in path]
+    counts = np.unique(np.linspace(1, len(known), _COUNTS).round().astype(np.int64)).tolist()
+    return {
+        "step": step,
+        "predicted": predict_table(path[-1].factors),
+        "known_errors": [made.rmse for made in path],
+        "hidden_errors": errors,
+        "known_counts": counts,
+        "errors_by_count": [_measure_error(make_sweeps(count)[-1].factors, hidden) for count in counts],
+        "objectives": [made.objective for made in path],
+        "text": _tell(len(known), len(hidden), path[-1].rmse, errors),
+    }
+
+
+def predict_table(factors: Factors) -> Array:
+    """Every rating (users, items): level, offsets and product of factors, within the scale of ratings."""
+    offsets = factors.users[:, -1:] + factors.items[:, -1]
+    expected = factors.level + offsets + factors.users[:, :-1] @ factors.items[:, :-1].T
+    return np.asarray(np.clip(expected, LOWEST, HIGHEST))
+
+
+def _measure_error(factors: Factors, hidden: Array) -> float | None:
+    """The RMSE of the hidden entries; None if there are none."""
+    if not len(hidden):
+        return None
+    user, item = hidden[:, :2].astype(np.int64).T
+    return sqrt(np.mean(np.square(predict_table(factors)[user, item] - hidden[:, 2])))
+
+
+def _refuse_bad_places(entries: Array) -> None:
+    places = entries[:, :2]
+    if (places % 1.0).any():
+        raise FieldError("got an entry between two rows, expected whole numbers of user and item")
+    if len(np.unique(places, axis=0)) < len(places):
+        raise FieldError("got an entry of the table twice, expected each to be known or hidden once")
+
+
+def _tell(known: int, hidden: int, error: float, errors: list[float | None]) -> list[str]:
+    sweeps, last = count_of(len(errors) - 1, "sweep"), errors[-1]
+    lines = [
+        (
+            f"After {sweeps} over {count_of(known, 'known entry')} the root mean squared error there is "
+            f"{error:.3f} stars."
+        )
+    ]
+    if last is None:
+        lines.append("No entry is hidden, so that nothing is left to predict.")
+    else:
+        lines.append(
+            f"The error on {count_of(hidden, 'hidden entry')} is {last:.3f} stars; it was {errors[0]:.3f} "
+            "before the first sweep."
+        )
+    return lines

@@ -1,0 +1,58 @@
+"""Features and targets → Gram → LinearPosterior, and what is drawn of it; without points it is the prior."""
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.models.linear import BayesianLinear, LinearPosterior, Paired
+
+DRAWN_FUNCTIONS = 6
+
+
+def infer_weights(features: Array, targets: Array, alpha: float, noise: float) -> LinearPosterior:
+    """The distribution of the weights: precision `alpha` before the points, noise of that deviation."""
+    beta = 1.0 / noise**2
+    if not len(targets):
+        return _make_prior(features.shape[1], alpha, beta)
+    model = BayesianLinear(alpha=alpha, beta=beta, intercept=False)
+    return model.infer(model.observe(Paired(features, targets)))
+
+
+def infer_by_evidence(features: Array, targets: Array) -> LinearPosterior:
+    """The same, with the precisions of weights and noise under which the targets are most probable."""
+    model = BayesianLinear(alpha="evidence", beta="evidence", intercept=False)
+    return model.infer(model.observe(Paired(features, targets)))
+
+
+def get_log_evidence(posterior: LinearPosterior) -> float:
+    """log p(targets), of one column of targets with a proper prior."""
+    assert posterior.log_evidence is not None
+    return float(posterior.log_evidence[0])
+
+
+def describe_predictions(posterior: LinearPosterior, features: Array, seed: int) -> dict[str, object]:
+    """Mean, one standard deviation of the next observation to each side, and functions drawn."""
+    mean = posterior.predict(features)[:, 0]
+    deviation = posterior.deviation(1.0 + posterior.leverage(features))[:, 0]
+    weights, _ = posterior.draw(np.random.default_rng(seed), DRAWN_FUNCTIONS)
+    return {
+        "mean": mean,
+        "low": mean - deviation,
+        "high": mean + deviation,
+        "functions": weights[:, 0] @ features.T,
+    }
+
+
+def _make_prior(width: int, alpha: float, beta: float) -> LinearPosterior:
+    """The posterior of no points: `BayesianLinear.infer` needs one row at least."""
+    return LinearPosterior(
+        centre=np.zeros(width),
+        level=np.zeros(1),
+        slack=0.0,
+        mean=np.zeros((1, width)),
+        root=np.sqrt(beta / alpha) * np.eye(width)[None],
+        beta=np.array([beta]),
+        noise=None,
+        alpha=np.asarray(alpha),
+        effective=np.zeros(1),
+        log_evidence=np.zeros(1),
+    )

@@ -1,0 +1,352 @@
+// Charts as SVG: lines with bands, points with intervals, and bars, on linear, logarithmic, time or named axes.
+//
+// drawChart(figure, chart) fills an empty <figure>. A chart is
+//   { title, description, x, y, marks, table }
+// where an axis is
+//   { title, kind: "number" | "log" | "time" | "names", low, high, ticks, names, format }
+// (`time` counts days since 1970; `names` counts 0, 1, 2, … from the top or from the left), and a mark is one of
+//   { kind: "band", name, tone, points: [[x, low, high], …] }
+//   { kind: "line", name, tone, points: [[x, y], …], isDashed }
+//   { kind: "points", name, tone, symbol, points: [{ x, y, low, high, left, right, size, text, href }, …] }
+//   { kind: "bars", name, tone, points: [{ x, y, base, width, text, href }, …] }
+// (a symbol is circle, square, triangle or none). A point with a text can be reached by the pointer, by a tap and by the arrow keys; Enter opens its href.
+// Every chart has a description and a table of its numbers, for readers who do not see it. Texts are only ever
+// text: nothing is parsed as markup.
+
+const NAMESPACE = "http://www.w3.org/2000/svg";
+const HEIGHT = 320;
+const TOP = 26; // with the title of the vertical axis
+const BOTTOM = 46;
+const RIGHT = 16;
+const REACH = 28; // pixels from the pointer within which a point is chosen
+const DAY = 86400000;
+
+let charts = 0;
+
+function draw(name, attributes = {}, ...children) {
+  const made = document.createElementNS(NAMESPACE, name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== null) {
+      made.setAttribute(key, value);
+    }
+  }
+  made.append(...children);
+  return made;
+}
+
+function make(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== null) {
+      made.setAttribute(key, value);
+    }
+  }
+  made.append(...children);
+  return made;
+}
+
+/** Format a number with few digits. */
+export function formatNumber(value, digits = 3) {
+  if (value === null || value === undefined || Number.isNaN(value)) {
+    return "–";
+  }
+  return Number(value.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
+}
+
+/** Format a share as a percentage. */
+export function formatShare(value, digits = 1) {
+  return value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)} %`;
+}
+
+/** Format a number of days since 1970 as a date. */
+export function formatDay(day) {
+  const date = new Date(day * DAY);
+  return Number.isNaN(date.getTime()) ? "–" : date.toISOString().slice(0, 10);
+}
+
+function listRoundSteps(low, high, count) {
+  const rough = (high - low) / count || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
+  const values = [];
+  for (let number = Math.ceil(low / step - 1e-9); number * step <= high + step * 1e-9; number += 1) {
+    values.push(number * step + 0); // never -0
+  }
+  return { values, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
+}
+
+function listTicks(axis, count) {
+  if (axis.ticks) {
+    return axis.ticks;
+  }
+  if (axis.kind === "names") {
+    return axis.names.map((name, number) => [number, name]);
+  }
+  if (axis.kind === "log") {
+    const ticks = [];
+    for (let power = Math.ceil(Math.log10(axis.low) - 1e-9); 10 ** power <= axis.high * 1.001; power += 1) {
+      ticks.push([10 ** power, (10 ** power).toLocaleString("en")]);
+    }
+    return ticks;
+  }
+  if (axis.kind === "time") {
+    const span = Math.max(1, Math.round(axis.high - axis.low));
+    const step = Math.max(1, Math.ceil(span / count));
+    const isLong = span > 500;
+    const ticks = [];
+    for (let day = Math.ceil(axis.low); day <= axis.high; day += step) {
+      ticks.push([day, isLong ? formatDay(day).slice(0, 7) : formatDay(day).slice(5)]);
+    }
+    return ticks;
+  }
+  const { values, digits } = listRoundSteps(axis.low, axis.high, count);
+  const format = axis.format ?? ((value) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+  return values.map((value) => [value, format(value)]);
+}
+
+function makeScale(axis, start, stop) {
+  if (axis.kind === "names") {
+    const step = (stop - start) / axis.names.length;
+    return (value) => start + step * (value + 0.5);
+  }
+  const transform = axis.kind === "log" ? (value) => Math.log10(Math.max(value, axis.low)) : (value) => value;
+  const low = transform(axis.low);
+  const span = transform(axis.high) - low || 1;
+  return (value) => start + ((stop - start) * (Math.min(Math.max(transform(value), Math.min(low, low + span)), Math.max(low, low + span)) - low)) / span;
+}
+
+function drawSymbol(symbol, x, y, size, attributes) {
+  if (symbol === "triangle") {
+    const r = size * 1.25;
+    return draw("path", { d: `M${x},${y - r}L${x + r},${y + r * 0.75}L${x - r},${y + r * 0.75}Z`, ...attributes });
+  }
+  if (symbol === "square") {
+    return draw("rect", { x: x - size, y: y - size, width: 2 * size, height: 2 * size, ...attributes });
+  }
+  return draw("circle", { cx: x, cy: y, r: size, ...attributes });
+}
+
+function trace(points) {
+  return points.map(([x, y], number) => `${number ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
+}
+
+function drawMark(mark, x, y, stops) {
+  const group = draw("g", { class: `mark ${mark.kind} tone-${mark.tone}` });
+  if (mark.kind === "band") {
+    const upper = mark.points.map(([at, , high]) => [x(at), y(high)]);
+    const lower = mark.points.map(([at, low]) => [x(at), y(low)]).reverse();
+    group.append(draw("path", { d: `${trace([...upper, ...lower])}Z` }));
+    return group;
+  }
+  if (mark.kind === "line") {
+    group.append(draw("path", { d: trace(mark.points.map(([at, value]) => [x(at), y(value)])), class: mark.isDashed ? "dashed" : null }));
+    return group;
+  }
+  for (const point of mark.points) {
+    const left = x(point.x);
+    const top = y(point.y);
+    if (mark.kind === "bars") {
+      const width = point.width ?? mark.width ?? 8;
+      const base = y(point.base ?? 0);
+      group.append(draw("rect", { x: left - width / 2, y: Math.min(top, base), width, height: Math.max(Math.abs(base - top), 0.5) }));
+    } else {
+      if (point.low !== undefined) {
+        group.append(draw("path", { class: "interval", d: `M${left},${y(point.low)}V${y(point.high)}` }));
+      }
+      if (point.left !== undefined) {
+        group.append(draw("path", { class: "interval", d: `M${x(point.left)},${top}H${x(point.right)}` }));
+      }
+      if (mark.symbol !== "none") {
+        group.append(drawSymbol(mark.symbol, left, top, point.size ?? 4, {}));
+      }
+    }
+    if (point.text) {
+      stops.push({ left, top, point });
+    }
+  }
+  return group;
+}
+
+function drawAxes(chart, x, y, box, labels) {
+  const group = draw("g", { class: "axes" });
+  const right = box.width - RIGHT;
+  const bottom = HEIGHT - BOTTOM;
+  group.append(draw("path", { class: "frame", d: `M${box.left},${TOP}V${bottom}H${right}` }));
+  let end = -Infinity;
+  for (const [value, label] of labels.x) {
+    const at = x(value);
+    const half = 4 * label.length;
+    group.append(draw("path", { class: "tick", d: `M${at},${bottom}v5` }));
+    if (at - half > end + 6) {
+      const centre = Math.min(Math.max(at, half), box.width - half);
+      group.append(draw("text", { x: centre, y: bottom + 19, "text-anchor": "middle" }, label));
+      end = at + half;
+    }
+  }
+  for (const [value, label] of labels.y) {
+    const at = y(value);
+    group.append(draw("path", { class: "grid", d: `M${box.left},${at}H${right}` }));
+    group.append(draw("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }, label));
+  }
+  const middle = (box.left + right) / 2;
+  group.append(draw("text", { class: "axis-title", x: middle, y: HEIGHT - 6, "text-anchor": "middle" }, chart.x.title));
+  group.append(draw("text", { class: "axis-title", x: 0, y: 12 }, chart.y.title));
+  return group;
+}
+
+function drawPlot(chart, width, identifier) {
+  const labels = { x: listTicks(chart.x, Math.max(2, Math.floor(width / 110))), y: listTicks(chart.y, 5) };
+  const widest = Math.max(0, ...labels.y.map(([, label]) => label.length));
+  const box = { width, left: Math.min(14 + 7.2 * widest, width * 0.45) };
+  const x = makeScale(chart.x, box.left, width - RIGHT);
+  const y = chart.y.kind === "names" ? makeScale(chart.y, TOP, HEIGHT - BOTTOM) : makeScale(chart.y, HEIGHT - BOTTOM, TOP);
+  const picture = draw(
+    "svg",
+    { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img", "aria-labelledby": `${identifier}-title ${identifier}-text` },
+    draw("title", { id: `${identifier}-title` }, chart.title),
+  );
+  const stops = [];
+  picture.append(drawAxes(chart, x, y, box, labels));
+  for (const mark of chart.marks) {
+    picture.append(drawMark(mark, x, y, stops));
+  }
+  const cursor = draw("circle", { class: "cursor", r: 9, visibility: "hidden" });
+  picture.append(cursor);
+  return { picture, stops, cursor };
+}
+
+function drawLegend(chart) {
+  const list = make("ul", { class: "legend" });
+  for (const mark of chart.marks.filter((one) => one.name)) {
+    const sample = draw("svg", { viewBox: "0 0 22 12", width: 22, height: 12, "aria-hidden": "true" });
+    const group = draw("g", { class: `mark ${mark.kind} tone-${mark.tone}` });
+    if (mark.kind === "band" || mark.kind === "bars") {
+      group.append(draw("rect", { x: 1, y: 1, width: 20, height: 10 }));
+    } else if (mark.kind === "line") {
+      group.append(draw("path", { d: "M1,6H21", class: mark.isDashed ? "dashed" : null }));
+    } else {
+      group.append(drawSymbol(mark.symbol, 11, 6, 4, {}));
+    }
+    sample.append(group);
+    list.append(make("li", {}, sample, mark.name));
+  }
+  return list;
+}
+
+function makeTable(chart) {
+  const head = make("tr", {}, ...chart.table.columns.map((column) => make("th", { scope: "col" }, column)));
+  const rows = chart.table.rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, String(cell)))));
+  const table = make("table", {}, make("caption", { class: "hidden-visually" }, chart.title), make("thead", {}, head), make("tbody", {}, ...rows));
+  return make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `Numbers: ${chart.title}` }, table);
+}
+
+/** Return the index of the stop that an arrow key leads to: the nearest one in that direction. */
+function findNext(stops, current, key) {
+  const directions = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+  const [dx, dy] = directions[key];
+  const from = stops[current];
+  let best = current;
+  let least = Infinity;
+  stops.forEach((stop, number) => {
+    const ahead = (stop.left - from.left) * dx + (stop.top - from.top) * dy;
+    const aside = Math.abs((stop.left - from.left) * dy) + Math.abs((stop.top - from.top) * dx);
+    if (number !== current && ahead > 0.01 && ahead + 2 * aside < least) {
+      best = number;
+      least = ahead + 2 * aside;
+    }
+  });
+  return best;
+}
+
+/** Fill a figure with a chart; it is drawn again when its width changes. */
+export function drawChart(figure, chart) {
+  charts += 1;
+  const identifier = `chart-${charts}`;
+  const plot = make("div", { class: "plot" });
+  const hint = "Point at the chart, or focus it and use the arrow keys.";
+  const current = make("p", { class: "current quiet", "aria-live": "polite" }, hint);
+  const description = make("p", { class: "description", id: `${identifier}-text` }, chart.description);
+  const details = make("details", {}, make("summary", {}, `Numbers: ${chart.title}`));
+  details.addEventListener("toggle", () => details.open && details.children.length < 2 && details.append(makeTable(chart)));
+  figure.classList.add("chart");
+  figure.replaceChildren(make("figcaption", {}, chart.title), description, drawLegend(chart), plot, current, details);
+
+  let drawn = null;
+  let chosen = -1;
+
+  function choose(number) {
+    chosen = number;
+    const stop = drawn.stops[number];
+    drawn.cursor.setAttribute("visibility", stop ? "visible" : "hidden");
+    if (!stop) {
+      current.textContent = hint;
+      return;
+    }
+    drawn.cursor.setAttribute("cx", stop.left);
+    drawn.cursor.setAttribute("cy", stop.top);
+    current.textContent = stop.point.text;
+    if (stop.point.href) {
+      current.append(" ", make("a", { href: stop.point.href, tabindex: -1 }, "Open"));
+    }
+  }
+
+  function findNearest(event) {
+    const area = drawn.picture.getBoundingClientRect();
+    const distances = drawn.stops.map((stop) => Math.hypot(stop.left - (event.clientX - area.left), stop.top - (event.clientY - area.top)));
+    const least = Math.min(...distances);
+    return least <= REACH ? distances.indexOf(least) : -1;
+  }
+
+  function render() {
+    const width = Math.round(Math.min(Math.max(plot.clientWidth, 240), 1100));
+    if (drawn && Number(drawn.picture.getAttribute("width")) === width) {
+      return;
+    }
+    drawn = drawPlot(chart, width, identifier);
+    plot.replaceChildren(drawn.picture);
+    current.hidden = drawn.stops.length === 0;
+    if (drawn.stops.length) {
+      plot.setAttribute("tabindex", 0);
+      plot.setAttribute("role", "application");
+      plot.setAttribute("aria-label", `${chart.title}: use the arrow keys to read its points`);
+    }
+    choose(Math.min(chosen, drawn.stops.length - 1));
+  }
+
+  plot.addEventListener("pointermove", (event) => {
+    const nearest = findNearest(event);
+    if (nearest >= 0 && nearest !== chosen) {
+      choose(nearest);
+    }
+    plot.classList.toggle("can-open", nearest >= 0 && Boolean(drawn.stops[nearest].point.href));
+  });
+  plot.addEventListener("click", (event) => {
+    const nearest = findNearest(event);
+    if (nearest >= 0) {
+      const isMouse = event.pointerType !== "touch"; // a tap only chooses: the link below opens
+      choose(nearest);
+      if (isMouse && drawn.stops[nearest].point.href) {
+        location.assign(drawn.stops[nearest].point.href);
+      }
+    }
+  });
+  plot.addEventListener("keydown", (event) => {
+    if (!drawn.stops.length) {
+      return;
+    }
+    if (event.key.startsWith("Arrow")) {
+      choose(chosen < 0 ? 0 : findNext(drawn.stops, chosen, event.key));
+    } else if (event.key === "Home" || event.key === "End") {
+      choose(event.key === "Home" ? 0 : drawn.stops.length - 1);
+    } else if (event.key === "Escape") {
+      choose(-1);
+    } else if (event.key === "Enter" && chosen >= 0 && drawn.stops[chosen].point.href) {
+      location.assign(drawn.stops[chosen].point.href);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
+  render();
+  new ResizeObserver(render).observe(figure);
+}

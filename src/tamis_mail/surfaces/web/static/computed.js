@@ -1,0 +1,31 @@
+// Values that the server may still have to compute: their progress is shown until they are there.
+
+import { element, get } from "./request.js";
+
+const WAIT = 250; // milliseconds between two questions for the progress of a job
+
+function pause(milliseconds) {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds);
+  });
+}
+
+/** Get values from an address; while they are computed, show in `place` how far that is. */
+export async function fetchComputed(address, place) {
+  let values = await get(address);
+  while (values.job) {
+    let { job } = values;
+    const bar = element("progress", { max: job.total || 1, value: job.done, "aria-label": job.title });
+    place.replaceChildren(element("p", { class: "quiet" }, `${job.title} …`), bar);
+    while (!job.finished) {
+      await pause(WAIT);
+      job = await get(`/jobs/${job.key}`);
+      bar.value = job.done;
+    }
+    if (job.fault) {
+      throw new Error(job.fault);
+    }
+    values = await get(address);
+  }
+  return values;
+}
