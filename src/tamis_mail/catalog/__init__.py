@@ -10,7 +10,7 @@ from tamis_mail.catalog.catalog import (
     Query,
     Row,
 )
-from tamis_mail.catalog.scanning import FoundMessage, read_message, scan_path
+from tamis_mail.catalog.scanning import FoundMessage, read_message, remove_missing, scan_path
 
 __all__ = [
     "Catalog",
@@ -23,5 +23,6 @@ __all__ = [
     "Query",
     "Row",
     "read_message",
+    "remove_missing",
     "scan_path",
 ]

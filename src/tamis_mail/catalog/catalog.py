@@ -283,6 +283,20 @@ class Catalog:
             for number, path, name, is_import, messages in rows
         ]
 
+    def list_files(self, source: int) -> list[tuple[int, str]]:
+        """Return the numbers and paths of the files of a source."""
+        with self._explain_errors():
+            rows = self._connection.execute("SELECT id, path FROM file WHERE source = ?", (source,))
+            return [(number, os.fsdecode(path)) for number, path in rows.fetchall()]
+
+    def remove_files(self, numbers: Iterable[int]) -> None:
+        """Remove files, and their messages; a learned message stays in the list, without its text."""
+        with self._write():
+            for number in numbers:
+                self._delete("file = ? AND label = ''", number)
+                self._connection.execute("UPDATE message SET file = NULL WHERE file = ?", (number,))
+                self._connection.execute("DELETE FROM file WHERE id = ?", (number,))
+
     def find_file(self, path: str) -> tuple[int, int] | None:
         """Return the size and the time of change of a file when it was read, or None."""
         with self._explain_errors():
@@ -487,9 +501,10 @@ class Catalog:
         try:
             newest = next(log.events(), None)
             last = newest.number if newest is not None else 0
+            if self._state("event") > last:  # the log was cleared, and began again
+                with self._write():
+                    self._write_state("event", 0)
             first = self._state("event") + 1
-            if first > last + 1:
-                first = 1  # the log was cleared, and began again
             while first <= last:
                 end = min(last, first + _EVENTS - 1)
                 self._take_events([*log.find_range(first, end)][::-1], end)
@@ -498,9 +513,11 @@ class Catalog:
             return  # there is no log, or it is damaged: the catalog has what it has
 
     def _take_events(self, events: Sequence[Event], last: int) -> None:
-        named = [event for event in events if event.digest]
         with self._write():
             connection = self._connection
+            taken = self._state("event")  # another thread may have taken some meanwhile
+            events = [event for event in events if event.number > taken]
+            named = [event for event in events if event.digest]
             connection.executemany(
                 _INSERT_FROM_LOG,
                 (
@@ -524,7 +541,7 @@ class Catalog:
                     )
                 if event.action == FORGOTTEN:
                     self._delete("digest = ? AND file IS NULL", event.digest)
-            self._write_state("event", last)
+            self._write_state("event", max(last, taken))
             if learned:
                 self._write_state("learned", learned)
 

@@ -20,7 +20,7 @@ from tamis_mail.mailbox.stream import is_packed
 from tamis_mail.message import canonical, digest, read_heading
 from tamis_mail.message.dates import date_of
 
-__all__ = ["FoundMessage", "read_message", "scan_path"]
+__all__ = ["FoundMessage", "read_message", "remove_missing", "scan_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ def scan_path(
 ) -> Iterator[FoundMessage]:
     """Yield the messages of a path that are not in the catalog yet, or whose files have changed.
 
-    The files are noted as read, each after its last message. `on_size` gets the bytes of all files. Raise
-    SourceError if the path is not mail.
+    The files are noted as read, each after its last message. `on_size` gets the bytes of all files.
+    Raise SourceError if the path is not mail.
     """
     files = [*_list_files(path)]
     if on_size:
@@ -89,6 +89,12 @@ def _scan_file(path: str, file: int, changed: int, position: int) -> Iterator[Fo
         )
         yield FoundMessage(message.raw, entry, position + end)
         start = end
+
+
+def remove_missing(catalog: Catalog, source: int) -> None:
+    """Remove the files of a source that have vanished, after its messages were read and added."""
+    files = catalog.list_files(source)
+    catalog.remove_files([number for number, path in files if not os.path.lexists(path)])
 
 
 def read_message(catalog: Catalog, name: bytes) -> bytes:

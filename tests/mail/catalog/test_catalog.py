@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.catalog import Catalog, CatalogError, Cursor, Query, Row, read_message, scan_path
+from tamis_mail.catalog import (
+    Catalog,
+    CatalogError,
+    Cursor,
+    Query,
+    Row,
+    read_message,
+    remove_missing,
+    scan_path,
+)
 from tamis_mail.catalog.catalog import NewMessage
 from tamis_mail.message import canonical, digest
 from tamis_mail.sieve import Sieve
@@ -166,6 +175,28 @@ def test_a_message_of_a_maildir_is_found_after_its_flags_changed(catalog: Catalo
     for file in [*(path / "new").iterdir()]:
         file.rename(path / "cur" / f"{file.name}:2,S")
     assert {read_message(catalog, one.entry.digest) for one in found} == {one.raw for one in found}
+
+
+def test_deleted_mail_leaves_the_list_unless_it_was_learned(catalog: Catalog, tmp_path: Path) -> None:
+    path = write_mailbox("maildir", tmp_path)
+    source = catalog.add_source(str(path))
+    found = [*scan_path(catalog, source, str(path))]
+    catalog.add_messages(one.entry for one in found)
+    catalog.note_labels([(found[0].entry.digest, "spam")])
+    for file in [*(path / "new").iterdir()]:
+        raw = file.read_bytes()
+        if b"Number 0" in raw or raw == found[0].raw:
+            file.unlink()
+        else:
+            file.rename(path / "cur" / f"{file.name}:2,S")
+    catalog.add_messages([one.entry for one in scan_path(catalog, source, str(path))])
+    remove_missing(catalog, source)
+    kept = {row.digest: row.has_file for row in catalog.list_page(Query()).rows}
+    gone = {digest(canonical(raw)) for raw in (MESSAGES[0], found[0].raw)}
+    assert kept.pop(found[0].entry.digest) is False
+    assert kept.keys() == {one.entry.digest for one in found} - gone
+    assert all(kept.values())
+    assert not catalog.list_page(Query(text="Number 0", label="none")).rows
 
 
 def test_a_message_that_has_changed_is_not_shown_as_the_old_one(catalog: Catalog, tmp_path: Path) -> None:

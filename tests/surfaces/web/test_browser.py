@@ -148,6 +148,13 @@ def test_a_new_user_opens_drops_sees_corrects_and_undoes(
     history = tab.inner_text("#history")
     assert "forgotten" in history
     save_screenshot(tab, "story-5-undone")
+    # The journal has both events.
+    tab.get_by_role("link", name="Journal").click()
+    tab.wait_for_selector("table.journal")
+    newest, before_it = tab.locator("table.journal tbody tr").all_inner_texts()[:2]
+    assert "undid" in newest
+    assert "undone by" in before_it
+    save_screenshot(tab, "story-6-journal")
 
 
 def test_several_messages_are_marked_together(tab: "Tab", server: Server) -> None:

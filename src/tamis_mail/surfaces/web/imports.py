@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from tamis_mail.catalog import Catalog, FoundMessage, scan_path
+from tamis_mail.catalog import Catalog, FoundMessage, remove_missing, scan_path
 from tamis_mail.mailbox import SourceError
 from tamis_mail.mailbox.stream import File, Text
 from tamis_mail.store.log import EventLog
@@ -182,6 +182,7 @@ def read_folders(context: Context, connections: Connections, job: Job) -> None:
         if not source.is_import and not job.is_cancelled:
             try:
                 _read_source(context, connections, job, source.number, source.path, "")
+                remove_missing(connections.catalog, source.number)
             except SourceError as error:
                 faults.append(str(error))
     job.fault = "; ".join(faults)
