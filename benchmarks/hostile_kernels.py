@@ -28,6 +28,7 @@ from tamis.text.alphabet import alphabet
 from tamis_mail import features, message, tokens
 from tamis_mail.message import canonical_reference
 from tamis_mail.message.dates import read_date
+from tamis_mail.message.heading import read_by_python
 from tamis_mail.store import bundle_arrays
 
 __all__ = ["KERNELS", "Call", "Outcome", "draw_call", "judge_call"]
@@ -963,7 +964,7 @@ def _read_raw_messages(dice: Generator) -> Call:
         parsed = [message.parse(one) for one in plain]
         packed = [features.pack_features(tokens.read(one, 2)) for one in parsed]
         dates = [read_date(one.headers) for one in parsed]
-        headings = [message.read_heading(raw, one) for raw, one in zip(raws, plain, strict=True)]
+        headings = [read_by_python(raw, one) for raw, one in zip(raws, plain, strict=True)]
         return plain, [message.digest(one) for one in plain], headings, list(zip(packed, dates, strict=True))
 
     return Call("", call, (raws, 0), refer)

@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import NamedTuple
 
-__all__ = ["Heading", "read_heading", "read_headings"]
+__all__ = ["Heading", "read_by_python", "read_heading", "read_headings"]
 
 SENDER = 100  # characters that are kept: more than a line of a terminal shows
 SUBJECT = 150
@@ -46,7 +46,8 @@ def read_heading(raw: bytes, plain: bytes | None = None) -> Heading:
     return heading
 
 
-def _read_by_python(raw: bytes, plain: bytes) -> Heading:
+def read_by_python(raw: bytes, plain: bytes) -> Heading:
+    """Return `read_heading`, as the modules in Python define it."""
     fields = import_module("tamis_mail.message.fields")
     if len(raw) > _HEAD:
         plain = canonical(raw[:_HEAD])
@@ -64,10 +65,10 @@ def _read_by_python(raw: bytes, plain: bytes) -> Heading:
 def read_headings(messages: Sequence[bytes], plain: Sequence[bytes]) -> list[Heading]:
     """Return `read_heading` of each message, given its canonical form, too."""
     if MESSAGE_READER is None:
-        return [_read_by_python(raw, one) for raw, one in zip(messages, plain, strict=True)]
+        return [read_by_python(raw, one) for raw, one in zip(messages, plain, strict=True)]
     headings = MESSAGE_READER.read_headings(list(messages), list(plain), CANONICAL_FORM)
     return [
-        _read_by_python(raw, one) if heading is None else Heading(*heading)
+        read_by_python(raw, one) if heading is None else Heading(*heading)
         for raw, one, heading in zip(messages, plain, headings, strict=True)
     ]
 

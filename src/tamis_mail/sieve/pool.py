@@ -1,8 +1,8 @@
 """Worker processes, one per core, that run jobs and return the results in order.
 
-Parsing mail is Python code, and the interpreter runs one thread at a time; so processes are used. They run
-`tamis_mail.sieve.worker` and are not made by `multiprocessing`, which would run the caller's script again
-in each of them.
+Without the compiled core, parsing mail is Python code, and the interpreter runs one thread at a time; so
+processes are used (with the core: `threads`). They run `tamis_mail.sieve.worker` and are not made by
+`multiprocessing`, which would run the caller's script again in each of them.
 """
 
 import os
