@@ -114,8 +114,8 @@ def test_another_host_name_reaches_nothing(page: Page, host: str) -> None:
 def test_a_name_that_was_given_is_answered(tmp_path: Path) -> None:
     security = Security(PORT, host_names=["mail.home.example"])
     with TestClient(make_app(make_context(tmp_path / "a.tamis", security))) as client:
-        host = {"host": f"mail.home.example:{PORT}"}
-        assert client.get("/static/page.css", headers=host).status_code == 200
+        for host in (f"mail.home.example:{PORT}", "Mail.Home.Example", f"127.0.0.1:{PORT}"):
+            assert client.get("/static/page.css", headers={"host": host}).status_code == 200
         assert client.get("/static/page.css").status_code == 421
 
 
