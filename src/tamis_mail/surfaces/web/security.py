@@ -90,7 +90,7 @@ class Security:
         self._entry_tokens: set[str] = set()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         given = [name.lower() for name in host_names]
-        # A proxy may serve a given name at another port, or at the usual one, which Host does not have.
+        # A proxy serves a given name at the usual port, which Host does not have, or at NAME:PORT as given.
         self._hosts = frozenset((*given, *(f"{name}:{port}" for name in (*_LOOPBACK_NAMES, *given))))
 
     def make_entry_token(self) -> str:
