@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tamis_mail.labels import SPAM, UNSURE
 
-__all__ = ["Day", "drop_implausible", "join_days", "list_days"]
+__all__ = ["Day", "drop_implausible", "join_days", "list_days", "mask_implausible"]
 
 _FIRST_DAY = 8036  # 1992-01-01: mail is hardly older
+_SECONDS = 86400  # of a day
 _POINTS = 200  # that are left after joining
 
 
@@ -34,8 +38,13 @@ def list_days(counts: Iterable[tuple[int, str, int]]) -> list[Day]:
 
 def drop_implausible(counts: Iterable[tuple[int, str, int]], now: float) -> Iterator[tuple[int, str, int]]:
     """Leave out days that are no dates of mail: senders may write any date."""
-    last = now // 86400 + 1
-    return (row for row in counts if _FIRST_DAY <= row[0] <= last)
+    return (row for row in counts if _FIRST_DAY <= row[0] <= now // _SECONDS + 1)
+
+
+def mask_implausible(dates: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+    """Replace dates (seconds since 1970) that are no dates of mail by NaN, as if they were unknown."""
+    is_plausible = (dates >= _FIRST_DAY * _SECONDS) & (dates < (now // _SECONDS + 2) * _SECONDS)
+    return np.where(is_plausible, dates, np.nan)
 
 
 def join_days(days: Sequence[Day]) -> tuple[list[Day], int]:

@@ -1,8 +1,9 @@
 """verdicts per day → the trend of the share of spam, with a band: Bayesian linear regression of `tamis`.
 
 The log-odds of spam on each day (half a message is added to either side, so that they are finite) are
-regressed on Gaussian basis functions of time. A day counts by its number of messages. The evidence chooses
-the precisions of the coefficients and of the noise, so that the band is as wide as the days vary.
+regressed on a straight line and Gaussian basis functions of time. A day counts by its number of messages.
+The evidence chooses the precisions of the coefficients and of the noise, so that the band is as wide as the
+days vary.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 
 _LEAST_DAYS = 3
 _CENTRES = 7  # basis functions at most
-_WIDTH = 1.5  # of a basis function, in distances of two: with 1, the curve bends back at its ends
+_WIDTH = 1.5  # of a basis function, in distances of two
 _GRID = 80  # points of the curve
 _SURE = 1.96  # standard deviations of a 95 % interval
 
@@ -50,13 +51,19 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
     log_odds = np.log(spam + 0.5) - np.log(messages - spam + 0.5)
     centres = np.linspace(time[0, 0], time[-1, 0], min(_CENTRES, len(days) - 1))
     basis = GaussianBasis(centres, width=_WIDTH * float(centres[1] - centres[0])).fit(time)
+
+    def expand(days: Floats) -> Floats:
+        """(days, 1 + centres): a line, without which a steady rise would bend back at its end, and bumps."""
+        line = (2 * days - time[0] - time[-1]) / (time[-1] - time[0])
+        return np.column_stack([line, basis.transform(days)])
+
     # The weights have mean 1: evidence counts rows of weight 2 twice, and each day is one observation.
     weights = messages / messages.mean()
-    model = BayesianLinearRegression().fit(basis.transform(time), log_odds, sample_weight=weights)
+    model = BayesianLinearRegression().fit(expand(time), log_odds, sample_weight=weights)
     grid = np.linspace(time[0, 0], time[-1, 0], _GRID)
-    design = basis.transform(grid[:, np.newaxis])
+    design = expand(grid[:, np.newaxis])
     middle = np.asarray(model.predict(design), np.float64)
-    covariance = _predictive_covariance(model, design, basis.transform(time), weights)
+    covariance = _predictive_covariance(model, design, expand(time), weights)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
     change = middle[-1] - middle[0]
     spread = float(np.sqrt(max(covariance[-1, -1] + covariance[0, 0] - 2 * covariance[0, -1], 0)))

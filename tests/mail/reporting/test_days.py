@@ -1,6 +1,8 @@
 """Days of verdicts are joined to a bounded number, and dates that no mail has are left out."""
 
-from tamis_mail.reporting.days import Day, drop_implausible, join_days, list_days
+import numpy as np
+
+from tamis_mail.reporting.days import Day, drop_implausible, join_days, list_days, mask_implausible
 
 
 def test_labels_of_a_day_are_counted_together() -> None:
@@ -25,3 +27,6 @@ def test_few_days_stay_as_they_are() -> None:
 def test_impossible_dates_are_left_out() -> None:
     counts = [(-5, "spam", 1), (12_000, "spam", 2), (12_003, "spam", 4), (40_000, "spam", 8)]
     assert [*drop_implausible(counts, 12_002 * 86_400.0)] == counts[1:3]
+    dates = np.array([day * 86_400.0 + 5 for day, _, _ in counts] + [np.nan])
+    masked = mask_implausible(dates, 12_002 * 86_400.0)
+    np.testing.assert_array_equal(masked, [np.nan, dates[1], dates[2], np.nan, np.nan])

@@ -28,8 +28,8 @@ def test_curve_and_band_are_those_of_scikit_learn() -> None:
     width = 1.5 * (centres[1] - centres[0])
 
     def expand(at: np.ndarray) -> np.ndarray:
-        bumps: np.ndarray = np.exp(-((at[:, np.newaxis] - centres) ** 2) / (2 * width**2))
-        return bumps
+        line = (2 * at - time[0] - time[-1]) / (time[-1] - time[0])
+        return np.column_stack([line, np.exp(-((at[:, np.newaxis] - centres) ** 2) / (2 * width**2))])
 
     log_odds = np.array([np.log((day.spam + 0.5) / (day.messages - day.spam + 0.5)) for day in days])
     reference = BayesianRidge(max_iter=10_000, tol=1e-12, alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0).fit(
@@ -56,8 +56,12 @@ def test_the_band_is_the_uncertainty_of_the_curve_without_noise() -> None:
     basis = GaussianBasis(np.linspace(0, 55, 7), width=1.5 * 55 / 6).fit(time)
     weights = np.array([day.messages for day in days]) / np.mean([day.messages for day in days])
     log_odds = [np.log((day.spam + 0.5) / (day.messages - day.spam + 0.5)) for day in days]
-    model = BayesianLinearRegression().fit(basis.transform(time), log_odds, sample_weight=weights)
-    mean, deviation = model.predict(basis.transform(trend.days[:, np.newaxis]), return_std=True)
+
+    def expand(at: np.ndarray) -> np.ndarray:
+        return np.column_stack([at / 27.5 - 1, basis.transform(at)])
+
+    model = BayesianLinearRegression().fit(expand(time), log_odds, sample_weight=weights)
+    mean, deviation = model.predict(expand(trend.days[:, np.newaxis]), return_std=True)
     spread = np.sqrt(deviation**2 - model.noise_std_**2)
     np.testing.assert_allclose(trend.low, expit(mean - 1.96 * spread), rtol=1e-9)
     np.testing.assert_allclose(trend.high, expit(mean + 1.96 * spread), rtol=1e-9)

@@ -188,7 +188,8 @@ function drawAxes(chart, x, y, box, labels) {
     group.append(draw("path", { class: "grid", d: `M${box.left},${at}H${right}` }));
     group.append(draw("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }, label));
   }
-  const middle = (box.left + right) / 2;
+  const half = 3.4 * chart.x.title.length; // about half its width
+  const middle = Math.max(Math.min((box.left + right) / 2, box.width - half), half);
   group.append(draw("text", { class: "axis-title", x: middle, y: HEIGHT - 6, "text-anchor": "middle" }, chart.x.title));
   group.append(draw("text", { class: "axis-title", x: 0, y: 12 }, chart.y.title));
   return group;
