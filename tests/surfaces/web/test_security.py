@@ -22,6 +22,20 @@ CHANGES = ("/mark", "/undo", "/judge", "/judge-all", "/imports", "/api/v1/labels
 SMALL = Limits(body=10_000, message=50_000, upload=200_000, seconds=20.0, idle_seconds=5.0)
 
 
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """One page for the tests that leave nothing behind."""
+    with open_page(Path(tmp_path_factory.mktemp("security")) / "mail.tamis") as opened:
+        yield opened
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Page]:
+    """The page of an empty store."""
+    with open_page(tmp_path / "fresh.tamis") as opened:
+        yield opened
+
+
 @pytest.fixture
 def stranger(page: Page) -> TestClient:
     """A client without a session, at the same server."""
@@ -100,8 +114,8 @@ def test_another_host_name_reaches_nothing(page: Page, host: str) -> None:
 def test_a_name_that_was_given_is_answered(tmp_path: Path) -> None:
     security = Security(PORT, host_names=["mail.home.example"])
     with TestClient(make_app(make_context(tmp_path / "a.tamis", security))) as client:
-        host = {"host": f"mail.home.example:{PORT}"}
-        assert client.get("/static/page.css", headers=host).status_code == 200
+        for host in (f"mail.home.example:{PORT}", "Mail.Home.Example", f"127.0.0.1:{PORT}"):
+            assert client.get("/static/page.css", headers={"host": host}).status_code == 200
         assert client.get("/static/page.css").status_code == 421
 
 
@@ -166,11 +180,11 @@ def test_a_path_leads_nowhere_else(page: Page, path: str) -> None:
     assert "import" not in response.text
 
 
-def test_the_name_of_an_import_is_no_path(page: Page) -> None:
-    job = import_file(page, b"Subject: a\n\nb", name="../../evil\u202e.mbox")
+def test_the_name_of_an_import_is_no_path(fresh: Page) -> None:
+    job = import_file(fresh, b"Subject: a\n\nb", name="../../evil\u202e.mbox")
     assert job["fault"] == ""
-    files = [path for path in page.context.imports.rglob("*") if path.is_file()]
-    assert [path.parent for path in files] == [page.context.imports]
+    files = [path for path in fresh.context.imports.rglob("*") if path.is_file()]
+    assert [path.parent for path in files] == [fresh.context.imports]
     assert "evil" not in files[0].name
     assert "\u202e" not in job["title"]
 
@@ -235,17 +249,17 @@ def test_a_bomb_does_not_unfold(small: Page, pack: object, start: bytes) -> None
     assert small.client.get("/").status_code == 200
 
 
-def test_a_gzipped_mailbox_is_imported(page: Page) -> None:
+def test_a_gzipped_mailbox_is_imported(fresh: Page) -> None:
     job = import_file(
-        page, gzip.compress(b"From a Mon Jan  1 00:00:00 2024\nSubject: Packed lunch\n\nHere\n")
+        fresh, gzip.compress(b"From a Mon Jan  1 00:00:00 2024\nSubject: Packed lunch\n\nHere\n")
     )
     assert job["fault"] == ""
-    assert "Packed lunch" in page.client.get("/").text
+    assert "Packed lunch" in fresh.client.get("/").text
 
 
-def test_a_file_that_is_no_mail_is_refused_in_a_sentence(page: Page) -> None:
+def test_a_file_that_is_no_mail_is_refused_in_a_sentence(fresh: Page) -> None:
     for content in (b"\x89PNG\r\n\x1a\n" + bytes(100), b"SQLite format 3\0" + bytes(200)):
-        job = import_file(page, content, name="picture.mbox")
+        job = import_file(fresh, content, name="picture.mbox")
         assert job["fault"].startswith("picture.mbox is ")
         assert "not mail" in job["fault"]
-    assert not [*page.context.imports.glob("*")]
+    assert not [*fresh.context.imports.glob("*")]

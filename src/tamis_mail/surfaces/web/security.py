@@ -89,8 +89,9 @@ class Security:
         self._api_token = api_token
         self._entry_tokens: set[str] = set()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
-        names = (*_LOOPBACK_NAMES, *(name.lower() for name in host_names))
-        self._hosts = frozenset(f"{name}:{port}" for name in names)
+        given = [name.lower() for name in host_names]
+        # A proxy serves a given name at the usual port, which Host does not have, or at NAME:PORT as given.
+        self._hosts = frozenset((*given, *(f"{name}:{port}" for name in (*_LOOPBACK_NAMES, *given))))
 
     def make_entry_token(self) -> str:
         """Return a token that opens the page once."""

@@ -40,8 +40,8 @@ class Threads:
     def __init__(self, store: Path, *, readers: int = 2) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._opened: list[tuple[ThreadPoolExecutor, Connections]] = []
-        self._local = threading.local()
+        # By thread: each executor has one.
+        self._opened: dict[ThreadPoolExecutor, tuple[tuple[int, int] | None, Connections]] = {}
         self._writer = ThreadPoolExecutor(1, "writer")
         self._readers = [ThreadPoolExecutor(1, f"reader-{number}") for number in range(readers)]
         self._background = ThreadPoolExecutor(1, "background")
@@ -78,18 +78,29 @@ class Threads:
     def close(self) -> None:
         """Finish what was begun, and close all connections in their own threads."""
         for executor in (self._background, self._analyst, *self._readers, self._writer):
-            for owner, connections in self._opened:
-                if owner is executor:
-                    with suppress(Exception):
-                        executor.submit(connections.close).result()
+            executor.submit(self._drop, executor).result()
             executor.shutdown()
 
     def _run(self, executor: ThreadPoolExecutor, work: Callable[[Connections], T], readonly: bool) -> T:
-        connections: Connections | None = getattr(self._local, "connections", None)
-        if connections is None:
+        """Run work with the connections of a thread; a store that was replaced is opened again."""
+        identity, connections = self._opened.get(executor, (None, None))
+        if connections is None or identity != self._identify_store():
+            self._drop(executor)
             sieve = Sieve.open(self._store, create=not readonly, readonly=readonly)
             connections = Connections(sieve, Catalog.of(self._store))
-            self._local.connections = connections
-            with self._lock:
-                self._opened.append((executor, connections))
+            self._opened[executor] = (self._identify_store(), connections)
         return work(connections)
+
+    def _drop(self, executor: ThreadPoolExecutor) -> None:
+        """Close the connections of a thread. A fault while closing changes nothing: they are used no more."""
+        _, connections = self._opened.pop(executor, (None, None))
+        if connections is not None:
+            with suppress(Exception):
+                connections.close()
+
+    def _identify_store(self) -> tuple[int, int] | None:
+        try:
+            status = self._store.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
