@@ -130,6 +130,7 @@ def test_a_folder_name_that_could_carry_a_command_is_left_out() -> None:
         b"* 1 FETCH (UID 1 BODY[] {1}\nx)\r\nTAG OK done\r\n",
         b"* OK " + b"x" * 500_000 + b"\r\n",
         b"* OK still here\r\n" * 20_000,
+        b"* BYE xx as in a message\r\n",
     ],
     ids=lambda answer: repr(answer[:45]),
 )
@@ -208,6 +209,20 @@ def test_flags_that_came_with_an_earlier_command_are_not_taken_for_the_present_o
         connection.select("INBOX")
         connection.check()
         assert connection.list_flags() == ({1: frozenset()}, frozenset())
+
+
+def test_a_refusal_to_read_quotes_nothing_because_it_may_be_part_of_a_message() -> None:
+    def script(number: int, command: str) -> bytes | None:
+        return b"TAG NO periwinkle\r\n" if command.startswith("UID FETCH") else None
+
+    with (
+        run_fake_server(folders={"INBOX": make_folder(b"x")}, script=script) as server,
+        connect(server) as connection,
+    ):
+        connection.select("INBOX")
+        with pytest.raises(CommandRefusedError) as caught:
+            connection.read_messages([1], 1 << 20)
+        assert "periwinkle" not in str(caught.value)
 
 
 def use_everything(server: FakeServer) -> None:

@@ -47,6 +47,7 @@ _ANSWER_BYTES = 64 << 20  # of one command: the flags of a million messages
 _MAX_UID_SET = 1_000_000  # uids in one set of a response
 _MAX_TEXT = 200  # characters of a server's text that are shown
 _IDLE_SECONDS = 25 * 60.0  # RFC 2177: a server may end an IDLE after 30 minutes
+_FETCH = "FETCH"
 _SET_UIDS = 500  # uids in one command
 _UID = re.compile(rb"[ (]UID (\d{1,10})[ )]", re.IGNORECASE)
 _FLAGS = re.compile(rb"[ (]FLAGS \(([^()]*)\)", re.IGNORECASE)
@@ -439,7 +440,7 @@ class Connection:
             _check_answer(word, data)
             return [line for line in data if line is not None]
 
-        return self._run(ask, "FETCH", size)
+        return self._run(ask, _FETCH, size)
 
     def _read_capabilities(self) -> frozenset[str]:
         def ask() -> list[Any]:
@@ -459,7 +460,7 @@ class Connection:
                 return int(found[1]), int(found[3])
         return None
 
-    def _understand(self, read: Callable[[], T], command: str = "FETCH") -> T:
+    def _understand(self, read: Callable[[], T], command: str = _FETCH) -> T:
         try:
             return read()
         except _MISREADINGS as error:
@@ -478,7 +479,7 @@ class Connection:
         try:
             return work()
         except (imaplib.IMAP4.readonly, CommandRefusedError) as error:
-            raise CommandRefusedError(_one_line(error)) from None
+            raise _explain_refusal(command, error) from None
         except _MISREADINGS as error:
             raise self._explain_loss(command, error) from None
         except (imaplib.IMAP4.abort, OSError) as error:
@@ -486,18 +487,21 @@ class Connection:
         except imaplib.IMAP4.error as error:
             if self._transport.is_broken:
                 raise self._explain_loss(command, error) from None
-            raise CommandRefusedError(_one_line(error)) from None
+            raise _explain_refusal(command, error) from None
 
     def _explain_loss(self, command: str, error: BaseException) -> ConnectionLostError:
         """Give the connection up, and return why.
 
-        Errors of imaplib quote the server's answer, which may be part of a message: they are not shown.
+        Errors of imaplib quote the server's answer, which may be part of a message: they are not shown. The
+        text of a BYE is, but not while messages are read, when a garbled answer may look like one.
         """
         farewell = self._transport.untagged_responses.get("BYE") or []
         if self._transport.fault:
             reason = self._transport.fault
         elif isinstance(error, OSError):
             reason = _one_line(error)
+        elif farewell and command == _FETCH:
+            reason = "the server ended the connection"
         elif farewell and isinstance(farewell[-1], bytes):
             reason = _one_line(ConnectionError(farewell[-1].decode("utf-8", "replace")))
         else:
@@ -588,6 +592,11 @@ def _check_answer(word: str, data: Sequence[Any]) -> None:
         # With any other word than NO or BAD, the data are what the command has read, and not a reason.
         text = data[0] if data and word in ("NO", "BAD") else b""
         raise CommandRefusedError(text.decode("utf-8", "replace") if isinstance(text, bytes) else word)
+
+
+def _explain_refusal(command: str, error: BaseException) -> CommandRefusedError:
+    """Return the server's reason; while messages are read it is not shown, because it may be part of one."""
+    return CommandRefusedError("it does not say why" if command == _FETCH else _one_line(error))
 
 
 def _one_line(error: BaseException) -> str:
