@@ -14,8 +14,17 @@ from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics, PrometheusMetrics
 from tamis_mail.serving.server import Handler, Limits, Server
 from tamis_mail.settings import default_path
+from tamis_mail.verdict.header_fields import DIALECTS
 
-__all__ = ["Daemon", "add_options", "make_argument_type", "read_positive", "run"]
+__all__ = [
+    "Daemon",
+    "add_log_options",
+    "add_marking_options",
+    "add_options",
+    "make_argument_type",
+    "read_positive",
+    "run",
+]
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,63}")
 _PLACE = "{user}"
@@ -91,6 +100,12 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
         default=2,
         help="messages that are judged at once (default: %(default)s)",
     )
+    add_log_options(parser)
+    parser.set_defaults(default_listen=listen)
+
+
+def add_log_options(parser: ArgumentParser) -> None:
+    """Add the options of what a long-running process tells of itself."""
     parser.add_argument(
         "--log-format",
         choices=("text", "json"),
@@ -103,7 +118,21 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
         type=make_argument_type(Listener.parse),
         help="serve Prometheus metrics there",
     )
-    parser.set_defaults(default_listen=listen)
+
+
+def add_marking_options(parser: ArgumentParser) -> None:
+    """Add the options of a daemon that writes verdicts into messages."""
+    parser.add_argument(
+        "--dialect",
+        choices=DIALECTS,
+        default=DIALECTS[0],
+        help="whose header fields are written (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-evidence",
+        action="store_true",
+        help="write no X-Spam-Evidence, which takes more time than the verdict",
+    )
 
 
 def run(options: Namespace, make_handler: Callable[[Daemon], Handler], source: str) -> int:

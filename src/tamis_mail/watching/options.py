@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tamis.progress import Line
-from tamis_mail.serving.daemon import make_argument_type, read_positive
-from tamis_mail.serving.listeners import Listener
+from tamis_mail.serving.daemon import add_log_options, make_argument_type, read_positive
 from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics, PrometheusMetrics
 from tamis_mail.settings import default_path
@@ -54,18 +53,7 @@ def add_options(parser: ArgumentParser) -> None:
         default=60,
         help="longest time between two looks at the mailbox (default: %(default)s)",
     )
-    parser.add_argument(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="of the log on stderr, which has no content of messages (default: text)",
-    )
-    parser.add_argument(
-        "--metrics",
-        metavar="HOST:PORT",
-        type=make_argument_type(Listener.parse),
-        help="serve Prometheus metrics there",
-    )
+    add_log_options(parser)
 
 
 def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, source: str, command: str) -> int:

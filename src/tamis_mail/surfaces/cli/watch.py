@@ -1,10 +1,10 @@
 """`tamis watch`: mailboxes. Each kind is a surface of its own, which is loaded by its name."""
 
 from argparse import Namespace
-from importlib import import_module
 from typing import TextIO
 
-from tamis_mail.surfaces.cli.parser import Parser, add_store_option
+from tamis_mail.surfaces.cli.parser import Parser
+from tamis_mail.surfaces.cli.surface_commands import add_surfaces, run_surface
 
 __all__ = ["ACTIONS", "configure", "run"]
 
@@ -30,28 +30,9 @@ def configure(parser: Parser) -> None:
     parser.description = (
         "Watch a mailbox: sort new mail into Junk, and learn from what you move into and out of it."
     )
-    parser.examples = [examples[0] for examples in EXAMPLES.values()]
-    group = parser.add_subparsers(
-        dest="action", metavar="KIND", title="kinds of mailboxes", required=True, prog=parser.prog
-    )
-    for name, summary in ACTIONS.items():
-        one = group.add_parser(
-            name,
-            help=summary,
-            summary=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            options_module=module_of(name),
-        )
-        one.examples = EXAMPLES[name]
-        add_store_option(one)
+    add_surfaces(parser, ACTIONS, EXAMPLES, metavar="KIND", title="kinds of mailboxes")
 
 
 def run(out: TextIO, options: Namespace) -> int:
     """Watch until a signal ends it."""
-    status: int = import_module(module_of(options.action)).run(out, options)
-    return status
-
-
-def module_of(name: str) -> str:
-    """Return the name of the module that watches a kind of mailbox."""
-    return f"tamis_mail.surfaces.{name}.command"
+    return run_surface(out, options)

@@ -11,7 +11,6 @@ from tamis_mail.serving.listeners import Listener
 from tamis_mail.serving.server import Handler
 from tamis_mail.surfaces.lmtp.next_hop import NextHop
 from tamis_mail.surfaces.lmtp.service import LmtpService, Marking
-from tamis_mail.verdict.header_fields import DIALECTS
 
 __all__ = ["configure", "run"]
 
@@ -44,17 +43,7 @@ def configure(parser: ArgumentParser) -> None:
         default=300,
         help="longest time to wait for an answer of it (default: %(default)s)",
     )
-    parser.add_argument(
-        "--dialect",
-        choices=DIALECTS,
-        default=DIALECTS[0],
-        help="whose header fields are written (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--no-evidence",
-        action="store_true",
-        help="write no X-Spam-Evidence, which takes more time than the verdict",
-    )
+    daemon.add_marking_options(parser)
     parser.add_argument(
         "--user-name",
         choices=("address", "local-part"),

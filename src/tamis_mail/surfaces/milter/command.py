@@ -8,7 +8,6 @@ from tamis_mail.serving import daemon
 from tamis_mail.serving.daemon import Daemon
 from tamis_mail.serving.server import Handler
 from tamis_mail.surfaces.milter.service import ON_FAULT, ON_SPAM, MilterService, Policy
-from tamis_mail.verdict.header_fields import DIALECTS
 
 __all__ = ["configure", "run"]
 
@@ -27,17 +26,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     daemon.add_options(parser, _LISTEN)
     parser.set_defaults(max_connections=_CONNECTIONS, timeout=_SECONDS, idle_timeout=_IDLE_SECONDS)
-    parser.add_argument(
-        "--dialect",
-        choices=DIALECTS,
-        default=DIALECTS[0],
-        help="whose header fields are written (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--no-evidence",
-        action="store_true",
-        help="write no X-Spam-Evidence, which takes more time than the verdict",
-    )
+    daemon.add_marking_options(parser)
     parser.add_argument(
         "--on-spam",
         metavar="ACTION",

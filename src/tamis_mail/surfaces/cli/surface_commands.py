@@ -1,0 +1,46 @@
+"""The commands that begin another surface: `serve`, `watch` and `setup`. A surface is loaded by its name."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TextIO
+
+from tamis_mail.surfaces.cli.parser import Parser, add_store_option
+
+__all__ = ["add_surfaces", "run_surface"]
+
+
+def add_surfaces(
+    parser: Parser,
+    summaries: Mapping[str, str],
+    examples: Mapping[str, Sequence[tuple[str, str]]],
+    *,
+    metavar: str,
+    title: str,
+    module: str = "command",
+) -> None:
+    """Add a command for each surface; `module` is that of its package which has `configure` and `run`."""
+    parser.examples = [own[0] for own in examples.values()]
+    group = parser.add_subparsers(
+        dest="action", metavar=metavar, title=title, required=True, prog=parser.prog
+    )
+    for name, summary in summaries.items():
+        one = group.add_parser(
+            name,
+            help=summary,
+            summary=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            options_module=_find_module(name, module),
+        )
+        one.examples = list(examples[name])
+        add_store_option(one)
+
+
+def run_surface(out: TextIO, options: Namespace, module: str = "command") -> int:
+    """Run the surface that was asked for, and return its exit status."""
+    status: int = import_module(_find_module(options.action, module)).run(out, options)
+    return status
+
+
+def _find_module(surface: str, module: str) -> str:
+    return f"tamis_mail.surfaces.{surface}.{module}"
