@@ -86,7 +86,7 @@ def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, 
 
     >>> ((packed, date),) = read_features([b"Date: Fri, 23 Aug 2002 23:10:22 +0800\\n\\nsee you"], 2)
     >>> len(packed) // 8, date
-    (28, 1030115422)
+    (36, 1030115422)
     """
     answers = (
         [None] * len(messages)
