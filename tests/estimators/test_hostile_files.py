@@ -173,7 +173,7 @@ def test_tokens_that_go_back_and_forth_are_refused(forge: Any) -> None:
 def test_a_sum_far_from_the_point_is_refused(forge: Any, low: int) -> None:
     forged, load = forge("GaussianNB")
     next(find_all(forged.manifest["content"], "Exact"))["low"] = low
-    refuse(load, "Exact whose parts do not fit")
+    refuse(load, "Exact whose parts have shapes or types that do not agree")
 
 
 ROUNDED = ("Mixture", "10-GaussianDiscriminant", "19-BayesianLinearRegression", "21-PCA")
@@ -187,7 +187,7 @@ def test_squares_that_were_rounded_are_finite_and_not_negative(forge: Any, name:
     squares = forged.array(place)
     squares.reshape(-1)[-1] = cell
     forged.put(place, squares)
-    refuse(load, "(Moments|Gram) whose parts do not fit each other")
+    refuse(load, "(Moments|Gram) whose parts have shapes or types that do not agree")
 
 
 @pytest.mark.parametrize("name", ROUNDED)
@@ -199,14 +199,14 @@ def test_squares_that_were_rounded_are_as_many_as_columns(forge: Any, name: str)
         forged.put(
             place, [squares[..., :-1].copy(), squares[None], squares[..., :1].copy(), squares > 0][number]
         )
-        refuse(load, "(Moments|Gram) whose parts do not fit each other")
+        refuse(load, "(Moments|Gram) whose parts have shapes or types that do not agree")
 
 
 def test_squares_that_are_no_array_are_refused(forge: Any) -> None:
     for written in (0.5, [1.0, 2.0, 3.0], "abc", {"tuple": [1.0]}):
         forged, load = forge("21-PCA")
         next(find_all(forged.manifest["content"], "Moments"))["rounded"] = written
-        refuse(load, "Moments whose parts do not fit each other")
+        refuse(load, "Moments whose parts have shapes or types that do not agree")
 
 
 @pytest.mark.parametrize("squares", [[-1.0, 0.0, 0.0], [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0], [1.0, 1.0]])

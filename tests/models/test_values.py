@@ -387,7 +387,8 @@ def test_no_tree_gives_another_kind_of_error(data: Any) -> None:
 def test_a_statistic_that_does_not_fit_itself_is_not_packed() -> None:
     crooked = Tally(weight=Exact.of([1.0]), total=Exact.of([1.0]))
     with pytest.raises(
-        ValueError, match="learned cannot be saved: got a Tally whose parts do not fit each other"
+        ValueError,
+        match="learned cannot be saved: got a Tally whose parts have shapes or types that do not agree",
     ):
         pack({"learned": crooked}, {})
 

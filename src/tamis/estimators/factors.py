@@ -193,7 +193,7 @@ class MatrixFactorization(Face[Recommender]):
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
         fitted = self._check_feedback()
         table = self._read_ratings(X, y, sample_weight)
-        _refuse_other_kind(fitted, table.dates)
+        _refuse_mixed_times(fitted, table.dates)
         rng = make_generator(self.random_state)
         self.state_ = fitted.update(table.users, table.items, table.entries, self.duplicates, rng)
         return self
@@ -205,7 +205,7 @@ class MatrixFactorization(Face[Recommender]):
         implicit feedback a set of items.
         """
         fitted = self._check_feedback()
-        rating_tables.refuse_known_id(fitted.users, user, "user")
+        rating_tables.require_new_id(fitted.users, user, "user")
         item, value = self._read_ratings_of_one(fitted, ratings, "item")
         rng = make_generator(self.random_state)
         self.state_ = fitted.add_user(user, item, value, self.duplicates, rng)
@@ -218,7 +218,7 @@ class MatrixFactorization(Face[Recommender]):
         those of all users, who have one preference more.
         """
         fitted = self._check_feedback()
-        rating_tables.refuse_known_id(fitted.items, item, "item")
+        rating_tables.require_new_id(fitted.items, item, "item")
         user, value = self._read_ratings_of_one(fitted, ratings, "user")
         rng = make_generator(self.random_state)
         self.state_ = fitted.add_item(item, user, value, self.duplicates, rng)
@@ -303,7 +303,7 @@ class MatrixFactorization(Face[Recommender]):
                 "implicit feedback has no ratings to score, expected 'explicit': rank with recommend"
             )
         table = self._read_ratings(X, y, sample_weight)
-        _refuse_other_kind(fitted, table.dates)
+        _refuse_mixed_times(fitted, table.dates)
         entries = table.entries
         users = [table.users[u] for u in entries.user_index.tolist()]
         items = [table.items[i] for i in entries.item_index.tolist()]
@@ -477,7 +477,7 @@ class MatrixFactorization(Face[Recommender]):
         if time is None:
             return None
         times = rating_tables.read_times(time, rows)
-        _refuse_other_kind(fitted, times.dates)
+        _refuse_mixed_times(fitted, times.dates)
         return times.values
 
     def _locate(self, fitted: Recommender, pairs: object, time: object, draw_unknown: bool = False) -> Query:
@@ -669,9 +669,9 @@ def _read_ridge(given: Any) -> tuple[float, bool]:
     return ridge, False
 
 
-def _refuse_other_kind(fitted: Recommender, dates: bool | None) -> None:
+def _refuse_mixed_times(fitted: Recommender, dates: bool | None) -> None:
     """Raise if the times of the fit were dates and these are numbers, or the reverse."""
-    rating_tables.refuse_other_kind(None if fitted.times is None else fitted.times.dates, dates)
+    rating_tables.refuse_mixed_times(None if fitted.times is None else fitted.times.dates, dates)
 
 
 def _refuse_without_draws(fitted: Recommender, what: str) -> None:

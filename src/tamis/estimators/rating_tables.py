@@ -17,7 +17,7 @@ from tamis.stats import Keys
 
 ROLES = ("user", "item", "rating", "time", "weight")  # the order of columns that have no names
 _EXACT = 2.0**53  # from here on not every whole number is a float
-_LARGEST = 1e30  # rating: draws are stored as float32
+_MAX_RATING = 1e30  # posterior draws of ratings are stored as float32, which overflows at 3e38
 _DAY = np.timedelta64(86_400_000_000, "us")
 _REMEDIES = {
     "rating": "numbers: convert them, e.g. with astype(float)",
@@ -30,12 +30,12 @@ _KINDS = "a frame, rows of (user, item, rating), pairs with y, or a sparse matri
 class Columns:
     """n rows by role, as they were given."""
 
-    user: Any  # labels, one per row
+    user: Any  # one id per row; an index into `users` where that is set
     item: Any
     rating: Any = None
     time: Any = None
     weight: Any = None
-    users: Keys | None = None  # all users and items, where the data names them
+    users: Keys | None = None  # every user of a sparse matrix, 0 to rows - 1; otherwise None
     items: Keys | None = None
 
     def __len__(self) -> int:
@@ -100,8 +100,8 @@ def select_actions(entries: Entries) -> Entries:
     if (value < 0.0).any():
         row = int(np.argmax(value < 0.0))
         raise ValueError(
-            f"value {row} is {value[row]:g}, expected at least 0 with feedback='implicit', how often or "
-            "how long: for likes and dislikes use feedback='explicit'"
+            f"value {row} is {value[row]:g}, expected at least 0: with feedback='implicit' a value says how "
+            "often or how long; for likes and dislikes use feedback='explicit'"
         )
     if len(value) and not value.any():
         raise ValueError("got values that are all 0, expected some above 0: with 0 there is no action")
@@ -111,7 +111,10 @@ def select_actions(entries: Entries) -> Entries:
 def read_ratings_of_one(
     ratings: Any, keys: Keys, what: str, columns: Mapping[str, Any] | None, is_implicit: bool
 ) -> tuple[Indices, Array]:
-    """The indices and values of the ratings of one user or item; `what` is the other side, as in `keys`."""
+    """The indices and values of the ratings of one user or item.
+
+    `what` is "item" for the ratings of one user, and "user" for those of one item; `keys` are these ids.
+    """
     pairs: Iterable[Any]
     frame = arrays.frame(ratings) if arrays.is_frame(ratings) else None
     if frame is not None:
@@ -142,16 +145,16 @@ def read_ratings_of_one(
 
 
 def _read_pairs(frame: Any, what: str, columns: Mapping[str, Any] | None) -> list[tuple[Any, Any]]:
-    """(id, rating) of a frame with the ratings of one user or item; `what` is the other side."""
+    """(id, rating) of a frame with the ratings of one user or item; `what` says whose ids these are."""
     series, names_by_role = _map_columns(frame), dict(columns or {})
     names = list(series)
-    own, rating = (names_by_role.get(role, role) for role in (what, "rating"))
-    if own not in names or rating not in names:
+    id_column, rating_column = (names_by_role.get(role, role) for role in (what, "rating"))
+    if id_column not in names or rating_column not in names:
         if len(names) != 2:
-            raise ValueError(f"got the columns {names}, expected {what} and rating: name them so")
+            raise ValueError(f"got the columns {names}, expected {what} and rating: rename them")
         _refuse_misplaced(names, (what, "rating"))
-        own, rating = names
-    return list(zip(series[own].to_list(), series[rating].to_list(), strict=True))
+        id_column, rating_column = names
+    return list(zip(series[id_column].to_list(), series[rating_column].to_list(), strict=True))
 
 
 # ── columns by role ──
@@ -160,11 +163,11 @@ def _read_pairs(frame: Any, what: str, columns: Mapping[str, Any] | None) -> lis
 def read_columns(
     X: Any, columns: Mapping[str, Any] | None = None, optional: Sequence[str] = ROLES[2:]
 ) -> Columns:
-    """Columns by role; of those that `columns` names, only the optional roles may be missing.
+    """Find the column of each role: user, item, rating, time and weight.
 
-    A frame has columns of the names that `columns` says, those of other roles by the role's own name: user,
-    item, rating, time and weight. Without `columns`, user and item its first three are user, item and rating.
-    Rows without names are in that order.
+    Every column that `columns` names must exist, except those of the optional roles. A role that it does not
+    name has the column of its own name. If `columns` is None and a frame has no columns called user and item,
+    its first three columns are user, item and rating. Rows without names are in the order of the roles.
     """
     if columns is not None and not isinstance(columns, Mapping):
         raise TypeError(
@@ -240,12 +243,14 @@ def _refuse_misplaced(names: list[Any], roles: Sequence[str]) -> None:
         if role in ROLES and role not in roles[position : position + 1]:
             raise ValueError(
                 f"got the columns {names}, of which {name!r} is not at its place, expected "
-                f"{', '.join(roles[:3])} in that order: name them so, or set columns={{'{roles[0]}': …}}"
+                f"{', '.join(roles[:3])} in that order: rename them, or set columns={{'{roles[0]}': …}}"
             )
 
 
 def _map_columns(frame: Any) -> dict[Any, Any]:
-    return dict(zip(frame.columns, frame.iter_columns(), strict=True))  # by frame[…], 0 would be a row
+    return dict(
+        zip(frame.columns, frame.iter_columns(), strict=True)
+    )  # not frame[name]: frame[0] would be a row
 
 
 def _read_series(series: Any) -> Any:
@@ -261,7 +266,8 @@ def _read_array(values: NDArray[Any]) -> Columns:
         return _read_rows([])
     if values.ndim != 2 or not 2 <= values.shape[1] <= len(ROLES):
         raise ValueError(
-            f"got an array of shape {values.shape}, expected (n, 2) of pairs or (n, 3) of triples"
+            f"got an array of shape {values.shape}, expected (n, 2) of pairs, or up to (n, 5): "
+            "user, item, rating, time and weight"
         )
     parts: list[Any] = list(values.T)
     if values.dtype.kind in "US":  # NumPy made strings of the numbers among them
@@ -288,7 +294,9 @@ def _read_rows(rows: list[Any]) -> Columns:
         raise ValueError(
             f"got {odd!r} for a row, expected pairs or (user, item, rating): one pair is [(user, item)]"
         )
-    if len(widths) != 1 or not 2 <= min(widths) <= len(ROLES):
+    if len(widths) != 1:
+        raise ValueError(f"got rows of {min(widths)} and of {max(widths)} values, expected one length")
+    if not 2 <= min(widths) <= len(ROLES):
         raise ValueError(f"got rows of {min(widths)} values, expected pairs or (user, item, rating)")
     parts: list[Any] = [list(part) for part in zip(*rows, strict=True)]
     return Columns(**dict(zip(ROLES, parts, strict=False)))
@@ -298,7 +306,7 @@ def _read_rows(rows: list[Any]) -> Columns:
 
 
 def to_labels(values: Any) -> Any:
-    """Ids, whole numbers as integers: 3.0 is 3."""
+    """Return ids in which floats that are whole numbers are integers: 3.0 becomes 3."""
     if isinstance(values, np.ndarray):
         if (
             values.dtype.kind == "f"
@@ -328,8 +336,8 @@ def _keep_used(keys: Keys, index: Indices) -> tuple[Keys, Indices]:
     return keys.keep(is_used), (np.cumsum(is_used) - 1)[index]
 
 
-def refuse_known_id(keys: Keys, name: Hashable, what: str) -> None:
-    """Raise if this is missing, cannot be hashed, or is known already."""
+def require_new_id(keys: Keys, name: Hashable, what: str) -> None:
+    """Raise if an id is missing, cannot be hashed, or is known already."""
     try:
         is_missing = bool((Keys.encode([name])[1] < 0).any())
     except TypeError:
@@ -359,10 +367,10 @@ def _read_numbers(values: Any, rows: int, what: str = "rating") -> Array:
     if not np.isfinite(numbers).all():
         row = int(np.argmax(~np.isfinite(numbers)))
         raise ValueError(f"{what} {row} is {numbers[row]}, expected a finite number: drop that row")
-    if what == "rating" and len(numbers) and np.abs(numbers).max() > _LARGEST:
+    if what == "rating" and len(numbers) and np.abs(numbers).max() > _MAX_RATING:
         row = int(np.abs(numbers).argmax())
         raise ValueError(
-            f"rating {row} is {numbers[row]:g}, expected at most {_LARGEST:g} in size: rescale them"
+            f"rating {row} is {numbers[row]:g}, expected at most {_MAX_RATING:g} in size: rescale them"
         )
     return np.ascontiguousarray(numbers)
 
@@ -463,11 +471,11 @@ def read_duration(name: str, given: Any) -> float | None:
     return float(given)
 
 
-def refuse_other_kind(known: bool | None, dates: bool | None) -> None:
+def refuse_mixed_times(fit_has_dates: bool | None, has_dates: bool | None) -> None:
     """Raise if the times of the fit were dates and these are numbers, or the reverse."""
-    if known is None or dates is None or known == dates:
+    if fit_has_dates is None or has_dates is None or fit_has_dates == has_dates:
         return
-    if dates:
+    if has_dates:
         raise ValueError(
             "got times that are dates, expected numbers, as in the fit: convert them to its unit, or fit anew"
         )

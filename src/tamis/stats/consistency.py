@@ -21,16 +21,19 @@ _CELLS = 1 << 20  # the largest size (8 MB) to which a prior's parameters may be
 
 
 def refuse_inconsistent(kind: type, parameters: dict[str, Any]) -> None:
-    """Raise if no value of this kind has these parameters. Priors check their own numbers."""
+    """Raise if these cannot be the parameters of a class.
+
+    Of a prior, only the size to which its parameters are broadcast is checked: its class checks the numbers.
+    """
     for name in ("keys", "terms"):
         if not isinstance(parameters.get(name), Keys | None):
-            raise ValueError(f"a {kind.__name__} whose {name} are no Keys")
+            raise ValueError(f"the {name} of a {kind.__name__} are not of the type Keys")
     shapes = [given.shape for given in parameters.values() if isinstance(given, np.ndarray)]
-    cells = prod(map(max, zip_longest(*shapes, fillvalue=1)))  # of all parameters, broadcast to one shape
+    cells = prod(map(max, zip_longest(*map(reversed, shapes), fillvalue=1)))  # broadcast to one shape
     if kind not in CONSISTENCY_CHECKS and cells > max([_CELLS, *map(prod, shapes)]):
-        raise ValueError(f"a {kind.__name__} whose parameters do not fit each other")
+        raise ValueError(f"a {kind.__name__} whose parameters are broadcast to more than {_CELLS:,} numbers")
     if kind in CONSISTENCY_CHECKS and not CONSISTENCY_CHECKS[kind](**parameters):
-        raise ValueError(f"a {kind.__name__} whose parts do not fit each other")
+        raise ValueError(f"a {kind.__name__} whose parts have shapes or types that do not agree")
 
 
 def _are_settled(words: Any, low: Any) -> bool:
@@ -49,12 +52,12 @@ def _are_settled(words: Any, low: Any) -> bool:
 
 
 def _is_consistent_tally(keys: Keys | None, weight: Any, total: Any, terms: Keys | None) -> bool:
-    sums = isinstance(weight, Exact) and isinstance(total, Exact) and len(total.shape) > 0
+    are_exact = isinstance(weight, Exact) and isinstance(total, Exact) and len(total.shape) > 0
     return (
-        sums
+        are_exact
         and total.shape[:-1] == weight.shape
-        and _has_names(keys, weight)
-        and _has_names(terms, total, -1)
+        and _length_matches(keys, weight)
+        and _length_matches(terms, total, -1)
     )
 
 
@@ -67,11 +70,11 @@ def _is_consistent_moments(
     if form == "full" and first.shape:
         *rest, d = first.shape
         batch, squares = tuple(rest), (*rest, d * (d + 1) // 2)
-    known = form in ("full", "diagonal", "none") and (second is None or second.shape == squares)
+    is_known_form = form in ("full", "diagonal", "none") and (second is None or second.shape == squares)
     return (
-        known
+        is_known_form
         and weight.shape == batch
-        and _has_names(keys, weight)
+        and _length_matches(keys, weight)
         and _is_consistent_rounded(rounded, first)
     )
 
@@ -81,10 +84,15 @@ def _is_consistent_gram(
 ) -> bool:
     if not all(isinstance(part, Exact) for part in (weight, first, products)):
         return False
-    side, batch = width + targets, weight.shape
-    fit = first.shape == (*batch, side) and products.shape == (*batch, side * (side + 1) // 2)
-    fit = type(side) is int and min(width, targets) >= 0 and fit and _has_names(keys, weight)
-    return fit and _is_consistent_rounded(rounded, first)
+    order, batch = width + targets, weight.shape
+    shapes_agree = first.shape == (*batch, order) and products.shape == (*batch, order * (order + 1) // 2)
+    are_sizes = type(order) is int and min(width, targets) >= 0
+    return (
+        are_sizes
+        and shapes_agree
+        and _length_matches(keys, weight)
+        and _is_consistent_rounded(rounded, first)
+    )
 
 
 def _is_consistent_rounded(rounded: Any, first: Exact) -> bool:
@@ -103,7 +111,7 @@ def _is_consistent_joint(parts: Any) -> bool:
     return named and all(type(part) in (Tally, Moments, Gram) for part in parts.values())
 
 
-def _has_names(names: Keys | None, part: Exact, axis: int = 0) -> bool:
+def _length_matches(names: Keys | None, part: Exact, axis: int = 0) -> bool:
     """Return whether the axis has as many entries as there are names; True without names."""
     return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))
 

@@ -25,13 +25,18 @@ def add_options(parser: ArgumentParser) -> None:
     acting.add_argument(
         "--dry-run",
         action="store_true",
-        help="print what would be moved and learned, change nothing, and exit; a new account starts so",
+        help="print what would be moved and learned, change nothing, and exit; this is the default for an "
+        "account that was never watched",
     )
-    acting.add_argument("--move", action="store_true", help="begin with a new account: move and learn mail")
-    parser.add_argument("--once", action="store_true", help="do what there is to do, and exit")
-    parser.add_argument("--junk", metavar="FOLDER", help="the folder of spam (default: found by itself)")
+    acting.add_argument(
+        "--move", action="store_true", help="move and learn mail in an account that was never watched, too"
+    )
+    parser.add_argument("--once", action="store_true", help="make one pass over the mailbox, and exit")
+    parser.add_argument("--junk", metavar="FOLDER", help="the folder of spam (default: detected)")
     parser.add_argument(
-        "--unsure", metavar="FOLDER", help="a folder for mail that may be spam (default: it stays)"
+        "--unsure",
+        metavar="FOLDER",
+        help="a folder for mail that may be spam (default: such mail stays in the inbox)",
     )
     parser.add_argument(
         "--only-moves",
@@ -51,7 +56,7 @@ def add_options(parser: ArgumentParser) -> None:
         metavar="SECONDS",
         type=make_argument_type(read_positive),
         default=60,
-        help="longest time between two looks at the mailbox (default: %(default)s)",
+        help="longest time between two passes over the mailbox (default: %(default)s)",
     )
     add_log_options(parser)
 
@@ -59,7 +64,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, source: str, command: str) -> int:
     """Watch an account until a signal ends it, and return the exit status.
 
-    `account` tells it from others in the memory, `source` is what the journal says of its messages, and
+    `account` is the name of the account in the memory, `source` is stored with its messages in the log, and
     `command` is what the user typed to watch it, without options.
     """
     store = Path(options.store).expanduser() if options.store else default_path()

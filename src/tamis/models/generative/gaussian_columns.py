@@ -18,14 +18,14 @@ from tamis.models.generative.gaussian_expectation import Gaussian, Natural, Prep
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
-_LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
-_SQUARABLE = 1e100
-_LOG_TAU = float(np.log(2.0 * np.pi))
+_MIN_VARIANCE = 1e-300  # no rounding makes it zero, and its inverse is finite
+_MAX_SQUARABLE = 1e100
+_LOG_2_PI = float(np.log(2.0 * np.pi))
 
 
 def can_square(values: Array) -> bool:
     """Whether sums of squares of these values are far from the largest float; not if any value is NaN."""
-    return bool(np.abs(values).max() < _SQUARABLE)
+    return bool(np.abs(values).max() < _MAX_SQUARABLE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,10 @@ class GaussianColumns(Block[Array, Moments]):
         weights: Array | None = None,
         given: Density[Array] | None = None,
     ) -> Moments:
-        """By label, exactly; by responsibilities, by BLAS about the mean of each class, good to rounding."""
+        """Sum the rows of each class, exactly if labels are given.
+
+        With responsibilities, BLAS computes the sums, about the mean of each class and up to rounding.
+        """
         if isinstance(by, Responsibilities):
             return sum_columns(rows, by)
         return Moments.observe(rows, weights, by, missing=True)
@@ -76,32 +79,34 @@ class GaussianColumns(Block[Array, Moments]):
         class_sums = statistic.over(keys)
         # each (K + 1, d), the last of all classes together
         weight, mean, scatter, shift = class_sums.describe_with_pooled()
-        nothing = ~(weight > 0)
-        some_lack = bool(nothing.any())
-        variance = scatter / np.where(nothing, 1.0, weight) if some_lack else scatter / weight
+        is_empty = ~(weight > 0)
+        some_lack = bool(is_empty.any())
+        variance = scatter / np.where(is_empty, 1.0, weight) if some_lack else scatter / weight
         if some_lack:
-            mean, variance = np.where(nothing, 0.0, mean), np.where(nothing, np.nan, variance)
+            mean, variance = np.where(is_empty, 0.0, mean), np.where(is_empty, np.nan, variance)
         pooled_mean, pooled_variance = mean[-1], variance[-1]
         prior = partial(self._prior, pooled_mean, pooled_variance)
         if self.estimate == "mle":
-            own = np.where(nothing[:-1], 1.0, variance[:-1]) if some_lack else variance[:-1]
+            own = np.where(is_empty[:-1], 1.0, variance[:-1]) if some_lack else variance[:-1]
             own = own + self.smoothing * _largest(pooled_variance)
-            return Normal.of(keys, mean[:-1], np.maximum(own, _LEAST), prior, class_sums)
-        constant = ~(pooled_variance > _LEAST) & (self.prior is None)
+            return Normal.of(keys, mean[:-1], np.maximum(own, _MIN_VARIANCE), prior, class_sums)
+        constant = ~(pooled_variance > _MIN_VARIANCE) & (self.prior is None)
         if self.prior is None and self.strength > 0 and not constant.any() and self.estimate != "predictive":
             # As below, but without objects of prior and posterior, whose checks take most of the time.
             half = 0.5 * self.strength
-            known = pooled_mean, self.strength, 1.0 + half, half * pooled_variance
-            centre, _, shape, scale = update_parameters(known, weight[:-1], shift[:-1], scatter[:-1])
-            width = scale / (shape + 1.5) if self.estimate == "map" else mean_variance(shape, scale)
-            if np.isfinite(width).all() and np.isfinite(centre).all():
-                return Normal.of(keys, centre, np.maximum(width, _LEAST), prior, class_sums)
+            prior_parameters = pooled_mean, self.strength, 1.0 + half, half * pooled_variance
+            location, _, shape, scale = update_parameters(
+                prior_parameters, weight[:-1], shift[:-1], scatter[:-1]
+            )
+            spread = scale / (shape + 1.5) if self.estimate == "map" else mean_variance(shape, scale)
+            if np.isfinite(spread).all() and np.isfinite(location).all():
+                return Normal.of(keys, location, np.maximum(spread, _MIN_VARIANCE), prior, class_sums)
         posterior = _update(prior(), class_sums, constant)
         if self.estimate == "predictive":
             return Student(keys, posterior.predictive(), prior(), class_sums)
-        centre, width = posterior.mode if self.estimate == "map" else posterior.mean
-        width = np.where(np.isfinite(width), width, posterior.scale / posterior.shape)
-        return Normal.of(keys, centre, np.maximum(width, _LEAST), prior, class_sums)
+        location, spread = posterior.mode if self.estimate == "map" else posterior.mean
+        spread = np.where(np.isfinite(spread), spread, posterior.scale / posterior.shape)
+        return Normal.of(keys, location, np.maximum(spread, _MIN_VARIANCE), prior, class_sums)
 
     def _prior(self, pooled_mean: Array, pooled_variance: Array) -> NormalInverseGamma:
         if self.prior is not None:
@@ -118,8 +123,11 @@ class GaussianColumns(Block[Array, Moments]):
 
 
 def replace_zero_variances(pooled_variance: Array) -> Array:
-    """Variances of all rows together, with 1 in columns that never varied: no other column's unit fits."""
-    return np.where(pooled_variance > _LEAST, pooled_variance, 1.0)
+    """Return variances of all rows together, with 1 for constant columns.
+
+    The variance of another column would be in another unit.
+    """
+    return np.where(pooled_variance > _MIN_VARIANCE, pooled_variance, 1.0)
 
 
 def _update(
@@ -137,7 +145,7 @@ def _update(
         (posterior.location, posterior.strength, posterior.shape, posterior.scale),
         strict=True,
     )
-    return NormalInverseGamma(*(np.where(constant, ours, theirs) for ours, theirs in parts))
+    return NormalInverseGamma(*(np.where(constant, before, after) for before, after in parts))
 
 
 def _largest(pooled_variance: Array) -> float:
@@ -152,11 +160,11 @@ class Normal(Gaussian):
     keys: Keys
     mean: Array  # (K, d)
     variance: Array  # (K, d)
-    _prior: NormalInverseGamma | Callable[[], NormalInverseGamma]  # which is made when it is asked for
+    _prior: NormalInverseGamma | Callable[[], NormalInverseGamma]  # or a function that computes it
     class_sums: Moments
     _precision: Array  # (K, d): 1 / variance
-    _log_scale: Array  # (K, d): log of the density at the mean
-    _nothing: Array  # (K,): zeros
+    _log_peak: Array  # (K, d): log of the density at the mean
+    _zero_offsets: Array  # (K,): the kernel adds a number per class; here there is none
 
     @classmethod
     def of(
@@ -168,8 +176,8 @@ class Normal(Gaussian):
         class_sums: Moments,
     ) -> Self:
         """Compute the terms that every score needs."""
-        log_scale = -0.5 * (np.log(variance) + _LOG_TAU)
-        return cls(keys, mean, variance, prior, class_sums, 1.0 / variance, log_scale, np.zeros(len(keys)))
+        log_peak = -0.5 * (np.log(variance) + _LOG_2_PI)
+        return cls(keys, mean, variance, prior, class_sums, 1.0 / variance, log_peak, np.zeros(len(keys)))
 
     @property
     def prior(self) -> NormalInverseGamma:
@@ -177,7 +185,7 @@ class Normal(Gaussian):
         return self._prior if isinstance(self._prior, NormalInverseGamma) else self._prior()
 
     def scores(self, rows: Array) -> Array:
-        return _kernels.gaussian_scores(rows, self.mean, self._precision, self._log_scale, self._nothing)
+        return _kernels.gaussian_scores(rows, self.mean, self._precision, self._log_peak, self._zero_offsets)
 
     def with_parameters(self, means: Array | None, covariances: Array | None) -> Self:
         """Covariances are the variances of each class and column (K, d), or one of each class (K,)."""
@@ -190,13 +198,13 @@ class Normal(Gaussian):
     def natural(self, origin: Array) -> Natural:
         about = self.mean - origin
         linear = self._precision * about
-        constant = -0.5 * (linear * about + np.log(self.variance) + _LOG_TAU).sum(axis=1)
-        cancelling = (self._precision * (np.square(about) + self.variance)).sum(axis=1)
-        return Natural("diagonal", constant, linear, -0.5 * self._precision, cancelling)
+        constant = -0.5 * (linear * about + np.log(self.variance) + _LOG_2_PI).sum(axis=1)
+        cancellation = (self._precision * (np.square(about) + self.variance)).sum(axis=1)
+        return Natural("diagonal", constant, linear, -0.5 * self._precision, cancellation)
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         terms = [
-            self._log_scale[k] - 0.5 * self._precision[k] * np.square(rows - self.mean[k])
+            self._log_peak[k] - 0.5 * self._precision[k] * np.square(rows - self.mean[k])
             for k in (for_, against)
         ]
         return Contrast(np.where(np.isnan(rows), 0.0, terms[0] - terms[1]), np.zeros(len(rows)))

@@ -1,6 +1,7 @@
 """Who may use the page, and what a browser may do with it.
 
-    Host is ours → the session is known → a change comes from our page → headers that bind the browser
+    The Host header names this server → the request has a valid session → a request that changes something
+    comes from our own page → the answer has security headers.
 
 - The page opens by an address with a token, which is valid once and gives a session: a cookie that no script
   reads and no other site sends.
@@ -8,8 +9,8 @@
   `csrf` of a form, and does not come from another site.
 - A program may send `Authorization: Bearer` with the API's token instead of a session; no other site can
   make a browser send that, so it needs no CSRF token.
-- Only loopback names and names that were given are answered, so that another site's name that resolves to
-  this machine (DNS rebinding) reaches nothing.
+- Only requests whose Host is a loopback name, or a name given by `--host-name`, are answered, so that another
+  site's name that resolves to this machine (DNS rebinding) reaches nothing.
 """
 
 import asyncio
@@ -61,12 +62,12 @@ class Limits:
     message: int = 64 << 20  # bytes of one message that is sent to the API
     upload: int = 4 << 30  # bytes of a mailbox, packed or not
     seconds: float = 60.0  # until a request is answered
-    idle_seconds: float = 30.0  # in which a body does not come on
+    idle_seconds: float = 30.0  # the longest pause while a body is received
 
 
 @dataclass(slots=True)
 class Session:
-    """One browser."""
+    """The session of one browser: its cookie, its CSRF token, and what its next page tells."""
 
     key: str
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
@@ -90,7 +91,7 @@ class Security:
         self._entry_tokens: set[str] = set()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         given = [name.lower() for name in host_names]
-        # A proxy serves a given name at the usual port, which Host does not have, or at NAME:PORT as given.
+        # Behind a proxy at port 80 or 443, Host has no port: a given name is accepted without one, too.
         self._hosts = frozenset((*given, *(f"{name}:{port}" for name in (*_LOOPBACK_NAMES, *given))))
 
     def make_entry_token(self) -> str:
