@@ -424,7 +424,7 @@ def test_commands_at_the_wrong_time_and_garbage_are_refused(client: LmtpClient) 
     assert client.say(b"DATA now").startswith(b"503 5.5.1 ")
     assert client.say(b"RSET") == OK
     assert client.say(b"DATA").startswith(b"503 5.5.1 ")
-    replies = []
+    replies: list[bytes] = []
     with suppress(BrokenPipeError):  # the server has hung up
         replies.extend(client.say(b"nonsense") for _ in range(20))
     replies.append(client.read())

@@ -38,7 +38,7 @@ def run_daemon(log: Path, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
         yield process
     finally:
         was_killed = process.poll() is not None
-        # A test may have stopped it: a second signal, after it has stopped and before it has ended, would kill it.
+        # A test may have stopped it: a second signal, before the process has ended, would kill it.
         if b"event=stopped" not in log.read_bytes():
             process.send_signal(signal.SIGTERM)
         try:
