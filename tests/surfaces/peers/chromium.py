@@ -28,6 +28,7 @@ class Server:
     address: str  # with the token that opens the page once
     log: Path
     process: "subprocess.Popen[bytes]"
+    printed: str = ""  # with a name below localhost, which browsers know and other clients may not
 
     @property
     def root(self) -> str:
@@ -74,7 +75,8 @@ def run_page(folder: Path, store: Path, *options: str) -> Iterator[Server]:
             except subprocess.TimeoutExpired:
                 continue
             raise AssertionError(f"the server ended with status {status}: {output.read_text()}")
-        yield Server(address[0].decode(), output, process)
+        printed = address[0].decode()
+        yield Server(re.sub("tamis-[0-9a-f]+.localhost", "127.0.0.1", printed), output, process, printed)
     finally:
         process.send_signal(signal.SIGTERM)
         try:

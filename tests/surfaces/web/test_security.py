@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import re
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,3 +264,74 @@ def test_a_file_that_is_no_mail_is_refused_in_a_sentence(fresh: Page) -> None:
         assert job["fault"].startswith("picture.mbox is ")
         assert "not mail" in job["fault"]
     assert not [*fresh.context.imports.glob("*")]
+
+
+def test_the_page_has_a_host_name_that_nobody_else_knows(page: Page) -> None:
+    one, other = (Security(PORT) for _ in range(2))
+    assert re.fullmatch(r"tamis-[0-9a-f]{16}\.localhost", one.host_name)
+    assert one.is_own_host(f"{one.host_name}:{PORT}")
+    assert not one.is_own_host(f"{other.host_name}:{PORT}")
+    assert not one.is_own_host(one.host_name)
+
+
+def test_a_preview_does_not_use_the_address_up(page: Page, stranger: TestClient) -> None:
+    token = page.context.security.make_entry_token()
+    assert stranger.head(f"/enter?token={token}", follow_redirects=False).status_code == 405
+    assert stranger.get(f"/enter?token={token}", follow_redirects=False).status_code == 303
+
+
+def test_an_address_that_was_not_opened_in_time_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    security = Security(PORT)
+    token = security.make_entry_token()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 3600)
+    assert security.enter(token) is None
+
+
+@pytest.mark.parametrize("other", ['prefs={"a":1}', "a[b]=1", "foo", "x=a b c", "x=\u00e9"])
+def test_cookies_of_other_servers_do_not_end_the_session(page: Page, other: str) -> None:
+    key = page.client.cookies[page.context.security.cookie]
+    cookies = f"{other}; {page.context.security.cookie}={key}".encode()
+    client = TestClient(page.client.app, base_url=f"http://{HOST}")
+    assert client.get("/jobs/none", headers={"cookie": cookies}).status_code == 404
+
+
+def test_the_limit_of_json_does_not_depend_on_its_type(tmp_path: Path) -> None:
+    with open_page(tmp_path / "mail.tamis", SMALL) as opened:
+        headers = {"x-csrf-token": opened.csrf, "content-type": "message/rfc822"}
+        assert opened.client.post("/judge", content=b"[" * 20_000, headers=headers).status_code == 413
+        assert opened.client.post("/judge", content=b"{}", headers=headers).status_code == 415
+
+
+def test_an_error_of_the_program_has_the_security_headers_and_no_token(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(page.context.jobs, "find", fail)
+    answer = page.client.get("/jobs/none")
+    assert answer.status_code == 500
+    assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+    assert page.csrf not in answer.text
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["//[", "//evil.example", "/\\evil.example", "http://evil.example", "x"])
+def test_an_action_leads_back_to_a_page_of_ours(page: Page, address: str) -> None:
+    fields = {"csrf": page.csrf, "action": "spam", "next": address}
+    answer = page.client.post("/mark", data=fields, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+def test_input_that_is_almost_right_is_refused(page: Page) -> None:
+    assert page.post_json("/api/v1/undo", {"events": "1\n"}).status_code == 400
+    assert page.post("/undo", digests="0" * 32 + f" {'0' * 32}" * 1000).status_code == 400
+    assert page.post("/settings/folders", path="~no-such-user/x").status_code < 500
+
+
+def test_one_job_judges_all_messages_however_often_it_is_asked_for(page: Page) -> None:
+    keys = [page.post_json("/judge-all", {}).json()["key"] for _ in range(150)]
+    jobs = [page.context.jobs.find(key) for key in keys]
+    assert all(job is None or job.is_cancelled for job in jobs[:-1])
+    assert jobs[-1] is not None

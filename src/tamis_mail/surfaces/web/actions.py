@@ -3,7 +3,7 @@
 Each action returns an `Outcome`: a sentence, and the fields of the form that undoes it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tamis_mail.catalog import CatalogError, read_message
@@ -141,6 +141,9 @@ def undo(connections: Connections, ranges: Sequence[tuple[int, int]]) -> Outcome
     sieve = connections.sieve
     try:
         events = sieve.plan_undo(ranges)
+        if len(events) > MOST_MESSAGES:
+            sentence = f"These are {len(events):,} events: undo at most {MOST_MESSAGES:,} at once."
+            return Outcome(sentence, is_fault=True)
         messages = {
             event.digest: read_message(connections.catalog, event.digest)
             for event in events
@@ -171,8 +174,10 @@ def read_ranges(text: str) -> list[tuple[int, int]]:
     return ranges
 
 
-def judge_again(connections: Connections, digests: Iterable[bytes]) -> dict[bytes, tuple[str, float]]:
-    """Judge messages by what is known now, and write the verdicts to the catalog."""
+def judge_again(
+    connections: Connections, digests: Iterable[bytes], must_end: Callable[[], bool] = lambda: False
+) -> dict[bytes, tuple[str, float]]:
+    """Judge messages by what is known now, and write the verdicts to the catalog, until it must end."""
     verdicts: dict[bytes, tuple[str, float]] = {}
     batch: list[tuple[bytes, bytes]] = []
     size = 0
@@ -184,6 +189,8 @@ def judge_again(connections: Connections, digests: Iterable[bytes]) -> dict[byte
         batch.clear()
 
     for digest in dict.fromkeys(digests):
+        if must_end():
+            break
         try:
             raw = read_message(connections.catalog, digest)
         except CatalogError:

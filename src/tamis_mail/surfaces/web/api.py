@@ -267,7 +267,10 @@ async def _set_senders(context: Context, _: Request, values: Values) -> Any:
 
 
 async def _undo(context: Context, _: Request, values: Values) -> Any:
-    ranges = actions.read_ranges(values["body"]["events"])
+    try:
+        ranges = actions.read_ranges(values["body"]["events"])
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
     return _describe_outcome(await context.threads.write(partial(actions.undo, ranges=ranges)))
 
 

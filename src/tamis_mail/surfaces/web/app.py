@@ -32,6 +32,8 @@ __all__ = ["Context", "make_app", "make_context"]
 
 def _enter(context: Context) -> list[BaseRoute]:
     async def enter(request: Request) -> Response:
+        if request.method != "GET":  # a preview by HEAD must not use the token up
+            raise HTTPException(405, "the address is opened by GET")
         session = context.security.enter(request.query_params.get("token", ""))
         if session is None:
             raise HTTPException(
@@ -47,7 +49,7 @@ def _enter(context: Context) -> list[BaseRoute]:
             raise HTTPException(404, "there is no such job")
         return JSONResponse(job.describe())
 
-    return [Route("/enter", enter), Route("/jobs/{key}", find_job)]
+    return [Route("/enter", enter, methods=["GET"]), Route("/jobs/{key}", find_job)]
 
 
 # Each module adds its views here.
@@ -83,7 +85,7 @@ def make_app(context: Context) -> Starlette:
         values = {"status": status, "sentence": f"{sentence[:1].upper()}{sentence[1:]}"}
         return context.pages.render(request, "error.html", values, status)
 
-    errors = (HTTPException, StoreError, RuleError, SourceError, LogError, CatalogError, Exception)
+    errors = (HTTPException, StoreError, RuleError, SourceError, LogError, CatalogError)
     return Starlette(
         routes=[
             *(route for routes in _ROUTES for route in routes(context)),
@@ -100,6 +102,4 @@ def _describe_error(error: Exception) -> tuple[int, str]:
         return error.status_code, error.detail
     if isinstance(error, TooLargeError):
         return 413, str(error)
-    if isinstance(error, StoreError | RuleError | SourceError | LogError | CatalogError):
-        return 409, str(error)
-    return 500, "an error of the program: the terminal in which tamis serve web runs says more"
+    return 409, str(error)

@@ -161,7 +161,7 @@ def judge_all(connections: Connections, job: Job) -> None:
     job.total, job.done = connections.catalog.count_with_file(), 0
     number = 0
     while not job.is_cancelled and (rows := connections.catalog.digests_with_file(number, _BATCH)):
-        judge_again(connections, [digest for _, digest in rows])
+        judge_again(connections, [digest for _, digest in rows], lambda: job.is_cancelled)
         number = rows[-1][0]
         job.done += len(rows)
 
@@ -203,8 +203,7 @@ def routes(context: Context) -> list[BaseRoute]:
         return JSONResponse(job.describe(), 202)
 
     async def judge(request: Request) -> Response:
-        job = context.jobs.add("Judging all messages again")
-        context.jobs.start(job, judge_all)
+        job = context.jobs.restart("Judging all messages again", judge_all)
         return JSONResponse(job.describe(), 202)
 
     return [

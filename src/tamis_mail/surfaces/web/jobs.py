@@ -11,7 +11,7 @@ from tamis_mail.surfaces.web.threads import Connections, Threads
 
 __all__ = ["Job", "Jobs"]
 
-_KEPT = 100  # jobs that can be asked for; the oldest are dropped
+_KEPT = 100  # jobs that can be asked for; the oldest that have finished are dropped
 
 
 @dataclass(slots=True)
@@ -51,8 +51,9 @@ class Jobs:
         """Add a job that has not begun."""
         job = Job(title)
         self._jobs[job.key] = job
-        while len(self._jobs) > _KEPT:
-            self._jobs.popitem(last=False)
+        finished = [key for key, one in self._jobs.items() if one.is_finished]
+        for key in finished[: max(0, len(self._jobs) - _KEPT)]:
+            del self._jobs[key]
         return job
 
     def find(self, key: str) -> Job | None:
@@ -66,7 +67,8 @@ class Jobs:
 
         def run(connections: Connections) -> None:
             try:
-                work(connections, job)
+                if not job.is_cancelled:
+                    work(connections, job)
             except Exception as error:  # noqa: BLE001 (the page says what happened)
                 job.fault = str(error) or type(error).__name__
             finally:
@@ -74,6 +76,14 @@ class Jobs:
 
         submit = self._threads.submit_writing if writes else self._threads.submit_background
         return submit(run)
+
+    def restart(self, title: str, work: Callable[[Connections, Job], None]) -> Job:
+        """Run work in the background; an older job of this title ends."""
+        for job in self._jobs.values():
+            job.is_cancelled |= job.title == title
+        job = self.add(title)
+        self.start(job, work)
+        return job
 
     def cancel_all(self) -> None:
         """Ask all jobs to end."""

@@ -28,8 +28,10 @@ class _Page:
 
     def is_in_force(self, number: int) -> bool:
         """Whether an event was not undone, or its undoing was undone."""
-        by = self.undo_numbers.get(number)
-        return by is None or not self.is_in_force(by)
+        is_in_force = True
+        while (by := self.undo_numbers.get(number)) is not None:
+            number, is_in_force = by, not is_in_force
+        return is_in_force
 
 
 def routes(context: Context) -> list[BaseRoute]:

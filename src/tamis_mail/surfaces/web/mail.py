@@ -1,8 +1,11 @@
 """The mail view, the message view, and their forms."""
 
+import asyncio
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
@@ -26,6 +29,7 @@ from tamis_mail.verdict import Rule
 
 __all__ = ["describe_similar", "find_page", "read_digest", "read_query", "routes"]
 
+_JUDGE_SECONDS = 10.0  # after which an answer has the verdicts that there are
 PAGE = 50  # messages
 _DIGEST_DIGITS = 32
 _STRONGEST = 12  # pieces of evidence for and against spam
@@ -206,8 +210,7 @@ def _digests_of(form: FormData) -> list[bytes]:
 def _redirect_back(form: FormData) -> RedirectResponse:
     """Lead back to a page of our own."""
     address = str(form.get("next", "/"))
-    parts = urlsplit(address)
-    if not address.startswith("/") or address.startswith(("//", "/\\")) or parts.scheme or parts.netloc:
+    if not address.startswith("/") or address.startswith(("//", "/\\")):
         address = "/"
     return RedirectResponse(address, 303)
 
@@ -277,7 +280,10 @@ def routes(context: Context) -> list[BaseRoute]:
             new, allowed, blocked = (
                 str(form.get(name, "")).splitlines() for name in ("was_new", "was_allowed", "was_blocked")
             )
-            digests = [read_digest(text) for text in str(form.get("digests", "")).split()]
+            texts = str(form.get("digests", "")).split()
+            if len(texts) > actions.MOST_MESSAGES:
+                raise HTTPException(400, f"an action takes at most {actions.MOST_MESSAGES} messages")
+            digests = [read_digest(text) for text in texts]
             outcome = await context.threads.write(
                 lambda connections: actions.restore_list(connections, new, allowed, blocked, digests)
             )
@@ -291,7 +297,9 @@ def routes(context: Context) -> list[BaseRoute]:
         if not isinstance(digests, list) or len(digests) > 2 * PAGE:
             raise HTTPException(400, f"expected digests, a list of at most {2 * PAGE}")
         names = [read_digest(str(text)) for text in digests]
-        verdicts = await context.threads.read(lambda connections: actions.judge_again(connections, names))
+        end = time.monotonic() + _JUDGE_SECONDS  # the page asks for the rest again
+        work = partial(actions.judge_again, digests=names, must_end=lambda: time.monotonic() > end)
+        verdicts = await asyncio.wrap_future(context.threads.submit_analysis(work))
         return JSONResponse(
             {digest.hex(): {"label": label, "probability": p} for digest, (label, p) in verdicts.items()}
         )
@@ -308,6 +316,8 @@ def routes(context: Context) -> list[BaseRoute]:
 
 async def read_json(request: Request) -> Any:
     """Read the JSON of a request; raise HTTPException if it is none."""
+    if not request.headers.get("content-type", "").startswith("application/json"):
+        raise HTTPException(415, "the type of the body must be application/json")
     try:
         return await request.json()
     except (ValueError, RecursionError):

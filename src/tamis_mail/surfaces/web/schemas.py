@@ -47,7 +47,7 @@ def _find_fault_in_text(value: str, schema: Schema, name: str) -> str | None:
         return f"{name} has {len(value)} characters, expected at most {longest}"
     if len(value) < shortest:
         return f"{name} has {len(value)} characters, expected at least {shortest}"
-    if "pattern" in schema and not re.search(schema["pattern"], value, re.ASCII):
+    if "pattern" in schema and not re.search(schema["pattern"].replace("$", r"\Z"), value, re.ASCII):
         return f"{name} is {_show(value)}, expected the form {schema['pattern']}"
     return None
 

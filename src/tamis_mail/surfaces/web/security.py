@@ -9,20 +9,26 @@
   `csrf` of a form, and does not come from another site.
 - A program may send `Authorization: Bearer` with the API's token instead of a session; no other site can
   make a browser send that, so it needs no CSRF token.
+- A browser sends the cookies of a host to every port of it, also to a server that another user of this
+  machine runs. So the page has a name of its own, `tamis-….localhost`, which nobody else knows; browsers
+  take all names below localhost for this machine.
 - Only requests whose Host is a loopback name, or a name given by `--host-name`, are answered, so that another
   site's name that resolves to this machine (DNS rebinding) reaches nothing.
 """
 
 import asyncio
 import secrets
+import sys
+import time
+import traceback
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -48,6 +54,8 @@ _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _OPEN_PATHS = frozenset({"/enter"})  # answered without a session; static files are, too
 _STATIC = "/static/"
 _UPLOADS = frozenset({"/imports", "/api/v1/imports"})
+_MESSAGES = frozenset({"/api/v1/verdicts", "/api/v1/learned"})
+_ENTRY_SECONDS = 600.0  # in which the address must be opened
 
 
 class TooLargeError(Exception):
@@ -88,24 +96,26 @@ class Security:
         self.limits = limits or Limits()
         self.cookie = f"tamis_session_{port}"  # cookies are shared by all ports of a host
         self._api_token = api_token
-        self._entry_tokens: set[str] = set()
+        self.host_name = f"tamis-{secrets.token_hex(8)}.localhost"
+        self._entry_tokens: dict[str, float] = {}  # and until when each is valid
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         given = [name.lower() for name in host_names]
         # Behind a proxy at port 80 or 443, Host has no port: a given name is accepted without one, too.
-        self._hosts = frozenset((*given, *(f"{name}:{port}" for name in (*_LOOPBACK_NAMES, *given))))
+        self._hosts = frozenset(
+            (*given, *(f"{name}:{port}" for name in (self.host_name, *_LOOPBACK_NAMES, *given)))
+        )
 
     def make_entry_token(self) -> str:
         """Return a token that opens the page once."""
         token = secrets.token_urlsafe(32)
-        self._entry_tokens.add(token)
+        self._entry_tokens[token] = time.monotonic() + _ENTRY_SECONDS
         return token
 
     def enter(self, token: str) -> Session | None:
         """Begin a session if the token is valid, and make the token invalid."""
         matching = next((one for one in self._entry_tokens if _are_equal(one, token)), None)
-        if matching is None:
+        if matching is None or self._entry_tokens.pop(matching) < time.monotonic():
             return None
-        self._entry_tokens.remove(matching)
         session = Session(secrets.token_urlsafe(32))
         self._sessions[session.key] = session
         while len(self._sessions) > _SESSIONS:
@@ -121,12 +131,9 @@ class Security:
         return host.lower() in self._hosts
 
     def find_session(self, headers: Headers) -> Session | None:
-        """Return the session of a request's cookie, or None."""
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return None
-        return None if morsel is None else self._sessions.get(morsel.value)
+        """Return the session of a request's cookie, or None; cookies of other servers may be malformed."""
+        key = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
+        return self._sessions.get(key)
 
     def has_api_token(self, headers: Headers) -> bool:
         """Whether a program identifies itself."""
@@ -159,7 +166,8 @@ class Guard:
         state = _Sending(send, is_static=scope["path"].startswith(_STATIC))
         response: Response | None
         try:
-            async with asyncio.timeout(self._time_limit(scope)):
+            async with asyncio.timeout(self._time_limit(scope)) as limit:
+                state.limit = limit
                 response, receive = await self._check(scope, receive)
                 if response is None:
                     await self._app(scope, receive, state.send)
@@ -168,7 +176,12 @@ class Guard:
             response = _refuse(scope, 413, str(error))
         except TimeoutError:
             response = _refuse(scope, 503, "the request took too long: try again")
+        except Exception:  # noqa: BLE001 (an error of the program gets the headers, too)
+            traceback.print_exc(file=sys.stderr)
+            reason = "an error of the program: the terminal in which tamis serve web runs says more"
+            response = _refuse(scope, 500, reason)
         if not state.has_begun:
+            state.limit = None
             await response(scope, receive, state.send)
 
     def _time_limit(self, scope: Scope) -> float | None:
@@ -213,7 +226,7 @@ class Guard:
         largest = limits.body
         if scope["path"] in _UPLOADS:
             largest = limits.upload
-        elif headers.get("content-type", "").startswith("message/rfc822"):
+        elif scope["path"] in _MESSAGES:
             largest = limits.message
         sentence = f"the body is larger than {largest} bytes"
         length = headers.get("content-length", "")
@@ -238,16 +251,19 @@ class Guard:
 
 
 class _Sending:
-    """Adds the headers to an answer, and knows whether it has begun."""
+    """Sends an answer with the security headers; once it has begun, there is no time limit for the rest."""
 
     def __init__(self, send: Send, *, is_static: bool) -> None:
         self._send = send
         self._headers = _HEADERS | _STATIC_HEADERS if is_static else _HEADERS
         self.has_begun = False
+        self.limit: asyncio.Timeout | None = None
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.has_begun = True
+            if self.limit is not None:
+                self.limit.reschedule(None)  # a large download over a slow line
             headers = MutableHeaders(scope=message)
             for name, value in self._headers.items():
                 headers[name] = value

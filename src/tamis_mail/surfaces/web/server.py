@@ -1,5 +1,6 @@
 """Runs the application by uvicorn at a socket that listens already."""
 
+import asyncio
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -7,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tamis_mail.catalog import Catalog
 from tamis_mail.sieve import Sieve
@@ -18,6 +20,7 @@ __all__ = ["serve"]
 
 _CONNECTIONS = 100
 _CLOSE_SECONDS = 3  # for answers that have begun
+_HEADER_SECONDS = 10.0  # in which a connection must send its first request
 
 
 def serve(
@@ -32,7 +35,7 @@ def serve(
     """Serve the page of a store until a signal comes; `announce` gets its address when it can be opened."""
     with closing(Sieve.open(store)), closing(Catalog.of(store)) as catalog:  # both are created
         add_folders(catalog, mail)
-    address, port = listener.getsockname()[:2]
+    port = listener.getsockname()[1]
     security = Security(port, host_names=host_names, api_token=api_token)
     context = make_context(store, security)
     config = uvicorn.Config(
@@ -46,10 +49,25 @@ def serve(
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_CLOSE_SECONDS,
         ws="none",
+        http=_Protocol,
     )
     listener.listen()  # so that the address can be opened before the server accepts
-    announce(f"http://{address}:{port}/enter?token={security.make_entry_token()}")
+    announce(f"http://{security.host_name}:{port}/enter?token={security.make_entry_token()}")
     _Server(config).run(sockets=[listener])
+
+
+class _Protocol(H11Protocol):
+    """Closes a connection that sends no request, so that silent ones do not take the places of others."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection."""
+        super().connection_made(transport)
+        self.loop.call_later(_HEADER_SECONDS, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        has_request: object = self.cycle  # uvicorn's types do not say that it is None before the first one
+        if has_request is None:
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):

@@ -37,7 +37,6 @@ from tamis_mail.surfaces.web.analysis import Analysis
 from tamis_mail.surfaces.web.context import Context
 from tamis_mail.surfaces.web.figures import compute_thresholds
 from tamis_mail.surfaces.web.imports import add_folders, judge_all, read_folders
-from tamis_mail.surfaces.web.jobs import Job
 from tamis_mail.surfaces.web.learning import answer
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict.rule import Rule
@@ -89,14 +88,9 @@ def routes(context: Context) -> list[BaseRoute]:
         title = "Judging learned messages by the others"
         return answer(await analysis.find(("thresholds", lost, passed), title, compute))
 
-    judging: list[Job] = []  # the newest job that judges all messages again
-
     def judge_listed() -> None:
         """Judge the listed messages again in the background; an older job of this kind ends."""
-        for job in judging:
-            job.is_cancelled = True
-        judging[:] = [context.jobs.add("Judging all messages again")]
-        context.jobs.start(judging[0], judge_all)
+        context.jobs.restart("Judging all messages again", judge_all)
 
     def change(
         work: Callable[[Connections, FormData], Outcome], *, has_effect: bool = True
@@ -210,7 +204,11 @@ def _remove_sender(connections: Connections, form: FormData) -> Outcome:
 def _watch_folder(connections: Connections, form: FormData) -> Outcome:
     """Watch a folder, or a mailbox in one file."""
     path = str(form.get("path", "")).strip()
-    if not Path(path).expanduser().is_absolute():
+    try:
+        is_absolute = Path(path).expanduser().is_absolute()
+    except RuntimeError:  # ~name of a user who does not exist
+        is_absolute = False
+    if not is_absolute:
         raise ValueError(f"the path is {path[:60]!r}, expected one that begins with / or with ~")
     open_source(str(Path(path).expanduser()))
     add_folders(connections.catalog, [path])

@@ -47,6 +47,7 @@ class Threads:
         self._background = ThreadPoolExecutor(1, "background")
         self._analyst = ThreadPoolExecutor(1, "analyst")
         self._next = 0
+        self._is_closing = False
 
     async def read(self, work: Callable[[Connections], T]) -> T:
         """Run work that changes nothing in the store; it may write to the catalog."""
@@ -76,13 +77,16 @@ class Threads:
         return self._background.submit(self._run, self._background, work, True)
 
     def close(self) -> None:
-        """Finish what was begun, and close all connections in their own threads."""
+        """Finish what was begun, drop what waits, and close all connections in their own threads."""
+        self._is_closing = True
         for executor in (self._background, self._analyst, *self._readers, self._writer):
             executor.submit(self._drop, executor).result()
             executor.shutdown()
 
     def _run(self, executor: ThreadPoolExecutor, work: Callable[[Connections], T], readonly: bool) -> T:
         """Run work with the connections of a thread; a store that was replaced is opened again."""
+        if self._is_closing:
+            raise RuntimeError("the server ends")
         identity, connections = self._opened.get(executor, (None, None))
         if connections is None or identity != self._identify_store():
             self._drop(executor)
