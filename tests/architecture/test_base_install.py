@@ -34,14 +34,6 @@ MAIN = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main())"
 COMMAND = 'pip install "tamis[models]"'
 # Of tamis.__all__:
 WITH_NUMPY_ALONE = {"__version__", "decide", "logit", "show_versions", "sigmoid", "stats", "text"}
-    "__version__",
-    "decide",
-    "logit",
-    "show_versions",
-    "sigmoid",
-    "stats",
-    "text",
-}  # of tamis.__all__
 
 
 def run(
