@@ -68,8 +68,8 @@ def test_with_noise_it_is_nearer_than_what_was_seen(truth: Array, order: NDArray
 def bound_held_out_error(factors: tuple[Array, Array], seen: NDArray[np.int64]) -> float:
     """The error of held-out entries, in units of the noise, if each side were fitted to the true other side.
 
-    The variance of an entry u·v is then 1 + vᵀ(Σvvᵀ)⁻¹v + uᵀ(Σuuᵀ)⁻¹u, with sums over the entries that were seen
-    in its row and in its column. No unbiased estimate has a smaller one.
+    The variance of an entry u·v is then 1 + vᵀ(Σvvᵀ)⁻¹v + uᵀ(Σuuᵀ)⁻¹u, with sums over the entries that were
+    seen in its row and in its column. No unbiased estimate has a smaller one.
     """
     users, items = np.divmod(seen, SIZE)
     variance = 1.0
