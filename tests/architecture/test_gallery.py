@@ -39,7 +39,7 @@ def test_a_gallery_script_draws_its_pictures(
 ) -> None:
     source = script.read_text(encoding="utf-8")
     for slow, fast in FASTER.get(script.stem, []):
-        assert source.count(slow) == 1, f"{slow!r} is not in {script.name}: correct FASTER"
+        assert slow in source, f"{slow!r} is not in {script.name}: correct FASTER"
         source = source.replace(slow, fast)
     copy = tmp_path / script.name
     copy.write_text(source, encoding="utf-8")
