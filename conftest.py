@@ -1,7 +1,26 @@
-"""Markdown → tests: each fenced `python` block runs, and a `>>>` in it must print what the page says."""
+"""Markdown → tests: each fenced `python` block runs, and a `>>>` in it must print what the page says.
 
-from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+Blocks of shell commands (`sh`, `console`) are checked by `tests/shell_blocks.py`, and run on some pages.
+Blocks of `text` are output, settings and drawings; `tests/architecture/test_docs.py` allows no other kind.
+"""
+
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+from tests.shell_blocks import check_block
+
+
+def make_shell_parser(language: str) -> CodeBlockParser:
+    """A parser of blocks in a language of the shell."""
+
+    def evaluate(example: Example) -> None:
+        check_block(example, language)
+
+    return CodeBlockParser(language=language, evaluator=evaluate)
+
 
 collect_ignore_glob = ["docs/*.py", "docs/auto_gallery/*", "docs/gallery/*"]
-pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["*.md"]).pytest()
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser(), make_shell_parser("sh"), make_shell_parser("console"), SkipParser()],
+    patterns=["*.md"],
+).pytest()

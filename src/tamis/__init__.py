@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         load,
         save,
     )
+    from tamis.links import logit, sigmoid
     from tamis.versions import show_versions
 
     __version__: str
@@ -79,10 +80,12 @@ __all__ = [
     "expectations",
     "families",
     "load",
+    "logit",
     "models",
     "plots",
     "save",
     "show_versions",
+    "sigmoid",
     "stats",
     "testing",
     "text",
@@ -112,8 +115,10 @@ _HOMES = {
     "PoissonNB": "estimators",
     "SeparationWarning": "estimators",
     "load": "estimators",
+    "logit": "links",
     "save": "estimators",
     "show_versions": "versions",
+    "sigmoid": "links",
 }
 _SUBMODULES = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What the README and the docs say that models can do, they can; and what they cannot do is said."""
+"""What the docs say that models can do, they can; and what they cannot do is said."""
 
 import argparse
 import importlib
@@ -18,7 +18,7 @@ from benchmarks.cases import discover
 from tamis.families.registry import FAMILIES
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+MODELS = (ROOT / "docs" / "reference" / "models.md").read_text(encoding="utf-8")
 VERBS = [
     "partial_fit",
     "merge",
@@ -46,8 +46,8 @@ RATINGS = rng.integers(1, 6, 60).astype(np.float64)
 
 @cache
 def table() -> dict[str, dict[str, str]]:
-    """The README's table of verbs: of each model, the mark of each verb."""
-    lines = README.splitlines()
+    """The table of verbs of docs/reference/models.md: of each model, the mark of each verb."""
+    lines = MODELS.splitlines()
     (start,) = [k for k, line in enumerate(lines) if line.startswith("| | `partial_fit`")]
     verbs = re.findall(r"`(\w+)`", lines[start])
     found: dict[str, dict[str, str]] = {}
@@ -142,7 +142,7 @@ def test_the_table_of_verbs_has_every_estimator_and_every_verb() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", sorted(table()))
-def test_a_model_has_the_verbs_that_the_readme_says(name: str, verb: str, tmp_path: Path) -> None:
+def test_a_model_has_the_verbs_that_the_table_says(name: str, verb: str, tmp_path: Path) -> None:
     if table()[name][verb] == "–":
         with pytest.raises((AttributeError, ValueError), match=f"{verb}|no rows to draw"):
             use(name, verb, tmp_path)
@@ -179,7 +179,7 @@ def test_evidence_is_there_for_all_classifiers_but_complement_naive_bayes() -> N
 
 
 def test_rows_without_labels_are_learned_by_naive_bayes_and_discriminants() -> None:
-    assert "naive Bayes and the discriminants learn such rows by EM" in README
+    assert "naive Bayes and the discriminants learn such rows by EM" in MODELS
     partly = LABELS.astype(object)
     partly[::3] = None
     for name in sorted(CLASSIFIERS):
@@ -191,7 +191,7 @@ def test_rows_without_labels_are_learned_by_naive_bayes_and_discriminants() -> N
 
 
 def test_mixtures_are_of_columns_of_any_family() -> None:
-    assert "`Mixture`, of columns of any family" in README
+    assert "`Mixture`, of columns of any family" in MODELS
     for name, member in FAMILIES.items():
         rows = (COUNTS > 1).astype(np.float64) if name == "bernoulli" else COUNTS + (name == "gamma")
         tamis.Mixture(2, families=member, random_state=0, max_iter=1000).fit(rows)

@@ -11,6 +11,7 @@ from scipy import integrate, stats
 from tamis import decide
 from tamis.arrays import Array
 from tamis.estimators import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes, PoissonNB
+from tamis.text import TokenCounts
 
 nan = np.nan
 WORDS = ["Chinese", "Beijing", "Shanghai", "Macao", "Tokyo", "Japan"]
@@ -234,6 +235,23 @@ def test_a10_three_classes_of_mail_are_told_apart() -> None:
     assert model.classes_.tolist() == ["normal", "spam", "urgent"]
     assert model.score(counts[300:], names[truth[300:]]) > 0.97
     assert_allclose(model.predict_proba(counts).sum(axis=1), 1.0)
+
+
+def test_a10_topics_of_sentences_are_told_apart_by_their_words() -> None:
+    topics = {
+        "cooking": "Boil the pasta in salted water. Fry the onions in butter. "
+        "Bake the bread until it is brown. Add salt, pepper and a little butter to the sauce.",
+        "astronomy": "The telescope shows the rings of the planet. A star collapsed into a black hole. "
+        "The moon covers the star tonight. The comet orbits the sun in seventy years.",
+        "football": "The goalkeeper saved the penalty. The team scored in the last minute of the match. "
+        "The striker missed an open goal. The referee stopped the match.",
+    }
+    learned = [(sentence, topic) for topic, text in topics.items() for sentence in text.split(". ")]
+    words = TokenCounts(stop_words="english")
+    rows = words.fit_transform([sentence for sentence, _ in learned])
+    model = MultinomialNB().fit(rows, [topic for _, topic in learned])
+    asked = ["Bake it with butter and onions", "A planet orbits its star", "They scored a goal in the match"]
+    assert model.predict(words.transform(asked)).tolist() == ["cooking", "astronomy", "football"]
 
 
 def test_a11_rows_drawn_from_a_model_teach_the_same_model() -> None:

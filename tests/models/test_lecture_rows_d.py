@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import integrate, optimize, special
 from sklearn import linear_model
 
+from tamis import logit, sigmoid
 from tamis.arrays import Array
 from tamis.estimators import BayesianLinearRegression, LogisticRegression
 from tamis.models.linear.laplace import LaplaceModel
@@ -32,15 +33,34 @@ SCORES = np.array([-700.0, -3.0, -1e-9, 0.0, 0.5, 2.0, 700.0])
 
 
 def test_d1_the_sigmoid_of_minus_a_is_one_less_that_of_a() -> None:
-    sigmoid = Bernoulli().mean
     assert_allclose(sigmoid(-SCORES), 1.0 - sigmoid(SCORES), atol=1e-16)
-    assert sigmoid(np.zeros(1))[0] == 0.5
+    assert_allclose(Bernoulli().mean(SCORES), sigmoid(SCORES), rtol=1e-14)
+    assert sigmoid(0.0) == 0.5
 
 
 def test_d1_the_logit_undoes_the_sigmoid() -> None:
-    shares = np.array([1e-12, 0.1, 0.5, 0.9])
-    assert_allclose(Bernoulli().mean(Bernoulli().score(shares)), shares, rtol=1e-12)
-    assert_allclose(Bernoulli().score(shares), np.log(shares / (1.0 - shares)), atol=1e-12)
+    shares = np.array([1e-300, 1e-12, 0.1, 0.5, 0.9])
+    assert_allclose(sigmoid(logit(shares)), shares, rtol=1e-12)
+    assert_allclose(logit(shares), np.log(shares / (1.0 - shares)), atol=1e-12)
+    assert_allclose(Bernoulli().score(shares), logit(shares), rtol=1e-14)
+
+
+def test_d1_sigmoid_and_logit_are_those_of_scipy_at_every_size() -> None:
+    small = 10.0 ** -np.arange(0.5, 300.0, 7.0)
+    shares = np.concatenate([small, 0.5 - small, 0.5 + small[3:], 1.0 - small])
+    with np.errstate(divide="ignore"):
+        assert_allclose(logit(shares), special.logit(shares), rtol=4e-15)
+    scores = np.concatenate([-1.0 / small, -small, [0.0], small, 1.0 / small, [-np.inf, np.inf, np.nan]])
+    assert_allclose(sigmoid(scores), special.expit(scores), rtol=4e-15)
+
+
+def test_d1_ends_are_infinite_log_odds_and_no_number_outside_is_a_probability() -> None:
+    assert logit([0.0, 1.0]).tolist() == [-np.inf, np.inf]
+    assert sigmoid([-np.inf, np.inf]).tolist() == [0.0, 1.0]
+    assert logit(np.full((2, 3), 0.5)).shape == (2, 3)
+    for wrong in (-1e-9, 1.5, np.inf):
+        with pytest.raises(ValueError, match=f"got a probability of {wrong}, expected a number from 0 to 1"):
+            logit([0.5, wrong])
 
 
 def test_d1_the_slope_of_the_sigmoid_is_itself_times_what_is_missing_to_one() -> None:

@@ -12,9 +12,14 @@ PARAMETERS = 2 * SIZE * RANK  # less 25, which a change of basis takes
 
 
 @pytest.fixture(scope="module")
-def truth() -> Array:
+def factors() -> tuple[Array, Array]:
     rng = np.random.default_rng(0)
-    return rng.normal(size=(SIZE, RANK)) @ rng.normal(size=(SIZE, RANK)).T
+    return rng.normal(size=(SIZE, RANK)), rng.normal(size=(SIZE, RANK))
+
+
+@pytest.fixture(scope="module")
+def truth(factors: tuple[Array, Array]) -> Array:
+    return factors[0] @ factors[1].T
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +63,36 @@ def test_with_noise_it_is_nearer_than_what_was_seen(truth: Array, order: NDArray
     assert noise == pytest.approx(sigma, rel=0.05)
     assert of_truth < 0.55 * sigma
     assert of_held < 1.05 * sigma * np.sqrt(1.0 + PARAMETERS / SEEN)
+
+
+def bound_held_out_error(factors: tuple[Array, Array], seen: NDArray[np.int64]) -> float:
+    """The error of held-out entries, in units of the noise, if each side were fitted to the true other side.
+
+    The variance of an entry u·v is then 1 + vᵀ(Σvvᵀ)⁻¹v + uᵀ(Σuuᵀ)⁻¹u, with sums over the entries that were
+    seen in its row and in its column. No unbiased estimate has a smaller one.
+    """
+    users, items = np.divmod(seen, SIZE)
+    variance = 1.0
+    for mine, others, other in ((users, items, factors[1]), (items, users, factors[0])):
+        grams = np.zeros((SIZE, RANK, RANK))
+        np.add.at(grams, mine, other[others, :, None] * other[others, None, :])
+        variance += float((np.linalg.inv(grams).mean(axis=0) * (other.T @ other / SIZE)).sum())
+    return float(np.sqrt(variance))
+
+
+def test_with_noise_the_error_of_held_out_entries_is_near_its_bound(
+    factors: tuple[Array, Array], truth: Array, order: NDArray[np.int64]
+) -> None:
+    """The bound is 1.109 σ; counting parameters, σ√(1 + p/n), gives 1.095 σ."""
+    rng = np.random.default_rng(2)
+    noisy = truth + rng.normal(size=truth.shape)
+    seen, held = order[:SEEN], order[SEEN:]
+    estimate, _ = completed(np.stack(np.divmod(seen, SIZE), axis=1), noisy.flat[seen], 0.02, 10)
+    error = float(np.sqrt(np.mean(np.square(estimate.flat[held] - noisy.flat[held]))))
+    bound = bound_held_out_error(factors, seen)
+    print(f"held-out entries {error:.3f} σ, bound {bound:.3f} σ")  # noqa: T201
+    assert bound == pytest.approx(1.109, abs=0.001)
+    assert bound < error < 1.02 * bound
 
 
 def test_draws_tell_the_noise(truth: Array, order: NDArray[np.int64]) -> None:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.links import sigmoid
 from tamis_mail.verdict.rule import Rule
 
-__all__ = ["Bin", "Measures", "bins", "log_losses", "measure", "probabilities", "roc_area", "roc_curve"]
+__all__ = ["Bin", "Measures", "bins", "log_losses", "measure", "roc_area", "roc_curve"]
 
 Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
@@ -62,7 +63,7 @@ class Bin:
 
 def measure(log_odds: Floats, is_spam: Marks, rule: Rule) -> Measures:
     """Compute all measures."""
-    p = probabilities(log_odds)
+    p = sigmoid(log_odds)
     calibration_bins = bins(p, is_spam)
     n = len(p)
     return Measures(
@@ -79,12 +80,6 @@ def measure(log_odds: Floats, is_spam: Marks, rule: Rule) -> Measures:
         if n
         else float("nan"),
     )
-
-
-def probabilities(log_odds: Floats) -> Floats:
-    """Probabilities of spam, without overflow."""
-    found: Floats = np.exp(-np.logaddexp(0, -log_odds))
-    return found
 
 
 def log_losses(log_odds: Floats, is_spam: Marks) -> Floats:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.links import sigmoid
 from tamis_mail.features import VIEWS_OF
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting.corpus import Corpus, read
 from tamis_mail.reporting.mail import Labelled
-from tamis_mail.reporting.measures import Bin, bins, probabilities, roc_curve
+from tamis_mail.reporting.measures import Bin, bins, roc_curve
 from tamis_mail.reporting.misses import Miss, misses
 from tamis_mail.reporting.study import Study, study_folds, study_split
 
@@ -44,7 +45,7 @@ class Report:
     @property
     def probabilities(self) -> NDArray[np.float64]:
         """(judged,): of spam."""
-        return probabilities(self.study.log_odds)
+        return sigmoid(self.study.log_odds)
 
     @property
     def roc(self) -> list[tuple[float, float]]:

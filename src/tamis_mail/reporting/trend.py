@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tamis import BayesianLinearRegression
 from tamis.basis import GaussianBasis
+from tamis.links import sigmoid
 from tamis_mail.reporting.days import Day
-from tamis_mail.reporting.measures import probabilities
 
 __all__ = ["Trend", "fit_trend"]
 
@@ -69,9 +69,9 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
     spread = float(np.sqrt(max(covariance[-1, -1] + covariance[0, 0] - 2 * covariance[0, -1], 0)))
     return Trend(
         grid,
-        probabilities(middle),
-        probabilities(middle - _SURE * deviation),
-        probabilities(middle + _SURE * deviation),
+        sigmoid(middle),
+        sigmoid(middle - _SURE * deviation),
+        sigmoid(middle + _SURE * deviation),
         _normal_probability(float(change), spread),
     )
 

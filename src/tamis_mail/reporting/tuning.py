@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.decide import threshold
+from tamis.links import sigmoid
 from tamis_mail.reporting.corpus import Corpus, Numbers
-from tamis_mail.reporting.measures import Measures, log_losses, measure, probabilities
+from tamis_mail.reporting.measures import Measures, log_losses, measure
 from tamis_mail.reporting.study import judge_folds, shuffle_stratified
 from tamis_mail.sieve.weights import can_fit_tokens
 from tamis_mail.verdict.fitting import ScaleFit, fit_scales
@@ -143,7 +144,7 @@ def offer_thresholds(
 
     `lost` is the share of ham that may be judged as spam, `passed` that of spam that may be judged as ham.
     """
-    p = probabilities(log_odds)
+    p = sigmoid(log_odds)
     return (
         _offer(log_odds, ~is_spam, parts, rule.spam, p >= rule.spam, lost),
         _offer(-log_odds, is_spam, parts, rule.ham, p <= rule.ham, passed, sign=-1),
@@ -163,7 +164,7 @@ def _offer(
         return _round_probability(sign * max(threshold(scores[rows], negative[rows], rate), _CAUTION))
 
     suggested = suggest(np.ones(len(scores), np.bool_))
-    p = sign * probabilities(sign * scores)
+    p = sign * sigmoid(sign * scores)
     is_beyond = is_beyond_now.copy()
     for part in parts:
         rest = np.ones(len(scores), np.bool_)
@@ -192,5 +193,5 @@ def _round_probability(log_odds: float) -> float | None:
     """Convert log-odds to a probability of two significant digits; None if they are infinite."""
     if not np.isfinite(log_odds):
         return None
-    p = float(probabilities(np.array(log_odds)))
+    p = float(sigmoid(log_odds))
     return 1 - float(f"{1 - p:.2g}") if p > 0.5 else float(f"{p:.2g}")

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.compiled import core
+from tamis.links import sigmoid
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.verdict.arrays import scores
@@ -238,7 +239,7 @@ def fit_scales(
     point = centre.copy()
     hessian = np.diag(precision)
     for _ in range(_NEWTON_STEPS):
-        p = _sigmoid(designs @ point)
+        p = sigmoid(designs @ point)
         gradient = (designs * (weights * (p - is_spam))[:, np.newaxis]).sum(axis=0) + precision * (
             point - centre
         )
@@ -348,7 +349,7 @@ def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Float
 
     squares = design.values * design.values
     for _ in range(_NEWTON_STEPS):
-        p = _sigmoid(score)
+        p = sigmoid(score)
         gradient = design.multiply_transposed(weights * (p - target)) + PRECISION * point
         curvature = weights * p * (1 - p)
         diagonal = design.multiply_transposed(curvature, squares) + PRECISION
@@ -396,9 +397,3 @@ def _multiply_weighted(designs: Floats, weights: Floats) -> Floats:
         for right in range(left, columns):
             products[left, right] = products[right, left] = (weighted * designs[:, right]).sum()
     return products
-
-
-def _sigmoid(log_odds: Floats) -> Floats:
-    power = np.exp(-np.abs(log_odds))
-    probability: Floats = np.where(log_odds >= 0, 1.0, power) / (1 + power)
-    return probability

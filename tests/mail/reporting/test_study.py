@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from tamis.links import sigmoid
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting import corpus as corpora
 from tamis_mail.reporting.corpus import Corpus, Filter, read
-from tamis_mail.reporting.measures import bins, measure, probabilities, roc_curve
+from tamis_mail.reporting.measures import bins, measure, roc_curve
 from tamis_mail.reporting.misses import misses
 from tamis_mail.reporting.study import shuffle_stratified, study_folds, study_split
 from tamis_mail.sample import messages
@@ -121,7 +122,7 @@ def test_several_processes_read_the_same_corpus(corpus: Corpus, monkeypatch: pyt
 
 def test_the_numbers_are_those_of_scikit_learn(corpus: Corpus) -> None:
     study = study_folds(corpus, 4)
-    y, p = corpus.is_spam, probabilities(study.log_odds)
+    y, p = corpus.is_spam, sigmoid(study.log_odds)
     found = study.measures
     assert found.roc_area == pytest.approx(metrics.roc_auc_score(y, study.log_odds), abs=1e-12)
     assert found.brier == pytest.approx(metrics.brier_score_loss(y, p), abs=1e-12)
@@ -178,7 +179,7 @@ def test_validation_alone_chooses_the_smoothing(corpus: Corpus) -> None:
     best = min(study.tried, key=lambda one: 20 * one[2] + (np.log2(one[0]) ** 2 + np.log2(one[1]) ** 2) / 2)
     assert study.factors == best[:2]
     log_odds = corpus.log_odds(asked, corpus.train(learned, study.rule))
-    loss = metrics.log_loss(corpus.is_spam[asked], probabilities(log_odds))
+    loss = metrics.log_loss(corpus.is_spam[asked], sigmoid(log_odds))
     assert loss == pytest.approx(best[2])
 
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from tamis.links import sigmoid
 from tamis_mail import features, tokens
 from tamis_mail.catalog import CatalogError, read_message
 from tamis_mail.features import VIEWS_OF
 from tamis_mail.message import canonical, parse
 from tamis_mail.reporting.days import drop_implausible, join_days, list_days, mask_implausible
 from tamis_mail.reporting.estimates import list_estimates
-from tamis_mail.reporting.measures import bins, probabilities, roc_curve
+from tamis_mail.reporting.measures import bins, roc_curve
 from tamis_mail.reporting.remembered import Remembered, read_remembered
 from tamis_mail.reporting.study import judge_folds, study_folds
 from tamis_mail.reporting.tuning import offer_thresholds
@@ -75,9 +76,7 @@ def _compute_study(connections: Connections, progress: Progress) -> Values:
         "measures": _finite({**asdict(measures), "ham": measures.ham, "accuracy": measures.accuracy}),
         "curve": [_finite(asdict(point)) for point in study.curve],
         "roc": [*rates[:-1:step], rates[-1]],
-        "bins": [
-            {**asdict(one), "observed": one.observed} for one in bins(probabilities(study.log_odds), is_spam)
-        ],
+        "bins": [{**asdict(one), "observed": one.observed} for one in bins(sigmoid(study.log_odds), is_spam)],
         "threshold": study.rule.spam,
     }
 

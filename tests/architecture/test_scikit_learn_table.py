@@ -1,0 +1,47 @@
+"""docs/reference/scikit-learn.md says what inspecting both libraries says now."""
+
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def tool() -> Any:
+    """tools/scikit_learn_table as a module."""
+    loader = SourceFileLoader("scikit_learn_table", str(ROOT / "tools" / "scikit_learn_table"))
+    spec = spec_from_loader("scikit_learn_table", loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    sys.modules["scikit_learn_table"] = module  # its dataclasses ask for it
+    cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = cached
+    return module
+
+
+def test_the_page_is_up_to_date(tool: Any) -> None:
+    page = (ROOT / "docs" / "reference" / "scikit-learn.md").read_text(encoding="utf-8")
+    assert page == tool.write_page(), "run .venv/bin/python tools/scikit_learn_table"
+
+
+def test_a_name_that_differs_needs_a_reason_and_a_reason_a_difference(
+    tool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (mixture,) = [pair for pair in tool.PAIRS if pair.theirs.__name__ == "GaussianMixture"]
+    reasons = tool.REASONS["GaussianMixture"]
+    for changed, message in (
+        ({}, "covariance_type is absent here without a reason"),
+        (reasons | {"shape": ("", "")}, "has reasons for shape, which do not differ"),
+        (reasons | {"tol": ("tolerance", "")}, "said to be tolerance here, which does not exist"),
+    ):
+        monkeypatch.setitem(tool.REASONS, "GaussianMixture", changed)
+        with pytest.raises(SystemExit, match=message):
+            tool.compare_pair(mixture)
