@@ -1,13 +1,13 @@
-"""measurements → one small JSON file per run in benchmarks/results; `benchmarks.scoreboard` makes the page of them.
+"""measurements → one small JSON file per run in benchmarks/results, for `benchmarks.scoreboard`.
 
 A file holds a title, the command that made it, the date, the machine with its versions, and some of:
 
-    comparisons   ours against a peer: a case, what it does, both medians, the ratio with its quartiles. A ratio
-                  above 1 means that ours is better, whether less is better (seconds) or more (messages/s).
+    comparisons   ours against a peer: a case, what it does, both medians, and the ratio with its quartiles,
+                  above 1 where ours is better, be it by fewer seconds or by more messages per second.
                   `wanted` is the ratio that was wanted. `phase` sets two rows of a case side by side
                   ("first call" and "warm").
     limits        ours alone, against the most that was wanted
-    stream        the figures of mail filters on a stream of mail (`benchmarks.mail_stream`)
+    stream        the figures of mail filters on a stream of mail (`benchmarks.mail_accuracy`)
     tables        other figures, as they are printed
 """
 
