@@ -1,8 +1,8 @@
-"""a message → the probability by Bayes of SpamAssassin and of rspamd, each a daemon with its classifier alone.
+"""a message → its probability by the Bayes classifiers of SpamAssassin and rspamd, each run as a daemon.
 
-Rules, networks and everything else of both programs are off; the classifier has the settings it comes with, so
-that it is unsure of every message until it has learned 200 spam and 200 ham. Neither calls mail spam by its
-classifier alone. Here spam is a probability of 0.95 or more, and ham one of 0.05 or less.
+Rules, network tests and everything else of both programs are off; the classifier has the settings it comes
+with, so that it is unsure of every message until it has learned 200 spam and 200 ham. Neither program calls
+mail spam by its classifier alone. Here spam is a probability of 0.95 or more, and ham one of 0.05 or less.
 """
 
 import contextlib
@@ -41,7 +41,8 @@ options {{ pidfile = "{folder}/pid"; filters = []; control_socket = "{folder}/co
   url_tld = "/usr/share/rspamd/effective_tld_names.dat"; disable_monitoring = true; local_addrs = []; }}
 logging {{ type = "file"; filename = "{folder}/log"; level = "error"; }}
 worker "normal" {{ bind_socket = "{folder}/judge mode=0666"; count = 1; }}
-worker "controller" {{ bind_socket = "{folder}/learn mode=0666"; count = 1; password = "q1"; enable_password = "q1"; }}
+worker "controller" {{ bind_socket = "{folder}/learn mode=0666"; count = 1;
+  password = "q1"; enable_password = "q1"; }}
 classifier "bayes" {{
   tokenizer {{ name = "osb"; }}
   backend = "sqlite3"; languages_enabled = true; min_tokens = 11; min_learns = 200;
@@ -95,7 +96,15 @@ class SpamAssassin:
         (folder / "local.cf").write_text(_RULES.format(folder=folder), encoding="utf-8")
         folder.chmod(0o777)
         self._path = folder / "socket"
-        words = ["spamd", "--configpath", str(folder), "--siteconfigpath", str(folder), "--local", "--allow-tell"]
+        words = [
+            "spamd",
+            "--configpath",
+            str(folder),
+            "--siteconfigpath",
+            str(folder),
+            "--local",
+            "--allow-tell",
+        ]
         words += ["--nouser-config", "--socketpath", str(self._path), "--socketmode", "0666"]
         words += ["--max-children", "1", "--helper-home-dir", str(folder), "--syslog", "null"]
         words += ["--username", "nobody"] if os.geteuid() == 0 else []
@@ -150,10 +159,12 @@ class Rspamd:
             return FAILED
         for name in ("BAYES_SPAM", "BAYES_HAM"):
             if name in symbols:
-                stated = float(symbols[name]["options"][0].rstrip("%")) / 100  # of the kind that the symbol names
+                stated = (
+                    float(symbols[name]["options"][0].rstrip("%")) / 100
+                )  # of the kind that the symbol names
                 probability = stated if name == "BAYES_SPAM" else 1.0 - stated
                 return Answer(probability, probability, _call(probability))
-        return Answer(0.0, 0.5, UNSURE)
+        return Answer(0.5, 0.5, UNSURE)
 
     def learn(self, raw: bytes, label: str) -> None:
         with contextlib.suppress(OSError, HTTPException):

@@ -1,4 +1,4 @@
-"""what filters said of a stream of mail → the figures that `benchmarks.scoreboard` shows, with 95 % intervals."""
+"""answers of filters to a stream of mail → figures with 95 % intervals, for `benchmarks.scoreboard`."""
 
 import re
 import subprocess
@@ -49,7 +49,10 @@ def describe_filter(name: str, answers: Sequence[Answer], spam: Truth, seconds: 
     bounded = np.clip(probabilities, SURE, 1 - SURE)
     surprise = -np.log(np.where(spam, bounded, 1 - bounded))
     shares = {
-        **{f"missed at {100 * loss:g} %": (share, spams) for loss, share in zip(LOSSES, found.missed, strict=True)},
+        **{
+            f"missed at {100 * loss:g} %": (share, spams)
+            for loss, share in zip(LOSSES, found.missed, strict=True)
+        },
         "ham called spam %": (found.ham_as_spam, hams),
         "ham unsure %": (found.ham_unsure, hams),
         "spam not called spam %": (found.spam_not_spam, spams),

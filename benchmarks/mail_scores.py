@@ -1,8 +1,9 @@
 """figures of mail filters on one stream → rows that are won, tied or lost, tables, and a plot of calibration.
 
-A stream is what `benchmarks.mail_accuracy` writes: its name, the numbers of messages, the figures that were
-wanted of tamis, and for each filter `figures`, a value with its 95 % interval by measure, and `calibration`, a
-list of [messages, mean probability, share of spam] by bins of the probability. Smaller figures are better.
+A stream is what `benchmarks.mail_stream --output` writes: its name, the numbers of messages, the figures that
+were wanted of tamis, and for each filter `figures`, a value with its 95 % interval by measure, and
+`calibration`, a list of [messages, mean probability, share of spam] by bins of the probability. Smaller
+figures are better.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ __all__ = [
 
 Stream = Mapping[str, Any]
 OURS = "tamis"
-# Measures with an interval. The others (unsure, calibration error) are shown, and are no better or worse alone.
+# Measures with an interval, which one filter can win. The others are shown.
 COMPARED = (
     "1-ROCA %",
     "missed at 0.1 %",
@@ -33,7 +34,7 @@ COMPARED = (
 )
 # Okabe and Ito's colours, which the colour-blind can tell apart; each filter has its own dashes, too.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
-_DASHES = ("", "6 3", "2 2", "8 3 2 3", "4 2", "1 3")
+_DASHES = ("none", "6 3", "2 2", "8 3 2 3", "4 2", "1 3")
 _SIZE, _MARGIN = 320, 44
 
 
@@ -122,7 +123,11 @@ def _result(row: FilterComparison, note: Callable[[str], str]) -> str:
 
 
 def _goal(
-    stream: Stream, measure: str, wanted: Mapping[str, float], missed: Sequence[str], note: Callable[[str], str]
+    stream: Stream,
+    measure: str,
+    wanted: Mapping[str, float],
+    missed: Sequence[str],
+    note: Callable[[str], str],
 ) -> str:
     if measure not in wanted:
         return ""
@@ -133,45 +138,49 @@ def _goal(
 def _figure(values: Sequence[float] | None) -> str:
     if not values:
         return "–"
-    value, *interval = (f"{one:.4f}" if one < 0.1 else f"{one:.3f}" if one < 1 else f"{one:.2f}" for one in values)
+    value, *interval = (
+        f"{one:.4f}" if one < 0.1 else f"{one:.3f}" if one < 1 else f"{one:.2f}" for one in values
+    )
     return f"{value} ({'–'.join(interval)})" if interval else value
 
 
 def calibration_plot(stream: Stream) -> str:
-    """Draw the share of spam over the probability that a filter stated, as SVG; no library, so the same everywhere."""
+    """Draw the share of spam over the stated probability: SVG, by no library, so the same everywhere."""
     drawn = [one for one in stream["filters"] if one.get("calibration")]
     width, height = _SIZE + 2 * _MARGIN + 130, _SIZE + 2 * _MARGIN
+    end, middle = _MARGIN + _SIZE, _MARGIN + _SIZE // 2
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
+        f' width="{width}" height="{height}" font-family="sans-serif" font-size="12" role="img">',
         f"<title>Calibration on {escape(stream['name'])}</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         f'<rect x="{_MARGIN}" y="{_MARGIN}" width="{_SIZE}" height="{_SIZE}" fill="none" stroke="#888888"/>',
-        f'<line x1="{_MARGIN}" y1="{_MARGIN + _SIZE}" x2="{_MARGIN + _SIZE}" y2="{_MARGIN}" '
-        'stroke="#bbbbbb" stroke-width="1"/>',
-        f'<text x="{_MARGIN + _SIZE / 2:g}" y="{height - 8}" text-anchor="middle">stated probability of spam</text>',
-        f'<text x="14" y="{_MARGIN + _SIZE / 2:g}" text-anchor="middle" '
-        f'transform="rotate(-90 14 {_MARGIN + _SIZE / 2:g})">share of spam</text>',
-        f'<text x="{_MARGIN}" y="{_MARGIN - 14}">{escape(stream["name"])}</text>',
+        f'<line x1="{_MARGIN}" y1="{end}" x2="{end}" y2="{_MARGIN}" stroke="#bbbbbb"/>',
+        _text(middle, height - 8, "stated probability of spam", "middle"),
+        f'<g transform="rotate(-90 14 {middle})">{_text(14, middle, "share of spam", "middle")}</g>',
+        _text(_MARGIN, _MARGIN - 14, stream["name"]),
     ]
-    for step in range(0, 6):
-        share = step / 5
-        x, y = _place(share, share)
-        lines.append(f'<text x="{x:.1f}" y="{_MARGIN + _SIZE + 16}" text-anchor="middle">{share:g}</text>')
-        lines.append(f'<text x="{_MARGIN - 6}" y="{y + 4:.1f}" text-anchor="end">{share:g}</text>')
+    for step in range(6):
+        x, y = _place(step / 5, step / 5)
+        lines.append(_text(x, end + 16, f"{step / 5:g}", "middle"))
+        lines.append(_text(_MARGIN - 6, y + 4, f"{step / 5:g}", "end"))
     for number, one in enumerate(drawn):
         colour, dashes = _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
-        points = [(_place(claimed, share), count) for count, claimed, share in one["calibration"]]
-        path = " ".join(f"{x:.1f},{y:.1f}" for (x, y), _ in points)
-        style = f'fill="none" stroke="{colour}" stroke-width="1.5"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
+        style = f'fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="{dashes}"'
+        points = [(*_place(claimed, share), count) for count, claimed, share in one["calibration"]]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
         lines.append(f'<polyline points="{path}" {style}/>')
-        for (x, y), count in points:
-            lines.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{1.5 + min(4.5, count**0.5 / 8):.1f}" fill="{colour}"/>')
+        for x, y, count in points:
+            radius = 1.5 + min(4.5, count**0.5 / 8)  # more messages, larger
+            lines.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour}"/>')
         y = _MARGIN + 16 + 20 * number
-        left = _MARGIN + _SIZE + 14
-        lines.append(f'<polyline points="{left},{y} {left + 24},{y}" {style}/>')
-        lines.append(f'<text x="{left + 30}" y="{y + 4}">{escape(one["filter"])}</text>')
+        lines.append(f'<polyline points="{end + 14},{y} {end + 38},{y}" {style}/>')
+        lines.append(_text(end + 44, y + 4, one["filter"]))
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def _place(x: float, y: float) -> tuple[float, float]:

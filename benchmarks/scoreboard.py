@@ -30,11 +30,14 @@ _INTRODUCTION = """\
 
 <!-- Written by `make scoreboard` from benchmarks/results; do not edit. -->
 
-Every benchmark against its peers, from the raw results in `benchmarks/results`. *Ratio* is how many times better tamis is than the peer: above
-1, tamis is faster (or smaller, or more accurate). It is the median over pairs of neighbouring runs, and its quartiles follow. A row is
-**won** if the lower quartile is above 1, **lost** if the upper one is below 1, and **tied** otherwise. *Wanted* is the ratio that was set as
-a goal; **missed** marks a goal that was not reached. Each row that is lost or missed has a note that explains it. Compare ratios, not times:
-machines differ. The commands repeat the measurements; `make scoreboard` writes this page again.
+Every benchmark against its peers, from the raw results in `benchmarks/results`. *Ratio* is how many times
+better tamis is than the peer: above 1, tamis is faster (or needs less memory or space). It is the median over
+pairs of neighbouring runs, and its quartiles follow. A row is **won** if the lower quartile is above 1,
+**lost** if the upper one is below 1, and **tied** otherwise. *Wanted* is the ratio that was set as a goal;
+**missed** marks a goal that was not reached. Each row that is lost or missed has a note that explains it.
+Compare ratios, not times: machines differ. Figures of mail filters have 95 % intervals; there, a row is won
+or lost if neither figure lies in the interval of the other. The commands repeat the measurements; `make
+scoreboard` writes this page again.
 """
 
 
@@ -107,7 +110,12 @@ def _summarize(runs: Sequence[Run], absent: Sequence[str]) -> Iterator[str]:
             results += [row.result for row in compare_filters(run.stream)]
             missed = missed_measures(run.stream)
             goals += [True] * len(missed) + [False] * (len(run.stream.get("wanted", {})) - len(missed))
-        counts = [len(results), *(results.count(word) for word in ("won", "tied", "lost")), len(goals), sum(goals)]
+        counts = [
+            len(results),
+            *(results.count(word) for word in ("won", "tied", "lost")),
+            len(goals),
+            sum(goals),
+        ]
         totals = [total + count for total, count in zip(totals, counts, strict=True)]
         yield f"| [{run.title}](#{_anchor(run.title)}) | {run.date[:10]} | {' | '.join(map(str, counts))} |"
     yield f"| **all** | | {' | '.join(f'**{total}**' for total in totals)} |"
@@ -183,7 +191,11 @@ def _tabulate_comparisons(rows: Sequence[Comparison], note: Note) -> Iterator[st
 
 def _tabulate_phases(rows: Sequence[Comparison], note: Note) -> Iterator[str]:
     """One row per case, its phases side by side."""
-    yield "| case |" + "".join(f" {phase}: ours | peer | ratio | wanted | result |" for phase in PHASES) + " note |"
+    yield (
+        "| case |"
+        + "".join(f" {phase}: ours | peer | ratio | wanted | result |" for phase in PHASES)
+        + " note |"
+    )
     yield "|---|" + "---|" * (5 * len(PHASES) + 1)
     for case in dict.fromkeys(row.case for row in rows):
         of_case = {row.phase: row for row in rows if row.case == case}
@@ -204,7 +216,12 @@ def _tabulate_limits(rows: Sequence[Limit], note: Note) -> Iterator[str]:
     yield from ("| figure | ours | wanted at most | result | note |", "|---|---|---|---|---|")
     for row in rows:
         result = "**missed**" if row.is_missed else "reached"
-        cells = [f"`{row.case}`: {row.what}", _amount(row.ours, row.unit), _amount(row.wanted, row.unit), result]
+        cells = [
+            f"`{row.case}`: {row.what}",
+            _amount(row.ours, row.unit),
+            _amount(row.wanted, row.unit),
+            result,
+        ]
         yield f"| {' | '.join(cells)} | {note(row.key) if row.is_missed else ''} |"
     yield ""
 
@@ -254,7 +271,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.scoreboard", description="Write the scoreboard from the raw results."
     )
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of raw results (default: %(default)s)")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder of raw results (default: %(default)s)"
+    )
     parser.add_argument("--page", type=Path, default=PAGE, help="page to write (default: %(default)s)")
     options = parser.parse_args(argv)
     runs = read_runs(options.results)
