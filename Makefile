@@ -1,14 +1,14 @@
 # Two commands do everything: `make demo` and `make test`. Set-up is tools/environment, and costs nothing the second time.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fallback check fix fuzz sanitize mutants bench docs wheel lock clean
+.PHONY: help demo test fallback check fix fuzz sanitize mutants bench docs scoreboard wheel deb sbom audit lock clean
 
 BIN := .venv/bin
 ARGS ?=
 SECONDS ?= 1200
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## set up, then see it work
 	@tools/environment use
@@ -63,6 +63,20 @@ docs: ## build the pages into build/docs; a warning is an error
 wheel: ## build the sdist and a wheel into dist/, audit it and try it in an empty environment (ARGS="python3.12 python3.13")
 	@tools/environment dev
 	@tools/wheel $(ARGS)
+
+scoreboard: ## write docs/reference/scoreboard.md from benchmarks/results
+	@tools/environment dev
+	@$(BIN)/python -m benchmarks.scoreboard
+
+deb: ## build Debian packages into dist/ (Debian only; sudo tools/try_deb tries them in a clean Debian)
+	@tools/deb
+
+sbom: ## write the bill of materials (CycloneDX) into dist/, and docs/reference/licences.md
+	@tools/environment dev
+	@$(BIN)/python tools/sbom
+
+audit: sbom ## check the locked packages; with OSV's advisories for vulnerabilities, too (ARGS=all.zip)
+	@$(BIN)/python tools/audit $(ARGS)
 
 lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; ARGS=--upgrade moves to newest versions)
 	tools/lock $(ARGS)

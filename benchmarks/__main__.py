@@ -1,7 +1,6 @@
 """`python -m benchmarks [name …]`: run cases, print the table, write the JSON."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,7 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from benchmarks.cases import discover
-from benchmarks.harness import AnyCase, DisagreementError, record, run, table
+from benchmarks.harness import AnyCase, DisagreementError, run, table
+from benchmarks.raw_results import compare, write_run
 
 __all__ = ["main"]
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None, cases: Sequence[AnyCase] | None = No
         "--repeats", type=int, default=9, metavar="N", help="pairs of samples a case (default: 9)"
     )
     parser.add_argument(
-        "--json",
+        "--output",
         type=Path,
         default=Path("build/benchmarks") / f"{now:%Y%m%dT%H%M%SZ}.json",
         metavar="PATH",
@@ -50,21 +50,23 @@ def main(argv: Sequence[str] | None = None, cases: Sequence[AnyCase] | None = No
         sys.stdout.writelines(f"{case.name}: {case.what}\n" for case in chosen)
         return 0
 
-    timings = []
+    timings, comparisons = [], []
     disagreements = 0
     for case in chosen:
         sys.stderr.write(f"{case.name}: {case.what}\n")
         try:
-            timings.append(run(case, repeats=options.repeats))
+            timing = run(case, repeats=options.repeats)
         except DisagreementError as problem:
             disagreements += 1
             sys.stderr.write(f"{problem}\n")
+            continue
+        timings.append(timing)
+        comparisons.append(
+            compare(case.name, case.what, timing.ours, timing.peer, wanted=case.wanted, group=case.group)
+        )
     if timings:
         sys.stdout.write(table(timings) + "\n")
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        figures = record(timings, date=now.isoformat(timespec="seconds"))
-        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-        sys.stderr.write(f"figures: {options.json}\n")
+        write_run(options.output, "Models and statistics", comparisons=comparisons)
     return 1 if disagreements else 0
 
 

@@ -1,10 +1,11 @@
-"""Time the first call in a fresh process, imports included, against scikit-learn's in a fresh process.
+"""Time the first call in a fresh process, imports included, and later calls, against scikit-learn's.
 
-    python -m benchmarks.first_call [CASE …] [--repeats 7]
+    python -m benchmarks.first_call [CASE …] [--repeats 7] [--output FILE]
 
 Each side is a program of a few lines, which makes or reads its data without SciPy, then starts the clock,
-imports what a user would import and makes one call. The two take turns; the ratio is taken pair by pair, and
-above 1 tamis is the faster. The time of the whole process, the start of Python and the data included, is
+imports what a user would import and makes one call: the first call. It makes the same call three times more;
+the least of these is the warm call. The two sides take turns; the ratio is taken pair by pair, and above 1
+tamis is the faster. The time of the whole process, the start of Python, the data and the warm calls included, is
 printed beside it.
 """
 
@@ -16,6 +17,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from textwrap import indent
+from typing import NamedTuple
+
+from benchmarks.raw_results import PHASES, compare, write_run
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,6 +47,18 @@ cells = np.unique(users * 900 + items)
 users, items = cells // 900, cells % 900
 values = np.clip(np.rint(rng.normal(3.5, 1.0, size=len(cells))), 1, 5)
 """
+
+
+WANTED = 1.0  # first calls: no case slower than scikit-learn's
+_WARM = 3  # calls after the first
+
+
+class Seconds(NamedTuple):
+    """What one process of one side took."""
+
+    first: float
+    warm: float
+    whole: float
 
 
 @dataclass(frozen=True)
@@ -109,8 +126,11 @@ def main() -> None:
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--source", default=str(ROOT / "src"), help="the folder that holds the packages")
+    parser.add_argument("--output", type=Path, help="write the raw results to this file, for the scoreboard")
     options = parser.parse_args()
-    _say(f"{'first call':52} {'ours':>8} {'peer':>8} {'peer/ours':>9}  whole process: ours, peer, ratio")
+    columns = f"{'ours':>8} {'peer':>8} {'peer/ours':>9}"
+    _say(f"{'':52} first call: {columns}  warm: {columns}  whole process: {columns}")
+    comparisons = []
     for case in CASES:
         if options.cases and not any(word.lower() in case.name.lower() for word in options.cases):
             continue
@@ -118,14 +138,19 @@ def main() -> None:
             (_time(case, case.ours, options.source), _time(case, case.peer, options.source))
             for _ in range(options.repeats + 1)
         ][1:]  # the first reads the files of the packages from the disk
-        ours, peer = (median(pair[side][0] for pair in pairs) for side in (0, 1))
-        ratio = median(pair[1][0] / pair[0][0] for pair in pairs)
-        whole, peer_whole = (median(pair[side][1] for pair in pairs) for side in (0, 1))
-        whole_ratio = median(pair[1][1] / pair[0][1] for pair in pairs)
-        _say(
-            f"{case.name:52} {ours:6.2f} s {peer:6.2f} s {ratio:9.2f}"
-            f"  {whole:6.2f} s {peer_whole:6.2f} s {whole_ratio:6.2f}"
-        )
+        ours, peer = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        cells = [f"{case.name:52}"]
+        for part in range(3):
+            middle = [median(seconds[part] for seconds in side) for side in (ours, peer)]
+            ratio = median(b[part] / a[part] for a, b in pairs)
+            cells.append(f"{middle[0]:8.3f} s {middle[1]:8.3f} s {ratio:9.2f}")
+        _say("  ".join(cells))
+        for part, phase in enumerate(PHASES):
+            samples = [seconds[part] for seconds in ours], [seconds[part] for seconds in peer]
+            wanted = WANTED if phase == "first call" else None
+            comparisons.append(compare(case.name, case.name, *samples, wanted=wanted, phase=phase))
+    if options.output:
+        write_run(options.output, "First call and warm calls", comparisons=comparisons)
 
 
 def _say(line: str) -> None:
@@ -133,10 +158,17 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _time(case: FirstCall, call: str, source: str) -> tuple[float, float]:
-    """Run one side in a fresh process; return the seconds of import and call, and of the whole process."""
-    timed = f"import time\nbegun = time.perf_counter()\n{call}\nprint(time.perf_counter() - begun)"
-    program = f"{case.data}\n{timed}"
+def _time(case: FirstCall, call: str, source: str) -> Seconds:
+    """Run one side in a fresh process; return the seconds of import and call, of a warm call, and of all."""
+    program = f"""{case.data}
+import time
+times = []
+for _ in range({1 + _WARM}):
+    begun = time.perf_counter()
+{indent(call, "    ")}
+    times.append(time.perf_counter() - begun)
+print(times[0], min(times[1:]))
+"""
     environment = {**os.environ, "PYTHONPATH": source, "PYTHONWARNINGS": "ignore"}
     begun = time.perf_counter()
     done = subprocess.run(
@@ -145,7 +177,8 @@ def _time(case: FirstCall, call: str, source: str) -> tuple[float, float]:
     whole = time.perf_counter() - begun
     if done.returncode:
         raise SystemExit(f"{case.name}: {done.stderr.strip().splitlines()[-1]}")
-    return float(done.stdout.split()[-1]), whole
+    first, warm = map(float, done.stdout.split()[-2:])
+    return Seconds(first, warm, whole)
 
 
 if __name__ == "__main__":

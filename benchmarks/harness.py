@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Generic, TypeAlias, TypeVar
 
-__all__ = ["AnyCase", "Case", "DisagreementError", "Timing", "machine", "record", "run", "table"]
+__all__ = ["AnyCase", "Case", "DisagreementError", "Timing", "machine", "run", "table"]
 
 Data = TypeVar("Data")
 Ours = TypeVar("Ours")
@@ -47,6 +47,8 @@ class Case(Generic[Data, Ours, Peer]):
     agree: Callable[[Ours, Peer], bool]
     repeats: int | None = None  # pairs at most, where a side takes many seconds
     peer_share: float = 1.0  # of the job that the peer does: what all of it takes is inferred from that
+    wanted: float | None = None  # the ratio that is wanted: WANTED of the case's module
+    group: str = ""  # the name of the case's module
 
 
 AnyCase: TypeAlias = Case[Any, Any, Any]
@@ -168,23 +170,7 @@ def _human(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def record(timings: list[Timing], *, date: str) -> dict[str, object]:
-    """The timings as plain values for JSON, with the machine they were taken on."""
-    return {"date": date, "machine": machine(), "cases": [_plain(timing) for timing in timings]}
-
-
-def _plain(timing: Timing) -> dict[str, object]:
-    low, middle, high = timing.quartiles
-    return {
-        "name": timing.name,
-        "what": timing.what,
-        "ours_seconds": {"median": median(timing.ours), "samples": list(timing.ours)},
-        "peer_seconds": {"median": median(timing.peer), "samples": list(timing.peer)},
-        "ratio": {"median": middle, "quartiles": [low, high], "pairs": list(timing.ratios)},
-    }
-
-
-def machine() -> dict[str, object]:
+def machine() -> dict[str, Any]:
     """What the figures depend on: the processor, its cores, and the versions of what ran."""
     return {
         "cpu": _cpu(),

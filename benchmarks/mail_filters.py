@@ -1,7 +1,8 @@
-"""a message → what a filter says of it: tamis, bogofilter and spamprobe, each as its users run it.
+"""a message → what a filter says of it: tamis, bogofilter, spamprobe, and Bayes of SpamAssassin and rspamd.
 
-tamis is called in this process. The others are commands: a process to judge a message and a process to learn
-it, with the settings they come with. Whatever crashes, or says nothing, has said ham, with score 0.
+tamis is called in this process; bogofilter and spamprobe are commands, a process to judge a message and a
+process to learn it; SpamAssassin and rspamd are daemons (`benchmarks.mail_bayes`). All have the settings they
+come with. A filter that crashes, or says nothing, has said ham, with score 0.
 """
 
 import os
@@ -9,10 +10,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from benchmarks.mail_answer import FAILED, Answer
+from benchmarks.mail_bayes import Rspamd, SpamAssassin
 from benchmarks.mail_corpus import give_up
 from tamis_mail import Sieve
 from tamis_mail.labels import HAM, SPAM, UNSURE
@@ -20,21 +22,8 @@ from tamis_mail.labels import HAM, SPAM, UNSURE
 __all__ = ["FILTERS", "PEERS", "Answer", "Filter", "bogofilter_scores", "installed", "refuse_missing"]
 
 SOURCE = Path(__file__).parents[1] / "src"
-PEERS = ("bogofilter", "spamprobe")
+PEERS = {"bogofilter": "bogofilter", "spamprobe": "spamprobe", "spamassassin": "spamd", "rspamd": "rspamd"}
 _VERDICTS = {"S": SPAM, "H": HAM, "U": UNSURE, "SPAM": SPAM, "GOOD": HAM}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a filter says of a message."""
-
-    score: float  # the higher, the likelier spam; what mail is ranked by
-    probability: float
-    verdict: str
-    failed: bool = False
-
-
-FAILED = Answer(0.0, 0.0, HAM, failed=True)
 
 
 class Filter(Protocol):
@@ -105,6 +94,8 @@ FILTERS: dict[str, Callable[[Path], Filter]] = {
     "tamis": Tamis,
     "bogofilter": bogofilter,
     "spamprobe": spamprobe,
+    "spamassassin": SpamAssassin,
+    "rspamd": Rspamd,
 }
 
 
@@ -113,7 +104,7 @@ def refuse_missing(names: Sequence[str]) -> None:
     for name in names:
         if name not in FILTERS:
             give_up(f"{name} is no filter that is compared, expected some of {', '.join(FILTERS)}")
-        if name in PEERS and shutil.which(name) is None:
+        if name in PEERS and shutil.which(PEERS[name]) is None:
             give_up(f"{name} is not installed: apt install {name} (Debian), or leave it out of --filters")
 
 

@@ -16,7 +16,7 @@ Numbers = NDArray[np.float64]
 Truth = NDArray[np.bool_]  # whether each is spam
 
 LOSSES = (0.001, 0.005, 0.01)  # shares of ham that may be lost
-_SURE = 1e-6  # a probability nearer to 0 or 1 counts as this near: some filters claim 0 and 1 themselves
+SURE = 1e-6  # a probability nearer to 0 or 1 counts as this near: some filters claim 0 and 1 themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def calibration_error(probabilities: Numbers, spam: Truth, bins: int) -> float:
 
 def log_loss(probabilities: Numbers, spam: Truth) -> float:
     """Mean surprise, in nats."""
-    bounded = np.clip(probabilities, _SURE, 1 - _SURE)
+    bounded = np.clip(probabilities, SURE, 1 - SURE)
     return float(-np.mean(np.log(np.where(spam, bounded, 1 - bounded))))
 
 

@@ -27,9 +27,14 @@ from pathlib import Path
 
 from benchmarks.mail_corpus import Mail, add_corpus, bodies, read_corpus, tell, timed, write_mbox
 from benchmarks.mail_filters import installed, refuse_missing
+from benchmarks.mail_record import describe_versions
+from benchmarks.raw_results import Comparison, Limit, compare, write_run
 from tamis_mail.labels import HAM, SPAM
 
-JOBS = ("learn", "sort")
+JOBS = {"learn": "learning", "sort": "sorting"}
+WANTED = 1.5  # times bogofilter's speed, learning and sorting
+COLD_WANTED = 60.0  # milliseconds for one message in a new process
+MEMORY_WANTED = {"learn": 450.0, "sort": 330.0}  # megabytes as RSS: no more than before the compiled core
 _SCRIPT = """#!{python}
 import re
 import sys
@@ -186,15 +191,27 @@ def main() -> None:
     add_corpus(parser)
     parser.add_argument("--repeats", type=int, default=7, help="of bulk runs (default: 7)")
     parser.add_argument("--cold", type=int, default=20, help="runs on one message (default: 20)")
+    parser.add_argument("--output", type=Path, help="write the raw results to this file, for the scoreboard")
     options = parser.parse_args()
     refuse_missing(["bogofilter"])
     mail = read_corpus(options)
     with tempfile.TemporaryDirectory() as folder:
-        report(mail, Path(folder), options.repeats, options.cold)
+        comparisons, limits = report(mail, Path(folder), options.repeats, options.cold)
+    if options.output:
+        write_run(
+            options.output,
+            "Mail: speed, memory and size",
+            comparisons=comparisons,
+            limits=limits,
+            versions=describe_versions(["bogofilter"]),
+        )
 
 
-def report(mail: Sequence[Mail], folder: Path, repeats: int, colds: int) -> None:
+def report(
+    mail: Sequence[Mail], folder: Path, repeats: int, colds: int
+) -> tuple[list[Comparison], list[Limit]]:
     """Run all, and write the tables."""
+    comparisons: list[Comparison] = []
     ham, spam = folder / "ham.mbox", folder / "spam.mbox"
     write_mbox(ham, bodies(mail, HAM))
     write_mbox(spam, bodies(mail, SPAM))
@@ -205,25 +222,54 @@ def report(mail: Sequence[Mail], folder: Path, repeats: int, colds: int) -> None
     seconds = alternate((ours, peer), folder, repeats)
     say("| job | tamis best s | median | bogofilter best s | median | ratio | of bests | messages/s |\n")
     say("|---|---|---|---|---|---|---|---|\n")
-    for job in JOBS:
+    for job, what in JOBS.items():
         mine, its = seconds[job]["tamis"], seconds[job]["bogofilter"]
+        about = f"{what} {len(mail):,} messages, {megabytes:.1f} MB, against bogofilter"
+        comparisons.append(compare(f"mail-{job}", about, mine, its, wanted=WANTED))
         ratio = statistics.median(b / a for a, b in zip(mine, its, strict=True))
         best, middle = (min(mine), min(its)), (statistics.median(mine), statistics.median(its))
         say(f"| {job} | {best[0]:.2f} | {middle[0]:.2f} | {best[1]:.2f} | {middle[1]:.2f} ")
         say(f"| {ratio:.2f} | {best[1] / best[0]:.2f} | {len(mail) / best[0]:,.0f} |\n")
     sizes = {one.name: (folder / one.name / one.store).stat().st_size / 1e6 for one in (ours, peer)}
     say("\n| peak memory, MB (RSS, PSS) | learn | sort | store, MB |\n|---|---|---|---|\n")
+    memory: dict[str, list[tuple[float, float]]] = {}
     for program in (ours, peer):
         place = folder / f"{program.name}-again"
         place.mkdir()
-        peaks = [peak(program, job, place) for job in JOBS]
+        memory[program.name] = peaks = [peak(program, job, place) for job in JOBS]
         cells = " | ".join(f"{rss:.0f}, {pss:.0f}" for rss, pss in peaks)
         say(f"| {program.name} | {cells} | {sizes[program.name]:.1f} |\n")
     some = [one.raw for one in mail[:: max(1, len(mail) // colds)]][:colds]
     say("\n| one message, cold | median ms | least | most |\n|---|---|---|---|\n")
+    times: dict[str, list[float]] = {}
     for program in (ours, peer):
-        times = [1000 * took for took in cold(program, folder, some)]
-        say(f"| {program.name} | {statistics.median(times):.1f} | {min(times):.1f} | {max(times):.1f} |\n")
+        times[program.name] = taken = [1000 * took for took in cold(program, folder, some)]
+        say(f"| {program.name} | {statistics.median(taken):.1f} | {min(taken):.1f} | {max(taken):.1f} |\n")
+    comparisons.append(
+        compare("mail-cold", "one message in a new process", times["tamis"], times["bogofilter"], unit="ms")
+    )
+    for number, (job, what) in enumerate(JOBS.items()):
+        held = [[memory[one.name][number][1]] for one in (ours, peer)]
+        comparisons.append(
+            compare(f"mail-memory-{job}", f"peak memory of {what}, PSS of all processes", *held, unit="MB")
+        )
+    comparisons.append(
+        compare("mail-store", "size of the store", [sizes["tamis"]], [sizes["bogofilter"]], unit="MB")
+    )
+    limits = [
+        Limit(
+            "mail-cold-limit",
+            "one message in a new process, median",
+            statistics.median(times["tamis"]),
+            "ms",
+            COLD_WANTED,
+        )
+    ]
+    for number, (job, what) in enumerate(JOBS.items()):
+        held_by_ours = memory["tamis"][number][0]
+        about = f"peak memory of {what}, RSS of all processes"
+        limits.append(Limit(f"mail-memory-{job}-limit", about, held_by_ours, "MB", MEMORY_WANTED[job]))
+    return comparisons, limits
 
 
 if __name__ == "__main__":

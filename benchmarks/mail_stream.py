@@ -2,7 +2,8 @@
 
 Every filter sees the same messages in the same order, begins with nothing, and is told the truth of each
 message after it has judged it. What each said of each message is kept in a CSV under build/, so that figures
-can be counted anew: peers that are there already are not run again, tamis is (`--again` says who is).
+can be counted anew: peers that are there already are not run again, tamis is (`--again` says who is). With
+`--output` the figures are also written for `benchmarks.scoreboard`, with intervals and calibration.
 
 1-ROCA % is 100 × (1 - the area under the ROC curve); missed at x % is the spam that is lost by a threshold
 that loses x % of the ham. Seconds are of the whole stream: tamis in one process, the others a process each
@@ -23,6 +24,8 @@ import numpy as np
 from benchmarks.mail_corpus import BUILD, Mail, add_corpus, add_order, fingerprint, ordered, read_corpus, tell
 from benchmarks.mail_filters import FILTERS, Answer, refuse_missing
 from benchmarks.mail_metrics import LOSSES, Figures, figures
+from benchmarks.mail_record import WANTED, describe_filter, describe_versions
+from benchmarks.raw_results import write_run
 from tamis_mail.labels import SPAM
 
 __all__ = ["Row", "row_of", "stream"]
@@ -134,6 +137,8 @@ def main() -> None:
         "--again", default="tamis", help="who is run though the CSV is there (default: tamis)"
     )
     parser.add_argument("--cache", type=Path, default=BUILD / "mail_stream", help="where the CSVs are")
+    parser.add_argument("--name", help="of the corpus, in the results (default: its folder)")
+    parser.add_argument("--output", type=Path, help="write the raw results to this file, for the scoreboard")
     options = parser.parse_args()
     names = options.filters.split(",")
     mail = ordered(read_corpus(options), options.order)
@@ -144,10 +149,23 @@ def main() -> None:
     said = f"{len(mail):,} messages ({spam:,} spam, {len(mail) - spam:,} ham), order: {options.order}"
     sys.stdout.write(f"{said}; CSVs: {options.cache}/*-{fingerprint(mail)}.csv\n\n")
     sys.stdout.write(f"| {' | '.join(TITLES)} |\n|{'---|' * len(TITLES)}\n")
+    results = []
     for name in names:
         rows = stream(name, mail, paths[name]) if name in wanted else read(paths[name])
         sys.stdout.write(f"{row_of(name, rows)}\n")
         sys.stdout.flush()
+        truth = np.array([row.label == SPAM for row in rows])
+        seconds = sum(row.judging + row.learning for row in rows)
+        results.append(describe_filter(name, [row.answer for row in rows], truth, seconds))
+    if options.output:
+        title = f"{options.name or options.data.name}, {options.order}"
+        record = {"name": title, "messages": len(mail), "spam": spam, "wanted": WANTED.get(title, {})}
+        write_run(
+            options.output,
+            f"Mail: {title}",
+            stream={**record, "filters": results},
+            versions=describe_versions(names),
+        )
 
 
 if __name__ == "__main__":

@@ -16,18 +16,22 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 import tamis
+from benchmarks.raw_results import Comparison, compare, write_run
 from tamis.arrays import Array
 
 USERS, ITEMS, RATINGS = 6_000, 3_700, 600_000
 SWEEPS = 10
 RIDGE = 0.1
 RECOMMENDED, BEST = 10_000, 10
+ALS_WANTED = 1.5  # times LensKit's speed
 
 
 def ratings() -> tuple[Any, Any]:
@@ -103,7 +107,7 @@ def line(name: str, mine: list[float], theirs: list[float], more: str) -> str:
     )
 
 
-def recommending(train: Any, repeats: int) -> str:
+def recommending(train: Any, repeats: int) -> Comparison:
     """The ten best of 10,000 users, by the same factors on both sides: implicit's own."""
     sparse = importlib.import_module("scipy.sparse")
     peer = importlib.import_module("implicit.cpu.als").AlternatingLeastSquares(factors=64, iterations=3)
@@ -129,7 +133,10 @@ def recommending(train: Any, repeats: int) -> str:
         lambda: peer.recommend(people, table[people], N=BEST, filter_already_liked_items=True),
         max(repeats, 5),
     )
-    return line("recommend 10,000 users", mine, theirs, f"the same items: {recall:.4f}")
+    more = f"the same items: {recall:.4f}"
+    sys.stdout.write(line("recommend 10,000 users", mine, theirs, more) + "\n")
+    what = f"the ten best of {RECOMMENDED:,} users, by the same factors, against implicit; {more}"
+    return compare("recommend", what, mine, theirs, wanted=1.0)
 
 
 def _with_factors(model: Any, users: Array, items: Array) -> None:
@@ -144,7 +151,9 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--factors", type=int, nargs="+", default=[50, 128])
+    parser.add_argument("--output", type=Path, help="write the raw results to this file, for the scoreboard")
     given = parser.parse_args()
+    comparisons = []
     train, test = ratings()
     sys.stdout.write(f"{len(train):,} ratings, {USERS:,} users, {ITEMS:,} items, {os.cpu_count()} cores\n")
     for k in given.factors:
@@ -154,7 +163,14 @@ def main() -> None:
         more = f"RMSE {errors[0]:.4f} against {errors[1]:.4f}"
         sys.stdout.write(line(f"ALS, {SWEEPS} sweeps, k = {k}", mine, theirs, more) + "\n")
         sys.stdout.flush()
-    sys.stdout.write(recommending(train, given.repeats) + "\n")
+        what = (
+            f"MatrixFactorization({k}), {len(train):,} ratings, {SWEEPS} sweeps, against LensKit's BiasedMF"
+        )
+        comparisons.append(compare(f"als-{k}", f"{what}; {more}", mine, theirs, wanted=ALS_WANTED))
+    comparisons.append(recommending(train, given.repeats))
+    if given.output:
+        versions = {name: version(name) for name in ("lenskit", "implicit")}
+        write_run(given.output, "Recommenders", comparisons=comparisons, versions=versions)
 
 
 if __name__ == "__main__":

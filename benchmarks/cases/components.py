@@ -99,3 +99,8 @@ CASES: tuple[AnyCase, ...] = (
         repeats=3,
     ),
 )
+
+WANTED = {
+    "components-fit": 1.0,
+    "components-incremental": 40.0,
+}

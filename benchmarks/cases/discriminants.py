@@ -123,3 +123,8 @@ CASES: tuple[AnyCase, ...] = (
         repeats=5,
     ),
 )
+
+WANTED = {
+    "linear-discriminant-fit": 15.0,
+    "quadratic-discriminant-fit": 4.0,
+}

@@ -274,3 +274,14 @@ CASES: tuple[AnyCase, ...] = (
     _text("liblinear", 1e-3),
     _text("lbfgs", 2e-6),
 )
+
+WANTED = {
+    "linear-evidence": 12.0,
+    "logistic-lbfgs": 10.0,
+    "logistic-newton": 1.8,
+    "softmax-well": 1.0,
+    "softmax-ill": 1.0,
+    "poisson-statsmodels": 15.0,
+    "logistic-text-liblinear": 1.0,
+    "logistic-text-lbfgs": 1.0,
+}

@@ -90,3 +90,9 @@ def _mixture(covariance: Covariance) -> AnyCase:
 
 
 CASES: tuple[AnyCase, ...] = (_mixture("full"), _mixture("tied"), _mixture("diag"))
+
+WANTED = {
+    "mixture-full": 6.0,
+    "mixture-tied": 10.0,
+    "mixture-diag": 4.0,
+}

@@ -342,3 +342,19 @@ CASES: tuple[AnyCase, ...] = (
     *_one_row("MultinomialNB", 200),
     *_one_row("BernoulliNB", 200),
 )
+
+WANTED = {
+    "multinomial-nb-fit-2": 1.5,
+    "multinomial-nb-fit-200": 8.0,
+    "gaussian-nb-fit": 3.0,
+    "gaussian-nb-predict-10": 4.0,
+    "gaussian-nb-predict-100": 12.0,
+    "categorical-nb-fit": 10.0,
+    "gaussian-nb-leave-one-out": 1000.0,
+    "one-row-learn-gaussian-nb": 10.0,
+    "one-row-learn-multinomial-nb": 10.0,
+    "one-row-learn-bernoulli-nb": 10.0,
+    "one-row-ask-gaussian-nb": 10.0,
+    "one-row-ask-multinomial-nb": 10.0,
+    "one-row-ask-bernoulli-nb": 10.0,
+}

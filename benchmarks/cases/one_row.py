@@ -187,3 +187,15 @@ CASES: tuple[AnyCase, ...] = (
         agree=lambda ours, peer: len(ours) == len(peer),
     ),
 )
+
+WANTED = {
+    "one-row-gaussian-nb-river": 0.5,
+    "one-row-bernoulli-nb-river": 0.5,
+    "one-row-multinomial-nb-river": 0.5,
+    "one-row-complement-nb-river": 0.5,
+    "one-row-gaussian-nb-sklearn": 2.5,
+    "one-row-bernoulli-nb-sklearn": 2.5,
+    "one-row-multinomial-nb-sklearn": 2.5,
+    "one-row-complement-nb-sklearn": 2.5,
+    "one-row-categorical-nb-sklearn": 2.5,
+}

@@ -131,3 +131,16 @@ CASES: tuple[AnyCase, ...] = (
     *_words("zipf", "a made-up corpus of 200 MB", _made(200), repeats=1),
     _bigrams("zipf", "a made-up corpus of 40 MB", _made(40), repeats=1),
 )
+
+WANTED = {
+    "text-words-news": 15.0,
+    "text-hashed-news": 12.0,
+    "text-bigrams-news": 15.0,
+    "text-fit-news": 15.0,
+    "text-fit-hashed-news": 15.0,
+    "text-words-zipf": 15.0,
+    "text-hashed-zipf": 12.0,
+    "text-bigrams-zipf": 15.0,
+    "text-fit-zipf": 15.0,
+    "text-fit-hashed-zipf": 15.0,
+}

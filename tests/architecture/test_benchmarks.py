@@ -102,13 +102,13 @@ def test_a_disagreement_is_reported_and_the_rest_still_runs(
 ) -> None:
     path = tmp_path / "deep" / "figures.json"
     cases = [instant("honest", peer=1), instant("liar", peer=2)]
-    assert main(["--repeats", "1", "--json", str(path)], cases) == 1
+    assert main(["--repeats", "1", "--output", str(path)], cases) == 1
     printed = capsys.readouterr()
     assert "liar: ours and the peer give different answers" in printed.err
     assert printed.out.splitlines()[1].startswith("honest ")
     figures = json.loads(path.read_text(encoding="utf-8"))
-    assert [case["name"] for case in figures["cases"]] == ["honest"]
-    assert figures["cases"][0]["ratio"]["median"] > 0
+    assert [row["case"] for row in figures["comparisons"]] == ["honest"]
+    assert figures["comparisons"][0]["ratio"] > 0
     assert {"cpu", "cores", "python", "versions"} <= figures["machine"].keys()
 
 

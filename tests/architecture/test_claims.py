@@ -14,7 +14,6 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import tamis
-from benchmarks.cases import discover
 from tamis.families.registry import FAMILIES
 
 ROOT = Path(__file__).parents[2]
@@ -228,12 +227,6 @@ def test_models_that_are_said_to_refuse_gaps_do(name: str) -> None:
 
 
 # ── benchmarks ──
-
-
-def test_every_benchmark_case_is_in_the_results() -> None:
-    results = (ROOT / "benchmarks" / "results.md").read_text(encoding="utf-8")
-    words = set(re.findall(r"[a-z0-9]+(?:-[a-z0-9]+)+", results))
-    assert not sorted(case.name for case in discover() if case.name not in words)
 
 
 def test_every_option_that_the_readme_of_the_benchmarks_names_exists(monkeypatch: pytest.MonkeyPatch) -> None:

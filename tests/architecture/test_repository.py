@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LOCKS = ["use", "dev", "mutants", "wheel"]
+LOCKS = ["use", "dev", "mutants", "wheel", "package"]
 # In pieces, so that this file does not name them either.
 INDEX_HOSTS = ["pypi" + ".org", "python" + "hosted.org", "pypi" + ".python.org"]
 
@@ -58,10 +58,11 @@ def test_no_lock_says_where_to_download_from(lock: str) -> None:
     assert not re.search(r"^-|index-url|find-links|://", text, flags=re.MULTILINE)
 
 
-def test_what_is_locked_for_use_is_locked_for_development() -> None:
+@pytest.mark.parametrize("lock", ["use", "package"])
+def test_what_is_locked_for_users_is_locked_for_development(lock: str) -> None:
     """In the same version; the condition may differ, because another package may need it on every Python."""
-    use, dev = ({(name, version) for name, version, _ in lock_pins(lock)} for lock in ("use", "dev"))
-    assert use <= dev
+    users, dev = ({(name, version) for name, version, _ in lock_pins(one)} for one in (lock, "dev"))
+    assert users <= dev
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -71,7 +72,14 @@ def test_the_lock_covers_what_the_project_declares(lock: str) -> None:
     use += [line for line in extras["web"] if not line.startswith("tamis[")]
     third_party = [line for extra in extras.values() for line in extra if not line.startswith("tamis[")]
     dev = [*use, *groups["dev"], *third_party]
-    declared = {"use": use, "dev": dev, "mutants": groups["mutants"], "wheel": groups["wheel"]}[lock]
+    package = [*use, *extras["daemons"], *extras["imap"], *extras["maildir"]]
+    declared = {
+        "use": use,
+        "dev": dev,
+        "mutants": groups["mutants"],
+        "wheel": groups["wheel"],
+        "package": package,
+    }[lock]
     pinned: dict[str, list[str]] = {}
     for name, version, _ in lock_pins(lock):
         pinned.setdefault(canonicalize_name(name), []).append(version.removeprefix("=="))

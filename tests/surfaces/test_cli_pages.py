@@ -66,6 +66,8 @@ def test_the_pages_are_up_to_date() -> None:
         tamis.__version__
     ), hint
     assert (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8") == markdown(), hint
+    for shell, name in (("bash", "tamis.bash"), ("zsh", "_tamis"), ("fish", "tamis.fish")):
+        assert (ROOT / "packaging/completions" / name).read_text(encoding="utf-8") == script(shell), hint
 
 
 def test_the_pages_name_every_option() -> None:
