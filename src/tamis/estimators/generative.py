@@ -18,6 +18,7 @@ from tamis import decide, validate
 from tamis.arrays import Array
 from tamis.estimators.base import TableFace, with_callbacks
 from tamis.estimators.reading import make_generator, read_folds, read_labels
+from tamis.estimators.sharded import with_shards
 from tamis.inputs import (
     list_named_rows,
     read_few_rows,
@@ -407,7 +408,14 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def _refuse_classes(self, schema: Schema, classes: Keys) -> None:
         """Raise if the parameters do not fit these columns and classes; most faces have none to check."""
 
+    def expect_columns(self, X: object) -> Schema:
+        """Read all later rows by the columns, and the kinds of values, that these rows have."""
+        _, schema = read_first_table(X, self._accepts_sparse, self._absent)
+        self._fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+        return schema
+
     @with_callbacks
+    @with_shards
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels; where labels are missing, by EM.
 
@@ -439,6 +447,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         self._fitted = GenerativeState(schema, model, statistic, Keys(()), posterior, history)
         return self
 
+    @with_shards
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Learn more rows: the model is as if all had come at once. Classes and categories may be new.
 

@@ -19,6 +19,7 @@ from tamis.estimators.base import with_callbacks
 from tamis.estimators.linear import CoefficientSummary, summarize
 from tamis.estimators.newton import SOLVERS, NewtonFace, NewtonState, restore_fit
 from tamis.estimators.reading import make_generator, read_folds, read_labels
+from tamis.estimators.sharded import with_shards
 from tamis.inputs import match_labels, read_first_table, read_weights, to_label_array
 from tamis.models.explanation import Explanation, choose_classes, linear_terms
 from tamis.models.linear import classification
@@ -158,6 +159,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     # ── learning ──
 
     @with_callbacks
+    @with_shards
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels."""
         table, schema = read_first_table(X, self._accepts_sparse)
@@ -272,6 +274,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
                 "a part of the rows does not show how frequent the classes are"
             )
 
+    @with_shards
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Learn more rows, with the posterior so far as their prior: near what a fit to all rows would be.
 

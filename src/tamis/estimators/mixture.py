@@ -10,9 +10,11 @@ from sklearn.base import DensityMixin
 from tamis import _kernels, decide, validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
-from tamis.estimators.base import with_callbacks
+from tamis.engines import Batch, BatchShards
+from tamis.estimators.base import Face, with_callbacks
 from tamis.estimators.generative import GenerativeFace
 from tamis.estimators.reading import make_generator
+from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_next_table, read_weights
 from tamis.models.generative import (
     Block,
@@ -179,7 +181,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     def _components(self) -> Keys:
         return Keys(tuple(range(check_integer("n_components", self.n_components))))
 
+    def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
+        return Face.learn_shards(self, shards, anew)
+
     @with_callbacks
+    @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Find the components by EM; y is ignored."""
         last = self._get_state_or_none() if self.warm_start else None
@@ -260,6 +266,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 )
         return super().merge(*others)
 
+    @with_shards
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Add more rows by their responsibilities under the present components: one step of online EM."""
         if self._get_state_or_none() is None:
