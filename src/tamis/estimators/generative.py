@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tamis import decide, validate
 from tamis.arrays import Array
 from tamis.estimators.base import TableFace, with_callbacks
-from tamis.estimators.reading import make_generator, read_folds, read_labels
+from tamis.estimators.reading import drop_weightless, make_generator, read_folds, read_labels
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import (
     list_named_rows,
@@ -425,7 +425,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         table, schema = read_first_table(X, self._accepts_sparse, self._absent)
         labels = read_labels(y, table.rows, self.missing_label)
         weights = read_weights(sample_weight, table.rows)
-        labels, weights, table = _drop_weightless(labels, weights, table)
+        labels, weights, table = drop_weightless(labels, weights, table)
         if not len(labels.keys):
             raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
         model = self._model(schema, labels.keys, Keys(()))
@@ -477,7 +477,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                 "leave those rows out, or call fit with all rows"
             )
         weights = read_weights(sample_weight, table.rows)
-        labels, weights, table = _drop_weightless(labels, weights, table)
+        labels, weights, table = drop_weightless(labels, weights, table)
         declared = fitted.declared if classes is None else fitted.declared.union(_read_classes(classes))[0]
         data = LabelledRows(fitted.model.encode(table), labels, weights)
         if fitted.is_empty:
@@ -623,7 +623,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                     "nothing was changed"
                 )
         weights = read_weights(sample_weight, table.rows)
-        labels, weights, table = _drop_weightless(labels, weights, table)
+        labels, weights, table = drop_weightless(labels, weights, table)
         rest = fitted.statistic - self._observe(fitted, table, labels, weights)
         keys = all_classes(rest, fitted.declared)
         self._model(fitted.schema, keys, fitted.declared).refuse_impossible(rest)
@@ -677,7 +677,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             kept = np.flatnonzero(weights)
             folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
             groups = None if groups is None else np.asarray(groups)[kept]
-            labels, weights, table = _drop_weightless(labels, weights, table)
+            labels, weights, table = drop_weightless(labels, weights, table)
         model = self._model(schema, labels.keys, Keys(()))
         data = LabelledRows(model.encode(table), labels, weights)
         fold = read_folds(folds, len(data.rows), labels.group, groups, random_state)
@@ -764,7 +764,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         fitted = self.state_
         table, labels = self._read_learned(fitted, X, y)
         weights = read_weights(sample_weight, table.rows)
-        labels, weights, table = _drop_weightless(labels, weights, table)
+        labels, weights, table = drop_weightless(labels, weights, table)
         return LabelledRows(fitted.model.encode(table), labels, weights)
 
 
@@ -781,20 +781,6 @@ def _read_classes(classes: object) -> Keys:
     if not isinstance(classes, Iterable) or isinstance(classes, str | bytes | Mapping):
         raise TypeError(f"got classes={classes!r}, expected a list of labels")
     return Keys.of(np.asarray(classes) if isinstance(classes, list | tuple) else classes)[0]
-
-
-def _drop_weightless(
-    labels: Labels, weights: Array | None, table: Table
-) -> tuple[Labels, Array | None, Table]:
-    """Drop rows of no weight: a class or category that only they have does not exist."""
-    if weights is None or weights.all():
-        return labels, weights, table
-    kept = weights > 0
-    group = labels.group[kept]
-    present = np.zeros(len(labels.keys), dtype=np.bool_)
-    present[group[group >= 0]] = True
-    place = np.append(np.cumsum(present) - 1, -1)
-    return Labels(labels.keys.keep(present), place[group]), weights[kept], table.take(np.flatnonzero(kept))
 
 
 def _restore_type(values: NDArray[Any], kind: str, draws: type[np.generic]) -> NDArray[Any]:
