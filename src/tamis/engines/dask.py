@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tamis.engines.batches import Batch, Loaded, Piece
+from tamis.engines.iterables import read_batch
 from tamis.engines.opening import Request
 from tamis.engines.parts import Part, change_shard, finish, observe_part
 from tamis.extras import import_package
@@ -107,6 +108,14 @@ def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> DaskShards[X]:
         raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
     shards = [delayed(_load)(piece) for piece in pieces]
     return DaskShards(shards, [piece.name for piece in pieces], request.engine)
+
+
+def open_delayed(tasks: Sequence[Any], request: Request) -> DaskShards[Batch]:
+    """Tasks of `dask.delayed`, each of which makes a batch: (X, y), (X, y, sample_weight) or X."""
+    delayed = _import_dask().delayed
+    shards = [delayed(read_batch)(task, number) for number, task in enumerate(tasks)]
+    names = [f"batch {number}" for number in range(len(shards))]
+    return DaskShards(shards, names, _find_client(request.engine))
 
 
 def _load(piece: Piece[X]) -> X:
