@@ -57,13 +57,11 @@ def test_an_iterator_is_refused_where_rows_are_read_again() -> None:
 
 def test_no_label_at_all_is_refused() -> None:
     rows = np.ones((4, 2))
-    with pytest.raises(ValueError, match="no row has a label, expected at least one: see tamis.Mixture"):
+    with pytest.raises(ValueError, match=r"no row has a label, expected at least one: see tamis\.Mixture"):
         tamis.GaussianNB().fit(Batches([(rows, [None] * 4)]))
 
 
 @pytest.mark.parametrize("face", [tamis.MatrixFactorization(), tamis.GeneralizedLinear("poisson")])
 def test_models_that_need_all_rows_at_once_say_so(face: object) -> None:
-    with pytest.raises(
-        TypeError, match="does not learn from shards, expected rows in memory: read them first"
-    ):
+    with pytest.raises(TypeError, match="does not learn from shards, expected rows in memory: read them"):
         face.fit(Batches([(np.ones((4, 2)), np.ones(4))]))  # type: ignore[attr-defined]

@@ -43,9 +43,10 @@ class DaskShards(Generic[X]):
         ]
         while len(parts) > 1:
             parts = [delayed(_add)(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
-        return finish(self._compute(parts[0]), len(self.shards))
+        part: Part[S] = self._compute(parts[0])
+        return finish(part, len(self.shards))
 
-    def map(self, change: Callable[[X], Y], /) -> "DaskShards[Y]":
+    def map(self, change: Callable[[X], Y | None], /) -> "DaskShards[Y]":
         """The shards after a change, which is made where they are."""
         delayed = _import_dask().delayed
         changed = [
@@ -178,7 +179,7 @@ def _split_role(name: str, value: Any, data: Any) -> list[Any]:
             )
         if known:
             value = value.rechunk({0: data.chunks[0]})
-        parts = value.to_delayed().ravel().tolist()
+        parts: list[Any] = value.to_delayed().ravel().tolist()
     else:
         parts = list(value.to_delayed())
     if len(parts) != _count_partitions(data):

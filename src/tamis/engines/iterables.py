@@ -74,4 +74,4 @@ def read_batch(content: Any, number: int) -> Batch:
         return Batch(content, number=number)
     if not 1 <= len(content) <= 3:
         raise ValueError(f"batch {number} is {one_line(content)}, expected (X, y) or (X, y, sample_weight)")
-    return Batch(*content, number=number)
+    return replace(Batch(*content), number=number)
