@@ -5,16 +5,17 @@ the only code that knows a prior and never sees data. Between them are statistic
 the arithmetic allows, subtract. Everything else in this package is an instance of this page.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import count
 from operator import add
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from tamis.arrays import Array
 
 X_contra = TypeVar("X_contra", contravariant=True)  # data
+X_co = TypeVar("X_co", covariant=True)
 S = TypeVar("S", bound="Statistic")  # statistic
 S_contra = TypeVar("S_contra", contravariant=True)
 P = TypeVar("P")  # posterior
@@ -76,6 +77,15 @@ class Classifier(Protocol[X_contra]):
         ...
 
 
+@runtime_checkable
+class Shards(Protocol[X_co]):
+    """Data in parts, wherever these are: an engine (`tamis.engines`). A list of parts serves as well."""
+
+    def total(self, observe: Callable[[X_co], S], /) -> S:
+        """Observe every shard, once, where it is; add."""
+        ...
+
+
 def total(statistics: Iterable[S]) -> S:
     """Their sum. There must be one: a statistic knows its own shape, nothing does not.
 
@@ -89,12 +99,14 @@ def total(statistics: Iterable[S]) -> S:
     return reduce(add, parts, first)
 
 
-def fit(model: Model[Any, S, P], shards: Iterable[Any]) -> P:
+def fit(model: Model[Any, S, P], shards: Iterable[Any] | Shards[Any]) -> P:
     """Observe every shard, add, infer."""
-    return model.infer(total(model.observe(shard) for shard in shards))
+    return model.infer(observe_shards(model, shards))
 
 
-def iterate(model: Iterative[Any, S, P], shards: Iterable[Any], start: P) -> Iterator[Step[S, P]]:
+def iterate(
+    model: Iterative[Any, S, P], shards: Iterable[Any] | Shards[Any], start: P
+) -> Iterator[Step[S, P]]:
     """Observe every shard given the current posterior, add, infer the next posterior; without end.
 
     EM, Newton's method, alternating least squares and Gibbs sampling are this loop with different models. The
@@ -102,7 +114,17 @@ def iterate(model: Iterative[Any, S, P], shards: Iterable[Any], start: P) -> Ite
     """
     posterior = start
     for number in count(1):
-        statistic = total(model.observe(shard, posterior) for shard in shards)
+        statistic = observe_shards(model, shards, posterior)
         objective = model.objective(statistic)
         posterior = model.infer(statistic)
         yield Step(number, statistic, posterior, objective)
+
+
+def observe_shards(model: Model[Any, S, P], shards: Iterable[Any] | Shards[Any], given: P | None = None) -> S:
+    """Observe every shard, given a posterior or none, and add: the only lines that an engine replaces."""
+    observe = partial(_observe, model, given)
+    return shards.total(observe) if isinstance(shards, Shards) else total(map(observe, shards))
+
+
+def _observe(model: Model[Any, S, P], given: P | None, data: Any) -> S:
+    return model.observe(data, given)

@@ -6,7 +6,7 @@ No result may depend on how many threads there are: chunks write rows of their o
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
@@ -86,7 +86,7 @@ def run_in_turns(pieces: int, work: int, function: Callable[[int], object]) -> N
     run_together([lane] * min(count_chunks(work), max(pieces, 1)))
 
 
-def map_ahead(function: Callable[[A], R], items: Iterable[A]) -> Iterator[R]:
+def map_ahead(function: Callable[[A], R], items: Iterable[A]) -> Generator[R, None, None]:
     """Call `function` for each item, in threads; yield the results in order.
 
     Items are read as they are needed, and no more are held than there are threads, and one.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from tamis.estimators.newton import SeparationWarning
     from tamis.estimators.saved import load, save
+    from tamis.estimators.sharded import fit
     from tamis.models.explanation import Explanation
     from tamis.models.factors import FactorExplanation, FoldedUser
 
@@ -54,6 +55,7 @@ __all__ = [
     "NaiveBayes",
     "PoissonNB",
     "SeparationWarning",
+    "fit",
     "load",
     "save",
 ]
@@ -80,6 +82,7 @@ _HOMES = {
     "PCA": "tamis.estimators.components",
     "PoissonNB": "tamis.estimators.naive_bayes",
     "SeparationWarning": "tamis.estimators.newton",
+    "fit": "tamis.estimators.sharded",
     "load": "tamis.estimators.saved",
     "save": "tamis.estimators.saved",
 }

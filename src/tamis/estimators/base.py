@@ -20,7 +20,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
 from tamis.arrays import one_line
-from tamis.inputs import to_label_array
+from tamis.engines import Batch, BatchShards
+from tamis.estimators.sharded import learn_in_one_pass
+from tamis.inputs import read_first_table, to_label_array
 from tamis.progress import Bar, StepReport
 from tamis.schema import Schema
 
@@ -171,6 +173,14 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
             self.set_params(**before)
             raise
 
+    # ── shards ──
+
+    def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
+        """Learn from rows in shards (`tamis.engines`): `fit` if `anew`, else `partial_fit`."""
+        raise TypeError(
+            f"a {type(self).__name__} does not learn from shards, expected rows in memory: read them first"
+        )
+
     # ── files ──
 
     def save(self, path: str | Path) -> None:
@@ -228,6 +238,19 @@ class TableFace(Face[T]):
     def _takes_missing(self) -> bool:
         """Whether NaN is taken, for a value that is missing."""
         return False
+
+    def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
+        """Learn from rows in shards (`tamis.engines`): `fit` if `anew`, else `partial_fit`."""
+        learned: Any = learn_in_one_pass(self, shards).face
+        if anew or self._get_state_or_none() is None:
+            self.state_ = (learned.infer() if anew else learned).state_
+        else:
+            self.merge(learned)
+        return self
+
+    def expect_columns(self, X: object) -> Schema:
+        """The columns of these rows, which all shards must have; a face may prepare for their kinds."""
+        return read_first_table(X, self._accepts_sparse)[1]
 
     def _states_to_merge(self, others: tuple[Self, ...]) -> list[T]:
         """The states of this model and of others of its class, which must have the same columns."""

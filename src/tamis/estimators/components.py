@@ -14,6 +14,7 @@ from tamis.arrays import Array, Matrix
 from tamis.estimators.base import TableFace, with_callbacks
 from tamis.estimators.linear import LinearExplanation, check_sample_count, explain_terms
 from tamis.estimators.reading import make_generator, read_folds
+from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_next_table, read_numbers, read_weights
 from tamis.models.components import (
     Components,
@@ -184,6 +185,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     # ── the algebra ──
 
     @with_callbacks
+    @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn from rows; `y` is not looked at."""
         self._check_parameters()
@@ -225,6 +227,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         return ComponentsState(schema, fit.statistic, log_likelihoods=fit.log_likelihoods)
 
     @RequiresStatistic
+    @with_shards
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn more rows: the model is as if all had come at once. (Values imputed by EM stay the same.)"""
         self._check_parameters()

@@ -18,6 +18,7 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.estimators.base import T, TableFace, with_callbacks
 from tamis.estimators.reading import make_generator, read_folds
+from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_next_table, read_numbers, read_targets, read_weights
 from tamis.models.explanation import Contributions
 from tamis.models.linear import (
@@ -337,6 +338,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     # ── the algebra ──
 
     @with_callbacks
+    @with_shards
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their targets, (n,) or (n, q)."""
         table, schema = read_first_table(X, self._accepts_sparse)
@@ -346,6 +348,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         self.state_ = state
         return self
 
+    @with_shards
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn more rows: the model is as if all had come at once."""
         table, schema = self._read(X)

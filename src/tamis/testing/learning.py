@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
+from tamis.engines import Batch, Batches
 
 __all__ = [
     "LearningCase",
     "Sample",
+    "an_engine_leaves_no_trace",
     "an_outlier_is_forgotten",
     "forgetting_restores_the_model",
     "merging_is_learning",
@@ -103,6 +105,19 @@ def merging_is_learning(case: LearningCase, rng: np.random.Generator) -> None:
     data = case.sample(rng)
     first, *others = [learn_parts(case, [shard]) for shard in _deal(rng, data)]
     case.assert_alike(fit(case, data), first.merge(*others), data.rows)
+
+
+def an_engine_leaves_no_trace(
+    case: LearningCase, rng: np.random.Generator, distribute: Callable[[list[Batch]], Any] = Batches
+) -> None:
+    """fit = fit of shards in any order, wherever these are: `distribute` gives them to an engine.
+
+    One of the shards is empty.
+    """
+    data = case.sample(rng)
+    parts = [*_deal(rng, data), data.take(np.arange(0))]
+    batches = [Batch(part.rows, part.targets, part.weights) for part in parts]
+    case.assert_alike(fit(case, data), case.make().fit(distribute(batches)), data.rows)
 
 
 def forgetting_restores_the_model(case: LearningCase, rng: np.random.Generator) -> None:

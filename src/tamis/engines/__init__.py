@@ -1,0 +1,27 @@
+"""Where `observe` runs and statistics are added: threads over files larger than memory, Dask, and others.
+
+An engine replaces one step of `tamis.protocols`: "observe each shard, add". No model knows where that was.
+Every face takes the sources of `opening.SOURCES` in `fit` and `partial_fit`, and so does `tamis.fit`.
+"""
+
+from tamis.engines.batches import Batch, Loaded, Piece
+from tamis.engines.iterables import Batches
+from tamis.engines.local import LocalShards
+from tamis.engines.opening import BatchShards, Request, is_source, open_shards
+from tamis.engines.parts import Part, finish, observe_part, observe_piece
+
+__all__ = [
+    "Batch",
+    "BatchShards",
+    "Batches",
+    "Loaded",
+    "LocalShards",
+    "Part",
+    "Piece",
+    "Request",
+    "finish",
+    "is_source",
+    "observe_part",
+    "observe_piece",
+    "open_shards",
+]

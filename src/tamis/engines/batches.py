@@ -1,0 +1,47 @@
+"""Rows with their labels and weights: what one shard of a table holds once it is read."""
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+X_co = TypeVar("X_co", covariant=True)
+X = TypeVar("X")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some rows, in any form that a face reads, with what belongs to each row."""
+
+    X: Any  # (n, d)
+    y: Any = None  # (n,)
+    sample_weight: Any = None  # (n,)
+    others: dict[str, Any] = field(default_factory=dict)  # further arguments of `fit`, one value per row
+    number: int = 0  # of the shard among all: the order of rows is that of the shards
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        shape = getattr(self.X, "shape", None)
+        return int(shape[0]) if shape else len(self.X)
+
+
+class Piece(Protocol[X_co]):
+    """One shard that is not read yet. It can be sent to another process, unless it says otherwise."""
+
+    @property
+    def name(self) -> str:
+        """What error messages call it, such as "part-3.parquet, row group 2"."""
+
+    def load(self) -> X_co:
+        """Read it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded(Generic[X]):
+    """A shard that is in memory."""
+
+    name: str
+    content: X
+
+    def load(self) -> X:
+        """The shard."""
+        return self.content

@@ -1,0 +1,159 @@
+"""Shards → a fitted face: each shard is learned where it is by a face of its own, and faces are merged.
+
+`fit` of the faces that learn in one pass is `Learned` of each shard, added. Faces that iterate have a way of
+their own (`Face.learn_shards`).
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+from sklearn.base import clone
+
+from tamis import protocols
+from tamis.engines import Batch, BatchShards, Request, is_source, open_shards
+from tamis.schema import Schema
+
+F = TypeVar("F")
+M = TypeVar("M", bound=Callable[..., Any])
+
+_ROLES = ("y", "sample_weight")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned(Generic[F]):
+    """What a face learned of some shards, as a statistic: to add is to merge. It can be pickled."""
+
+    face: F | None  # None if it learned nothing
+    unlabelled: int = 0  # rows that were passed over, since their label is missing
+
+    def __add__(self, other: "Learned[F]") -> "Learned[F]":
+        unlabelled = self.unlabelled + other.unlabelled
+        if self.face is None or other.face is None:
+            return Learned(other.face if self.face is None else self.face, unlabelled)
+        merged: Any = copy.copy(self.face)
+        return Learned(merged.merge(other.face), unlabelled)
+
+    def __mul__(self, weight: float) -> "Learned[F]":
+        if self.face is None:
+            return self
+        scaled: Any = copy.copy(self.face)
+        return Learned(scaled.decay(weight), self.unlabelled)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnShard(Generic[F]):
+    """A batch → what a face that has learned nothing yet learns of it; None if the batch has no rows."""
+
+    face: F
+    schema: Schema | None = None  # the columns that all shards must have
+    skip_unlabelled: bool = False  # whether rows whose label is missing are passed over
+
+    def __call__(self, batch: Batch) -> Learned[F] | None:
+        if not has_rows(batch):
+            return None
+        face: Any = copy.copy(self.face)
+        arguments = {name: value for name, value in _list_roles(batch) if value is not None}
+        skipped = 0
+        if self.skip_unlabelled:
+            skipped = face.learn_labelled(batch.X, **arguments)
+        else:
+            face.partial_fit(batch.X, **arguments, **batch.others)
+        if skipped == batch.rows:
+            return Learned(None, skipped)
+        if self.schema is not None:
+            refuse_drift(face.state_.schema, self.schema)
+        return Learned(face, skipped)
+
+
+def _list_roles(batch: Batch) -> list[tuple[str, Any]]:
+    return [("y", batch.y), ("sample_weight", batch.sample_weight)]
+
+
+def has_rows(batch: Batch) -> bool:
+    """Whether a batch has rows of some weight."""
+    weights = batch.sample_weight
+    return batch.rows > 0 and (weights is None or bool(np.any(np.asarray(weights) != 0)))
+
+
+def refuse_drift(schema: Schema, expected: Schema) -> None:
+    """Raise if a shard has other columns than the first."""
+    if schema.width != expected.width:
+        raise ValueError(
+            f"got {schema.width} columns, expected the {expected.width} of the first shard: give all the same"
+        )
+    if None in (schema.names, expected.names) or schema.names == expected.names:
+        return
+    ours, theirs = next(
+        (ours, theirs)
+        for ours, theirs in zip(schema.names or (), expected.names or (), strict=True)
+        if ours != theirs
+    )
+    raise ValueError(
+        f"got column {ours!r} where the first shard has {theirs!r}, expected the same in the same order"
+    )
+
+
+def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool = False) -> Learned[F]:
+    """What a face with the parameters of `face` learns of all shards."""
+    fresh: Any = clone(face)
+    head = shards.read_first()
+    schema = fresh.expect_columns(head.X) if has_rows(head) else None
+    learned: Learned[F] = shards.total(LearnShard(fresh, schema, skip_unlabelled))
+    return learned
+
+
+def with_shards(method: M) -> M:
+    """Decorate `fit` or `partial_fit`: rows may come in shards, with labels and weights in named columns."""
+    arguments = signature(method)
+    is_fit = method.__name__ == "fit"
+
+    @wraps(method)
+    def open_and_call(face: Any, X: object, *args: Any, **kwargs: Any) -> Any:
+        if not is_source(X):
+            return method(face, X, *args, **kwargs)
+        given = dict(arguments.bind_partial(face, X, *args, **kwargs).arguments)
+        others = {name: value for name, value in list(given.items())[2:] if name not in _ROLES}
+        if others.pop("classes", None) is not None:
+            raise TypeError(
+                "got classes beside shards, expected none: the shards show which classes there are"
+            )
+        bar = type(face).__name__ if getattr(face, "verbose", 0) else ""
+        request = Request(given.get("y"), given.get("sample_weight"), others, progress=bar)
+        return face.learn_shards(open_shards(X, request), is_fit)
+
+    return cast("M", open_and_call)
+
+
+def fit(
+    model: Any,
+    data: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    columns: list[str] | None = None,
+    engine: Any = None,
+    progress: bool = False,
+) -> Any:
+    """Fit a face, or a model of `tamis.models`, to data of any size, where the data is.
+
+    `data` is a path of Parquet, CSV or Arrow files, a dataset of Arrow, a relation of DuckDB, a memory map,
+    batches (`tamis.engines.Batches`), or a collection of Dask. `y` and `sample_weight` are the names of
+    columns, or data of the same kind. `columns` names those to learn from; by default all others. `engine`
+    says where to observe: by default in threads of this process, or where the data is. A face is fitted in
+    place and returned; of a model, the posterior is returned.
+    """
+    name = type(model).__name__ if progress else ""
+    shards = open_shards(data, Request(y, sample_weight, {}, columns, engine, name))
+    if hasattr(model, "learn_shards"):
+        return model.learn_shards(shards, True)
+    return protocols.fit(model, shards.map(_take_rows))
+
+
+def _take_rows(batch: Batch) -> Any:
+    """The rows, for a model that observes nothing else; else the batch."""
+    return batch if batch.others or any(value is not None for _, value in _list_roles(batch)) else batch.X
