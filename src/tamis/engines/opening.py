@@ -105,7 +105,10 @@ class Source:
         )
 
 
-SOURCES: tuple[Source, ...] = (Source("tamis", frozenset({"Batches"}), "tamis.engines.iterables"),)
+SOURCES: tuple[Source, ...] = (
+    Source("tamis", frozenset({"Batches"}), "tamis.engines.iterables"),
+    Source("pyspark", frozenset({"DataFrame"}), "tamis.engines.spark"),
+)
 
 _sources: dict[type, str | None] = {np.ndarray: None, list: None, tuple: None, dict: None}
 

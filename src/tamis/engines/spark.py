@@ -1,0 +1,315 @@
+"""Spark data frames, classic or of Spark Connect → shards that are observed in Spark's tasks.
+
+A shard is a partition. A task observes its partition and returns one row: the number of the partition and the
+bytes of its statistic (`messages`). Rows are added in a tree. Spark repeats tasks that fail or are slow, and
+numbers make sure that each partition is counted once (`parts`). The function that observes, and with it the
+current posterior of a model that iterates, is broadcast; shards that `map` changed are cached by Spark.
+"""
+
+import contextlib
+import pickle
+import re
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from math import ceil
+from operator import add
+from typing import Any, Generic, TypeVar
+
+from tamis import threads
+from tamis.engines import messages
+from tamis.engines.batches import Batch
+from tamis.engines.opening import Request
+from tamis.engines.parts import Part, finish, observe_piece
+from tamis.engines.spark_columns import ReadRows, choose_rows
+from tamis.extras import import_package
+from tamis.protocols import Statistic
+
+X = TypeVar("X")
+Y = TypeVar("Y")
+S = TypeVar("S", bound=Statistic)
+
+_PIECE = 1 << 26  # bytes of rows that a task reads before it observes them
+_FIRST_ROWS = 10_000  # of the frame, by which the columns are known
+_DIRECT = 32  # partitions whose statistics the driver adds without a tree
+_BRANCHES = 8  # of the tree, where the number of partitions is not known
+_USER = "a Spark data frame"
+_PARTS = "branch int, shards array<int>, statistic binary, problem string"
+_KEPT = "shard int, content binary, buffers array<binary>, problem string"
+_ALIGNMENT = 64  # bytes: numbers of a kept shard are read where they are
+_PROBLEMS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
+
+
+def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
+    """Open a data frame of Spark, or one of its pandas interface."""
+    import_package("pyarrow", _USER)
+    frame = data.to_spark() if hasattr(data, "to_spark") else data
+    with _explain_failures():
+        frame, read = choose_rows(frame, request)
+    return SparkShards(frame, read, ())
+
+
+@dataclass(frozen=True, eq=False)
+class SparkShards(Generic[X]):
+    """The partitions of a data frame."""
+
+    frame: Any
+    read: ReadRows
+    changes: tuple[Callable[[Any], Any], ...]  # made to each batch of rows, one after the other
+
+    def __post_init__(self) -> None:
+        source = _Source(self.frame, _ReadTable(self.read))
+        if self.changes:
+            kept = self.frame.mapInArrow(partial(_keep, source.read, self.changes), _KEPT).persist()
+            source = _Source(kept, _read_kept)
+            weakref.finalize(self, _release, kept).atexit = False  # the session frees the rest at its end
+        object.__setattr__(self, "_source", source)
+
+    def total(self, observe: Callable[[X], S | None], /) -> S:
+        """Observe every partition, add. `observe` returns None for a shard without rows."""
+        source: _Source = self.__dict__["_source"]
+        with _explain_failures(), _broadcast(self.frame, observe) as get_observe:
+            parts = source.frame.mapInArrow(partial(_observe_rows, source.read, get_observe), _PARTS)
+            if source.count is None or source.count > _DIRECT:
+                branches = _BRANCHES if source.count is None else ceil(source.count**0.5)
+                parts = parts.repartition(branches, parts["branch"] % branches).mapInArrow(_add_rows, _PARTS)
+            part: Part[S] = _read_parts(parts.toArrow())
+        source.count = source.count or max(part.shards, default=-1) + 1
+        return finish(part, source.count)
+
+    def map(self, change: Callable[[X], Y], /) -> "SparkShards[Y]":
+        """The shards after a change; they are changed once, and Spark keeps them in memory or on its disks."""
+        return SparkShards(self.frame, self.read, (*self.changes, change))
+
+    def read_first(self) -> X:
+        """The first rows, which have the columns of all."""
+        with _explain_failures():
+            table = self.frame.limit(_FIRST_ROWS).toArrow()
+        return reduce(lambda content, change: change(content), self.changes, self.read(table))  # type: ignore[return-value]
+
+
+@dataclass(slots=True, eq=False)
+class _Source:
+    """A data frame, how a task reads its rows, and the number of its partitions, if it is known."""
+
+    frame: Any
+    read: Callable[[Iterable[Any]], Iterator[Any]]
+    count: int | None = None
+
+
+# ── in tasks ──
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadTable:
+    """Rows of a partition → batches of some size."""
+
+    read: ReadRows
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Batch]:
+        pa = import_package("pyarrow", _USER)
+        waiting: list[Any] = []
+        size = 0
+        for batch in batches:
+            waiting.append(batch)
+            size += batch.nbytes
+            if size >= _PIECE:
+                yield self.read(pa.Table.from_batches(waiting))
+                waiting, size = [], 0
+        if waiting:
+            yield self.read(pa.Table.from_batches(waiting))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """All pieces of one partition, for `observe_piece`: errors in reading and observing name it."""
+
+    name: str
+    pieces: Iterator[Any]
+
+    def load(self) -> Iterator[Any]:
+        """The pieces, read one by one."""
+        return self.pieces
+
+
+def _observe_rows(
+    read: Callable[[Iterable[Any]], Iterator[Any]], get_observe: Callable[[], Any], batches: Iterator[Any]
+) -> Iterator[Any]:
+    """The rows of a partition → one row with its number and its statistic."""
+    shard = _find_shard()
+    observe = get_observe()
+
+    def observe_all(pieces: Iterator[Any]) -> Any:
+        parts = (part for piece in pieces if (part := observe(piece)) is not None)
+        first = next(parts, None)
+        return None if first is None else reduce(add, parts, first)
+
+    statistic, problem = None, None
+    with threads.in_one_thread():
+        try:
+            statistic = observe_piece(observe_all, _Pieces(f"partition {shard}", read(batches)))
+        except (TypeError, ValueError) as error:
+            problem = _describe(error)
+    yield _make_row(shard, Part(frozenset((shard,)), statistic), problem)
+
+
+def _add_rows(batches: Iterator[Any]) -> Iterator[Any]:
+    """Rows of statistics → one row with their sum."""
+    parts: Part[Any] = Part(frozenset(), None)
+    for batch in batches:
+        for row in batch.to_pylist():
+            if row["problem"] is not None:
+                yield _make_row(0, Part(frozenset(row["shards"]), None), row["problem"])
+                return
+            parts = parts + _read_part(row)
+    yield _make_row(0, parts, None)
+
+
+def _make_row(branch: int, part: Part[Any], problem: str | None) -> Any:
+    pa = import_package("pyarrow", _USER)
+    content = None if part.statistic is None else messages.encode(part.statistic)
+    return pa.record_batch(
+        [
+            pa.array([branch], pa.int32()),
+            pa.array([sorted(part.shards)], pa.list_(pa.int32())),
+            pa.array([content], pa.binary()),
+            pa.array([problem], pa.string()),
+        ],
+        names=["branch", "shards", "statistic", "problem"],
+    )
+
+
+def _read_part(row: dict[str, Any]) -> Part[Any]:
+    content = row["statistic"]
+    return Part(frozenset(row["shards"]), None if content is None else messages.decode(content))
+
+
+def _read_parts(table: Any) -> Part[Any]:
+    """The sum of all rows, in the order of their numbers."""
+    rows = sorted(table.to_pylist(), key=lambda row: row["shards"])
+    for row in rows:
+        if row["problem"] is not None:
+            kind, _, text = row["problem"].partition(": ")
+            raise _PROBLEMS[kind](text)
+    return reduce(add, map(_read_part, rows), Part(frozenset(), None))
+
+
+def _keep(
+    read: Callable[[Iterable[Any]], Iterator[Any]],
+    changes: Sequence[Callable[[Any], Any]],
+    batches: Iterator[Any],
+) -> Iterator[Any]:
+    """Rows of a partition → changed pieces as bytes, which only tasks of the same application read."""
+    pa = import_package("pyarrow", _USER)
+    shard = _find_shard()
+
+    def change_all(pieces: Iterator[Any]) -> Iterator[Any]:
+        for piece in pieces:
+            yield reduce(lambda content, change: change(content), changes, piece)
+
+    def make_row(content: bytes | None, buffers: list[Any], problem: str | None) -> Any:
+        return pa.record_batch(
+            [
+                pa.array([shard], pa.int32()),
+                pa.array([content], pa.binary()),
+                pa.array([buffers], pa.list_(pa.binary())),
+                pa.array([problem], pa.string()),
+            ],
+            names=["shard", "content", "buffers", "problem"],
+        )
+
+    with threads.in_one_thread():
+        try:
+            for piece in change_all(read(batches)):
+                buffers: list[pickle.PickleBuffer] = []
+                content = pickle.dumps(piece, protocol=5, buffer_callback=buffers.append)
+                yield make_row(content, [_pad(buffer.raw()) for buffer in buffers], None)
+        except (TypeError, ValueError) as error:
+            if type(error) not in (TypeError, ValueError):
+                raise
+            yield make_row(None, [], f"{type(error).__name__}: partition {shard}: {error}")
+
+
+def _pad(raw: memoryview) -> bytes:
+    """The bytes, and the number of those that follow, so that the next ones are aligned."""
+    spare = -(raw.nbytes + 1) % _ALIGNMENT
+    return b"".join((raw, bytes(spare), bytes((spare + 1,))))
+
+
+def _read_kept(batches: Iterable[Any]) -> Iterator[Any]:
+    """Pieces that `_keep` wrote; a problem that it met is raised again."""
+    for batch in batches:
+        for place in range(batch.num_rows):
+            content, buffers, problem = (batch.column(name)[place] for name in ("content", "buffers", "problem"))
+            if problem.is_valid:
+                raise _KeptError(problem.as_py())
+            cells = [cell.as_buffer() for cell in buffers.values]
+            parts = [memoryview(cell)[: cell.size - memoryview(cell)[-1]] for cell in cells]
+            yield pickle.loads(content.as_buffer(), buffers=parts)
+
+
+class _KeptError(ValueError):
+    """A problem that a task met before, with the partition that it met it in."""
+
+
+def _describe(error: TypeError | ValueError) -> str:
+    if isinstance(error, _KeptError):
+        return str(error)
+    if type(error) not in (TypeError, ValueError):
+        raise error
+    return f"{type(error).__name__}: {error}"
+
+
+def _find_shard() -> int:
+    context = import_package("pyspark", _USER).TaskContext.get()
+    return int(context.partitionId())
+
+
+# ── in the driver ──
+
+
+@contextlib.contextmanager
+def _broadcast(frame: Any, value: Any) -> Iterator[Callable[[], Any]]:
+    """Send a value to all executors once; Spark Connect has no broadcast, and sends it with each task."""
+    content = import_package("pyspark.cloudpickle", _USER).dumps(value)
+    if ".connect." in type(frame).__module__:
+        yield partial(pickle.loads, content)
+        return
+    sent = frame.sparkSession.sparkContext.broadcast(content)
+    try:
+        yield partial(_receive, sent)
+    finally:
+        with contextlib.suppress(Exception):  # a session that was stopped meanwhile
+            sent.destroy()
+
+
+def _receive(sent: Any) -> Any:
+    return pickle.loads(sent.value)
+
+
+def _release(kept: Any) -> None:
+    with contextlib.suppress(Exception):  # a session that was stopped meanwhile
+        kept.unpersist()
+
+
+@contextlib.contextmanager
+def _explain_failures() -> Iterator[None]:
+    """Turn errors of Spark, whose text is a page of Java, into one line."""
+    try:
+        yield
+    except Exception as problem:
+        if type(problem).__module__.partition(".")[0] not in ("py4j", "pyspark", "grpc"):
+            raise
+        raise RuntimeError(f"Spark did not finish the work, nothing was learned: {_find_cause(str(problem))}") from None
+
+
+_PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning): .*)$", re.MULTILINE)
+
+
+def _find_cause(text: str) -> str:
+    """The last line of a Python traceback in the text of an error; its first line if there is none."""
+    _, _, traceback = text.partition("Traceback (most recent call last)")
+    causes = [cause for cause in _PYTHON_ERROR.findall(traceback) if not cause.startswith("org.apache")]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (causes[0] if causes else lines[0] if lines else "no reason given")[:300]
