@@ -70,7 +70,8 @@ def decode(content: bytes) -> Any:
         columns = (table.column(name).to_pylist() for name in ("name", "type", "shape"))
         cells = (cell.as_buffer() for cell in table.column("data"))
         arrays = {
-            name: _read_array(kind, shape, cell) for name, kind, shape, cell in zip(*columns, cells, strict=True)
+            name: _read_array(kind, shape, cell)
+            for name, kind, shape, cell in zip(*columns, cells, strict=True)
         }
         tree = json.loads((table.schema.metadata or {})[_TREE])
     except (ValueError, KeyError, TypeError) as problem:  # errors of Arrow are ValueErrors
@@ -80,7 +81,12 @@ def decode(content: bytes) -> Any:
 
 
 def _make_schema(pa: Any) -> Any:
-    columns = {"name": pa.string(), "type": pa.string(), "shape": pa.list_(pa.int64()), "data": pa.large_binary()}
+    columns = {
+        "name": pa.string(),
+        "type": pa.string(),
+        "shape": pa.list_(pa.int64()),
+        "data": pa.large_binary(),
+    }
     return pa.schema(list(columns.items()))
 
 
@@ -108,7 +114,9 @@ def _pack(value: Any, arrays: Arrays) -> Any:
     if kind is tuple and any(_is_record(item) for item in value):
         return {"records": [_pack(item, arrays) for item in value]}
     if isinstance(value, Mapping) and any(_is_record(item) for item in value.values()):
-        return {"named records": [[values.pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]}
+        return {
+            "named records": [[values.pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]
+        }
     return {"value": values.pack(value, arrays, "the statistic")}
 
 
@@ -130,5 +138,7 @@ def _unpack(tree: Any, arrays: Arrays, length: int) -> Any:
     module, name, parts = made
     kind = getattr(import_module(module), name, None) if module.startswith(_PACKAGE) else None
     if not isinstance(kind, type) or not is_dataclass(kind) or kind.__module__ != module:
-        raise ValueError(f"got bytes of a {module}.{name}, expected a statistic of this tamis: install the same one")
+        raise ValueError(
+            f"got bytes of a {module}.{name}, expected a statistic of this tamis: install the same one"
+        )
     return kind(**{part: _unpack(item, arrays, length) for part, item in parts.items()})

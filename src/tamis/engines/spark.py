@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from tamis import threads
 from tamis.engines import messages
-from tamis.engines.batches import Batch
+from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.opening import Request
 from tamis.engines.parts import Part, finish, observe_piece
 from tamis.engines.spark_columns import ReadRows, choose_rows
@@ -47,30 +47,44 @@ def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
     frame = data.to_spark() if hasattr(data, "to_spark") else data
     with _explain_failures():
         frame, read = choose_rows(frame, request)
-    return SparkShards(frame, read, ())
+    return SparkShards(_Source(frame, _ReadTable(read)), lambda: read(frame.limit(_FIRST_ROWS).toArrow()))
 
 
-@dataclass(frozen=True, eq=False)
+def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> "SparkShards[X]":
+    """Pieces that tasks of a session read, one piece each: all executors must see the files."""
+    if not pieces:
+        raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
+    with _explain_failures():
+        frame = request.engine.range(0, len(pieces), 1, len(pieces))
+    return SparkShards(_Source(frame, _LoadPieces(tuple(pieces)), len(pieces)), pieces[0].load)
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _Source:
+    """A data frame, how a task reads its rows, and the number of its partitions, if it is known."""
+
+    frame: Any
+    read: Callable[[Iterable[Any]], Iterator[Any]]
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SparkShards(Generic[X]):
     """The partitions of a data frame."""
 
-    frame: Any
-    read: ReadRows
-    changes: tuple[Callable[[Any], Any], ...]  # made to each batch of rows, one after the other
-
-    def __post_init__(self) -> None:
-        source = _Source(self.frame, _ReadTable(self.read))
-        if self.changes:
-            kept = self.frame.mapInArrow(partial(_keep, source.read, self.changes), _KEPT).persist()
-            source = _Source(kept, _read_kept)
-            weakref.finalize(self, _release, kept).atexit = False  # the session frees the rest at its end
-        object.__setattr__(self, "_source", source)
+    source: _Source
+    read_head: Callable[[], Any]  # the first rows, in this process
+    changes: tuple[
+        Callable[[Any], Any], ...
+    ] = ()  # made to each batch of rows of the source, one after the other
+    kept_changes: tuple[Callable[[Any], Any], ...] = ()  # that were made before the rows were kept
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
         """Observe every partition, add. `observe` returns None for a shard without rows."""
-        source: _Source = self.__dict__["_source"]
-        with _explain_failures(), _broadcast(self.frame, observe) as get_observe:
-            parts = source.frame.mapInArrow(partial(_observe_rows, source.read, get_observe), _PARTS)
+        source = self.source
+        task = _Task(source.read, self.changes, observe)
+        with _explain_failures(), _broadcast(source.frame, task) as receive_task:
+            parts = source.frame.mapInArrow(partial(_observe_rows, receive_task), _PARTS)
             if source.count is None or source.count > _DIRECT:
                 branches = _BRANCHES if source.count is None else ceil(source.count**0.5)
                 parts = parts.repartition(branches, parts["branch"] % branches).mapInArrow(_add_rows, _PARTS)
@@ -79,23 +93,26 @@ class SparkShards(Generic[X]):
         return finish(part, source.count)
 
     def map(self, change: Callable[[X], Y], /) -> "SparkShards[Y]":
-        """The shards after a change; they are changed once, and Spark keeps them in memory or on its disks."""
-        return SparkShards(self.frame, self.read, (*self.changes, change))
+        """The shards after a change, which tasks make whenever they read them."""
+        return SparkShards(self.source, self.read_head, (*self.changes, change), self.kept_changes)
+
+    def keep(self) -> "SparkShards[X]":
+        """The shards, changed once when they are first read, and then kept by Spark in memory or on disk."""
+        source, changes = self.source, (*self.kept_changes, *self.changes)
+        with _explain_failures():
+            frame = source.frame.mapInArrow(partial(_keep, source.read, self.changes), _KEPT).persist()
+        kept: SparkShards[X] = SparkShards(
+            _Source(frame, _read_kept, source.count), self.read_head, (), changes
+        )
+        weakref.finalize(kept.source, _release, frame).atexit = False  # the session frees the rest at its end
+        return kept
 
     def read_first(self) -> X:
         """The first rows, which have the columns of all."""
         with _explain_failures():
-            table = self.frame.limit(_FIRST_ROWS).toArrow()
-        return reduce(lambda content, change: change(content), self.changes, self.read(table))  # type: ignore[return-value]
-
-
-@dataclass(slots=True, eq=False)
-class _Source:
-    """A data frame, how a task reads its rows, and the number of its partitions, if it is known."""
-
-    frame: Any
-    read: Callable[[Iterable[Any]], Iterator[Any]]
-    count: int | None = None
+            head = self.read_head()
+        first: X = _change(head, (*self.kept_changes, *self.changes))
+        return first
 
 
 # ── in tasks ──
@@ -122,33 +139,45 @@ class _ReadTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pieces:
-    """All pieces of one partition, for `observe_piece`: errors in reading and observing name it."""
+class _LoadPieces:
+    """Rows with the numbers of pieces → these pieces, read."""
 
-    name: str
-    pieces: Iterator[Any]
+    pieces: tuple[Piece[Any], ...]
 
-    def load(self) -> Iterator[Any]:
-        """The pieces, read one by one."""
-        return self.pieces
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield self.pieces[number].load()
 
 
-def _observe_rows(
-    read: Callable[[Iterable[Any]], Iterator[Any]], get_observe: Callable[[], Any], batches: Iterator[Any]
-) -> Iterator[Any]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """What is done to the rows of each partition."""
+
+    read: Callable[[Iterable[Any]], Iterator[Any]]
+    changes: tuple[Callable[[Any], Any], ...]
+    observe: Callable[[Any], Any]
+
+    def __call__(self, batches: Iterator[Any]) -> Any:
+        """The statistic of a partition; None if it has no rows."""
+        total = None
+        for piece in self.read(batches):
+            part = self.observe(_change(piece, self.changes))
+            total = part if total is None else total if part is None else total + part
+        return total
+
+
+def _change(content: Any, changes: Sequence[Callable[[Any], Any]]) -> Any:
+    return reduce(lambda changed, change: change(changed), changes, content)
+
+
+def _observe_rows(receive_task: Callable[[], _Task], batches: Iterator[Any]) -> Iterator[Any]:
     """The rows of a partition → one row with its number and its statistic."""
     shard = _find_shard()
-    observe = get_observe()
-
-    def observe_all(pieces: Iterator[Any]) -> Any:
-        parts = (part for piece in pieces if (part := observe(piece)) is not None)
-        first = next(parts, None)
-        return None if first is None else reduce(add, parts, first)
-
     statistic, problem = None, None
     with threads.in_one_thread():
         try:
-            statistic = observe_piece(observe_all, _Pieces(f"partition {shard}", read(batches)))
+            statistic = observe_piece(receive_task(), Loaded(f"partition {shard}", batches))
         except (TypeError, ValueError) as error:
             problem = _describe(error)
     yield _make_row(shard, Part(frozenset((shard,)), statistic), problem)
@@ -204,10 +233,6 @@ def _keep(
     pa = import_package("pyarrow", _USER)
     shard = _find_shard()
 
-    def change_all(pieces: Iterator[Any]) -> Iterator[Any]:
-        for piece in pieces:
-            yield reduce(lambda content, change: change(content), changes, piece)
-
     def make_row(content: bytes | None, buffers: list[Any], problem: str | None) -> Any:
         return pa.record_batch(
             [
@@ -221,9 +246,9 @@ def _keep(
 
     with threads.in_one_thread():
         try:
-            for piece in change_all(read(batches)):
+            for piece in read(batches):
                 buffers: list[pickle.PickleBuffer] = []
-                content = pickle.dumps(piece, protocol=5, buffer_callback=buffers.append)
+                content = pickle.dumps(_change(piece, changes), protocol=5, buffer_callback=buffers.append)
                 yield make_row(content, [_pad(buffer.raw()) for buffer in buffers], None)
         except (TypeError, ValueError) as error:
             if type(error) not in (TypeError, ValueError):
@@ -241,7 +266,9 @@ def _read_kept(batches: Iterable[Any]) -> Iterator[Any]:
     """Pieces that `_keep` wrote; a problem that it met is raised again."""
     for batch in batches:
         for place in range(batch.num_rows):
-            content, buffers, problem = (batch.column(name)[place] for name in ("content", "buffers", "problem"))
+            content, buffers, problem = (
+                batch.column(name)[place] for name in ("content", "buffers", "problem")
+            )
             if problem.is_valid:
                 raise _KeptError(problem.as_py())
             cells = [cell.as_buffer() for cell in buffers.values]
@@ -301,7 +328,9 @@ def _explain_failures() -> Iterator[None]:
     except Exception as problem:
         if type(problem).__module__.partition(".")[0] not in ("py4j", "pyspark", "grpc"):
             raise
-        raise RuntimeError(f"Spark did not finish the work, nothing was learned: {_find_cause(str(problem))}") from None
+        raise RuntimeError(
+            f"Spark did not finish the work, nothing was learned: {_find_cause(str(problem))}"
+        ) from None
 
 
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning): .*)$", re.MULTILINE)

@@ -62,7 +62,9 @@ def read_vectors(column: Any, name: str) -> Any:
     """A column of arrays, or of vectors of `pyspark.ml` → a matrix (n, d), which is sparse if a vector is."""
     pa = import_package("pyarrow", "a column of vectors")
     if column.null_count:
-        raise ValueError(f"column {name!r} has rows without a vector, expected one in every row: drop these rows")
+        raise ValueError(
+            f"column {name!r} has rows without a vector, expected one in every row: drop these rows"
+        )
     chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if pa.types.is_list(chunk.type) or pa.types.is_large_list(chunk.type):
         return _read_dense(chunk, name)
