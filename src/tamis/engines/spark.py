@@ -45,7 +45,7 @@ def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
     """Open a data frame of Spark, or one of its pandas interface."""
     import_package("pyarrow", _USER)
     frame = data.to_spark() if hasattr(data, "to_spark") else data
-    with _explain_failures():
+    with explain_failures():
         frame, read = choose_rows(frame, request)
     return SparkShards(_Source(frame, _ReadTable(read)), lambda: read(frame.limit(_FIRST_ROWS).toArrow()))
 
@@ -54,7 +54,7 @@ def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> "SparkShards[X
     """Pieces that tasks of a session read, one piece each: all executors must see the files."""
     if not pieces:
         raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
-    with _explain_failures():
+    with explain_failures():
         frame = request.engine.range(0, len(pieces), 1, len(pieces))
     return SparkShards(_Source(frame, _LoadPieces(tuple(pieces)), len(pieces)), pieces[0].load)
 
@@ -83,7 +83,7 @@ class SparkShards(Generic[X]):
         """Observe every partition, add. `observe` returns None for a shard without rows."""
         source = self.source
         task = _Task(source.read, self.changes, observe)
-        with _explain_failures(), _broadcast(source.frame, task) as receive_task:
+        with explain_failures(), _broadcast(source.frame, task) as receive_task:
             parts = source.frame.mapInArrow(partial(_observe_rows, receive_task), _PARTS)
             if source.count is None or source.count > _DIRECT:
                 branches = _BRANCHES if source.count is None else ceil(source.count**0.5)
@@ -99,7 +99,7 @@ class SparkShards(Generic[X]):
     def keep(self) -> "SparkShards[X]":
         """The shards, changed once when they are first read, and then kept by Spark in memory or on disk."""
         source, changes = self.source, (*self.kept_changes, *self.changes)
-        with _explain_failures():
+        with explain_failures():
             frame = source.frame.mapInArrow(partial(_keep, source.read, self.changes), _KEPT).persist()
         kept: SparkShards[X] = SparkShards(
             _Source(frame, _read_kept, source.count), self.read_head, (), changes
@@ -109,7 +109,7 @@ class SparkShards(Generic[X]):
 
     def read_first(self) -> X:
         """The first rows, which have the columns of all."""
-        with _explain_failures():
+        with explain_failures():
             head = self.read_head()
         first: X = _change(head, (*self.kept_changes, *self.changes))
         return first
@@ -321,18 +321,29 @@ def _release(kept: Any) -> None:
 
 
 @contextlib.contextmanager
-def _explain_failures() -> Iterator[None]:
+def explain_failures(outcome: str = "nothing was learned") -> Iterator[None]:
     """Turn errors of Spark, whose text is a page of Java, into one line."""
     try:
         yield
     except Exception as problem:
-        if type(problem).__module__.partition(".")[0] not in ("py4j", "pyspark", "grpc"):
+        if not _is_of_spark(problem):
             raise
-        raise RuntimeError(
-            f"Spark did not finish the work, nothing was learned: {_find_cause(str(problem))}"
-        ) from None
+        text = str(problem)
+        if isinstance(problem, AttributeError):
+            text = "the session was stopped, expected a running one: make the data frame again"
+        raise RuntimeError(f"Spark did not finish the work, {outcome}: {_find_cause(text)}") from None
 
 
+def _is_of_spark(problem: Exception) -> bool:
+    """Whether an error is of a type of Spark, or was raised in its code, as by a session that was stopped."""
+    innermost = problem.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    raiser = "" if innermost is None else innermost.tb_frame.f_globals.get("__name__", "")
+    return any(name.partition(".")[0] in _SPARK for name in (type(problem).__module__, raiser))
+
+
+_SPARK = ("grpc", "py4j", "pyspark")
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning): .*)$", re.MULTILINE)
 
 

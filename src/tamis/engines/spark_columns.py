@@ -30,12 +30,22 @@ class ReadRows:
         return Batch(rows, given.pop("y", None), given.pop("sample_weight", None), given)
 
 
+def name_kinds(frame: Any) -> dict[str, str]:
+    """The type of each column, such as "double", "array" or "vector"."""
+    return {field.name: field.dataType.simpleString().partition("<")[0] for field in frame.schema.fields}
+
+
+def is_vector_kind(kind: str) -> bool:
+    """Whether a column of this type holds several numbers in each row."""
+    return kind in _VECTORS
+
+
 def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
     """The columns of a frame that are needed, and how to read them."""
-    kinds = {field.name: field.dataType.simpleString().partition("<")[0] for field in frame.schema.fields}
+    kinds = name_kinds(frame)
     roles = request.named_roles
     columns = request.choose_columns(list(frame.columns))
-    vectors = [name for name in columns if kinds[name] in _VECTORS]
+    vectors = [name for name in columns if is_vector_kind(kinds[name])]
     if vectors and len(columns) > 1:
         other = next(name for name in columns if name != vectors[0])
         raise ValueError(
@@ -49,7 +59,9 @@ def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
 
 def _quote(frame: Any, name: str, kind: str) -> Any:
     column = frame["`" + name.replace("`", "``") + "`"]
-    return column.cast("double").alias(name) if kind.startswith("decimal") else column
+    return (
+        column.cast("double").alias(name) if kind.startswith("decimal") else column
+    )  # faces read no decimals
 
 
 def _read_values(column: Any) -> NDArray[Any]:
@@ -75,17 +87,9 @@ def read_vectors(column: Any, name: str) -> Any:
     lengths = np.diff(values.offsets.to_numpy())
     widths = np.where(kinds == 1, lengths, sizes.fill_null(0).to_numpy(zero_copy_only=False))
     width = _find_width(widths, name)
-    indices = np.concatenate(
-        [
-            np.arange(length) if kind == 1 else np.empty(0, dtype=np.int32)
-            for kind, length in zip(kinds, lengths, strict=True)
-        ]
-        or [np.empty(0, dtype=np.int32)]
-    )
-    places = np.empty(int(lengths.sum()), dtype=np.int32)
-    is_dense = np.repeat(kinds == 1, lengths)
-    places[is_dense] = indices
-    places[~is_dense] = chunk.field("indices").flatten().to_numpy()
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    places = (np.arange(int(lengths.sum())) - starts).astype(np.int32)  # of dense vectors: 0, 1, 2, …
+    places[np.repeat(kinds != 1, lengths)] = chunk.field("indices").flatten().to_numpy()
     numbers = values.flatten().to_numpy(zero_copy_only=False)
     pointers = np.concatenate([[0], np.cumsum(lengths)])
     sparse = import_package("scipy.sparse", "a column of sparse vectors")
