@@ -1,4 +1,4 @@
-"""A statistic ↔ bytes of Arrow, to travel between processes: the bytes hold data, and reading them runs no code.
+"""A statistic ↔ bytes of Arrow, to travel between processes: they hold data, and reading them runs no code.
 
 The bytes are a stream of Arrow with one row per array,
 
@@ -7,9 +7,9 @@ The bytes are a stream of Arrow with one row per array,
     shape  list<int64>
     data   large_binary   the numbers, in row-major order and little-endian
 
-and the schema's metadata holds the rest as JSON: a tree of values (`persistence.values`), in which a record of
-tamis, such as `Joint`, is {"record": [its module, its name, its fields]}, and a fitted model is {"model": …} as
-in a file. Only frozen dataclasses that tamis itself defines are records: no other name is ever imported.
+and the schema's metadata holds the rest as JSON: a tree of values (`persistence.values`), in which a record
+of tamis, such as `Joint`, is {"record": [its module, its name, its fields]}, and a fitted model is
+{"model": …} as in a file. Only dataclasses that tamis itself defines are records: no other name is imported.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Columns of a Spark data frame → batches: plain columns stay a table of Arrow, a column of vectors is a matrix."""
+"""Columns of a Spark data frame → batches: plain columns are a table of Arrow, vectors are a matrix."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -49,8 +49,8 @@ def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
     if vectors and len(columns) > 1:
         other = next(name for name in columns if name != vectors[0])
         raise ValueError(
-            f"got the column of vectors {vectors[0]!r} beside {other!r}, expected it alone: name it in columns=, "
-            "or join all by VectorAssembler"
+            f"got the column of vectors {vectors[0]!r} beside {other!r}, expected it alone: name it in "
+            "columns=, or join all by VectorAssembler"
         )
     names = dict.fromkeys((*columns, *roles.values()))
     chosen = frame.select(*(_quote(frame, name, kinds[name]) for name in names))

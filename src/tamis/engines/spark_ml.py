@@ -1,7 +1,7 @@
-"""A face as a stage of `pyspark.ml`: `FaceEstimator(face).fit(frame)` is a `FaceModel`, which a Pipeline takes.
+"""A face as a stage of `pyspark.ml`, for a Pipeline: `FaceEstimator(face).fit(frame)` is a `FaceModel`.
 
-The model is fitted where the frame is (`tamis.engines.spark`), and predicts there. A saved model is one file of
-JSON that holds no code: the parameters of the stage, and the face as `messages` writes it.
+The model is fitted where the frame is (`tamis.engines.spark`), and predicts there. A saved model is one file
+of JSON that holds no code: the parameters of the stage, and the face as `messages` writes it.
 """
 
 import copy
@@ -17,7 +17,6 @@ from tamis.engines.spark_columns import ReadRows, is_vector_kind, name_kinds
 from tamis.extras import explain_missing
 
 try:
-    from pyspark import keyword_only
     from pyspark.ml.base import Estimator, Model
     from pyspark.ml.functions import array_to_vector
     from pyspark.ml.param.shared import (
@@ -98,28 +97,33 @@ class FaceEstimator(Estimator, _Columns):  # type: ignore[misc]  # pyspark may b
     inputCols : plain columns to learn from, instead of the column of vectors `featuresCol`
     """
 
-    @keyword_only  # type: ignore[untyped-decorator]
     def __init__(
         self,
-        *,
         face: Any,
-        featuresCol: str = "features",  # noqa: N803
-        inputCols: list[str] | None = None,  # noqa: N803
-        labelCol: str = "label",  # noqa: N803
-        weightCol: str | None = None,  # noqa: N803
-        predictionCol: str = "prediction",  # noqa: N803
-        probabilityCol: str = "probability",  # noqa: N803
+        *,
+        featuresCol: str = "features",
+        inputCols: list[str] | None = None,
+        labelCol: str = "label",
+        weightCol: str | None = None,
+        predictionCol: str = "prediction",
+        probabilityCol: str = "probability",
     ) -> None:
         super().__init__()
         if not hasattr(face, "learn_shards") or not hasattr(face, "predict"):
             raise TypeError(
-                f"got a {type(face).__name__}, expected a face of tamis that predicts, such as tamis.GaussianNB()"
+                f"got a {type(face).__name__}, expected a face of tamis that predicts, such as "
+                "tamis.GaussianNB()"
             )
         self.face = face
-        given = {
-            name: value for name, value in self._input_kwargs.items() if name != "face" and value is not None
+        columns = {
+            "featuresCol": featuresCol,
+            "inputCols": inputCols,
+            "labelCol": labelCol,
+            "weightCol": weightCol,
+            "predictionCol": predictionCol,
+            "probabilityCol": probabilityCol,
         }
-        self._set(**given)
+        self._set(**{name: value for name, value in columns.items() if value is not None})
 
     def _fit(self, dataset: Any) -> "FaceModel":
         face = copy.deepcopy(self.face)
