@@ -84,10 +84,21 @@ def test_columns_of_all_kinds_weights_and_labels_are_read_by_name(frame: Any) ->
 def test_full_matrices_agree_to_twelve_digits(frame: Any) -> None:
     numbers = ROWS[["a", "b", "c"]]
     spread = tamis.fit(tamis.PCA(2), frame, columns=["a", "b", "c"])
-    np.testing.assert_allclose(spread.covariance_, tamis.PCA(2).fit(numbers).covariance_, rtol=1e-12)
+    np.testing.assert_allclose(
+        spread.get_covariance(), tamis.PCA(2).fit(numbers).get_covariance(), rtol=1e-12
+    )
     line = tamis.fit(tamis.BayesianLinearRegression(), frame, "a", columns=["k", "l", "m"])
     expected = tamis.BayesianLinearRegression().fit(COUNTS, ROWS["a"])
     np.testing.assert_allclose(line.coef_, expected.coef_, rtol=1e-12)
+
+
+def test_logistic_regression_has_the_coefficients_of_one_process(frame: Any) -> None:
+    columns = ["k", "l", "m"]
+    spread = tamis.fit(tamis.LogisticRegression(), frame, "label", sample_weight="weight", columns=columns)
+    expected = tamis.LogisticRegression().fit(COUNTS, LABELS, sample_weight=ROWS["weight"])
+    np.testing.assert_allclose(spread.coef_, expected.coef_, rtol=1e-6)
+    np.testing.assert_allclose(spread.intercept_, expected.intercept_, rtol=1e-6)
+    np.testing.assert_allclose(spread.coef_std_, expected.coef_std_, rtol=1e-6)
 
 
 def test_a_task_that_dies_and_one_that_fails_are_tried_again_and_counted_once(

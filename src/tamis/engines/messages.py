@@ -74,7 +74,7 @@ def decode(content: bytes) -> Any:
             for name, kind, shape, cell in zip(*columns, cells, strict=True)
         }
         tree = json.loads((table.schema.metadata or {})[_TREE])
-    except (ValueError, KeyError, TypeError) as problem:  # errors of Arrow are ValueErrors
+    except (KeyError, OSError, TypeError, ValueError) as problem:  # Arrow's own are among them
         text = " ".join(str(problem).split())[:200]
         raise ValueError(f"got bytes that hold no statistic ({text}), expected those of encode()") from None
     return _unpack(tree, arrays, len(content))
@@ -136,9 +136,19 @@ def _unpack(tree: Any, arrays: Arrays, length: int) -> Any:
         name, content = made
         return import_module(_SAVED).REGISTRY.restore(name, values.unpack(content, arrays), length)
     module, name, parts = made
-    kind = getattr(import_module(module), name, None) if module.startswith(_PACKAGE) else None
+    kind = _find_record(module, name)
+    return kind(**{part: _unpack(item, arrays, length) for part, item in parts.items()})
+
+
+def _find_record(module: str, name: str) -> type:
+    """The dataclass of tamis that has this name."""
+    try:
+        kind = getattr(import_module(module), name, None) if module.startswith(_PACKAGE) else None
+    except ImportError:
+        kind = None
     if not isinstance(kind, type) or not is_dataclass(kind) or kind.__module__ != module:
         raise ValueError(
-            f"got bytes of a {module}.{name}, expected a statistic of this tamis: install the same one"
+            f"got bytes of a {module}.{name}, expected a statistic of this tamis: install the same version "
+            "in all processes"
         )
-    return kind(**{part: _unpack(item, arrays, length) for part, item in parts.items()})
+    return kind

@@ -11,7 +11,7 @@ import pickle
 import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import ceil
 from operator import add
@@ -31,6 +31,7 @@ Y = TypeVar("Y")
 S = TypeVar("S", bound=Statistic)
 
 _PIECE = 1 << 26  # bytes of rows that a task reads before it observes them
+_MOST_PIECES = 1 << 24  # of a partition: batches are numbered in the order of partitions and pieces
 _FIRST_ROWS = 10_000  # of the frame, by which the columns are known
 _DIRECT = 32  # partitions whose statistics the driver adds without a tree
 _BRANCHES = 8  # of the tree, where the number of partitions is not known
@@ -125,17 +126,24 @@ class _ReadTable:
     read: ReadRows
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Batch]:
-        pa = import_package("pyarrow", _USER)
-        waiting: list[Any] = []
-        size = 0
-        for batch in batches:
-            waiting.append(batch)
-            size += batch.nbytes
-            if size >= _PIECE:
-                yield self.read(pa.Table.from_batches(waiting))
-                waiting, size = [], 0
-        if waiting:
-            yield self.read(pa.Table.from_batches(waiting))
+        first = _find_shard() * _MOST_PIECES
+        for number, table in enumerate(_join_batches(batches), first):
+            yield replace(self.read(table), number=number)
+
+
+def _join_batches(batches: Iterable[Any]) -> Iterator[Any]:
+    """Batches of a few thousand rows, as Spark sends them → tables of `_PIECE` bytes."""
+    pa = import_package("pyarrow", _USER)
+    waiting: list[Any] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= _PIECE:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 @dataclass(frozen=True, slots=True)
