@@ -1,8 +1,8 @@
-"""Collections of Dask → shards on its workers: statistics are added there, in a tree, and only one comes back.
+"""Collections of Dask → shards on its workers: statistics are added there, in a tree; only one comes back.
 
 A shard is a partition. Shards that are read several times are kept on the workers; the posterior of each step
-travels to them as one task of the graph. If a worker is lost, Dask computes its tasks again from the graph, and
-`Part` counts each shard once.
+travels to them as one task of the graph. If a worker is lost, Dask computes its tasks again from the graph,
+and `Part` counts each shard once.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 
 from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.opening import Request
-from tamis.engines.parts import Part, finish, observe_part
+from tamis.engines.parts import Part, change_shard, finish, observe_part
 from tamis.extras import import_package
 from tamis.protocols import Statistic
 
@@ -82,7 +82,7 @@ def _observe(given: _Constant[Any], number: int, name: str, shard: Any) -> Part[
 
 def _change(change: Callable[[Any], Any], name: str, shard: Any) -> Any:
     try:
-        return change(shard)
+        return change_shard(change, shard)
     except (TypeError, ValueError) as problem:
         if type(problem) not in (TypeError, ValueError):
             raise
@@ -159,7 +159,7 @@ def _split_role(name: str, value: Any, data: Any) -> list[Any]:
     kinds = {base.__name__ for base in type(value).__mro__}
     if not kinds & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
         raise TypeError(
-            f"got {name} of type {type(value).__name__} beside a collection of Dask, expected one of Dask, too"
+            f"got {name} of type {type(value).__name__} beside rows of Dask, expected an array of Dask"
         )
     if "Array" in kinds:
         known = not (np.isnan(value.chunks[0]).any() or np.isnan(data.chunks[0]).any())
@@ -174,8 +174,8 @@ def _split_role(name: str, value: Any, data: Any) -> list[Any]:
         parts = list(value.to_delayed())
     if len(parts) != _count_partitions(data):
         raise ValueError(
-            f"got {name} in {len(parts)} partitions for rows in {_count_partitions(data)}, expected the same: "
-            "repartition one of them"
+            f"got {name} in {len(parts)} partitions for rows in {_count_partitions(data)}, expected the "
+            "same: repartition one of them"
         )
     return parts
 

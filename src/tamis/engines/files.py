@@ -1,7 +1,7 @@
 """Paths of Parquet, CSV and Arrow files → shards: row groups, blocks of lines, record batches.
 
-A path is a file, a folder of files, or a pattern such as "mail/2026-*.parquet". Files are read in the order of
-their names. Only the columns that are needed are read.
+A path is a file, a folder of files, or a pattern such as "mail/2026-*.parquet". Files are read in the order
+of their names. Only the columns that are needed are read.
 """
 
 import glob

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from tamis import threads
 from tamis.engines.batches import Piece
-from tamis.engines.parts import observe_piece, refuse_no_rows
+from tamis.engines.parts import change_shard, observe_piece, refuse_no_rows
 from tamis.progress import Bar
 from tamis.protocols import Statistic
 
@@ -49,7 +49,7 @@ class LocalShards(Generic[X]):
         return lambda piece: observe_piece(observe, piece)
 
     def map(self, change: Callable[[X], Y], /) -> "LocalShards[Y]":
-        """The shards with a change that is made whenever they are read."""
+        """The shards with a change that is made whenever they are read; None is a shard without rows."""
         return LocalShards(_Changed(self.pieces, change), self.count, self.progress)
 
     def keep(self) -> "LocalShards[X]":
@@ -83,5 +83,5 @@ class _ChangedPiece(Generic[X, Y]):
     def name(self) -> str:
         return self.piece.name
 
-    def load(self) -> Y:
-        return self.change(self.piece.load())
+    def load(self) -> Y | None:
+        return change_shard(self.change, self.piece.load())

@@ -86,7 +86,10 @@ class BatchShards(Protocol[X_co]):
         """Observe every shard, once, where it is; add. `observe` returns None for a shard without rows."""
 
     def map(self, change: Callable[[X_co], Y], /) -> "BatchShards[Y]":
-        """The shards after a change, which is made where they are, whenever they are read."""
+        """The shards after a change, which is made where they are, whenever they are read.
+
+        The change may make None of a shard without rows, which is then passed over.
+        """
 
     def keep(self) -> "BatchShards[X_co]":
         """The shards, kept in the memory of the workers that have them, if the engine has workers."""

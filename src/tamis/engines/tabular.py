@@ -1,4 +1,4 @@
-"""Arrow tables → batches: the columns to learn from, labels and weights, with the types that all shards share."""
+"""Arrow tables → batches: the columns to learn from, labels and weights, of types that all shards share."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -49,8 +49,8 @@ class Layout:
                 )
             if schema.field(place).type != kind:
                 raise ValueError(
-                    f"column {name!r} is of type {schema.field(place).type}, expected {kind} as in the first shard: "
-                    "write all shards alike"
+                    f"column {name!r} is of type {schema.field(place).type}, expected {kind} as in the first "
+                    "shard: write all shards alike"
                 )
 
     def make_batch(self, table: Any, number: int) -> Batch:

@@ -26,7 +26,7 @@ from tamis.estimators.sharded import has_rows, refuse_drift, with_shards
 from tamis.inputs import match_labels, read_first_table, read_weights, to_label_array
 from tamis.models.explanation import Explanation, choose_classes, linear_terms
 from tamis.models.linear import classification
-from tamis.models.linear.design import DenseDesign, Design
+from tamis.models.linear.design import Design
 from tamis.models.linear.fitting import PosteriorForm, make_prior
 from tamis.models.linear.laplace import to_prior
 from tamis.models.linear.newton import Solver
@@ -203,11 +203,10 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             self.state_ = self._add_rows(state, rows, plan.schema)
         return self
 
-    def read_shard(self, plan: "ShardPlan", batch: Batch) -> LinearRows:
-        """A batch as rows of the design matrix that the plan lays out."""
+    def read_shard(self, plan: "ShardPlan", batch: Batch) -> LinearRows | None:
+        """A batch as rows of the design matrix that the plan lays out; None if it has no rows."""
         if not has_rows(batch):
-            none = DenseDesign(plan.centre, plan.intercept, np.empty((0, plan.schema.width)))
-            return LinearRows(none, np.empty(0), number=batch.number)
+            return None
         table = read_shard_table(batch, plan.schema, type(self).__name__, self._accepts_sparse)
         labels = match_labels(plan.keys, self._read_labels(batch.y, table.rows))
         weights = read_weights(batch.sample_weight, table.rows)

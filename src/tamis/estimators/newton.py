@@ -14,6 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array
 from tamis.conjugate.distribution import tail_of
+from tamis.engines import Batch, BatchShards
+from tamis.estimators.base import Face
 from tamis.estimators.linear import LinearFace, LinearState
 from tamis.estimators.linear_shards import TableSurvey
 from tamis.inputs import read_numbers
@@ -95,6 +97,9 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def _accepts_sparse(self) -> bool:
         return True
+
+    def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
+        return Face.learn_shards(self, shards, anew)
 
     # ── fitting ──
 

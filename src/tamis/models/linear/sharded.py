@@ -53,9 +53,6 @@ class Survey:
     @classmethod
     def of(cls, rows: LinearRows) -> "Survey":
         """The sizes of one shard."""
-        if not len(rows.design):
-            none = np.zeros(rows.design.columns)
-            return cls({rows.number: 0}, 0.0, 0, np.inf, False, none, 0.0, np.zeros(rows.design.width), False)
         weights = np.ones(len(rows.design)) if rows.weights is None else rows.weights
         positive = weights[weights > 0]
         means = rows.design.column_means(weights) - rows.design.centre if len(positive) else 0.0
@@ -263,8 +260,6 @@ class _Evaluate:
     arguments: tuple[Any, ...]
 
     def __call__(self, rows: LinearRows) -> Any:
-        if not len(rows.design):
-            return None
         return getattr(Objective.of(rows, self.response, self.prior), self.name)(*self.arguments)
 
 
@@ -291,10 +286,8 @@ class _Bounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _EvaluateBounds(_Evaluate):
-    def __call__(self, rows: LinearRows) -> _Bounds | None:
+    def __call__(self, rows: LinearRows) -> _Bounds:
         value = _Evaluate.__call__(self, rows)
-        if value is None:
-            return None
         return _Bounds(*value) if isinstance(value, tuple) else _Bounds(value, value)
 
 
