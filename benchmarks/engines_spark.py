@@ -183,8 +183,9 @@ def _score_logistic(theirs: Any, ours: Any, folder: Path) -> tuple[str, str]:
 
 def _write_ratings(folder: Path, rows: int) -> None:
     rng = np.random.default_rng(3)
-    count = rows
-    users, items = rng.integers(0, max(count // 50, 10), count), rng.zipf(1.3, count) % 4000
+    pairs = np.unique(rng.integers(0, max(rows // 50, 10), rows) * 4000 + rng.zipf(1.3, rows) % 4000)
+    users, items = np.divmod(rng.permutation(pairs), 4000)
+    count = len(pairs)
     taste, trait = rng.normal(size=(users.max() + 1, 8)), rng.normal(size=(4000, 8))
     ratings = 3.5 + 0.4 * np.sum(taste[users] * trait[items], axis=1) + rng.normal(0.0, 0.5, count)
     is_test = (rng.random(count) < 0.1).astype(np.int32)
@@ -205,7 +206,7 @@ def _fit_our_ratings(frame: Any) -> Any:
     # Ratings are of all users and items at once: they come to the driver as Arrow, and one process fits them.
     table = frame.where("held_out = 0").select("user", "item", "rating").toArrow()
     pairs = np.column_stack([table["user"].to_numpy(), table["item"].to_numpy()])
-    return tamis.MatrixFactorization(8, random_state=1).fit(pairs, table["rating"].to_numpy())
+    return tamis.MatrixFactorization(8, ridge=4.0, max_iter=10, random_state=1).fit(pairs, table["rating"].to_numpy())
 
 
 def _score_ratings(theirs: Any, ours: Any, folder: Path) -> tuple[str, str]:

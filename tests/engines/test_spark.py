@@ -12,6 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
 
 import tamis
 from tamis.engines import Batch, Request, open_shards
@@ -210,6 +212,15 @@ def test_an_error_in_the_code_of_a_task_is_one_line(session: Any) -> None:
         RuntimeError, match=r"^Spark did not finish the work, nothing was learned: KeyError: 'x'$"
     ):
         shards.total(_raise_key_error)
+
+
+def test_the_how_to_is_true(session: Any) -> None:
+    page = Path(__file__).parents[2] / "docs/howto/spark.md"
+    document = Sybil(parsers=[PythonCodeBlockParser()]).parse(page)
+    examples = list(document.examples())
+    for example in examples:
+        example.evaluate()
+    assert len(examples) == 5
 
 
 def _read_numbers(batch: Batch) -> Any:
