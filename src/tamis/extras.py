@@ -21,6 +21,7 @@ _BROUGHT_BY = {  # module: the package that has it, and the extra that brings th
     "joblib": ("scikit-learn", "models"),
     "narwhals": ("narwhals", "models"),
     "pyarrow": ("pyarrow", "arrow"),
+    "pyspark": ("PySpark", "spark"),
     "scipy": ("SciPy", "models"),
     "sklearn": ("scikit-learn", "models"),
     "threadpoolctl": ("threadpoolctl", "models"),

@@ -6,9 +6,9 @@ No result may depend on how many threads there are: chunks write rows of their o
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -54,6 +54,20 @@ def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def in_one_thread() -> Iterator[None]:
+    """Do all work in this thread, for an engine that has a process or a thread for each core."""
+    if hasattr(_here, "is_worker"):
+        yield
+        return
+    _here.is_worker = True
+    try:
+        with one_blas_thread:
+            yield
+    finally:
+        del _here.is_worker
 
 
 def run_together(tasks: Sequence[Callable[[], R]]) -> list[R]:

@@ -120,8 +120,12 @@ SOURCES: tuple[Source, ...] = (
     Source("duckdb", frozenset({"DuckDBPyRelation"}), "tamis.engines.arrow"),
     Source("_duckdb", frozenset({"DuckDBPyRelation"}), "tamis.engines.arrow"),
     Source("dask", frozenset({"Array", "Bag", "DataFrame", "FrameBase"}), "tamis.engines.dask"),
+    Source("pyspark", frozenset({"DataFrame"}), "tamis.engines.spark"),
 )
-ENGINES: dict[str, str] = {"distributed": "tamis.engines.dask"}  # by the package of the object that is given
+ENGINES: dict[str, str] = {  # by the package of the object that is given
+    "distributed": "tamis.engines.dask",
+    "pyspark": "tamis.engines.spark",
+}
 
 _sources: dict[type, str | None] = {np.ndarray: None, list: None, tuple: None, dict: None}
 
@@ -150,7 +154,8 @@ def place_pieces(pieces: Iterable[Piece[X]], count: int | None, request: Request
     module = ENGINES.get(type(request.engine).__module__.partition(".")[0])
     if module is None:
         raise TypeError(
-            f"got engine={one_line(request.engine)}, expected None for threads, or a Client of Dask"
+            f"got engine={one_line(request.engine)}, expected None for threads, a Client of Dask or a "
+            "SparkSession"
         )
     shards: BatchShards[X] = importlib.import_module(module).place_pieces(list(pieces), request)
     return shards

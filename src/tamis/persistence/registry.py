@@ -93,10 +93,10 @@ class Registry:
         """Write a model, or a pipeline of models, to a file."""
         if isinstance(model, self.pipeline):
             name = _PIPELINE
-            steps = [(step, type(part).__name__, self._describe(part)) for step, part in model.steps]  # type: ignore[attr-defined]
+            steps = [(step, *self.describe(part)) for step, part in model.steps]  # type: ignore[attr-defined]
             content: dict[str, Any] = {"steps": steps}
         else:
-            name, content = type(model).__name__, self._describe(model)
+            name, content = self.describe(model)
         arrays: archive.Arrays = {}
         archive.write(path, {"face": name, "content": values.pack(content, arrays)}, arrays)
 
@@ -114,7 +114,7 @@ class Registry:
             return (
                 self._make_pipeline(content, length)
                 if name == _PIPELINE
-                else self._make(name, content, length)
+                else self.restore(name, content, length)
             )
         except Exception as problem:  # noqa: BLE001 (a stranger's file can make any line of a constructor fail)
             reason = " ".join(str(problem).split())[:_LONGEST] or type(problem).__name__
@@ -123,13 +123,15 @@ class Registry:
                 "was it made by a newer one?"
             ) from None
 
-    def _describe(self, model: Any) -> dict[str, Any]:
+    def describe(self, model: Any) -> tuple[str, dict[str, Any]]:
+        """The name of a model's class, and what a file holds of the model."""
         for entry in self.entries:
             if entry.owns(model):
-                return entry.describe(model)
+                return entry.name, entry.describe(model)
         raise TypeError(f"a {type(model).__name__} cannot be saved, expected one of {', '.join(self.names)}")
 
-    def _make(self, name: str, content: Any, length: int) -> Saveable:
+    def restore(self, name: str, content: Any, length: int) -> Saveable:
+        """The model that `describe` described, from a file of so many bytes."""
         entry = next(entry for entry in self.entries if entry.name == name)
         return entry.make(content, length, self.parameters)
 
@@ -137,5 +139,5 @@ class Registry:
         step = Group({"name": Text(), "kind": Text(tuple(self.names)), "content": Anything()})
         check(Record({"steps": Series(list, step, "steps")}), content, "the pipeline", length)
         return self.pipeline(
-            [(name, self._make(kind, part, length)) for name, kind, part in content["steps"]]
+            [(name, self.restore(kind, part, length)) for name, kind, part in content["steps"]]
         )

@@ -1,0 +1,336 @@
+"""`python -m benchmarks.engines_spark`: tamis on Spark against Spark's MLlib, the same rows and session.
+
+    python -m benchmarks.engines_spark [--rows 1000000] [--repeats 3] [--cases naive-bayes mixture …]
+
+Each case is timed from the data frame of a Parquet file, which is not cached, to the fitted model. MLlib
+joins the columns by VectorAssembler and caches them, as its guide advises for models that iterate; tamis
+takes the columns as they are. The two alternate, and the median of the repeats is printed, after one run of
+each that is not counted (in the first, Java compiles and Python's workers start). How well both fit is
+printed, too, so that neither is fast by stopping early.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import tamis
+
+_PARTITIONS = 4
+_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "4g",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model of both."""
+
+    name: str
+    theirs: str  # what of MLlib runs
+    ours: str
+    write: Callable[[Path, int], None]  # the rows, as files of Parquet
+    fit_theirs: Callable[[Any], Any]
+    fit_ours: Callable[[Any], Any]
+    score: Callable[[Any, Any, Path], tuple[str, str]]  # how well each fits
+
+
+def _write(folder: Path, columns: dict[str, Any]) -> None:
+    table = pa.table(columns)
+    size = -(-table.num_rows // _PARTITIONS)
+    for number in range(_PARTITIONS):
+        pq.write_table(table.slice(number * size, size), folder / f"part-{number}.parquet")
+
+
+def _list_inputs(frame: Any) -> list[str]:
+    return [name for name in frame.columns if name != "label"]
+
+
+def _assemble(frame: Any, is_cached: bool) -> Any:
+    from pyspark.ml.feature import VectorAssembler  # noqa: PLC0415 (Spark is optional)
+
+    chosen = [name for name in frame.columns if name in ("features", "label")] + ["features"]
+    joined = VectorAssembler(inputCols=_list_inputs(frame), outputCol="features").transform(frame)
+    joined = joined.select(*dict.fromkeys(chosen))
+    return joined.cache() if is_cached else joined
+
+
+def _read(folder: Path, rows: int = 20_000) -> tuple[Any, Any]:
+    """The first rows, and their labels if they have some."""
+    table = pq.read_table(folder).slice(0, rows)
+    names = [name for name in table.column_names if name != "label"]
+    labels = table["label"].to_numpy() if "label" in table.column_names else None
+    return np.column_stack([table[name].to_numpy() for name in names]), labels
+
+
+# ── naive Bayes of counts ──
+
+
+def _write_counts(folder: Path, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, rows)
+    rates = rng.gamma(2.0, 1.0, (4, 20))
+    counts = rng.poisson(rates[labels]).astype(np.float64)
+    _write(folder, {f"x{j}": counts[:, j] for j in range(20)} | {"label": labels.astype(np.float64)})
+
+
+def _fit_their_naive_bayes(frame: Any) -> Any:
+    from pyspark.ml.classification import NaiveBayes  # noqa: PLC0415
+
+    return NaiveBayes(smoothing=1.0).fit(_assemble(frame, is_cached=False))
+
+
+def _score_naive_bayes(theirs: Any, ours: Any, folder: Path) -> tuple[str, str]:
+    X, y = _read(folder)
+    log_joint = X @ theirs.theta.toArray().T + theirs.pi.toArray()
+    accuracies = (np.mean(log_joint.argmax(axis=1) == y), np.mean(ours.predict(X) == y))
+    return f"accuracy {accuracies[0]:.4f}", f"accuracy {accuracies[1]:.4f}"
+
+
+# ── Gaussian mixtures ──
+
+
+def _write_clusters(folder: Path, rows: int) -> None:
+    rng = np.random.default_rng(1)
+    centres = rng.normal(0.0, 3.0, (5, 10))
+    mixing = rng.normal(0.0, 0.5, (5, 10, 10)) + np.eye(10)
+    which = rng.integers(0, 5, rows)
+    noise = rng.normal(size=(rows, 10))
+    values = centres[which] + np.einsum("nij,nj->ni", mixing[which], noise)
+    _write(folder, {f"x{j}": values[:, j] for j in range(10)})
+
+
+def _fit_their_mixture(frame: Any) -> Any:
+    from pyspark.ml.clustering import GaussianMixture  # noqa: PLC0415
+
+    joined = _assemble(frame, is_cached=True)
+    try:
+        return GaussianMixture(k=5, maxIter=100, tol=0.01, seed=1).fit(joined)
+    finally:
+        joined.unpersist()
+
+
+def _score_mixture(theirs: Any, ours: Any, folder: Path) -> tuple[str, str]:
+    from scipy.special import logsumexp  # noqa: PLC0415
+    from scipy.stats import multivariate_normal  # noqa: PLC0415
+
+    X, _ = _read(folder)
+    parts = [
+        np.log(weight) + multivariate_normal(gaussian.mean.toArray(), gaussian.cov.toArray()).logpdf(X)
+        for weight, gaussian in zip(theirs.weights, theirs.gaussians, strict=True)
+    ]
+    likelihoods = float(np.mean(logsumexp(parts, axis=0))), ours.score(X)
+    steps = theirs.summary.numIter, ours.n_iter_
+    first, second = (
+        f"log p(x) {value:.4f} in {n} steps" for value, n in zip(likelihoods, steps, strict=True)
+    )
+    return first, second
+
+
+# ── logistic regression ──
+
+
+def _write_classes(folder: Path, rows: int) -> None:
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(rows, 20)) * np.geomspace(0.1, 10.0, 20)
+    scores = values @ (rng.normal(size=20) / np.geomspace(0.1, 10.0, 20)) + 0.5
+    labels = (rng.random(rows) < 1.0 / (1.0 + np.exp(-scores))).astype(np.float64)
+    _write(folder, {f"x{j}": values[:, j] for j in range(20)} | {"label": labels})
+
+
+def _fit_their_logistic(frame: Any) -> Any:
+    from pyspark.ml.classification import LogisticRegression  # noqa: PLC0415
+
+    joined = _assemble(frame, is_cached=True)
+    try:
+        # α/n on the mean loss is α on the sum; MLlib's own scaling of columns would change the prior
+        return LogisticRegression(
+            regParam=1.0 / joined.count(), standardization=False, maxIter=100, tol=1e-8
+        ).fit(joined)
+    finally:
+        joined.unpersist()
+
+
+def _score_logistic(theirs: Any, ours: Any, folder: Path) -> tuple[str, str]:
+    X, y = _read(folder)
+    answers = []
+    pairs = ((theirs.coefficients.toArray(), theirs.intercept), (ours.coef_[0], ours.intercept_[0]))
+    for coefficients, intercept in pairs:
+        scores = X @ coefficients + intercept
+        answers.append(f"log loss {np.mean(np.logaddexp(0.0, scores) - y * scores):.6f}")
+    return answers[0], f"{answers[1]}, coefficients differ by {np.abs(pairs[0][0] - pairs[1][0]).max():.1e}"
+
+
+# ── ratings ──
+
+
+def _write_ratings(folder: Path, rows: int) -> None:
+    rng = np.random.default_rng(3)
+    pairs = np.unique(rng.integers(0, max(rows // 50, 10), rows) * 4000 + rng.zipf(1.3, rows) % 4000)
+    users, items = np.divmod(rng.permutation(pairs), 4000)
+    count = len(pairs)
+    taste, trait = rng.normal(size=(users.max() + 1, 8)), rng.normal(size=(4000, 8))
+    ratings = 3.5 + 0.4 * np.sum(taste[users] * trait[items], axis=1) + rng.normal(0.0, 0.5, count)
+    is_test = (rng.random(count) < 0.1).astype(np.int32)
+    columns = {"user": users.astype(np.int32), "item": items.astype(np.int32), "rating": ratings}
+    _write(folder, columns | {"held_out": is_test})
+
+
+def _fit_their_ratings(frame: Any) -> Any:
+    from pyspark.ml.recommendation import ALS  # noqa: PLC0415
+
+    learned = frame.where("held_out = 0")
+    return ALS(
+        userCol="user", itemCol="item", ratingCol="rating", rank=8, maxIter=10, regParam=0.1, seed=1
+    ).fit(learned)
+
+
+def _fit_our_ratings(frame: Any) -> Any:
+    # Ratings are of all users and items at once: they come to the driver as Arrow, and one process fits them.
+    table = frame.where("held_out = 0").select("user", "item", "rating").toArrow()
+    pairs = np.column_stack([table["user"].to_numpy(), table["item"].to_numpy()])
+    return tamis.MatrixFactorization(8, ridge=4.0, max_iter=10, random_state=1).fit(pairs, table["rating"].to_numpy())
+
+
+def _score_ratings(theirs: Any, ours: Any, folder: Path) -> tuple[str, str]:
+    table = pq.read_table(folder)
+    held = table["held_out"].to_numpy() == 1
+    users, items, ratings = (table[name].to_numpy()[held][:20_000] for name in ("user", "item", "rating"))
+    factors = [
+        {row["id"]: np.array(row["features"]) for row in frame.collect()}
+        for frame in (theirs.userFactors, theirs.itemFactors)
+    ]
+    known = np.array(
+        [user in factors[0] and item in factors[1] for user, item in zip(users, items, strict=True)]
+    )
+    users, items, ratings = users[known], items[known], ratings[known]
+    guesses = np.array([factors[0][u] @ factors[1][i] for u, i in zip(users, items, strict=True)])
+    own = ours.predict(np.column_stack([users, items]))
+    errors = (np.sqrt(np.mean(np.square(each - ratings))) for each in (guesses, own))
+    first, second = (f"held-out error {error:.4f}" for error in errors)
+    return first, second
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case(
+            "naive-bayes",
+            "NaiveBayes",
+            "MultinomialNB",
+            _write_counts,
+            _fit_their_naive_bayes,
+            lambda frame: tamis.MultinomialNB().fit(frame, "label"),
+            _score_naive_bayes,
+        ),
+        Case(
+            "mixture",
+            "GaussianMixture",
+            "Mixture",
+            _write_clusters,
+            _fit_their_mixture,
+            lambda frame: tamis.Mixture(5, random_state=1, max_iter=100).fit(frame),
+            _score_mixture,
+        ),
+        Case(
+            "logistic",
+            "LogisticRegression",
+            "LogisticRegression",
+            _write_classes,
+            _fit_their_logistic,
+            lambda frame: tamis.LogisticRegression().fit(frame, "label"),
+            _score_logistic,
+        ),
+        Case(
+            "ratings",
+            "ALS",
+            "MatrixFactorization",
+            _write_ratings,
+            _fit_their_ratings,
+            _fit_our_ratings,
+            _score_ratings,
+        ),
+    )
+}
+
+
+def _start_session() -> Any:
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def _time(fit: Callable[[Any], Any], frame: Any) -> tuple[float, Any]:
+    start = time.perf_counter()
+    model = fit(frame)
+    return time.perf_counter() - start, model
+
+
+def _write_line(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Run the cases that are named, by default all."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", FutureWarning)  # pyspark of pandas 3
+    session = _start_session()
+    folder = Path(tempfile.mkdtemp(prefix="tamis-spark-"))
+    _write_line(f"{options.rows} rows, median of {options.repeats}, local[2]; load {os.getloadavg()[0]:.1f}")
+    try:
+        for name in options.cases:
+            case = CASES[name]
+            rows = folder / name
+            rows.mkdir()
+            case.write(rows, options.rows)
+            frame = session.read.parquet(str(rows))
+            times: dict[str, list[float]] = {"theirs": [], "ours": []}
+            models = {}
+            for repeat in range(options.repeats + 1):
+                for who, fit in (("theirs", case.fit_theirs), ("ours", case.fit_ours)):
+                    seconds, models[who] = _time(fit, frame)
+                    if repeat:
+                        times[who].append(seconds)
+            theirs, ours = statistics.median(times["theirs"]), statistics.median(times["ours"])
+            scores = case.score(models["theirs"], models["ours"], rows)
+            _write_line(
+                f"{name}: MLlib's {case.theirs} {theirs:.2f} s ({scores[0]}), tamis {case.ours} {ours:.2f} s "
+                f"({scores[1]}): {theirs / ours:.2f} ×; load {os.getloadavg()[0]:.1f}"
+            )
+    finally:
+        session.stop()
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

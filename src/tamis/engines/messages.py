@@ -1,0 +1,154 @@
+"""A statistic ↔ bytes of Arrow, to travel between processes: they hold data, and reading them runs no code.
+
+The bytes are a stream of Arrow with one row per array,
+
+    name   string         by which the tree names it
+    type   string         as NumPy writes it, one of `persistence.archive.DTYPES`
+    shape  list<int64>
+    data   large_binary   the numbers, in row-major order and little-endian
+
+and the schema's metadata holds the rest as JSON: a tree of values (`persistence.values`), in which a record
+of tamis, such as `Joint`, is {"record": [its module, its name, its fields]}, and a fitted model is
+{"model": …} as in a file. Only dataclasses that tamis itself defines are records: no other name is imported.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.extras import import_package
+from tamis.persistence import values
+from tamis.persistence.archive import DTYPES, Arrays
+
+_PACKAGE = "tamis."
+_SAVED = "tamis.estimators.saved"  # imported when a model travels: it defines which models can
+_TREE = b"tamis"
+
+
+def encode(statistic: object) -> bytes:
+    """The bytes of a statistic: any record of numbers, names and arrays, or of fitted models.
+
+    >>> from tamis.stats import Joint, Tally
+    >>> joint = Joint({"sky": Tally.count(["sun", "rain"])}, log_likelihood=-1.5)
+    >>> decode(encode(joint)) == joint, decode(encode(joint)).log_likelihood
+    (True, -1.5)
+    """
+    pa = import_package("pyarrow", "a statistic that travels between processes")
+    arrays: Arrays = {}
+    tree = _pack(statistic, arrays)
+    plain = {name: _to_little(array) for name, array in arrays.items()}
+    table = pa.record_batch(
+        [
+            pa.array(list(plain), pa.string()),
+            pa.array([array.dtype.str for array in plain.values()], pa.string()),
+            pa.array([list(array.shape) for array in plain.values()], pa.list_(pa.int64())),
+            pa.array([array.reshape(-1).view(np.uint8).data for array in plain.values()], pa.large_binary()),
+        ],
+        schema=_make_schema(pa).with_metadata({_TREE: json.dumps(tree).encode()}),
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_batch(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def decode(content: bytes) -> Any:
+    """The statistic that `encode` wrote."""
+    pa = import_package("pyarrow", "a statistic that travels between processes")
+    try:
+        with pa.ipc.open_stream(content) as reader:
+            table = reader.read_all()
+        if not table.schema.equals(_make_schema(pa)):
+            raise ValueError("columns that a statistic does not have")
+        columns = (table.column(name).to_pylist() for name in ("name", "type", "shape"))
+        cells = (cell.as_buffer() for cell in table.column("data"))
+        arrays = {
+            name: _read_array(kind, shape, cell)
+            for name, kind, shape, cell in zip(*columns, cells, strict=True)
+        }
+        tree = json.loads((table.schema.metadata or {})[_TREE])
+    except (KeyError, OSError, TypeError, ValueError) as problem:  # Arrow's own are among them
+        text = " ".join(str(problem).split())[:200]
+        raise ValueError(f"got bytes that hold no statistic ({text}), expected those of encode()") from None
+    return _unpack(tree, arrays, len(content))
+
+
+def _make_schema(pa: Any) -> Any:
+    columns = {
+        "name": pa.string(),
+        "type": pa.string(),
+        "shape": pa.list_(pa.int64()),
+        "data": pa.large_binary(),
+    }
+    return pa.schema(list(columns.items()))
+
+
+def _to_little(array: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(array).astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+
+
+def _read_array(kind: str, shape: list[int], cell: Any) -> NDArray[Any]:
+    if kind not in DTYPES or prod(shape) * np.dtype(kind).itemsize != cell.size:
+        raise ValueError(f"an array of type {kind!r} and shape {shape} of {cell.size} bytes")
+    array = np.frombuffer(cell, dtype=kind).reshape(shape)
+    array = array.astype(array.dtype.newbyteorder("="))  # a copy: the buffer need not be aligned
+    array.setflags(write=False)
+    return array
+
+
+def _pack(value: Any, arrays: Arrays) -> Any:
+    kind = type(value)
+    if hasattr(value, "describe_state"):
+        name, content = import_module(_SAVED).REGISTRY.describe(value)
+        return {"model": [name, values.pack(content, arrays, name)]}
+    if is_dataclass(kind) and kind.__module__.startswith(_PACKAGE):
+        parts = {each.name: _pack(getattr(value, each.name), arrays) for each in fields(value) if each.init}
+        return {"record": [kind.__module__, kind.__qualname__, parts]}
+    if kind is tuple and any(_is_record(item) for item in value):
+        return {"records": [_pack(item, arrays) for item in value]}
+    if isinstance(value, Mapping) and any(_is_record(item) for item in value.values()):
+        return {
+            "named records": [[values.pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]
+        }
+    return {"value": values.pack(value, arrays, "the statistic")}
+
+
+def _is_record(value: object) -> bool:
+    return is_dataclass(value) or hasattr(value, "describe_state")
+
+
+def _unpack(tree: Any, arrays: Arrays, length: int) -> Any:
+    ((tag, made),) = tree.items()
+    if tag == "value":
+        return values.unpack(made, arrays)
+    if tag == "records":
+        return tuple(_unpack(item, arrays, length) for item in made)
+    if tag == "named records":
+        return {values.unpack(key, arrays): _unpack(item, arrays, length) for key, item in made}
+    if tag == "model":
+        name, content = made
+        return import_module(_SAVED).REGISTRY.restore(name, values.unpack(content, arrays), length)
+    module, name, parts = made
+    kind = _find_record(module, name)
+    return kind(**{part: _unpack(item, arrays, length) for part, item in parts.items()})
+
+
+def _find_record(module: str, name: str) -> type:
+    """The dataclass of tamis that has this name."""
+    try:
+        kind = getattr(import_module(module), name, None) if module.startswith(_PACKAGE) else None
+    except ImportError:
+        kind = None
+    if not isinstance(kind, type) or not is_dataclass(kind) or kind.__module__ != module:
+        raise ValueError(
+            f"got bytes of a {module}.{name}, expected a statistic of this tamis: install the same version "
+            "in all processes"
+        )
+    return kind

@@ -1,0 +1,113 @@
+"""Columns of a Spark data frame → batches: plain columns are a table of Arrow, vectors are a matrix."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.engines.batches import Batch
+from tamis.engines.opening import Request
+from tamis.extras import import_package
+
+_VECTORS = ("vector", "array")  # of `pyspark.ml`, and Spark's own: several numbers in one column
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """A table of Arrow → a batch."""
+
+    columns: tuple[str, ...]
+    roles: dict[str, str]  # the column of each argument of `fit` besides the rows
+    is_vector: bool  # whether the only column holds vectors
+
+    def __call__(self, table: Any) -> Batch:
+        if self.is_vector:
+            rows = read_vectors(table.column(self.columns[0]), self.columns[0])
+        else:
+            rows = table.select(list(self.columns))
+        given = {role: _read_values(table.column(name)) for role, name in self.roles.items()}
+        return Batch(rows, given.pop("y", None), given.pop("sample_weight", None), given)
+
+
+def name_kinds(frame: Any) -> dict[str, str]:
+    """The type of each column, such as "double", "array" or "vector"."""
+    return {field.name: field.dataType.simpleString().partition("<")[0] for field in frame.schema.fields}
+
+
+def is_vector_kind(kind: str) -> bool:
+    """Whether a column of this type holds several numbers in each row."""
+    return kind in _VECTORS
+
+
+def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
+    """The columns of a frame that are needed, and how to read them."""
+    kinds = name_kinds(frame)
+    roles = request.named_roles
+    columns = request.choose_columns(list(frame.columns))
+    vectors = [name for name in columns if is_vector_kind(kinds[name])]
+    if vectors and len(columns) > 1:
+        other = next(name for name in columns if name != vectors[0])
+        raise ValueError(
+            f"got the column of vectors {vectors[0]!r} beside {other!r}, expected it alone: name it in "
+            "columns=, or join all by VectorAssembler"
+        )
+    names = dict.fromkeys((*columns, *roles.values()))
+    chosen = frame.select(*(_quote(frame, name, kinds[name]) for name in names))
+    return chosen, ReadRows(tuple(columns), dict(roles), bool(vectors))
+
+
+def _quote(frame: Any, name: str, kind: str) -> Any:
+    column = frame["`" + name.replace("`", "``") + "`"]
+    return (
+        column.cast("double").alias(name) if kind.startswith("decimal") else column
+    )  # faces read no decimals
+
+
+def _read_values(column: Any) -> NDArray[Any]:
+    """Labels or numbers, one per row."""
+    values: NDArray[Any] = column.to_numpy()
+    return values
+
+
+def read_vectors(column: Any, name: str) -> Any:
+    """A column of arrays, or of vectors of `pyspark.ml` → a matrix (n, d), which is sparse if a vector is."""
+    pa = import_package("pyarrow", "a column of vectors")
+    if column.null_count:
+        raise ValueError(
+            f"column {name!r} has rows without a vector, expected one in every row: drop these rows"
+        )
+    chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if pa.types.is_list(chunk.type) or pa.types.is_large_list(chunk.type):
+        return _read_dense(chunk, name)
+    kinds, sizes = chunk.field("type").to_numpy(zero_copy_only=False), chunk.field("size")
+    values = chunk.field("values")
+    if (kinds == 1).all():
+        return _read_dense(values, name)
+    lengths = np.diff(values.offsets.to_numpy())
+    widths = np.where(kinds == 1, lengths, sizes.fill_null(0).to_numpy(zero_copy_only=False))
+    width = _find_width(widths, name)
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    places = (np.arange(int(lengths.sum())) - starts).astype(np.int32)  # of dense vectors: 0, 1, 2, …
+    places[np.repeat(kinds != 1, lengths)] = chunk.field("indices").flatten().to_numpy()
+    numbers = values.flatten().to_numpy(zero_copy_only=False)
+    pointers = np.concatenate([[0], np.cumsum(lengths)])
+    sparse = import_package("scipy.sparse", "a column of sparse vectors")
+    return sparse.csr_matrix((numbers, places, pointers), shape=(len(chunk), width))
+
+
+def _read_dense(lists: Any, name: str) -> NDArray[np.float64]:
+    width = _find_width(np.diff(lists.offsets.to_numpy()), name)
+    values = lists.flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(values, dtype=np.float64).reshape(-1, width) if width else np.empty((len(lists), 0))
+
+
+def _find_width(widths: NDArray[Any], name: str) -> int:
+    if not len(widths):
+        return 0
+    if other := next((int(width) for width in np.unique(widths) if width != widths[0]), None):
+        raise ValueError(
+            f"column {name!r} has vectors of {widths[0]} and of {other} numbers, expected one length: "
+            "give every row the same columns"
+        )
+    return int(widths[0])

@@ -1,0 +1,245 @@
+"""A face as a stage of `pyspark.ml`, for a Pipeline: `FaceEstimator(face).fit(frame)` is a `FaceModel`.
+
+The model is fitted where the frame is (`tamis.engines.spark`), and predicts there. A saved model is one file
+of JSON that holds no code: the parameters of the stage, and the face as `messages` writes it.
+"""
+
+import copy
+from base64 import b64decode, b64encode
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from tamis.engines import messages
+from tamis.engines.spark import explain_failures
+from tamis.engines.spark_columns import ReadRows, is_vector_kind, name_kinds
+from tamis.extras import explain_missing
+
+try:
+    from pyspark.ml.base import Estimator, Model
+    from pyspark.ml.functions import array_to_vector
+    from pyspark.ml.param.shared import (
+        HasFeaturesCol,
+        HasInputCols,
+        HasLabelCol,
+        HasPredictionCol,
+        HasProbabilityCol,
+        HasWeightCol,
+    )
+    from pyspark.ml.util import (
+        DefaultParamsReader,
+        DefaultParamsWriter,
+        MLReadable,
+        MLReader,
+        MLWritable,
+        MLWriter,
+    )
+    from pyspark.sql import functions
+    from pyspark.sql.pandas.functions import ArrowUDFType
+except ModuleNotFoundError as error:
+    raise explain_missing(error, "tamis.engines.spark_ml") from None
+
+import pyarrow as pa
+
+__all__ = ["FaceEstimator", "FaceModel"]
+
+_PREDICTION_TYPES = {
+    "b": "boolean",
+    "i": "bigint",
+    "u": "bigint",
+    "f": "double",
+}  # of Spark, by NumPy's kinds
+_FACE = "face"  # the field of a saved model that holds the face
+
+
+class _Columns(  # type: ignore[misc]  # pyspark may be missing where types are checked
+    HasFeaturesCol, HasInputCols, HasLabelCol, HasPredictionCol, HasProbabilityCol, HasWeightCol
+):
+    """The names of the columns that a stage reads and writes."""
+
+    def setFeaturesCol(self, value: str) -> Any:  # noqa: N802 (names of pyspark.ml)
+        """Set the column of vectors to learn from."""
+        return self._set(featuresCol=value)
+
+    def setInputCols(self, value: list[str]) -> Any:  # noqa: N802
+        """Set plain columns to learn from, instead of one column of vectors."""
+        return self._set(inputCols=value)
+
+    def setLabelCol(self, value: str) -> Any:  # noqa: N802
+        """Set the column of labels or targets."""
+        return self._set(labelCol=value)
+
+    def setWeightCol(self, value: str) -> Any:  # noqa: N802
+        """Set the column of weights; by default every row weighs 1."""
+        return self._set(weightCol=value)
+
+    def setPredictionCol(self, value: str) -> Any:  # noqa: N802
+        """Set the column for predictions."""
+        return self._set(predictionCol=value)
+
+    def setProbabilityCol(self, value: str) -> Any:  # noqa: N802
+        """Set the column for probabilities of the classes; it is written if the face has them."""
+        return self._set(probabilityCol=value)
+
+    def list_inputs(self) -> list[str]:
+        """The columns to learn from, and to predict from."""
+        return list(self.getInputCols()) if self.isDefined("inputCols") else [self.getFeaturesCol()]
+
+
+class FaceEstimator(Estimator, _Columns):  # type: ignore[misc]  # pyspark may be missing where types are checked
+    """Fits a face of tamis to a data frame of Spark.
+
+    Parameters
+    ----------
+    face : a face that predicts, such as `tamis.GaussianNB()`; it is copied
+    featuresCol, labelCol, weightCol, predictionCol, probabilityCol : as in `pyspark.ml`
+    inputCols : plain columns to learn from, instead of the column of vectors `featuresCol`
+    """
+
+    def __init__(
+        self,
+        face: Any,
+        *,
+        featuresCol: str = "features",
+        inputCols: list[str] | None = None,
+        labelCol: str = "label",
+        weightCol: str | None = None,
+        predictionCol: str = "prediction",
+        probabilityCol: str = "probability",
+    ) -> None:
+        super().__init__()
+        if not hasattr(face, "learn_shards") or not hasattr(face, "predict"):
+            raise TypeError(
+                f"got a {type(face).__name__}, expected a face of tamis that predicts, such as "
+                "tamis.GaussianNB()"
+            )
+        self.face = face
+        columns = {
+            "featuresCol": featuresCol,
+            "inputCols": inputCols,
+            "labelCol": labelCol,
+            "weightCol": weightCol,
+            "predictionCol": predictionCol,
+            "probabilityCol": probabilityCol,
+        }
+        self._set(**{name: value for name, value in columns.items() if value is not None})
+
+    def _fit(self, dataset: Any) -> "FaceModel":
+        face = copy.deepcopy(self.face)
+        inputs, roles = self.list_inputs(), {}
+        if (
+            signature(face.fit).parameters["y"].default is signature(face.fit).empty
+        ):  # a mixture has no labels
+            roles["y"] = self.getLabelCol()
+        if self.isDefined("weightCol"):
+            roles["sample_weight"] = self.getWeightCol()
+        known = set(dataset.columns)
+        for name in (*inputs, *roles.values()):
+            if name not in known:
+                raise ValueError(
+                    f"the frame has no column {name!r}, expected one of {', '.join(dataset.columns)}: set "
+                    "featuresCol, inputCols, labelCol or weightCol"
+                )
+        names = dict.fromkeys((*inputs, *roles.values()))
+        face.fit(dataset.select(*(dataset[_quote(name)] for name in names)), **roles)
+        model = FaceModel(face)
+        return self._copyValues(model)  # type: ignore[no-any-return]
+
+
+class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc]  # as above
+    """A face that was fitted: `transform` adds its predictions and probabilities to a data frame."""
+
+    def __init__(self, face: Any = None) -> None:
+        super().__init__()
+        self.face = face
+
+    def _transform(self, dataset: Any) -> Any:
+        inputs = self.list_inputs()
+        with explain_failures("nothing was predicted"):
+            kinds = name_kinds(dataset)
+            read = ReadRows(tuple(inputs), {}, any(is_vector_kind(kinds.get(name, "")) for name in inputs))
+            classes = getattr(self.face, "classes_", None)
+            kind = "bigint" if classes is None else "string"
+            if classes is not None:
+                kind = _PREDICTION_TYPES.get(classes.dtype.kind, "string")
+            elif not hasattr(self.face, "predict_proba"):
+                kind = "double"
+            predict = functions.arrow_udf(
+                _Predict(self.face, read),
+                f"prediction {kind}, probability array<double>",
+                ArrowUDFType.SCALAR,
+            )
+            rows = functions.struct(*(dataset[_quote(name)] for name in inputs))
+            answers = predict(rows)
+            frame = dataset.withColumn(self.getPredictionCol(), answers["prediction"])
+            if hasattr(self.face, "predict_proba"):
+                frame = frame.withColumn(self.getProbabilityCol(), array_to_vector(answers["probability"]))
+            return frame
+
+    def write(self) -> Any:
+        """The writer of this model."""
+        return _Writer(self)
+
+    @classmethod
+    def read(cls) -> Any:
+        """The reader of saved models."""
+        return _Reader()
+
+
+class _Predict:
+    """Rows, as a structure of Arrow → their predictions and probabilities."""
+
+    def __init__(self, face: Any, read: ReadRows) -> None:
+        self.face, self.read = face, read
+
+    def __call__(self, rows: pa.Array) -> pa.Array:
+        table = pa.table(rows.flatten(), names=[rows.type.field(k).name for k in range(rows.type.num_fields)])
+        X = self.read(table).X
+        if not len(rows):
+            return pa.array(
+                [], pa.struct([("prediction", pa.null()), ("probability", pa.list_(pa.float64()))])
+            )
+        if not hasattr(self.face, "predict_proba"):
+            lists: Any = pa.nulls(len(rows), pa.list_(pa.float64()))
+            return pa.StructArray.from_arrays(
+                [_to_arrow(self.face.predict(X)), lists], ["prediction", "probability"]
+            )
+        probabilities = np.ascontiguousarray(self.face.predict_proba(X))
+        best = probabilities.argmax(axis=1)
+        classes = getattr(self.face, "classes_", None)
+        answers = best if classes is None else np.asarray(classes)[best]
+        offsets = pa.array(np.arange(0, probabilities.size + 1, probabilities.shape[1], dtype=np.int32))
+        lists = pa.ListArray.from_arrays(offsets, pa.array(probabilities.ravel()))
+        return pa.StructArray.from_arrays([_to_arrow(answers), lists], ["prediction", "probability"])
+
+
+def _to_arrow(answers: Any) -> Any:
+    """Predictions as Arrow's values; those that are no numbers as text."""
+    values = np.asarray(answers)
+    return pa.array(values if values.dtype.kind in "biuf" else [str(value) for value in values])
+
+
+class _Writer(MLWriter):  # type: ignore[misc]
+    def __init__(self, model: FaceModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def saveImpl(self, path: str) -> None:  # noqa: N802
+        content = b64encode(messages.encode(self.model.face)).decode()
+        DefaultParamsWriter.saveMetadata(self.model, path, self.sparkSession, {_FACE: content})
+
+
+class _Reader(MLReader):  # type: ignore[misc]
+    def load(self, path: str) -> FaceModel:
+        metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
+        if _FACE not in metadata:
+            raise ValueError(f"{path} holds no face of tamis, expected a FaceModel that was saved")
+        model = FaceModel(messages.decode(b64decode(metadata[_FACE])))
+        model._resetUid(metadata["uid"])  # noqa: SLF001 (as the readers of pyspark.ml do)
+        DefaultParamsReader.getAndSetParams(model, metadata)
+        return model
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

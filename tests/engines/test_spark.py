@@ -1,0 +1,258 @@
+"""Spark: a model fitted to a data frame, where its partitions are, is the model of one process."""
+
+import os
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
+
+import tamis
+from tamis.engines import Batch, Request, open_shards
+from tamis.stats import Moments
+from tests.engines.spark_sessions import PANDAS, find_reason_to_skip, start_session
+
+REASON = find_reason_to_skip()
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.skipif(bool(REASON), reason=REASON),
+    pytest.mark.filterwarnings(PANDAS, "ignore::ResourceWarning"),
+]
+
+N = 600
+RNG = np.random.default_rng(22)
+LABELS = np.array(["ham", "spam", "unsure"])[RNG.integers(0, 3, N)]
+NUMBERS = RNG.normal(size=(N, 3)) + 1e6 * (LABELS == "spam")[:, None]
+COUNTS = RNG.poisson(3.0, size=(N, 3))
+WORDS = RNG.choice(["red", "green", "blue"], N)
+
+
+def make_rows() -> pd.DataFrame:
+    rows = pd.DataFrame(NUMBERS, columns=["a", "b", "c"])
+    rows[["k", "l", "m"]] = COUNTS
+    return rows.assign(word=WORDS, label=LABELS, weight=RNG.integers(1, 5, N) / 4.0)
+
+
+ROWS = make_rows()
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    started = start_session(tmp_path_factory.mktemp("spark"))
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def frame(session: Any) -> Any:
+    """All rows in five partitions, of which one is empty."""
+    numbered = pa.Table.from_pandas(ROWS.assign(number=np.arange(N)), preserve_index=False)
+    partitions = session.createDataFrame(numbered).repartitionByRange(4, "number")
+    empty = session.createDataFrame(numbered.slice(0, 1)).coalesce(1).where("number < 0")
+    return partitions.union(empty).drop("number").cache()
+
+
+def test_counts_and_diagonal_moments_are_those_of_one_process_to_the_bit(frame: Any) -> None:
+    numbers, counts = ["a", "b", "c"], ["k", "l", "m"]
+    for face, columns in (
+        (tamis.GaussianNB(), numbers),
+        (tamis.MultinomialNB(), counts),
+        (tamis.PoissonNB(), counts),
+    ):
+        spread = tamis.fit(face, frame, "label", columns=columns)
+        assert spread.statistic_ == type(face)().fit(ROWS[columns], LABELS).statistic_
+        assert (
+            spread.predict(ROWS[columns]) == type(face)().fit(ROWS[columns], LABELS).predict(ROWS[columns])
+        ).all()
+
+
+def test_columns_of_all_kinds_weights_and_labels_are_read_by_name(frame: Any) -> None:
+    mixed = tamis.NaiveBayes().fit(frame, "label", sample_weight="weight")
+    expected = tamis.NaiveBayes().fit(
+        ROWS.drop(columns=["label", "weight"]), LABELS, sample_weight=ROWS["weight"]
+    )
+    assert mixed.statistic_ == expected.statistic_
+    assert mixed.feature_names_in_.tolist() == expected.feature_names_in_.tolist()
+
+
+def test_full_matrices_agree_to_twelve_digits(frame: Any) -> None:
+    numbers = ROWS[["a", "b", "c"]]
+    spread = tamis.fit(tamis.PCA(2), frame, columns=["a", "b", "c"])
+    np.testing.assert_allclose(
+        spread.get_covariance(), tamis.PCA(2).fit(numbers).get_covariance(), rtol=1e-12
+    )
+    line = tamis.fit(tamis.BayesianLinearRegression(), frame, "a", columns=["k", "l", "m"])
+    expected = tamis.BayesianLinearRegression().fit(COUNTS, ROWS["a"])
+    np.testing.assert_allclose(line.coef_, expected.coef_, rtol=1e-12)
+
+
+def test_logistic_regression_has_the_coefficients_of_one_process(frame: Any) -> None:
+    columns = ["k", "l", "m"]
+    spread = tamis.fit(tamis.LogisticRegression(), frame, "label", sample_weight="weight", columns=columns)
+    expected = tamis.LogisticRegression().fit(COUNTS, LABELS, sample_weight=ROWS["weight"])
+    np.testing.assert_allclose(spread.coef_, expected.coef_, rtol=1e-6)
+    np.testing.assert_allclose(spread.intercept_, expected.intercept_, rtol=1e-6)
+    np.testing.assert_allclose(spread.coef_std_, expected.coef_std_, rtol=1e-6)
+
+
+def test_a_task_that_dies_and_one_that_fails_are_tried_again_and_counted_once(
+    frame: Any, tmp_path: Path
+) -> None:
+    shards = open_shards(frame, Request(columns=["a", "b", "c"])).map(_read_numbers).keep()
+    assert shards.total(partial(_fail_once, tmp_path)) == Moments.observe(NUMBERS)
+    tried = sorted(path.name for path in tmp_path.iterdir())
+    assert {"0-0", "1-0"} <= set(tried), tried
+    assert any(name.startswith("0-") and name != "0-0" for name in tried), "the dead task was not tried again"
+    assert any(name.startswith("1-") and name != "1-0" for name in tried), (
+        "the failed task was not tried again"
+    )
+
+
+def test_a_slow_task_is_run_twice_and_counted_once(frame: Any, tmp_path: Path) -> None:
+    shards = open_shards(frame, Request(columns=["a", "b", "c"])).map(_read_numbers).keep()
+    shards.total(Moments.observe)  # so that only the slow task is slow
+    assert shards.total(partial(_sleep_once, tmp_path)) == Moments.observe(NUMBERS)
+    assert (tmp_path / "2-1").exists(), "Spark did not speculate"
+
+
+def test_more_partitions_than_one_process_adds_are_added_in_a_tree(session: Any) -> None:
+    frame = session.range(0, 4000, 1, 40).selectExpr("cast(id as double) as x")
+    shards = open_shards(frame, Request()).keep()
+    for _ in range(2):  # the number of partitions is known the second time
+        assert shards.total(_sum_rows) == Moments.observe(np.arange(4000.0)[:, None])
+
+
+def test_files_are_read_by_the_tasks_of_a_session(session: Any, tmp_path: Path) -> None:
+    for number in range(3):
+        pq.write_table(
+            pa.Table.from_pandas(ROWS[number::3], preserve_index=False), tmp_path / f"{number}.parquet"
+        )
+    columns = ["a", "b", "c"]
+    spread = tamis.fit(tamis.GaussianNB(), str(tmp_path), "label", columns=columns, engine=session)
+    assert spread.statistic_ == tamis.GaussianNB().fit(ROWS[columns], LABELS).statistic_
+
+
+def test_a_pipeline_of_spark_takes_a_face(session: Any, frame: Any, tmp_path: Path) -> None:
+    ml = pytest.importorskip("pyspark.ml")
+    feature = pytest.importorskip("pyspark.ml.feature")
+    stages = pytest.importorskip("tamis.engines.spark_ml")
+    assembler = feature.VectorAssembler(inputCols=["a", "b", "c"], outputCol="features")
+    estimator = stages.FaceEstimator(tamis.GaussianNB()).setLabelCol("label").setPredictionCol("guess")
+    model = ml.Pipeline(stages=[assembler, estimator]).fit(frame)
+    expected = tamis.GaussianNB().fit(NUMBERS, LABELS)
+    assert model.stages[-1].face.statistic_ == expected.statistic_
+    model.save(str(tmp_path / "model"))
+    for fitted in (model, ml.PipelineModel.load(str(tmp_path / "model"))):
+        answers = fitted.transform(frame).select("guess", "probability", "a", "b", "c").toPandas()
+        rows = answers[["a", "b", "c"]].to_numpy()
+        assert (answers["guess"] == expected.predict(rows)).all()
+        probabilities = np.array([vector.toArray() for vector in answers["probability"]])
+        np.testing.assert_allclose(probabilities, expected.predict_proba(rows), rtol=1e-12)
+
+
+def test_vectors_may_be_sparse_and_arrays_are_vectors(session: Any) -> None:
+    linalg = pytest.importorskip("pyspark.ml.linalg")
+    rows = [
+        (linalg.Vectors.sparse(3, [1], [2.0]), [0.0, 2.0, 0.0], "a"),
+        (linalg.Vectors.dense(1.0, 0.0, 3.0), [1.0, 0.0, 3.0], "b"),
+        (linalg.Vectors.sparse(3, [0, 2], [4.0, 1.0]), [4.0, 0.0, 1.0], "b"),
+    ]
+    frame = session.createDataFrame(rows, ["vector", "array", "label"]).coalesce(1)
+    expected = tamis.MultinomialNB().fit([row[1] for row in rows], ["a", "b", "b"])
+    for column in ("vector", "array"):
+        spread = tamis.fit(tamis.MultinomialNB(), frame, "label", columns=[column])
+        assert spread.statistic_ == expected.statistic_
+    with pytest.raises(
+        ValueError, match="got the column of vectors 'vector' beside 'array', expected it alone"
+    ):
+        tamis.fit(tamis.MultinomialNB(), frame, "label")
+
+
+def test_bad_input_gets_one_line_and_nothing_is_learned(session: Any, frame: Any) -> None:
+    model = tamis.GaussianNB().fit(NUMBERS, LABELS)
+    before = model.statistic_
+    ragged = session.createDataFrame([([1.0, 2.0], "a"), ([1.0], "b")], ["x", "label"]).coalesce(1)
+    cases: list[tuple[Any, Any, str]] = [
+        (
+            frame,
+            "verdict",
+            r"^got y='verdict', expected a column of the data: it has a, b, c, k, l, m, word, label",
+        ),
+        (ragged, "label", r"column 'x' has vectors of 2 and of 1 numbers, expected one length"),
+        (frame.where("a < -1e9").select("a", "label"), "label", r"^got no rows, expected at least one"),
+        (frame.select("word", "label"), "label", r"word"),
+    ]
+    for data, label, message in cases:
+        with pytest.raises((TypeError, ValueError), match=message) as raised:
+            model.fit(data, label)
+        assert "\n" not in str(raised.value)
+        assert model.statistic_ is before
+
+
+def test_columns_without_any_value_are_told_in_one_line_or_learned_as_missing(session: Any) -> None:
+    rows = pa.table(
+        {"x": pa.array([1.0, 2.0, 5.0]), "y": pa.nulls(3, pa.float64()), "label": ["a", "b", "b"]}
+    )
+    spread = tamis.GaussianNB().fit(session.createDataFrame(rows), "label")
+    local = tamis.GaussianNB().fit(rows.select(["x", "y"]), rows["label"].to_pylist())
+    assert spread.statistic_ == local.statistic_
+
+
+def test_an_error_in_the_code_of_a_task_is_one_line(session: Any) -> None:
+    shards = open_shards(session.range(3), Request())
+    with pytest.raises(
+        RuntimeError, match=r"^Spark did not finish the work, nothing was learned: KeyError: 'x'$"
+    ):
+        shards.total(_raise_key_error)
+
+
+def test_the_how_to_is_true(session: Any) -> None:
+    page = Path(__file__).parents[2] / "docs/howto/spark.md"
+    document = Sybil(parsers=[PythonCodeBlockParser()]).parse(page)
+    examples = list(document.examples())
+    for example in examples:
+        example.evaluate()
+    assert len(examples) == 5
+
+
+def _read_numbers(batch: Batch) -> Any:
+    return np.column_stack([column.to_numpy() for column in batch.X.columns])
+
+
+def _sum_rows(batch: Batch) -> Moments:
+    return Moments.observe(_read_numbers(batch))
+
+
+def _mark_attempt(folder: Path) -> tuple[int, int]:
+    context = pytest.importorskip("pyspark").TaskContext.get()
+    partition, attempt = context.partitionId(), context.attemptNumber()
+    (folder / f"{partition}-{attempt}").touch()
+    return partition, attempt
+
+
+def _fail_once(folder: Path, rows: Any) -> Moments:
+    partition, attempt = _mark_attempt(folder)
+    if attempt == 0 and partition == 0:
+        os._exit(3)  # the process of the task is gone, as if its machine were
+    if attempt == 0 and partition == 1:
+        raise OSError("the disk was full for a moment")
+    return Moments.observe(rows)
+
+
+def _sleep_once(folder: Path, rows: Any) -> Moments:
+    partition, attempt = _mark_attempt(folder)
+    if attempt == 0 and partition == 2:
+        time.sleep(60)
+    return Moments.observe(rows)
+
+
+def _raise_key_error(batch: Batch) -> Moments:
+    raise KeyError("x")
