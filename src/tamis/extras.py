@@ -1,4 +1,4 @@
-"""Packages that `tamis[models]` brings, and the message for an installation without them.
+"""Packages that extras of tamis bring, and the message for an installation without them.
 
 The mail filter, the statistics and their Python kernels run with NumPy alone.
 """
@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 
 __all__ = ["MissingPackageError", "explain_missing", "import_package", "make_getattr"]
 
-_BROUGHT_BY_MODELS = {
-    "joblib": "scikit-learn",
-    "narwhals": "narwhals",
-    "scipy": "SciPy",
-    "sklearn": "scikit-learn",
-    "threadpoolctl": "threadpoolctl",
+_BROUGHT_BY = {  # module: the package that has it, and the extra that brings the package
+    "dask": ("Dask", "dask"),
+    "distributed": ("Dask's distributed", "dask"),
+    "duckdb": ("DuckDB", "duckdb"),
+    "joblib": ("scikit-learn", "models"),
+    "narwhals": ("narwhals", "models"),
+    "pyarrow": ("pyarrow", "arrow"),
+    "scipy": ("SciPy", "models"),
+    "sklearn": ("scikit-learn", "models"),
+    "threadpoolctl": ("threadpoolctl", "models"),
 }
 
 
@@ -57,7 +61,10 @@ def explain_missing(error: ModuleNotFoundError, user: str) -> ImportError:
     >>> explain_missing(ModuleNotFoundError("No module named 'scipy'", name="scipy"), "tamis.conjugate")
     MissingPackageError('tamis.conjugate needs SciPy, which is not installed: pip install "tamis[models]"')
     """
-    package = _BROUGHT_BY_MODELS.get((error.name or "").partition(".")[0])
-    if package is None:
+    brought = _BROUGHT_BY.get((error.name or "").partition(".")[0])
+    if brought is None:
         return error
-    return MissingPackageError(f'{user} needs {package}, which is not installed: pip install "tamis[models]"')
+    package, extra = brought
+    return MissingPackageError(
+        f'{user} needs {package}, which is not installed: pip install "tamis[{extra}]"'
+    )

@@ -15,6 +15,7 @@ class Batch:
     y: Any = None  # (n,)
     sample_weight: Any = None  # (n,)
     others: dict[str, Any] = field(default_factory=dict)  # further arguments of `fit`, one value per row
+    number: int = 0  # of the shard among all: the order of rows is that of the shards
 
     @property
     def rows(self) -> int:

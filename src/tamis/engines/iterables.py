@@ -1,7 +1,7 @@
 """Batches of rows from a list, a function or an iterator → shards that are observed as they come."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -63,9 +63,9 @@ class _Pieces:
 
 def _read_batch(content: Any, number: int) -> Batch:
     if isinstance(content, Batch):
-        return content
+        return replace(content, number=number)
     if not isinstance(content, tuple):
-        return Batch(content)
+        return Batch(content, number=number)
     if not 1 <= len(content) <= 3:
         raise ValueError(f"batch {number} is {one_line(content)}, expected (X, y) or (X, y, sample_weight)")
-    return Batch(*content)
+    return Batch(*content, number=number)

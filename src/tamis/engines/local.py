@@ -52,6 +52,10 @@ class LocalShards(Generic[X]):
         """The shards with a change that is made whenever they are read."""
         return LocalShards(_Changed(self.pieces, change), self.count, self.progress)
 
+    def keep(self) -> "LocalShards[X]":
+        """The same shards: memory stays bounded, and each pass reads them again."""
+        return self
+
     def read_first(self) -> X:
         """The first shard."""
         for piece in self.pieces:

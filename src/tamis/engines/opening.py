@@ -5,18 +5,21 @@ module and name the types of its data in `SOURCES`.
 """
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tamis.engines.batches import Batch
+from tamis.arrays import one_line
+from tamis.engines.batches import Batch, Piece
+from tamis.engines.local import LocalShards
 from tamis.protocols import Statistic
 
 S = TypeVar("S", bound=Statistic)
 X_co = TypeVar("X_co", covariant=True)
+X = TypeVar("X")
 Y = TypeVar("Y")
 
 _LARGE_MAP = 1 << 28  # bytes: a memory map that is larger is read in shards, a smaller one at once
@@ -83,7 +86,10 @@ class BatchShards(Protocol[X_co]):
         """Observe every shard, once, where it is; add. `observe` returns None for a shard without rows."""
 
     def map(self, change: Callable[[X_co], Y], /) -> "BatchShards[Y]":
-        """The shards after a change, kept where they are if the engine has the memory for it."""
+        """The shards after a change, which is made where they are, whenever they are read."""
+
+    def keep(self) -> "BatchShards[X_co]":
+        """The shards, kept in the memory of the workers that have them, if the engine has workers."""
 
     def read_first(self) -> X_co:
         """The first shard, brought to this process: its columns are the ones that all must have."""
@@ -105,7 +111,14 @@ class Source:
         )
 
 
-SOURCES: tuple[Source, ...] = (Source("tamis", frozenset({"Batches"}), "tamis.engines.iterables"),)
+SOURCES: tuple[Source, ...] = (
+    Source("tamis", frozenset({"Batches"}), "tamis.engines.iterables"),
+    Source("pyarrow", frozenset({"Dataset", "RecordBatchReader"}), "tamis.engines.arrow"),
+    Source("duckdb", frozenset({"DuckDBPyRelation"}), "tamis.engines.arrow"),
+    Source("_duckdb", frozenset({"DuckDBPyRelation"}), "tamis.engines.arrow"),
+    Source("dask", frozenset({"Array", "Bag", "DataFrame", "FrameBase"}), "tamis.engines.dask"),
+)
+ENGINES: dict[str, str] = {"distributed": "tamis.engines.dask"}  # by the package of the object that is given
 
 _sources: dict[type, str | None] = {np.ndarray: None, list: None, tuple: None, dict: None}
 
@@ -124,6 +137,19 @@ def find_module(data: object) -> str | None:
         module = "tamis.engines.iterables"
     _sources[kind] = module
     return module
+
+
+def place_pieces(pieces: Iterable[Piece[X]], count: int | None, request: Request) -> BatchShards[X]:
+    """Pieces, as shards of the engine that the caller asks for; by default of threads in this process."""
+    if request.engine is None or request.engine == "threads":
+        return LocalShards(pieces, count, request.progress)
+    module = ENGINES.get(type(request.engine).__module__.partition(".")[0])
+    if module is None:
+        raise TypeError(
+            f"got engine={one_line(request.engine)}, expected None for threads, or a Client of Dask"
+        )
+    shards: BatchShards[X] = importlib.import_module(module).place_pieces(list(pieces), request)
+    return shards
 
 
 def is_source(data: object) -> bool:

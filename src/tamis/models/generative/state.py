@@ -164,7 +164,8 @@ class GenerativeState:
         return LabelledRows(self.model.encode(table), Labels.of(labels))
 
     def __getstate__(self) -> dict[str, Any]:
-        self.statistic  # noqa: B018  (sums pending rows: a long chain would be a deep pickle)
+        if not self.is_empty:
+            self.statistic  # noqa: B018  (sums pending rows: a long chain would be a deep pickle)
         return {name: getattr(self, name) for name in self.__slots__ if name not in ("_names", "choice")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,0 +1,67 @@
+"""Streams of Arrow record batches → shards: datasets, readers and relations of DuckDB.
+
+Each pass scans a dataset, or runs the query of a relation, again; a reader can be read once.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tamis.engines.batches import Batch
+from tamis.engines.iterables import Batches
+from tamis.engines.iterables import open_shards as open_batches
+from tamis.engines.local import LocalShards
+from tamis.engines.opening import Request
+from tamis.engines.tabular import ROWS, Layout, import_arrow
+
+_AHEAD = 2  # batches that Arrow reads ahead: by default it is 16, and memory grows with it
+
+
+def open_shards(data: Any, request: Request) -> LocalShards[Batch]:
+    """Open a dataset or a reader of Arrow, or a relation of DuckDB."""
+    package = type(data).__module__.partition(".")[0]
+    if package != "pyarrow":
+        return open_relation(data, request)
+    if isinstance(data, import_arrow().RecordBatchReader):
+        layout = Layout.of(data.schema, request)
+        return open_stream(lambda: iter(data), layout, request, once=True)
+    return open_dataset(data, request)
+
+
+def open_dataset(dataset: Any, request: Request) -> LocalShards[Batch]:
+    """Open a `pyarrow.dataset`: only the columns that are needed are read."""
+    layout = Layout.of(dataset.schema, request)
+
+    def scan() -> Iterator[Any]:
+        batches: Iterator[Any] = dataset.to_batches(
+            columns=layout.names, batch_size=ROWS, batch_readahead=_AHEAD, fragment_readahead=1
+        )
+        return batches
+
+    return open_stream(scan, layout, request)
+
+
+def open_relation(relation: Any, request: Request) -> LocalShards[Batch]:
+    """Open a relation of DuckDB: its query runs once per pass, with the columns that are needed."""
+    import_arrow()  # DuckDB hands rows over by it
+    layout = Layout.of(relation.limit(0).to_arrow_table().schema, request)
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in layout.names)
+
+    def query() -> Iterator[Any]:
+        batches: Iterator[Any] = iter(relation.project(names).to_arrow_reader(ROWS))
+        return batches
+
+    return open_stream(query, layout, request)
+
+
+def open_stream(
+    read: Callable[[], Iterator[Any]], layout: Layout, request: Request, once: bool = False
+) -> LocalShards[Batch]:
+    """Shards of record batches that `read` iterates over, anew at each pass unless it can be read `once`."""
+    if request.engine not in (None, "threads"):
+        raise TypeError("got an engine for a stream of rows, expected none: it is read in this process")
+
+    def read_batches() -> Iterator[Batch]:
+        return (layout.make_batch(batch, number) for number, batch in enumerate(read()) if batch.num_rows)
+
+    content = read_batches() if once else read_batches
+    return open_batches(Batches(content), Request(progress=request.progress))

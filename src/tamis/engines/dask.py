@@ -1,0 +1,242 @@
+"""Collections of Dask → shards on its workers: statistics are added there, in a tree, and only one comes back.
+
+A shard is a partition. Shards that are read several times are kept on the workers; the posterior of each step
+travels to them as one task of the graph. If a worker is lost, Dask computes its tasks again from the graph, and
+`Part` counts each shard once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from tamis.engines.batches import Batch, Loaded, Piece
+from tamis.engines.opening import Request
+from tamis.engines.parts import Part, finish, observe_part
+from tamis.extras import import_package
+from tamis.protocols import Statistic
+
+X = TypeVar("X")
+Y = TypeVar("Y")
+S = TypeVar("S", bound=Statistic)
+
+_FAN_IN = 8  # parts that one task of the tree adds
+
+
+@dataclass(frozen=True, eq=False)
+class DaskShards(Generic[X]):
+    """Shards that are results of Dask's tasks."""
+
+    shards: Sequence[Any]  # Delayed, each of one shard
+    names: Sequence[str]
+    client: Any = None  # of a cluster; None for Dask's scheduler of this process
+
+    def total(self, observe: Callable[[X], S | None], /) -> S:
+        """Observe every shard where it is; add in a tree."""
+        delayed = _import_dask().delayed
+        given = delayed(_Constant(observe), pure=False)
+        parts = [
+            delayed(_observe)(given, number, name, shard)
+            for number, (name, shard) in enumerate(zip(self.names, self.shards, strict=True))
+        ]
+        while len(parts) > 1:
+            parts = [delayed(_add)(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
+        return finish(self._compute(parts[0]), len(self.shards))
+
+    def map(self, change: Callable[[X], Y], /) -> "DaskShards[Y]":
+        """The shards after a change, which is made where they are."""
+        delayed = _import_dask().delayed
+        changed = [
+            delayed(_change)(change, name, shard) for name, shard in zip(self.names, self.shards, strict=True)
+        ]
+        return DaskShards(changed, self.names, self.client)
+
+    def keep(self) -> "DaskShards[X]":
+        """The shards, computed once and kept on the workers."""
+        dask = _import_dask()
+        shards = dask.persist(*self.shards) if self.client is None else self.client.persist(list(self.shards))
+        return DaskShards(list(shards), self.names, self.client)
+
+    def read_first(self) -> X:
+        """The first shard."""
+        first: X = self._compute(self.shards[0])
+        return first
+
+    def _compute(self, task: Any) -> Any:
+        if self.client is None:
+            return task.compute()
+        return self.client.compute(task).result()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Constant(Generic[X]):
+    """A value that a graph holds once, for all tasks that take it."""
+
+    value: X
+
+
+def _observe(given: _Constant[Any], number: int, name: str, shard: Any) -> Part[Any]:
+    return observe_part(given.value, number, Loaded(name, shard))
+
+
+def _change(change: Callable[[Any], Any], name: str, shard: Any) -> Any:
+    try:
+        return change(shard)
+    except (TypeError, ValueError) as problem:
+        if type(problem) not in (TypeError, ValueError):
+            raise
+        raise type(problem)(f"{name}: {problem}") from None
+
+
+def _add(parts: list[Part[Any]]) -> Part[Any]:
+    first, *rest = parts
+    for part in rest:
+        first = first + part
+    return first
+
+
+def _import_dask(module: str = "dask") -> Any:
+    return import_package(module, "tamis.engines.dask")
+
+
+def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> DaskShards[X]:
+    """Pieces that the workers of the client read: all of them must see the files."""
+    delayed = _import_dask().delayed
+    if not pieces:
+        raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
+    shards = [delayed(_load)(piece) for piece in pieces]
+    return DaskShards(shards, [piece.name for piece in pieces], request.engine)
+
+
+def _load(piece: Piece[X]) -> X:
+    return piece.load()
+
+
+def open_shards(data: Any, request: Request) -> DaskShards[Batch]:
+    """Open an array, a data frame or a bag of Dask."""
+    kinds = {base.__name__ for base in type(data).__mro__}
+    if "Array" in kinds:
+        shards = _read_array(data, request)
+    elif "Bag" in kinds:
+        shards = _read_bag(data, request)
+    else:
+        shards = _read_frame(data, request)
+    names = [f"partition {number}" for number in range(len(shards))]
+    return DaskShards(shards, names, _find_client(request.engine))
+
+
+def _find_client(engine: Any) -> Any:
+    """The client that the caller gives, or the one that this process has; None without a cluster."""
+    if engine is not None:
+        return engine
+    try:
+        return _import_dask("distributed").get_client()
+    except (ImportError, ValueError):
+        return None
+
+
+# ── arrays ──
+
+
+def _read_array(data: Any, request: Request) -> list[Any]:
+    if request.columns is not None:
+        raise ValueError("got columns for an array, which has no names, expected None: slice the array")
+    if data.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {data.ndim}D array instead: reshape the array of Dask")
+    data = data.rechunk({1: -1}) if data.numblocks[1] > 1 else data
+    rows = data.to_delayed()[:, 0].tolist()
+    roles = {name: _split_role(name, value, data) for name, value in request.roles.items()}
+    delayed = _import_dask().delayed
+    return [
+        delayed(_make_batch)(part, list(roles), [parts[number] for parts in roles.values()], number)
+        for number, part in enumerate(rows)
+    ]
+
+
+def _split_role(name: str, value: Any, data: Any) -> list[Any]:
+    """Labels or weights in the partitions of the rows."""
+    kinds = {base.__name__ for base in type(value).__mro__}
+    if not kinds & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
+        raise TypeError(
+            f"got {name} of type {type(value).__name__} beside a collection of Dask, expected one of Dask, too"
+        )
+    if "Array" in kinds:
+        known = not (np.isnan(value.chunks[0]).any() or np.isnan(data.chunks[0]).any())
+        if known and value.shape[0] != data.shape[0]:
+            raise ValueError(f"got {name} of {value.shape[0]} values for {data.shape[0]} rows, expected one per row")
+        if known:
+            value = value.rechunk({0: data.chunks[0]})
+        parts = value.to_delayed().ravel().tolist()
+    else:
+        parts = list(value.to_delayed())
+    if len(parts) != _count_partitions(data):
+        raise ValueError(
+            f"got {name} in {len(parts)} partitions for rows in {_count_partitions(data)}, expected the same: "
+            "repartition one of them"
+        )
+    return parts
+
+
+def _count_partitions(data: Any) -> int:
+    return int(data.numblocks[0] if hasattr(data, "numblocks") else data.npartitions)
+
+
+def _make_batch(rows: Any, names: list[str], values: list[Any], number: int) -> Batch:
+    roles = dict(zip(names, values, strict=True))
+    y, weight = roles.pop("y", None), roles.pop("sample_weight", None)
+    return Batch(rows, y, weight, roles, number)
+
+
+# ── data frames ──
+
+
+def _read_frame(data: Any, request: Request) -> list[Any]:
+    delayed = _import_dask().delayed
+    available = list(data.columns)
+    named = {name: value for name, value in request.roles.items() if isinstance(value, str)}
+    others = {name: value for name, value in request.roles.items() if name not in named}
+    columns = Request(others=named, columns=request.columns).choose_columns(available)
+    parts = [_split_role(name, value, data) for name, value in others.items()]
+    needed = list(dict.fromkeys([*columns, *named.values()]))
+    partitions = data[needed].to_delayed()
+    return [
+        delayed(_split_frame)(part, columns, named, list(others), [each[number] for each in parts], number)
+        for number, part in enumerate(partitions)
+    ]
+
+
+def _split_frame(
+    frame: Any, columns: list[Any], named: dict[str, Any], others: list[str], values: list[Any], number: int
+) -> Batch:
+    names, series = [*named, *others], [*(frame[name] for name in named.values()), *values]
+    return _make_batch(frame[columns], names, [np.asarray(each) for each in series], number)
+
+
+# ── bags ──
+
+
+def _read_bag(data: Any, request: Request) -> list[Any]:
+    delayed = _import_dask().delayed
+    for name, value in request.roles.items():
+        if not isinstance(value, str):
+            raise TypeError(f"got {name} beside a bag, expected the name that rows have it by: y='label'")
+    return [
+        delayed(_split_bag)(part, dict(request.roles), request.columns, number)
+        for number, part in enumerate(data.to_delayed())
+    ]
+
+
+def _split_bag(rows: Any, roles: dict[str, str], columns: list[str] | None, number: int) -> Batch:
+    """A partition of rows that are mappings from names to values."""
+    rows = list(rows)
+    values: list[Any] = []
+    for role, name in roles.items():
+        if lacking := next((row for row in rows if name not in row), None):
+            raise ValueError(f"partition {number}: a row has no {name!r}, expected it in all for {role}: {lacking}")
+        values.append([row[name] for row in rows])
+    taken = set(roles.values())
+    kept = [
+        {name: row[name] for name in (columns or row) if name in row and name not in taken} for row in rows
+    ]
+    return _make_batch(kept, list(roles), values, number)

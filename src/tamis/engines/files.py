@@ -1,0 +1,196 @@
+"""Paths of Parquet, CSV and Arrow files → shards: row groups, blocks of lines, record batches.
+
+A path is a file, a folder of files, or a pattern such as "mail/2026-*.parquet". Files are read in the order of
+their names. Only the columns that are needed are read.
+"""
+
+import glob
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tamis.engines.arrow import open_stream
+from tamis.engines.batches import Batch
+from tamis.engines.opening import BatchShards, Request, place_pieces
+from tamis.engines.tabular import ROWS, Layout, import_arrow
+
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "stream",
+}
+_GROUP_BYTES = 1 << 26  # of the columns that are read, uncompressed: row groups are joined up to this size
+_BLOCK = 1 << 24  # bytes of CSV that are parsed at a time
+
+
+def open_shards(data: str | Path, request: Request) -> BatchShards[Batch]:
+    """Open files by a path."""
+    paths = find_files(data)
+    formats = {_SUFFIXES[path.suffix] for path in paths}
+    if len(formats) > 1:
+        raise ValueError(f"got {data}, which holds {' and '.join(sorted(formats))} files, expected one format")
+    opener: Callable[[list[Path], Request], BatchShards[Batch]] = {
+        "parquet": _open_parquet,
+        "csv": _open_csv,
+        "arrow": _open_arrow,
+        "stream": _open_streams,
+    }[formats.pop()]
+    return opener(paths, request)
+
+
+def find_files(data: str | Path) -> list[Path]:
+    """The files that a path names, by name; hidden files and those that begin with _ are left out."""
+    path = Path(data)
+    if path.is_dir():
+        found = [each for each in sorted(path.rglob("*")) if each.is_file() and not _is_hidden(each, path)]
+        found = [each for each in found if each.suffix in _SUFFIXES]
+    elif path.exists():
+        found = [path]
+    else:
+        found = [Path(each) for each in sorted(glob.glob(str(data), recursive=True))]  # noqa: PTH207
+    if not found:
+        raise FileNotFoundError(
+            f"got {data}, where there is no file to read, expected a path of {', '.join(_SUFFIXES)} files"
+        )
+    if unknown := [each for each in found if each.suffix not in _SUFFIXES]:
+        raise ValueError(f"got {unknown[0]}, expected a file that ends in one of {', '.join(_SUFFIXES)}")
+    return found
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+
+
+# ── Parquet ──
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowGroups:
+    """Some row groups of a Parquet file, which any process that sees the file can read."""
+
+    path: str
+    groups: tuple[int, ...]
+    layout: Layout
+    number: int
+
+    @property
+    def name(self) -> str:
+        first, last = self.groups[0], self.groups[-1]
+        return f"{self.path}, row group {first}" + ("" if first == last else f" to {last}")
+
+    def load(self) -> Batch:
+        parquet = import_arrow("pyarrow.parquet")
+        with parquet.ParquetFile(self.path, metadata=_read_metadata(self.path), memory_map=False) as file:
+            self.layout.refuse_drift(file.schema_arrow)
+            # threads read other groups meanwhile
+            table = file.read_row_groups(list(self.groups), columns=self.layout.names, use_threads=False)
+        return self.layout.make_batch(table, self.number)
+
+
+@lru_cache(maxsize=64)
+def _read_metadata(path: str) -> Any:
+    return import_arrow("pyarrow.parquet").read_metadata(path)
+
+
+def _open_parquet(paths: list[Path], request: Request) -> BatchShards[Batch]:
+    parquet = import_arrow("pyarrow.parquet")
+    layout = Layout.of(_read(paths[0], parquet.read_schema), request)
+    pieces: list[RowGroups] = []
+    for path in paths:
+        metadata = _read(path, _read_metadata_of)
+        for groups in _join_groups(metadata, layout):
+            pieces.append(RowGroups(str(path), groups, layout, len(pieces)))
+    return place_pieces(pieces, len(pieces), request)
+
+
+def _read_metadata_of(path: Path) -> Any:
+    return _read_metadata(str(path))
+
+
+def _join_groups(metadata: Any, layout: Layout) -> Iterator[tuple[int, ...]]:
+    """The row groups of a file, neighbours joined up to a size that is worth a task."""
+    joined: list[int] = []
+    size = 0
+    for group in range(metadata.num_row_groups):
+        part = metadata.row_group(group)
+        share = min(1.0, len(layout.names) / max(1, metadata.num_columns))
+        bytes_read = int(part.total_byte_size * share)
+        if joined and size + bytes_read > _GROUP_BYTES:
+            yield tuple(joined)
+            joined, size = [], 0
+        joined.append(group)
+        size += bytes_read
+    if joined:
+        yield tuple(joined)
+
+
+def _read(path: Path, read: Callable[[Path], Any]) -> Any:
+    """Read a file's schema; an error of Arrow becomes one line that names the file."""
+    try:
+        return read(path)
+    except import_arrow().ArrowException as problem:
+        raise ValueError(f"{path}: {' '.join(str(problem).split())}") from None
+
+
+# ── CSV and streams, whose shards are found by reading ──
+
+
+def _open_csv(paths: list[Path], request: Request) -> BatchShards[Batch]:
+    layout = Layout.of(_read(paths[0], lambda path: _open_csv_file(path).schema), request)
+    return _open_readers(paths, lambda path: _open_csv_file(path, layout), layout, request)
+
+
+def _open_csv_file(path: Path, layout: Layout | None = None) -> Any:
+    csv = import_arrow("pyarrow.csv")
+    convert = csv.ConvertOptions(strings_can_be_null=True)
+    if layout is not None:
+        convert = csv.ConvertOptions(
+            include_columns=layout.names, column_types=layout.types, strings_can_be_null=True
+        )
+    return csv.open_csv(path, csv.ReadOptions(block_size=_BLOCK), convert_options=convert)
+
+
+def _open_streams(paths: list[Path], request: Request) -> BatchShards[Batch]:
+    open_stream_file = import_arrow("pyarrow.ipc").open_stream
+    layout = Layout.of(_read(paths[0], lambda path: open_stream_file(str(path)).schema), request)
+    return _open_readers(paths, lambda path: open_stream_file(str(path)), layout, request)
+
+
+def _open_arrow(paths: list[Path], request: Request) -> BatchShards[Batch]:
+    arrow = import_arrow()
+    open_file = import_arrow("pyarrow.ipc").open_file
+    layout = Layout.of(_read(paths[0], lambda path: open_file(str(path)).schema), request)
+
+    def read(path: Path) -> Iterator[Any]:
+        with arrow.memory_map(str(path)) as source:
+            file = open_file(source)
+            for number in range(file.num_record_batches):
+                batch = file.get_batch(number)
+                for start in range(0, batch.num_rows, ROWS):
+                    yield batch.slice(start, ROWS)
+
+    return _open_readers(paths, read, layout, request)
+
+
+def _open_readers(
+    paths: list[Path], read: Callable[[Path], Any], layout: Layout, request: Request
+) -> BatchShards[Batch]:
+    """Shards of files that are read one after the other, each as a stream of record batches."""
+    problem_of_arrow = import_arrow().ArrowException
+
+    def read_all() -> Iterator[Any]:
+        for path in paths:
+            try:
+                for batch in read(path):
+                    layout.refuse_drift(batch.schema)
+                    yield batch
+            except (problem_of_arrow, ValueError) as problem:
+                raise ValueError(f"{path}: {' '.join(str(problem).split())}") from None
+
+    return open_stream(read_all, layout, request)

@@ -1,0 +1,60 @@
+"""Memory-mapped arrays → shards: runs of rows, copied to memory one at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tamis.engines.batches import Batch
+from tamis.engines.opening import BatchShards, Request, place_pieces
+
+_BYTES = 1 << 25  # of a shard
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRun:
+    """Some rows of arrays, which are copied when they are needed."""
+
+    rows: Any  # (n, d)
+    roles: dict[str, Any]  # arrays (n,)
+    start: int
+    stop: int
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"rows {self.start} to {self.stop - 1}"
+
+    def load(self) -> Batch:
+        run = slice(self.start, self.stop)
+        values = {role: np.array(array[run]) for role, array in self.roles.items()}
+        y, weight = values.pop("y", None), values.pop("sample_weight", None)
+        return Batch(np.array(self.rows[run]), y, weight, values, self.number)
+
+
+def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
+    """Open an array of rows (n, d), with labels and weights that are arrays (n,)."""
+    if request.columns is not None:
+        raise ValueError("got columns for an array, which has no names, expected None: slice the array")
+    if data.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {data.ndim}D array instead: reshape the memory map")
+    roles = {name: np.asanyarray(value) for name, value in request.roles.items()}
+    for name, array in roles.items():
+        if array.shape[:1] != data.shape[:1]:
+            raise ValueError(f"got {name} of shape {array.shape} for {len(data)} rows, expected one per row")
+    step = max(1, _BYTES // max(1, data.itemsize * data.shape[1]))
+    count = -(-len(data) // step)
+    return place_pieces(_Runs(data, roles, step), count, request)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runs:
+    rows: Any
+    roles: dict[str, Any]
+    step: int
+
+    def __iter__(self) -> Iterator[RowRun]:
+        n = len(self.rows)
+        for number, start in enumerate(range(0, n, self.step)):
+            yield RowRun(self.rows, self.roles, start, min(n, start + self.step), number)
