@@ -8,6 +8,7 @@ from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.iterables import Batches
 from tamis.engines.local import LocalShards
 from tamis.engines.opening import BatchShards, Request, is_source, open_shards
+from tamis.engines.summing import SummingShards, UnfitError
 from tamis.engines.parts import Part, finish, observe_part, observe_piece
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "Part",
     "Piece",
     "Request",
+    "SummingShards",
+    "UnfitError",
     "finish",
     "is_source",
     "observe_part",

@@ -15,8 +15,17 @@ import numpy as np
 from sklearn.base import clone
 
 from tamis import protocols
-from tamis.engines import Batch, BatchShards, Request, is_source, open_shards
+from tamis.engines import (
+    Batch,
+    BatchShards,
+    Request,
+    SummingShards,
+    UnfitError,
+    is_source,
+    open_shards,
+)
 from tamis.schema import Schema
+from tamis.warning import warn
 
 F = TypeVar("F")
 M = TypeVar("M", bound=Callable[..., Any])
@@ -88,6 +97,13 @@ def refuse_drift(schema: Schema, expected: Schema) -> None:
 def learn_in_one_pass(face: F, shards: BatchShards[Batch]) -> F:
     """A face with the parameters of `face` that learned all shards, and nothing before."""
     fresh: Any = clone(face)
+    if isinstance(shards, SummingShards):
+        try:
+            fresh.learn_sums(shards)
+        except UnfitError as reason:
+            warn(f"the database does not sum this model, so that its rows are read: {reason}", UserWarning)
+        else:
+            return fresh  # type: ignore[no-any-return]
     head = shards.read_first()
     schema = fresh.expect_columns(head.X) if has_rows(head) else None
     learned: F = shards.total(LearnShard(fresh, schema)).face

@@ -4,6 +4,5 @@ from tamis.engines.sql.database import Column, SQLTable
 from tamis.engines.sql.duckdb_table import DuckDBTable
 from tamis.engines.sql.postgresql_table import PostgreSQLTable
 from tamis.engines.sql.shards import SQLShards, open_shards
-from tamis.engines.sql.sums import UnfitError
 
-__all__ = ["Column", "DuckDBTable", "PostgreSQLTable", "SQLShards", "SQLTable", "UnfitError", "open_shards"]
+__all__ = ["Column", "DuckDBTable", "PostgreSQLTable", "SQLShards", "SQLTable", "open_shards"]

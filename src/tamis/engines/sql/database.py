@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tamis.engines.batches import Batch
+from tamis.engines.local import LocalShards
+from tamis.engines.opening import Request
 from tamis.tables import Kind
 
 Row = tuple[Any, ...]
@@ -50,8 +53,8 @@ class SQLTable(ABC):
         """All rows that a query returns; ValueError if the database refuses it."""
 
     @abstractmethod
-    def read_batches(self, query: str, rows: int) -> Iterator[Any]:
-        """The rows that a query returns, at most so many at a time, as columns that a face reads."""
+    def open_rows(self, request: Request) -> LocalShards[Batch]:
+        """The rows in batches, for a model that the database cannot sum."""
 
     @contextmanager
     def keep_snapshot(self) -> Iterator[None]:

@@ -1,9 +1,12 @@
 """A relation of DuckDB → a table that DuckDB sums."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tamis.engines.arrow import open_relation
+from tamis.engines.batches import Batch
+from tamis.engines.local import LocalShards
+from tamis.engines.opening import Request
 from tamis.engines.sql.database import Column, Row, SQLTable, first_line
 from tamis.extras import import_package
 from tamis.tables import Kind
@@ -49,12 +52,8 @@ class DuckDBTable(SQLTable):
             raise ValueError(f"DuckDB cannot sum the relation: {first_line(problem)}") from problem
         return rows
 
-    def read_batches(self, query: str, rows: int) -> Iterator[Any]:
-        pyarrow = import_package("pyarrow", "reading rows of DuckDB")
-        relation = self.relation.query(_SOURCE, query)
-        open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-        for batch in open_reader(rows):
-            yield pyarrow.Table.from_batches([batch])
+    def open_rows(self, request: Request) -> LocalShards[Batch]:
+        return open_relation(self.relation, replace(request, engine=None))
 
 
 def _find_kind(name: str) -> Kind | None:

@@ -8,10 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tamis.engines.batches import Batch
+from tamis.engines.iterables import Batches
+from tamis.engines.iterables import open_shards as open_batches
+from tamis.engines.local import LocalShards
+from tamis.engines.opening import Request
 from tamis.engines.sql.database import Column, Row, SQLTable, first_line, quote
 from tamis.extras import import_package
 from tamis.tables import Kind, Table
 
+_ROWS = 1 << 15  # that are read at a time
 _INTEGERS = frozenset(("int2", "int4", "int8", "oid"))
 _NESTED = frozenset(("json", "jsonb", "xml", "record", "tsvector", "point", "box", "polygon", "path"))
 
@@ -99,13 +105,32 @@ class PostgreSQLTable(SQLTable):
             rows: list[Row] = connection.execute(query.encode()).fetchall()
         return rows
 
-    def read_batches(self, query: str, rows: int) -> Iterator[Any]:
-        with self._connect() as connection, self._explain_errors(), connection.transaction():
-            with connection.cursor(name="tamis_rows") as cursor:
-                cursor.execute(query.encode())
-                types = [(column.name, _name_type(column, connection)) for column in cursor.description]
-                while batch := cursor.fetchmany(rows):
-                    yield _make_table(types, batch)
+    def open_rows(self, request: Request) -> LocalShards[Batch]:
+        by_name = {column.name: column for column in self.list_columns()}
+        names = request.choose_columns(list(by_name))
+        selected = [by_name[name] for name in dict.fromkeys([*names, *request.named_roles.values()])]
+        query = f"SELECT {', '.join(column.identifier for column in selected)} FROM {self.name_source()}"
+
+        def read_batches() -> Iterator[Batch]:
+            for number, rows in enumerate(self._read(query)):
+                columns = dict(zip((column.name for column in selected), zip(*rows, strict=True), strict=True))
+                values = {role: list(columns[name]) for role, name in request.named_roles.items()}
+                y, weight = values.pop("y", None), values.pop("sample_weight", None)
+                table = _make_table([by_name[name] for name in names], columns, len(rows))
+                yield Batch(table, y, weight, values, number)
+
+        return open_batches(Batches(read_batches), Request(progress=request.progress))
+
+    def _read(self, query: str) -> Iterator[list[Row]]:
+        with (
+            self._connect() as connection,
+            self._explain_errors(),
+            connection.transaction(),
+            connection.cursor(name="tamis_rows") as cursor,
+        ):
+            cursor.execute(query.encode())
+            while rows := cursor.fetchmany(_ROWS):
+                yield rows
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
@@ -134,14 +159,14 @@ def _find_kind(name: str) -> Kind | None:
     return "bool" if name == "bool" else "category"
 
 
-def _make_table(types: list[tuple[str, str]], rows: list[Row]) -> Table:
-    columns: list[Any] = []
-    kinds: list[Kind] = []
-    for (_, name), values in zip(types, zip(*rows, strict=True), strict=True):
-        kind = _find_kind(name) or "category"
-        is_number = kind in ("number", "integer")
-        objects = np.empty(len(values), dtype=object)
-        objects[:] = [np.nan if value is None else float(value) for value in values] if is_number else values
-        columns.append(objects.astype(np.float64) if is_number else objects)
-        kinds.append(kind)
-    return Table(tuple(columns), len(rows), tuple(kinds), tuple(name for name, _ in types))
+def _make_table(columns: list[Column], values: dict[str, Row], rows: int) -> Table:
+    arrays: list[Any] = []
+    for column in columns:
+        if column.kind in ("number", "integer"):
+            own = [np.nan if value is None else float(value) for value in values[column.name]]
+            arrays.append(np.array(own, dtype=np.float64))
+        else:
+            arrays.append(np.empty(rows, dtype=object))
+            arrays[-1][:] = values[column.name]
+    kinds: tuple[Kind, ...] = tuple(column.kind or "category" for column in columns)
+    return Table(tuple(arrays), rows, kinds, tuple(column.name for column in columns))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.engines.sql.database import Column, Row, SQLTable, refuse_nested
 from tamis.engines.sql.fixed_point import WIDTH, Bounds, Slices, add_terms, write_float
+from tamis.engines.summing import UnfitError
 from tamis.stats import Exact
 
 _MOST_SUMS = 400  # in one query: PostgreSQL selects at most 1664 columns
 _MOST_SETS = 20  # of groups in one query: PostgreSQL numbers at most 31 columns
 MOST_VALUES = 1_000_000  # distinct values, by label, of all columns that are counted by value
 _NAN = "CAST('NaN' AS DOUBLE PRECISION)"
-
-
-class UnfitError(Exception):
-    """The database cannot compute what was asked for; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +42,15 @@ class Products:
     labels: list[Any]
     centre: Array  # (G, d)
     products: Array  # (G, d, d)
+
+
+class ValueCount(NamedTuple):
+    """How often a value is in a column, in rows of a label; None is a value that is missing."""
+
+    place: int
+    label: Any
+    value: Any
+    count: int
 
 
 @dataclass(frozen=True)
@@ -147,9 +153,9 @@ class TableSums:
         refuse_no_rows(len(rows))
         return _read_sums(rows, [(_exponents(a), _exponents(b)) for a, b in terms], squares)
 
-    def count_values(self, places: Sequence[int]) -> list[tuple[int, Any, Any, int]]:
-        """Place, label, value and count of each distinct value of these columns; None where it is missing."""
-        counted = []
+    def count_values(self, places: Sequence[int]) -> list[ValueCount]:
+        """Count the distinct values of these columns, by label."""
+        counted: list[ValueCount] = []
         for some in _split(list(places), _MOST_SETS):
             names = [f"c{j}" for j in some]
             columns = ", ".join(f"{self.columns[j].identifier} AS c{j}" for j in some)
@@ -167,7 +173,7 @@ class TableSums:
             place = {(1 << len(some)) - 1 - (1 << (len(some) - 1 - k)): k for k in range(len(some))}
             for number_of_set, g, *values, count in rows:
                 k = place[number_of_set]
-                counted.append((some[k], g, _drop_nan(values[k]), int(count)))
+                counted.append(ValueCount(some[k], g, _drop_nan(values[k]), int(count)))
         return counted
 
     def add_products(self, places: Sequence[int]) -> Products:
