@@ -31,7 +31,7 @@ class DuckDBTable(SQLTable):
     def __post_init__(self) -> None:
         kind = type(self.relation)
         if kind.__name__ != "DuckDBPyRelation":
-            import_package("duckdb", "tamis.engines.DuckDBTable")
+            import_package("duckdb", "tamis.engines.sql.DuckDBTable")
             raise TypeError(
                 f"got a {kind.__name__}, expected a relation of DuckDB: connection.table(name), or "
                 "connection.sql(query)"
@@ -45,7 +45,7 @@ class DuckDBTable(SQLTable):
         return _SOURCE
 
     def run(self, query: str) -> list[Row]:
-        duckdb = import_package("duckdb", "tamis.engines.DuckDBTable")
+        duckdb = import_package("duckdb", "tamis.engines.sql.DuckDBTable")
         try:
             rows: list[Row] = self.relation.query(_SOURCE, query).fetchall()
         except duckdb.Error as problem:

@@ -36,7 +36,7 @@ class Bounds:
     @property
     def largest(self) -> float:
         """The largest magnitude."""
-        return max(abs(self.least or 0.0), abs(self.most or 0.0))
+        return max(abs(self.least or 0), abs(self.most or 0))
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class PostgreSQLTable(SQLTable):
 
     @cached_property
     def _psycopg(self) -> Any:
-        return import_package("psycopg", "tamis.engines.PostgreSQLTable")
+        return import_package("psycopg", "tamis.engines.sql.PostgreSQLTable")
 
     @contextmanager
     def _connect(self) -> Iterator[Any]:
@@ -113,7 +113,9 @@ class PostgreSQLTable(SQLTable):
 
         def read_batches() -> Iterator[Batch]:
             for number, rows in enumerate(self._read(query)):
-                columns = dict(zip((column.name for column in selected), zip(*rows, strict=True), strict=True))
+                columns = dict(
+                    zip((column.name for column in selected), zip(*rows, strict=True), strict=True)
+                )
                 values = {role: list(columns[name]) for role, name in request.named_roles.items()}
                 y, weight = values.pop("y", None), values.pop("sample_weight", None)
                 table = _make_table([by_name[name] for name in names], columns, len(rows))

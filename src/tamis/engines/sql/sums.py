@@ -21,6 +21,7 @@ from tamis.stats import Exact
 _MOST_SUMS = 400  # in one query: PostgreSQL selects at most 1664 columns
 _MOST_SETS = 20  # of groups in one query: PostgreSQL numbers at most 31 columns
 MOST_VALUES = 1_000_000  # distinct values, by label, of all columns that are counted by value
+_EXACT = 2**53  # up to here integers are floats, too
 _NAN = "CAST('NaN' AS DOUBLE PRECISION)"
 
 
@@ -66,11 +67,15 @@ class TableSums:
 
     # ── queries ──
 
-    def _select(self, places: Sequence[int], thresholds: Mapping[int, float]) -> str:
+    def _select(
+        self, places: Sequence[int], thresholds: Mapping[int, float], keep_integers: bool = False
+    ) -> str:
         """The label as g and the columns at these places as v{place}, NULL where a number is missing."""
         selected = [f"{'0' if self.label is None else self.label.identifier} AS g"]
         for j in places:
-            number = self._write_number(self.columns[j])
+            column = self.columns[j]
+            is_kept = keep_integers and column.kind == "integer"
+            number = column.identifier if is_kept else self._write_number(column)
             if j in thresholds:
                 limit = write_float(thresholds[j])
                 number = f"CASE WHEN {number} > {limit} THEN 1 WHEN {number} IS NOT NULL THEN 0 END"
@@ -101,15 +106,15 @@ class TableSums:
         for some in _split(list(places), _MOST_SUMS // 5):
             asked = ["COUNT(*)"]
             for j in some:
-                asked += [f"COUNT(v{j})", f"MIN(v{j})", f"MAX(v{j})", f"MIN(ABS(NULLIF(v{j}, 0)))"]
+                nearest = f"MIN(ABS(NULLIF(CAST(v{j} AS DOUBLE PRECISION), 0)))"
                 is_fraction = f"v{j} <> TRUNC(v{j})" if self.columns[j].kind == "number" else "FALSE"
-                asked.append(f"MAX(CASE WHEN {is_fraction} THEN 1 ELSE 0 END)")
-            (row,) = self.table.run(f"SELECT {', '.join(asked)} FROM ({self._select(some, {})}) AS v")
+                fractions = f"MAX(CASE WHEN {is_fraction} THEN 1 END)"
+                asked += [f"COUNT(v{j})", f"MIN(v{j})", f"MAX(v{j})", nearest, fractions]
+            select = self._select(some, {}, keep_integers=True)
+            (row,) = self.table.run(f"SELECT {', '.join(asked)} FROM ({select}) AS v")
             refuse_no_rows(row[0])
             for j, values in zip(some, _split(row[1:], 5), strict=True):
-                count, least, most, nearest, fractions = values
-                bounds[j] = Bounds(count, _to_float(least), _to_float(most), _to_float(nearest), bool(fractions))
-                refuse_infinite(self.columns[j], bounds[j])
+                bounds[j] = _read_bounds(self.columns[j], *values)
         return bounds
 
     def count_labels(self) -> tuple[list[Any], list[int]]:
@@ -149,7 +154,9 @@ class TableSums:
         terms = [(cut.first_terms, cut.second_terms if squares else []) for cut in cuts]
         asked = ["g", "COUNT(*)", *(f"COUNT(v{cut.place})" for cut in cuts)]
         asked += [f"SUM({sum_})" for first, second in terms for sum_, _ in (*first, *second)]
-        rows = self.table.run(f"SELECT {', '.join(asked)} FROM ({select}{self.table.fence}) AS sliced GROUP BY g")
+        rows = self.table.run(
+            f"SELECT {', '.join(asked)} FROM ({select}{self.table.fence}) AS sliced GROUP BY g"
+        )
         refuse_no_rows(len(rows))
         return _read_sums(rows, [(_exponents(a), _exponents(b)) for a, b in terms], squares)
 
@@ -231,14 +238,21 @@ class TableSums:
 def refuse_no_rows(count: int) -> None:
     """Raise if a table is empty."""
     if not count:
-        raise ValueError("got no rows, expected at least one: the table, or the result of the query, is empty")
+        raise ValueError(
+            "got no rows, expected at least one: the table, or the result of the query, is empty"
+        )
 
 
-def refuse_infinite(column: Column, bounds: Bounds) -> None:
-    """Raise for a column that holds infinity."""
+def refuse_bounds(column: Column, bounds: Bounds) -> None:
+    """Raise for a column that holds infinity, or integers that are no floats."""
     if not bounds.is_finite:
         raise ValueError(
             f"column {column.name!r} holds infinity, expected finite numbers, NaN or NULL: mend those rows"
+        )
+    if column.kind == "integer" and bounds.largest > _EXACT:
+        raise ValueError(
+            f"column {column.name!r} holds integers up to {bounds.largest:.3g}, expected integers up to 2**53, "
+            "which float64 holds exactly: rescale them, or treat them as categories"
         )
 
 
@@ -335,8 +349,15 @@ def _exponents(terms: list[tuple[str, int]]) -> list[int]:
     return [exponent for _, exponent in terms]
 
 
-def _to_float(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _read_bounds(column: Column, count: int, *values: Any) -> Bounds:
+    least, most, nearest, fractions = values
+    ends = [
+        None if value is None else value if isinstance(value, int) else float(value)
+        for value in (least, most)
+    ]
+    bounds = Bounds(count, *ends, None if nearest is None else float(nearest), bool(fractions))
+    refuse_bounds(column, bounds)
+    return bounds
 
 
 def _drop_nan(value: Any) -> Any:
