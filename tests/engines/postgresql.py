@@ -22,7 +22,8 @@ def find_program(name: str) -> str | None:
 def run_postgresql() -> Iterator[str]:
     """Start a server and yield what `psycopg.connect` takes; stop it and remove its folder at the end."""
     initdb, pg_ctl = find_program("initdb"), find_program("pg_ctl")
-    assert initdb is not None and pg_ctl is not None, MISSING
+    assert initdb is not None, MISSING
+    assert pg_ctl is not None, MISSING
     # The programs refuse to run as root.
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
     identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}

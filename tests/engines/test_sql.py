@@ -21,20 +21,20 @@ from tamis.engines.sql.fixed_point import Bounds, Slices
 from tamis.engines.sql.sums import TableSums
 from tamis.extras import MissingPackageError
 from tamis.stats import Moments
-from tamis.testing.components import COMPONENTS
-from tamis.testing.faces import FACES
-from tamis.testing.learning import LearningCase
-from tamis.testing.regressions import REGRESSIONS
+from tamis.testing.components import COMPONENTS, ComponentsCase
+from tamis.testing.faces import FACES, FaceCase
+from tamis.testing.regressions import REGRESSIONS, RegressionCase
 from tests.engines.postgresql import MISSING, find_program
 
 pytest.importorskip("duckdb", reason="needs DuckDB: pip install duckdb")
 pytest.importorskip("psycopg", reason="needs psycopg: pip install 'psycopg[binary]'")
 
-from tests.engines.databases import KINDS, Database, run_database  # noqa: E402
+from tests.engines.databases import KINDS, Database, run_database
 
 pytestmark = pytest.mark.engines
 
-CASES: tuple[LearningCase, ...] = (*FACES, *COMPONENTS, *(c for c in REGRESSIONS if not c.targets))
+Case = FaceCase | ComponentsCase | RegressionCase
+CASES: tuple[Case, ...] = (*FACES, *COMPONENTS, *(c for c in REGRESSIONS if not c.targets))
 NEEDS_ROWS = ("exact", "held", "gaps")  # in the names of cases whose rows are read
 NAMES = ["plain", "select", 'He said "no"', "it's; DROP TABLE kept; --"]
 
@@ -64,9 +64,9 @@ def find_type(values: list[Any]) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{type(case).__name__} {case.name}")
-def test_sums_of_a_database_are_those_of_its_rows(case: LearningCase, database: Database) -> None:
+def test_sums_of_a_database_are_those_of_its_rows(case: Case, database: Database) -> None:
     data = case.sample(np.random.default_rng(1))
-    frame = pd.DataFrame({NAMES[j]: column for j, column in enumerate(data.rows.T)}).infer_objects()
+    frame: Any = pd.DataFrame({NAMES[j]: column for j, column in enumerate(data.rows.T)}).infer_objects()
     local = case.make().fit(frame, *data.arguments[1:])
     table = make_table(database, data.rows, data.targets)
     label = None if data.targets is None else "y"
@@ -75,7 +75,7 @@ def test_sums_of_a_database_are_those_of_its_rows(case: LearningCase, database: 
             learned = tamis.fit(case.make(), table, y=label)
     else:
         learned = case.make().fit(table, *([] if label is None else [label]))
-    case.assert_alike(local, learned, frame)  # type: ignore[attr-defined]
+    case.assert_alike(local, learned, frame)
     assert learned.feature_names_in_.tolist() == list(frame.columns)
 
 
@@ -109,7 +109,9 @@ FLOATS = st.floats(-1e80, 1e80) | st.sampled_from([0.0, -0.0, 1.0, 1e8, 1e8 + 1e
 )
 def test_sums_of_any_floats_are_exact(duck: Database, columns: list[list[float | None]]) -> None:
     duck.connection.execute('DELETE FROM "floats"')
-    duck.connection.executemany('INSERT INTO "floats" VALUES (?, ?)', [list(row) for row in zip(*columns)])
+    duck.connection.executemany(
+        'INSERT INTO "floats" VALUES (?, ?)', [list(row) for row in zip(*columns, strict=True)]
+    )
     known = [[v for v in column if v is not None and not math.isnan(v)] for column in columns]
     table = duck.open("floats")
     sums = TableSums(table, tuple(table.list_columns()))
@@ -185,7 +187,9 @@ def test_words_dates_and_flags_are_counted_by_value(database: Database) -> None:
     labels = [i % 2 == 0 for i in range(40)]
     types = {"day": "DATE", "word": "VARCHAR", "flag": "BOOLEAN", "price": "NUMERIC(8, 2)", "y": "BOOLEAN"}
     table = database.make(types, [days, words, flags, prices, labels])
-    rows = [dict(zip(types, row)) for row in zip(days, words, flags, prices)]
+    rows = [
+        dict(zip(list(types)[:4], row, strict=True)) for row in zip(days, words, flags, prices, strict=True)
+    ]
     with pytest.warns(UserWarning, match="column 'day' holds dates .3 distinct values in 40 rows."):
         local = tamis.NaiveBayes().fit(rows, labels)
     with pytest.warns(UserWarning, match="column 'day' holds dates .3 distinct values in 40 rows."):
@@ -258,7 +262,7 @@ BAD: dict[str, tuple[dict[str, str], list[list[Any]], Any, str]] = {
     ),
     "integers that are no floats": (
         {"x": "BIGINT", "y": "VARCHAR"}, [[1, 2**53 + 1], ["a", "b"]], tamis.GaussianNB(),
-        r"^column 'x' holds integers up to 9.01e.15, expected integers up to 2\*\*53, which float64 holds exactly",
+        r"^column 'x' holds integers up to 9.01e.15, expected integers up to 2\*\*53, which",
     ),
     "negative counts": (
         {"x": "BIGINT", "y": "VARCHAR"}, [[1, -2], ["a", "b"]], tamis.PoissonNB(),
@@ -305,20 +309,20 @@ def test_a_column_without_values_is_learned_as_unknown(database: Database) -> No
     local = tamis.GaussianNB().fit(frame, ["a", "b", "b"])
     assert learned.statistic_ == local.statistic_
     assert learned.state_.schema.kinds == local.state_.schema.kinds == ("number", "unknown")
-    with pytest.raises(ValueError, match="^column 'none' is missing in 3 of 3 rows"):
+    with pytest.raises(ValueError, match=r"^column 'none' is missing in 3 of 3 rows"):
         tamis.fit(tamis.PCA(), table, columns=["x", "none"])
 
 
 def test_unknown_columns_are_named(database: Database) -> None:
     table = database.make({"x": "BIGINT", "y": "VARCHAR"}, [[1, 2], ["a", "b"]])
     model = tamis.GaussianNB()
-    with pytest.raises(ValueError, match="^got y='label', expected a column of the data: it has x, y$"):
+    with pytest.raises(ValueError, match=r"^got y='label', expected a column of the data: it has x, y$"):
         model.fit(table, "label")
-    with pytest.raises(ValueError, match="^the data has no column 'z', expected one of x, y$"):
+    with pytest.raises(ValueError, match=r"^the data has no column 'z', expected one of x, y$"):
         tamis.fit(model, table, y="y", columns=["z"])
-    with pytest.raises(ValueError, match="^requires y to be passed, but the target y is None"):
+    with pytest.raises(ValueError, match=r"^requires y to be passed, but the target y is None"):
         tamis.fit(model, table)
-    with pytest.raises(TypeError, match="^got an engine for a table of a database, expected none"):
+    with pytest.raises(TypeError, match=r"^got an engine for a table of a database, expected none"):
         tamis.fit(model, table, y="y", engine="threads")
     assert not model.__sklearn_is_fitted__()
 
@@ -327,7 +331,7 @@ def test_rows_without_a_label_are_read(database: Database) -> None:
     table = database.make({"x": "BIGINT", "y": "VARCHAR"}, [[1, 2, 3], ["a", "b", None]])
     with (
         pytest.warns(UserWarning, match="some rows have no label"),
-        pytest.raises(ValueError, match="^batch 0: label 2 is missing, expected all labels in partial_fit"),
+        pytest.raises(ValueError, match=r"^batch 0: label 2 is missing, expected all labels in partial_fit"),
     ):
         tamis.GaussianNB().partial_fit(table, "y")
 
@@ -337,14 +341,14 @@ def test_a_relation_is_summed_where_that_is_asked_for(duck: Database) -> None:
     summed = tamis.fit(tamis.GaussianNB(), relation, y="y", engine="sql")
     read = tamis.fit(tamis.GaussianNB(), relation, y="y")
     assert summed.statistic_ == read.statistic_
-    with pytest.raises(TypeError, match="^got a ndarray, expected a relation of DuckDB"):
+    with pytest.raises(TypeError, match=r"^got a ndarray, expected a relation of DuckDB"):
         tamis.fit(tamis.GaussianNB(), np.ones((2, 2)), y="y", engine="sql")
 
 
 def test_a_server_that_cannot_be_reached_is_one_line() -> None:
     model = tamis.GaussianNB()
     with pytest.raises(
-        ConnectionError, match="^cannot reach the PostgreSQL server: .*: start it, or mend"
+        ConnectionError, match=r"^cannot reach the PostgreSQL server: .*: start it, or mend"
     ) as e:
         model.fit(PostgreSQLTable("host=/nowhere user=tamis dbname=mail connect_timeout=2", "mail"), "y")
     assert "\n" not in str(e.value)
@@ -355,7 +359,7 @@ def test_a_table_that_does_not_exist_is_one_line(database: Database) -> None:
     if not database.address:
         return  # DuckDB itself refuses to make the relation
     with pytest.raises(
-        ValueError, match='^PostgreSQL cannot sum the table: relation "nowhere" does not exist$'
+        ValueError, match=r'^PostgreSQL cannot sum the table: relation "nowhere" does not exist$'
     ):
         tamis.GaussianNB().fit(PostgreSQLTable(database.connection, "nowhere"), "y")
 
@@ -399,7 +403,7 @@ def test_other_objects_are_refused_and_a_missing_package_is_named(monkeypatch: p
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     monkeypatch.setattr("tamis.extras.import_module", refuse)
-    message = r"^tamis.engines.sql.PostgreSQLTable needs psycopg, which is not installed: pip install \"tamis\[postgresql\]\"$"
+    message = r"PostgreSQLTable needs psycopg, which is not installed: pip install \"tamis\[postgresql\]\"$"
     with pytest.raises(MissingPackageError, match=message):
         PostgreSQLTable("dbname=mail", "mail").list_columns()
 

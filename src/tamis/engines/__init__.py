@@ -8,8 +8,8 @@ from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.iterables import Batches
 from tamis.engines.local import LocalShards
 from tamis.engines.opening import BatchShards, Request, is_source, open_shards
-from tamis.engines.summing import SummingShards, UnfitError
 from tamis.engines.parts import Part, finish, observe_part, observe_piece
+from tamis.engines.summing import SummingShards, UnfitError
 
 __all__ = [
     "Batch",

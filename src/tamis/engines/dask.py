@@ -164,9 +164,7 @@ def _split_role(name: str, value: Any, data: Any) -> list[Any]:
     if "Array" in kinds:
         known = not (np.isnan(value.chunks[0]).any() or np.isnan(data.chunks[0]).any())
         if known and value.shape[0] != data.shape[0]:
-            raise ValueError(
-                f"got {name} of {value.shape[0]} values for {data.shape[0]} rows, expected one per row"
-            )
+            raise ValueError(f"got {name} of {value.shape[0]} values for {data.shape[0]} rows, expected one per row")
         if known:
             value = value.rechunk({0: data.chunks[0]})
         parts = value.to_delayed().ravel().tolist()
@@ -235,9 +233,7 @@ def _split_bag(rows: Any, roles: dict[str, str], columns: list[str] | None, numb
     values: list[Any] = []
     for role, name in roles.items():
         if lacking := next((row for row in rows if name not in row), None):
-            raise ValueError(
-                f"partition {number}: a row has no {name!r}, expected it in all for {role}: {lacking}"
-            )
+            raise ValueError(f"partition {number}: a row has no {name!r}, expected it in all for {role}: {lacking}")
         values.append([row[name] for row in rows])
     taken = set(roles.values())
     kept = [

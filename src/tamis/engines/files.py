@@ -34,9 +34,7 @@ def open_shards(data: str | Path, request: Request) -> BatchShards[Batch]:
     paths = find_files(data)
     formats = {_SUFFIXES[path.suffix] for path in paths}
     if len(formats) > 1:
-        raise ValueError(
-            f"got {data}, which holds {' and '.join(sorted(formats))} files, expected one format"
-        )
+        raise ValueError(f"got {data}, which holds {' and '.join(sorted(formats))} files, expected one format")
     opener: Callable[[list[Path], Request], BatchShards[Batch]] = {
         "parquet": _open_parquet,
         "csv": _open_csv,

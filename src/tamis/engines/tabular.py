@@ -30,9 +30,7 @@ class Layout:
         if not columns:
             raise ValueError("got a table without columns to learn from, expected one besides the label")
         roles = dict(request.named_roles)
-        return cls(
-            tuple(columns), roles, {name: schema.field(name).type for name in (*columns, *roles.values())}
-        )
+        return cls(tuple(columns), roles, {name: schema.field(name).type for name in (*columns, *roles.values())})
 
     @property
     def names(self) -> list[str]:
@@ -44,9 +42,7 @@ class Layout:
         for name, kind in self.types.items():
             place = schema.get_field_index(name)
             if place < 0:
-                raise ValueError(
-                    f"there is no column {name!r}, which the first shard has: write all shards alike"
-                )
+                raise ValueError(f"there is no column {name!r}, which the first shard has: write all shards alike")
             if schema.field(place).type != kind:
                 raise ValueError(
                     f"column {name!r} is of type {schema.field(place).type}, expected {kind} as in the first shard: "

@@ -121,7 +121,7 @@ class ClassSums:
                     f"Negative values in data: column {name!r} holds {least:g}, expected counts of at least 0"
                 )
             if isinstance(block, BernoulliColumns) and block.threshold is None:
-                if 0 <= least and most <= 1 and not bound.has_fractions:
+                if least >= 0 and most <= 1 and not bound.has_fractions:
                     continue
                 shown = f"{least:g}" if least < 0 else f"{most:g}" if most > 1 else "fractions"
                 raise ValueError(
@@ -172,7 +172,7 @@ class ClassSums:
         kinds: tuple[Kind, ...] = tuple(self.sums.columns[j].kind or "category" for j in places)
         names = tuple(self.sums.columns[j].name for j in places)
         labels = self._read_labels([value.label for value in counted])
-        weights = np.array([value.count for value in counted], dtype=np.float64)
+        weights = np.array([value.rows for value in counted], dtype=np.float64)
         own = block.of(tuple(range(len(places))))
         statistic: Sums = own.observe(
             own.encode(Table(tuple(columns), len(counted), kinds, names)), labels, weights
@@ -187,7 +187,7 @@ class ClassSums:
         for j in places:
             if self.schema.kind(j) == "category":
                 own = [value for value in counted if value.place == j and value.value is not None]
-                distinct, rows = {value.value for value in own}, sum(value.count for value in own)
+                distinct, rows = {value.value for value in own}, sum(value.rows for value in own)
                 message = describe_poor_category(f"column {self.schema.name(j)!r}", distinct, rows)
                 remarks += [] if message is None else [(j, message)]
         return remarks

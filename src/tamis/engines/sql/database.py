@@ -36,8 +36,8 @@ class Column:
 class SQLTable(ABC):
     """A table of a database, or the result of a query, that the database itself can sum."""
 
-    # Ends a selection that is selected from: makes PostgreSQL compute each expression of it once, where it would
-    # otherwise put the expression in the place of each use.
+    # Ends a selection that is selected from: makes PostgreSQL compute each expression of it once, where it
+    # would otherwise put the expression in the place of each use.
     fence: ClassVar[str] = ""
 
     @abstractmethod
@@ -84,6 +84,6 @@ def refuse_nested(columns: Sequence[Column]) -> None:
     for column in columns:
         if column.kind is None:
             raise TypeError(
-                f"column {column.name!r} is of type {column.type}, expected numbers, booleans, text or dates: "
-                "name the columns to learn from, as columns=[…]"
+                f"column {column.name!r} is of type {column.type}, expected numbers, booleans, text or "
+                "dates: name the columns to learn from, as columns=[…]"
             )

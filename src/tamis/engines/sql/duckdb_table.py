@@ -13,7 +13,7 @@ from tamis.tables import Kind
 
 _SOURCE = "tamis_rows"  # what queries call the relation; a view of that name in the database stays as it is
 _INTEGERS = frozenset(
-    "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT".split()
+    f"{sign}{name}" for sign in ("", "U") for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 )
 _NESTED = ("STRUCT", "MAP", "UNION", "ROW")
 

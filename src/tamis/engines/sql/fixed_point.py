@@ -1,10 +1,10 @@
 """A column of floats → integers that a database adds exactly → Σx and Σx², to the bit.
 
-SUM of a DOUBLE is rounded and depends on the order of the rows, and Σx² cancels at a large mean. A finite float
-is an integer times a power of two. So each value is cut into chunks of at most 60 bits, each an exact BIGINT,
-and chunks into slices of 30 bits whose products are exact BIGINTs, too. Both DuckDB and PostgreSQL add
-BIGINTs without rounding, in 128 bits or more. Multiplying by a power of two, truncating and subtracting what
-was truncated do not round, so that the sums are those of `tamis.stats`, whatever the order.
+SUM of a DOUBLE is rounded and depends on the order of the rows, and Σx² cancels at a large mean. A finite
+float is an integer times a power of two. So each value is cut into chunks of at most 60 bits, each an exact
+BIGINT, and chunks into slices of 30 bits whose products are exact BIGINTs, too. Both DuckDB and PostgreSQL
+add BIGINTs without rounding, in 128 bits or more. Multiplying by a power of two, truncating and subtracting
+what was truncated do not round, so that the sums are those of `tamis.stats`, whatever the order.
 """
 
 import math

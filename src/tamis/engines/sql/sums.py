@@ -51,7 +51,7 @@ class ValueCount(NamedTuple):
     place: int
     label: Any
     value: Any
-    count: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class TableSums:
             return f"CAST({column.identifier} AS INTEGER)"
         if column.kind == "category":
             raise TypeError(
-                f"column {column.name!r} is of type {column.type}, expected numbers: name the columns to learn "
-                "from, as columns=[…], or use a categorical family"
+                f"column {column.name!r} is of type {column.type}, expected numbers: name the columns to "
+                "learn from, as columns=[…], or use a categorical family"
             )
         return f"NULLIF(CAST({column.identifier} AS DOUBLE PRECISION), {_NAN})"
 
@@ -114,7 +114,7 @@ class TableSums:
             (row,) = self.table.run(f"SELECT {', '.join(asked)} FROM ({select}) AS v")
             refuse_no_rows(row[0])
             for j, values in zip(some, _split(row[1:], 5), strict=True):
-                bounds[j] = _read_bounds(self.columns[j], *values)
+                bounds[j] = _read_bounds(self.columns[j], values)
         return bounds
 
     def count_labels(self) -> tuple[list[Any], list[int]]:
@@ -225,10 +225,10 @@ class TableSums:
         scaled = ", ".join(f"(v{places[k]} - m{k}) * s{k} AS u{k}, m{k}, s{k}" for k in used)
         known = ", ".join([*(f"MIN(m{k})" for k in used), *(f"MIN(s{k})" for k in used)])
         sums = ", ".join(f"SUM(CAST(u{a} * u{b} AS BIGINT))" for a, b in pairs)
+        joined = f"SELECT g, {scaled} FROM numbers JOIN centres ON g = h{self.table.fence}"
         return (
             f"WITH numbers AS ({select}), centres AS (SELECT g AS h, {ends} FROM numbers GROUP BY g) "
-            f"SELECT g, {known}, {sums} FROM (SELECT g, {scaled} FROM numbers JOIN centres ON g = h{self.table.fence}) "
-            "AS scaled GROUP BY g"
+            f"SELECT g, {known}, {sums} FROM ({joined}) AS scaled GROUP BY g"
         )
 
 
@@ -251,8 +251,8 @@ def refuse_bounds(column: Column, bounds: Bounds) -> None:
         )
     if column.kind == "integer" and bounds.largest > _EXACT:
         raise ValueError(
-            f"column {column.name!r} holds integers up to {bounds.largest:.3g}, expected integers up to 2**53, "
-            "which float64 holds exactly: rescale them, or treat them as categories"
+            f"column {column.name!r} holds integers up to {bounds.largest:.3g}, expected integers up to "
+            "2**53, which float64 holds exactly: rescale them, or treat them as categories"
         )
 
 
@@ -349,15 +349,17 @@ def _exponents(terms: list[tuple[str, int]]) -> list[int]:
     return [exponent for _, exponent in terms]
 
 
-def _read_bounds(column: Column, count: int, *values: Any) -> Bounds:
-    least, most, nearest, fractions = values
-    ends = [
-        None if value is None else value if isinstance(value, int) else float(value)
-        for value in (least, most)
-    ]
-    bounds = Bounds(count, *ends, None if nearest is None else float(nearest), bool(fractions))
+def _read_bounds(column: Column, values: Sequence[Any]) -> Bounds:
+    count, *numbers, fractions = values
+    least, most, nearest = (_to_number(number) for number in numbers)
+    bounds = Bounds(count, least, most, nearest, bool(fractions))
     refuse_bounds(column, bounds)
     return bounds
+
+
+def _to_number(value: Any) -> float | None:
+    """A float, or a whole number as it is: it may be too large to be a float."""
+    return value if value is None or isinstance(value, int) else float(value)
 
 
 def _drop_nan(value: Any) -> Any:
