@@ -20,6 +20,7 @@ _BROUGHT_BY = {  # module: the package that has it, and the extra that brings th
     "duckdb": ("DuckDB", "duckdb"),
     "joblib": ("scikit-learn", "models"),
     "narwhals": ("narwhals", "models"),
+    "psycopg": ("psycopg", "postgresql"),
     "pyarrow": ("pyarrow", "arrow"),
     "pyspark": ("PySpark", "spark"),
     "scipy": ("SciPy", "models"),

@@ -1,7 +1,7 @@
 """A table → its schema: the width, and the kind and name of each column, by which further rows are read."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from typing import Any, Literal
@@ -100,17 +100,21 @@ def find_poor_categories(table: Table, columns: Iterable[int]) -> tuple[tuple[in
 def _describe_problem(name: str, values: list[Any]) -> str | None:
     known = [value for value in values if not is_missing(value)]
     try:
-        distinct = set(known)
+        return describe_poor_category(name, set(known), len(known))
     except TypeError:  # a value that is no category is refused where it is read
         return None
-    count = f"{len(distinct)} distinct values in {len(known)} rows"
+
+
+def describe_poor_category(name: str, distinct: Set[Any], rows: int) -> str | None:
+    """What makes these values of so many rows poor categories; None for good ones."""
+    count = f"{len(distinct)} distinct values in {rows} rows"
     keep = "or name its family in `families` to keep it"
     if distinct and all(map(_is_date, distinct)):
         return (
             f"{name} holds dates ({count}), which are taken for categories: turn the date into numbers, as "
             f"days since a start, the month or the weekday, drop the column, {keep}"
         )
-    if len(known) >= _ROWS and len(distinct) >= _DISTINCT * len(known):
+    if rows >= _ROWS and len(distinct) >= _DISTINCT * rows:
         return (
             f"{name} has {count} and is taken for a category, though hardly any value will be seen again: "
             f"drop the column if it is an identifier, group its values, {keep}"

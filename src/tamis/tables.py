@@ -112,6 +112,11 @@ class Table:
         return cls(arrays.matrix(values).values, len(values), "number")
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and of columns."""
+        return self.rows, self.width
+
+    @property
     def width(self) -> int:
         """The number of columns."""
         if isinstance(self.data, Sparse):

@@ -9,6 +9,7 @@ from tamis.engines.iterables import Batches
 from tamis.engines.local import LocalShards
 from tamis.engines.opening import BatchShards, Request, is_source, open_shards
 from tamis.engines.parts import Part, finish, observe_part, observe_piece
+from tamis.engines.summing import SummingShards, UnfitError
 
 __all__ = [
     "Batch",
@@ -19,6 +20,8 @@ __all__ = [
     "Part",
     "Piece",
     "Request",
+    "SummingShards",
+    "UnfitError",
     "finish",
     "is_source",
     "observe_part",

@@ -115,6 +115,7 @@ class Source:
 
 
 SOURCES: tuple[Source, ...] = (
+    Source("tamis", frozenset({"SQLTable"}), "tamis.engines.sql"),
     Source("tamis", frozenset({"Batches"}), "tamis.engines.iterables"),
     Source("pyarrow", frozenset({"Dataset", "RecordBatchReader"}), "tamis.engines.arrow"),
     Source("duckdb", frozenset({"DuckDBPyRelation"}), "tamis.engines.arrow"),
@@ -168,7 +169,7 @@ def is_source(data: object) -> bool:
 
 def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
     """Open data in shards; TypeError for any other."""
-    module = find_module(data)
+    module = find_module(data) if request.engine != "sql" else "tamis.engines.sql"
     if module is None:
         raise TypeError(
             f"got data of type {type(data).__name__}, expected a path, a dataset, a memory map or batches: "

@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
 from tamis.arrays import one_line
-from tamis.engines import Batch, BatchShards
+from tamis.engines import Batch, BatchShards, SummingShards, UnfitError
 from tamis.estimators.sharded import learn_in_one_pass
 from tamis.inputs import read_first_table, to_label_array
 from tamis.progress import Bar, StepReport
@@ -247,6 +247,10 @@ class TableFace(Face[T]):
         else:
             self.merge(learned)
         return self
+
+    def learn_sums(self, shards: SummingShards) -> None:
+        """Learn rows that are summed where they are; UnfitError if that is not enough to learn from."""
+        raise UnfitError(f"a {type(self).__name__} has other sums")
 
     def expect_columns(self, X: object) -> Schema:
         """The columns of these rows, which all shards must have; a face may prepare for their kinds."""

@@ -11,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array, Matrix
+from tamis.engines import SummingShards, UnfitError
 from tamis.estimators.base import TableFace, with_callbacks
 from tamis.estimators.linear import LinearExplanation, check_sample_count, explain_terms
 from tamis.estimators.reading import make_generator, read_folds
@@ -183,6 +184,18 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         check_nonnegative("tol", self.tol)
 
     # ── the algebra ──
+
+    def learn_sums(self, shards: SummingShards) -> None:
+        """Learn rows that are summed where they are; UnfitError if these are not all that is needed."""
+        self._check_parameters()
+        asked = {"exact=True": self.exact, "missing='em'": self.missing == "em", "'held-out'": self._by_fold}
+        if reasons := [option for option, is_set in asked.items() if is_set]:
+            raise UnfitError(f"{reasons[0]} needs the rows")
+        schema, rows, statistic = shards.sum_products()
+        solver = choose_solver(self.solver, rows, schema.width, self.n_components)
+        if solver != "moments":
+            raise UnfitError(f"solver={solver!r} needs the rows")
+        self.state_ = ComponentsState(schema, statistic)
 
     @with_callbacks
     @with_shards

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis import decide, validate
 from tamis.arrays import Array
-from tamis.engines import Batch, BatchShards
+from tamis.engines import Batch, BatchShards, SummingShards
 from tamis.estimators.base import TableFace, with_callbacks
 from tamis.estimators.generative_shards import RowReader, encode_rows
 from tamis.estimators.reading import drop_weightless, make_generator, read_folds, read_labels
@@ -416,6 +416,15 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         _, schema = read_first_table(X, self._accepts_sparse, self._absent)
         self._fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
         return schema
+
+    def learn_sums(self, shards: SummingShards) -> None:
+        """Learn rows that are summed where they are, by label; UnfitError if some have no label."""
+        schema = shards.read_schema()
+        model = self._model(schema, Keys(()), Keys(()))
+        known, statistic = shards.sum_by_class(schema, model.blocks, self.missing_label)
+        model = self._model(known, Keys(()), Keys(()))  # which warns of columns that are poor categories
+        self._class_prior(classes_of(statistic))
+        self._fitted = GenerativeState(known, model, statistic, Keys(()))
 
     @with_callbacks
     @with_shards

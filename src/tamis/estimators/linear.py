@@ -16,6 +16,7 @@ from sklearn.base import RegressorMixin
 from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
+from tamis.engines import SummingShards, UnfitError
 from tamis.estimators.base import T, TableFace, with_callbacks
 from tamis.estimators.reading import make_generator, read_folds
 from tamis.estimators.sharded import with_shards
@@ -336,6 +337,15 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         )
 
     # ── the algebra ──
+
+    def learn_sums(self, shards: SummingShards) -> None:
+        """Learn rows that are summed where they are; UnfitError if their products must not be rounded."""
+        if self.exact:
+            raise UnfitError("exact=True asks for products that are not rounded")
+        schema, gram = shards.sum_normal_equations()
+        model = self._model(schema)
+        model.refuse_impossible(schema.width, gram.targets)
+        self.state_ = RegressionState(schema, model, gram, is_flat=True)
 
     @with_callbacks
     @with_shards

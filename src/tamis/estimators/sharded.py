@@ -15,8 +15,17 @@ import numpy as np
 from sklearn.base import clone
 
 from tamis import protocols
-from tamis.engines import Batch, BatchShards, Request, is_source, open_shards
+from tamis.engines import (
+    Batch,
+    BatchShards,
+    Request,
+    SummingShards,
+    UnfitError,
+    is_source,
+    open_shards,
+)
 from tamis.schema import Schema
+from tamis.warning import warn
 
 F = TypeVar("F")
 M = TypeVar("M", bound=Callable[..., Any])
@@ -101,6 +110,13 @@ def refuse_drift(schema: Schema, expected: Schema) -> None:
 def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool = False) -> Learned[F]:
     """What a face with the parameters of `face` learns of all shards."""
     fresh: Any = clone(face)
+    if isinstance(shards, SummingShards):
+        try:
+            fresh.learn_sums(shards)
+        except UnfitError as reason:
+            warn(f"the database does not sum this model, so that its rows are read: {reason}", UserWarning)
+        else:
+            return Learned(fresh)
     head = shards.read_first()
     schema = fresh.expect_columns(head.X) if has_rows(head) else None
     learned: Learned[F] = shards.total(LearnShard(fresh, schema, skip_unlabelled))

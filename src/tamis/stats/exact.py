@@ -6,7 +6,7 @@ integers, so subtracting rows that were added leaves no trace of them. Rounding 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -66,6 +66,24 @@ class Exact:
         shape = words.shape[1:]
         flat = np.ascontiguousarray(words).reshape(len(words), math.prod(shape))
         return cls._reshape(_kernels.settle(flat, low), shape)
+
+    @classmethod
+    def from_big_integers(cls, values: Sequence[int], exponent: int, shape: tuple[int, ...]) -> "Exact":
+        """Make sums of Python's integers, each times 2**exponent, in the order of the entries of a shape.
+
+        >>> Exact.from_big_integers([3 << 200, -1], -1, (2,)).value.tolist()
+        [2.4104070663884854e+60, -0.5]
+        """
+        low, shift = divmod(exponent, 32)
+        length = max((value.bit_length() + shift for value in values), default=0) // 32 + 1
+        words = np.empty((length, len(values)), dtype=np.int64)
+        for i, value in enumerate(values):
+            rest = value << shift
+            for j in range(length - 1):
+                words[j, i] = rest & 0xFFFFFFFF
+                rest >>= 32
+            words[-1, i] = rest
+        return cls.from_words(words.reshape(length, *shape), low)
 
     @staticmethod
     @lru_cache(maxsize=4)  # rows that are observed one by one share the same object

@@ -141,6 +141,16 @@ class Moments(Sums):
         moments = cls(weight=n, first=shifted, second=squares, form=form, keys=keys)
         return moments.with_fields(rounded=None if rounded is None else np.abs(rounded)).drop_zeros()
 
+    @classmethod
+    def from_centred_products(
+        cls, weight: Exact, first: Exact, centre: Floats, products: Floats, keys: Keys | None = None
+    ) -> Self:
+        """Make the full form from exact sums and products (..., d, d) of x − centre, which may be rounded."""
+        squares = Exact.of(pack(products)) + cross_terms(weight, first, centre, triangle(first.shape[-1]))
+        rounded = np.abs(np.diagonal(products, axis1=-2, axis2=-1))
+        moments = cls(weight=weight, first=first, second=squares, form="full", keys=keys, rounded=rounded)
+        return moments.drop_zeros()
+
     def refuse_impossible(self) -> None:
         """Raise if no data could give these moments.
 

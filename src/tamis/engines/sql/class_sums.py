@@ -1,0 +1,197 @@
+"""Sums of a table by label → the statistic that a generative model observes, block by block.
+
+Gaussian, Poisson, Bernoulli and multinomial columns need Σx and Σx². Of columns of other families the
+database counts distinct values: each value, weighted by its count, is then observed as a row in which all
+other columns are missing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.engines.sql.database import Column
+from tamis.engines.sql.fixed_point import Bounds
+from tamis.engines.sql.sums import TableSums, ValueCount
+from tamis.engines.summing import UnfitError
+from tamis.inputs import read_labels
+from tamis.models.generative.block import Block
+from tamis.models.generative.category_columns import CategoryColumns
+from tamis.models.generative.family_columns import FamilyColumns
+from tamis.models.generative.gaussian_columns import GaussianColumns
+from tamis.models.generative.gaussian_vectors import GaussianVectors
+from tamis.models.generative.model import CLASSES
+from tamis.models.generative.multinomial_counts import MultinomialCounts
+from tamis.models.generative.rate_columns import BernoulliColumns, PoissonColumns
+from tamis.schema import ColumnKind, Schema, describe_poor_category
+from tamis.stats import Exact, Joint, Keys, Labels, Moments, Sums, Tally
+from tamis.tables import Kind, Table
+
+_COUNTED = CategoryColumns | FamilyColumns  # blocks whose columns are counted by value
+_SUMMED = GaussianColumns | GaussianVectors | BernoulliColumns | PoissonColumns | MultinomialCounts
+
+
+def refuse_unfit(name: str, block: Block[Any, Any]) -> None:
+    """Raise UnfitError for a block whose statistic no database sums."""
+    if isinstance(block, GaussianVectors):
+        if block.has_matrices and block.exact:
+            raise UnfitError("exact=True asks for products that are not rounded")
+        if isinstance(block.shrinkage, str):
+            raise UnfitError("shrinkage='auto' is chosen by the rows")
+    if not isinstance(block, _COUNTED | _SUMMED):
+        raise UnfitError(f"columns of the family {name!r} are not summed by a database")
+
+
+def refuse_missing(columns: tuple[Column, ...], bounds: Mapping[int, Bounds], rows: int) -> None:
+    """Raise for a column that lacks values, in a model that needs all of them."""
+    for j, bound in bounds.items():
+        if bound.count < rows:
+            raise ValueError(
+                f"column {columns[j].name!r} is missing in {rows - bound.count} of {rows} rows, expected a "
+                "number in each: drop or fill those rows"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Blocks of columns, and the sums by label of which their statistic is made."""
+
+    sums: TableSums
+    schema: Schema
+    blocks: Mapping[str, Block[Any, Any]]
+    missing_label: object
+
+    def observe(self) -> tuple[Schema, Joint]:
+        """The statistic, and the columns: "unknown" is one without values, remarks name poor categories."""
+        labels, rows = self.sums.count_labels()
+        read = self._read_labels(labels)
+        counts = np.zeros(len(read.keys), dtype=np.int64)
+        counts[read.group] = rows
+        number = Exact.from_integers(np.array(counts.sum()))
+        parts: dict[str, Sums] = {
+            CLASSES: Tally(weight=number, total=Exact.from_integers(counts), terms=read.keys)
+        }
+        kinds: list[ColumnKind] = [self.schema.kind(j) for j in range(self.schema.width)]
+        remarks: list[tuple[int, str]] = []
+        for name, block in self.blocks.items():
+            places = list(range(self.schema.width)) if block.columns is None else list(block.columns)
+            if isinstance(block, _COUNTED):
+                counted = self.sums.count_values(places)
+                seen = {value.place for value in counted if value.value is not None}
+                remarks += self._find_remarks(places, counted)
+                parts[name] = self._observe_values(block, places, counted, counts)
+            else:
+                bounds = self.sums.measure(places)
+                seen = {j for j in places if bounds[j].count}
+                self._refuse_values(block, bounds)
+                parts[name] = self._observe_numbers(block, bounds, read.keys)
+            for j in set(places) - seen:
+                kinds[j] = "unknown" if kinds[j] == "number" else kinds[j]
+        common = kinds[0] if set(kinds) == {"number"} else tuple(kinds)
+        schema = Schema(self.schema.width, common, self.schema.names, None, tuple(sorted(remarks)))
+        return schema, Joint(parts)
+
+    def _read_labels(self, labels: list[Any]) -> Labels:
+        read = read_labels(labels, len(labels), self.missing_label)
+        if not len(read.keys):
+            raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
+        if (read.group < 0).any():
+            raise UnfitError("some rows have no label")
+        return read
+
+    def _find_order(self, labels: list[Any], keys: Keys) -> NDArray[np.int64]:
+        """The place of each key among the labels, which are in the order of the database."""
+        read = self._read_labels(labels)
+        if read.keys != keys:
+            raise ValueError("the table changed while it was summed, expected the same rows: sum it again")
+        return np.argsort(read.group)
+
+    # ── sums ──
+
+    def _refuse_values(self, block: Block[Any, Any], bounds: Mapping[int, Bounds]) -> None:
+        """Raise for a column that holds what the block refuses to learn."""
+        for j, bound in bounds.items():
+            name, least, most = self.sums.columns[j].name, bound.least, bound.most
+            if least is None or most is None:
+                continue
+            if isinstance(block, PoissonColumns | MultinomialCounts) and least < 0:
+                raise ValueError(
+                    f"Negative values in data: column {name!r} holds {least:g}, expected counts of at least 0"
+                )
+            if isinstance(block, BernoulliColumns) and block.threshold is None:
+                if least >= 0 and most <= 1 and not bound.has_fractions:
+                    continue
+                shown = f"{least:g}" if least < 0 else f"{most:g}" if most > 1 else "fractions"
+                raise ValueError(
+                    f"column {name!r} holds {shown}, expected 0 or 1: turn it into flags first, as by x > 0"
+                )
+
+    def _observe_numbers(self, block: Block[Any, Any], bounds: Mapping[int, Bounds], keys: Keys) -> Sums:
+        is_full = isinstance(block, GaussianVectors) and block.has_matrices
+        has_squares = isinstance(block, GaussianColumns | GaussianVectors) and not is_full
+        thresholds = {}
+        if isinstance(block, BernoulliColumns) and block.threshold is not None:
+            thresholds = dict.fromkeys(bounds, float(block.threshold))
+        powers = self.sums.add_powers(bounds, has_squares, thresholds)
+        order = self._find_order(powers.labels, keys)
+        rows = Exact.from_integers(np.array(powers.rows, dtype=np.int64)[order])
+        first = _take(powers.first, order)
+        if isinstance(block, MultinomialCounts):
+            refuse_missing(self.sums.columns, bounds, sum(powers.rows))
+            return block.convert_sums(Tally(weight=rows, total=first, keys=keys))
+        if is_full:
+            refuse_missing(self.sums.columns, bounds, sum(powers.rows))
+            products = self.sums.add_products(list(bounds))
+            order = self._find_order(products.labels, keys)
+            centre = products.centre[order]
+            return Moments.from_centred_products(rows, first, centre, products.products[order], keys)
+        return Moments(
+            weight=_take(powers.counts, order),
+            first=first,
+            second=None if powers.second is None else _take(powers.second, order),
+            form="diagonal" if has_squares else "none",
+            keys=keys,
+        ).drop_zeros()
+
+    # ── distinct values ──
+
+    def _observe_values(
+        self, block: Block[Any, Any], places: list[int], counted: list[ValueCount], counts: NDArray[np.int64]
+    ) -> Sums:
+        columns: list[NDArray[Any]] = []
+        for j in places:
+            values = [value.value if value.place == j else None for value in counted]
+            if self.schema.kind(j) in ("number", "integer"):
+                numbers = [np.nan if value is None else float(value) for value in values]
+                columns.append(np.array(numbers, dtype=np.float64))
+            else:
+                columns.append(np.empty(len(counted), dtype=object))
+                columns[-1][:] = values
+        kinds: tuple[Kind, ...] = tuple(self.sums.columns[j].kind or "category" for j in places)
+        names = tuple(self.sums.columns[j].name for j in places)
+        labels = self._read_labels([value.label for value in counted])
+        weights = np.array([value.rows for value in counted], dtype=np.float64)
+        own = block.of(tuple(range(len(places))))
+        statistic: Sums = own.observe(
+            own.encode(Table(tuple(columns), len(counted), kinds, names)), labels, weights
+        )
+        if isinstance(block, CategoryColumns):  # its weight is that of rows, not that of values
+            statistic = statistic.with_fields(weight=Exact.from_integers(counts))
+        return statistic
+
+    def _find_remarks(self, places: list[int], counted: list[ValueCount]) -> list[tuple[int, str]]:
+        """The columns of poor categories: as `schema.find_poor_categories` says of all rows."""
+        remarks = []
+        for j in places:
+            if self.schema.kind(j) == "category":
+                own = [value for value in counted if value.place == j and value.value is not None]
+                distinct, rows = {value.value for value in own}, sum(value.rows for value in own)
+                message = describe_poor_category(f"column {self.schema.name(j)!r}", distinct, rows)
+                remarks += [] if message is None else [(j, message)]
+        return remarks
+
+
+def _take(part: Exact, labels: NDArray[np.int64]) -> Exact:
+    return part.reindex(lambda words: words[:, labels])

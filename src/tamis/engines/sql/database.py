@@ -1,0 +1,89 @@
+"""A table of a database → its columns, and the rows that a query about it returns.
+
+Names of columns and tables come from users, so each is quoted where it enters a query. All else in a query is
+written here: aliases, numbers of our own and names of functions. No value of a row is ever part of a query.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tamis.engines.batches import Batch
+from tamis.engines.local import LocalShards
+from tamis.engines.opening import Request
+from tamis.tables import Kind
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its name, its type in the database, and the kind of its values."""
+
+    name: str
+    type: str
+    kind: Kind | None  # None for a type that no model reads, such as a list
+    bits: int = 53  # of the significand of a float
+
+    @property
+    def identifier(self) -> str:
+        """The name as it stands in a query."""
+        return quote(self.name)
+
+
+class SQLTable(ABC):
+    """A table of a database, or the result of a query, that the database itself can sum."""
+
+    # Ends a selection that is selected from: makes PostgreSQL compute each expression of it once, where it
+    # would otherwise put the expression in the place of each use.
+    fence: ClassVar[str] = ""
+
+    @abstractmethod
+    def list_columns(self) -> list[Column]:
+        """The columns in their order."""
+
+    @abstractmethod
+    def name_source(self) -> str:
+        """What stands after FROM in a query about this table."""
+
+    @abstractmethod
+    def run(self, query: str) -> list[Row]:
+        """All rows that a query returns; ValueError if the database refuses it."""
+
+    @abstractmethod
+    def open_rows(self, request: Request) -> LocalShards[Batch]:
+        """The rows in batches, for a model that the database cannot sum."""
+
+    @contextmanager
+    def keep_snapshot(self) -> Iterator[None]:
+        """Let all queries inside see the same rows, where the database can do so."""
+        yield
+
+
+def quote(name: str) -> str:
+    """Quote an identifier, whatever it holds.
+
+    >>> quote('x"; DROP TABLE mail; --')
+    '"x""; DROP TABLE mail; --"'
+    """
+    if "\0" in name:
+        raise ValueError(f"got the name {name!r}, expected one without a zero byte: rename it")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def first_line(problem: object) -> str:
+    """The first line of what a database says, which may go on with hints and positions."""
+    text = str(problem).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(problem).__name__
+
+
+def refuse_nested(columns: Sequence[Column]) -> None:
+    """Raise for a column of a type that no model reads."""
+    for column in columns:
+        if column.kind is None:
+            raise TypeError(
+                f"column {column.name!r} is of type {column.type}, expected numbers, booleans, text or "
+                "dates: name the columns to learn from, as columns=[…]"
+            )

@@ -1,0 +1,66 @@
+"""A relation of DuckDB → a table that DuckDB sums."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tamis.engines.arrow import open_relation
+from tamis.engines.batches import Batch
+from tamis.engines.local import LocalShards
+from tamis.engines.opening import Request
+from tamis.engines.sql.database import Column, Row, SQLTable, first_line
+from tamis.extras import import_package
+from tamis.tables import Kind
+
+_SOURCE = "tamis_rows"  # what queries call the relation; a view of that name in the database stays as it is
+_INTEGERS = frozenset(
+    f"{sign}{name}" for sign in ("", "U") for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+)
+_NESTED = ("STRUCT", "MAP", "UNION", "ROW")
+
+
+@dataclass(frozen=True, eq=False)
+class DuckDBTable(SQLTable):
+    """A relation of DuckDB, which the database sums itself where the model allows it.
+
+    `relation` is what `connection.table(name)` and `connection.sql(query)` return. It must not change while
+    it is summed, which takes two or three queries.
+    """
+
+    relation: Any
+
+    def __post_init__(self) -> None:
+        kind = type(self.relation)
+        if kind.__name__ != "DuckDBPyRelation":
+            import_package("duckdb", "tamis.engines.sql.DuckDBTable")
+            raise TypeError(
+                f"got a {kind.__name__}, expected a relation of DuckDB: connection.table(name), or "
+                "connection.sql(query)"
+            )
+
+    def list_columns(self) -> list[Column]:
+        pairs = zip(self.relation.columns, map(str, self.relation.types), strict=True)
+        return [Column(name, kind, _find_kind(kind), 24 if kind == "FLOAT" else 53) for name, kind in pairs]
+
+    def name_source(self) -> str:
+        return _SOURCE
+
+    def run(self, query: str) -> list[Row]:
+        duckdb = import_package("duckdb", "tamis.engines.sql.DuckDBTable")
+        try:
+            rows: list[Row] = self.relation.query(_SOURCE, query).fetchall()
+        except duckdb.Error as problem:
+            raise ValueError(f"DuckDB cannot sum the relation: {first_line(problem)}") from problem
+        return rows
+
+    def open_rows(self, request: Request) -> LocalShards[Batch]:
+        return open_relation(self.relation, replace(request, engine=None))
+
+
+def _find_kind(name: str) -> Kind | None:
+    if name.endswith("]") or name.startswith(_NESTED):
+        return None
+    if name in _INTEGERS:
+        return "integer"
+    if name in ("FLOAT", "DOUBLE") or name.startswith("DECIMAL"):
+        return "number"
+    return "bool" if name == "BOOLEAN" else "category"

@@ -1,0 +1,140 @@
+"""A column of floats → integers that a database adds exactly → Σx and Σx², to the bit.
+
+SUM of a DOUBLE is rounded and depends on the order of the rows, and Σx² cancels at a large mean. A finite
+float is an integer times a power of two. So each value is cut into chunks of at most 60 bits, each an exact
+BIGINT, and chunks into slices of 30 bits whose products are exact BIGINTs, too. Both DuckDB and PostgreSQL
+add BIGINTs without rounding, in 128 bits or more. Multiplying by a power of two, truncating and subtracting
+what was truncated do not round, so that the sums are those of `tamis.stats`, whatever the order.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+
+WIDTH = 30  # bits of a slice: products have 60, and a BIGINT has 63
+MOST_BITS = 600  # between the largest and the last bit of a column; within it no scaled value underflows
+_LARGEST = 500  # exponent from which squares come near the largest float
+_MASK = (1 << WIDTH) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is known of a column's values before they are summed."""
+
+    count: int  # of values that are not missing
+    least: float | None  # None if there is no value
+    most: float | None
+    nearest: float | None  # the magnitude nearest to zero, but zero
+    has_fractions: bool
+
+    @property
+    def is_finite(self) -> bool:
+        return all(value is None or math.isfinite(value) for value in (self.least, self.most))
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude."""
+        return max(abs(self.least or 0), abs(self.most or 0))
+
+
+@dataclass(frozen=True)
+class Slices:
+    """How a column is cut: the value is the sum of its chunks, each times 2**exponent."""
+
+    place: int  # of the column in the query, whose alias is v{place}
+    high: int  # |x| < 2**high
+    widths: tuple[int, ...]  # of the chunks, in bits: 60 or 30
+    is_integer: bool = False  # whether the value is a whole number of at most 30 bits as it is
+
+    @classmethod
+    def of(cls, place: int, bounds: Bounds, bits: int) -> "Slices | None":
+        """Cut a column of these bounds, whose floats have so many bits; None if its range is too wide."""
+        if not bounds.largest or bounds.nearest is None:
+            return cls(place, WIDTH, (WIDTH,), is_integer=True)
+        high = math.frexp(bounds.largest)[1]
+        low = max(math.frexp(bounds.nearest)[1] - bits, -1074)
+        if not bounds.has_fractions:
+            low = max(low, 0)
+            if high <= WIDTH:
+                return cls(place, WIDTH, (WIDTH,), is_integer=True)
+        if high > _LARGEST or high - low > MOST_BITS:
+            return None
+        widths = []
+        rest = high - low
+        while rest > 0:
+            widths.append(WIDTH if rest <= WIDTH else 2 * WIDTH)
+            rest -= widths[-1]
+        return cls(place, high, tuple(widths))
+
+    @cached_property
+    def exponents(self) -> list[int]:
+        """Of each chunk."""
+        return [self.high - sum(self.widths[: c + 1]) for c in range(len(self.widths))]
+
+    def cut(self, step: int) -> dict[str, str]:
+        """By alias, what one projection after the other selects: chunk after chunk, and at last slices.
+
+        Chunk c is a{place}_{c}; t{place}_{c} is what is left for it. Each step selects from the one before.
+        """
+        j = self.place
+        if self.is_integer:
+            return {f"a{j}_0": f"CAST(v{j} AS BIGINT)" if step == 0 else f"a{j}_0"}
+        selected = {f"a{j}_{c}": f"a{j}_{c}" for c in range(min(step, len(self.widths)))}
+        if step < len(self.widths):
+            left = f"v{j} * {write_power(self.widths[0] - self.high)}" if step == 0 else f"t{j}_{step}"
+            selected[f"a{j}_{step}"] = f"CAST(TRUNC({left}) AS BIGINT)"
+            if step + 1 < len(self.widths):
+                factor = write_power(self.widths[step + 1])
+                selected[f"t{j}_{step + 1}"] = f"({left} - TRUNC({left})) * {factor}"
+        return selected
+
+    def slice(self) -> dict[str, str]:
+        """By alias, the chunks for their sums, and their slices for products."""
+        selected = {}
+        for c, width in enumerate(self.widths):
+            chunk = f"a{self.place}_{c}"
+            selected[chunk] = chunk
+            if width > WIDTH:
+                selected[f"h{self.place}_{c}"] = f"{chunk} >> {WIDTH}"
+                selected[f"l{self.place}_{c}"] = f"{chunk} & {_MASK}"
+        return selected
+
+    @property
+    def first_terms(self) -> list[tuple[str, int]]:
+        """Σx as sums: each expression and the exponent of the power of two that it counts."""
+        return [(f"a{self.place}_{c}", exponent) for c, exponent in enumerate(self.exponents)]
+
+    @property
+    def second_terms(self) -> list[tuple[str, int]]:
+        """Σx², likewise. A float spans at most two neighbouring chunks; products of others are zero."""
+        slices: list[tuple[int, str, int]] = []  # chunk, alias, exponent
+        for c, (width, exponent) in enumerate(zip(self.widths, self.exponents, strict=True)):
+            if width > WIDTH:
+                slices.append((c, f"h{self.place}_{c}", exponent + WIDTH))
+                slices.append((c, f"l{self.place}_{c}", exponent))
+            else:
+                slices.append((c, f"a{self.place}_{c}", exponent))
+        return [
+            (f"{left} * {right}", e + f + (left != right))  # a product of two slices is there twice
+            for (c, left, e), (d, right, f) in combinations_with_replacement(slices, 2)
+            if d - c <= 1
+        ]
+
+
+def write_power(exponent: int) -> str:
+    """2**exponent as a DOUBLE; where it is beyond the largest, as a product of two."""
+    if exponent > 1000:
+        return f"{write_float(2.0**500)} * {write_power(exponent - 500)}"
+    return write_float(math.ldexp(1.0, exponent))
+
+
+def write_float(value: float) -> str:
+    """A float as a DOUBLE: as text, for a literal with a point is a decimal."""
+    return f"CAST('{value!r}' AS DOUBLE PRECISION)"
+
+
+def add_terms(sums: Sequence[int | None], exponents: Sequence[int], lowest: int) -> int:
+    """Σ sum * 2**exponent, as an integer times 2**lowest; a sum of no rows is None."""
+    return sum(int(part) << (e - lowest) for part, e in zip(sums, exponents, strict=True) if part is not None)

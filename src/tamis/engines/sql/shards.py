@@ -1,0 +1,142 @@
+"""A table of a database → the statistic of a model, summed by the database; or its rows, in batches."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tamis.engines.batches import Batch
+from tamis.engines.local import LocalShards
+from tamis.engines.opening import Request
+from tamis.engines.sql.class_sums import ClassSums, refuse_missing, refuse_unfit
+from tamis.engines.sql.database import Column, SQLTable
+from tamis.engines.sql.duckdb_table import DuckDBTable
+from tamis.engines.sql.sums import TableSums
+from tamis.engines.summing import UnfitError
+from tamis.models.generative.block import Block
+from tamis.protocols import Statistic
+from tamis.schema import Schema
+from tamis.stats import Exact, Gram, Joint, Moments
+
+S = TypeVar("S", bound=Statistic)
+Y = TypeVar("Y")
+
+
+@dataclass(frozen=True, eq=False)
+class SQLShards:
+    """A table in a database: what it can sum is summed there, everything else is read in batches."""
+
+    table: SQLTable
+    request: Request
+
+    # ── sums ──
+
+    def read_schema(self) -> Schema:
+        kinds = tuple(column.kind for column in self._sum_by_label().columns if column.kind is not None)
+        return Schema(len(kinds), kinds, tuple(self._names))
+
+    def sum_by_class(
+        self, schema: Schema, blocks: Mapping[str, Block[Any, Any]], missing_label: object, /
+    ) -> tuple[Schema, Joint]:
+        self._refuse_weights()
+        if self._label is None:
+            raise ValueError("requires y to be passed, but the target y is None: name the column of labels")
+        for name, block in blocks.items():
+            refuse_unfit(name, block)
+        with self.table.keep_snapshot():
+            return ClassSums(self._sum_by_label(), schema, blocks, missing_label).observe()
+
+    def sum_products(self) -> tuple[Schema, int, Moments]:
+        self._refuse_weights()
+        rows, moments = self._sum_products(self._columns)
+        return self.read_schema(), rows, moments
+
+    def sum_normal_equations(self) -> tuple[Schema, Gram]:
+        self._refuse_weights()
+        if self._label is None:
+            raise ValueError("requires y to be passed, but the target y is None: name the column of numbers")
+        _, moments = self._sum_products((*self._columns, self._label))
+        assert moments.second is not None
+        gram = Gram(
+            weight=moments.weight,
+            first=moments.first,
+            products=moments.second,
+            width=len(self._columns),
+            targets=1,
+            rounded=moments.rounded,
+        )
+        return self.read_schema(), gram
+
+    def _sum_products(self, columns: tuple[Column, ...]) -> tuple[int, Moments]:
+        """The number of rows, and full moments of these columns."""
+        sums, places = TableSums(self.table, columns), range(len(columns))
+        with self.table.keep_snapshot():
+            bounds = sums.measure(places)
+            powers = sums.add_powers(bounds, squares=False)
+            refuse_missing(columns, bounds, powers.rows[0])
+            products = sums.add_products(places)
+        return powers.rows[0], Moments.from_centred_products(
+            Exact.from_integers(np.array(powers.rows[0])),
+            powers.first.reindex(lambda words: words[:, 0]),
+            products.centre[0],
+            products.products[0],
+        )
+
+    def _refuse_weights(self) -> None:
+        for role in self.request.roles:
+            if role != "y":
+                raise UnfitError(f"{role} is not summed by a database")
+
+    def _sum_by_label(self) -> TableSums:
+        return TableSums(self.table, self._columns, self._label)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.table.list_columns()}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        names = self.request.choose_columns(list(self._by_name))
+        if not names:
+            raise ValueError("got a table without columns to learn from, expected one besides the label")
+        return names
+
+    @cached_property
+    def _columns(self) -> tuple[Column, ...]:
+        return tuple(self._by_name[name] for name in self._names)
+
+    @cached_property
+    def _label(self) -> Column | None:
+        name = self.request.named_roles.get("y")
+        return None if name is None or not self._names else self._by_name[name]
+
+    # ── rows ──
+
+    @cached_property
+    def _batches(self) -> LocalShards[Batch]:
+        return self.table.open_rows(self.request)
+
+    def total(self, observe: Callable[[Batch], S | None], /) -> S:
+        """Read the rows in batches and observe them in this process."""
+        return self._batches.total(observe)
+
+    def map(self, change: Callable[[Batch], Y], /) -> LocalShards[Y]:
+        """The batches with a change that is made whenever they are read."""
+        return self._batches.map(change)
+
+    def keep(self) -> LocalShards[Batch]:
+        """The batches, which are read again at each pass."""
+        return self._batches.keep()
+
+    def read_first(self) -> Batch:
+        """The first batch."""
+        return self._batches.read_first()
+
+
+def open_shards(data: Any, request: Request) -> SQLShards:
+    """Open a table, or a relation of DuckDB."""
+    if request.engine not in (None, "sql"):
+        raise TypeError("got an engine for a table of a database, expected none: the database is the engine")
+    return SQLShards(data if isinstance(data, SQLTable) else DuckDBTable(data), request)

@@ -1,0 +1,366 @@
+"""A table of a database → sums by label that the database computes: counts, Σx, Σx² and products.
+
+Each method is one query, or one for each few hundred sums, and returns a few numbers per label.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.engines.sql.database import Column, Row, SQLTable, refuse_nested
+from tamis.engines.sql.fixed_point import WIDTH, Bounds, Slices, add_terms, write_float
+from tamis.engines.summing import UnfitError
+from tamis.stats import Exact
+
+_MOST_SUMS = 400  # in one query: PostgreSQL selects at most 1664 columns
+_MOST_SETS = 20  # of groups in one query: PostgreSQL numbers at most 31 columns
+MOST_VALUES = 1_000_000  # distinct values, by label, of all columns that are counted by value
+_EXACT = 2**53  # up to here integers are floats, too
+_NAN = "CAST('NaN' AS DOUBLE PRECISION)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelSums:
+    """Sums of some columns by label (G, d); G labels in the order in which the database returned them."""
+
+    labels: list[Any]
+    rows: list[int]  # of each label
+    counts: Exact  # values that are not missing
+    first: Exact
+    second: Exact | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Products:
+    """Sums of products about a centre, by label; rounded in the last bits."""
+
+    labels: list[Any]
+    centre: Array  # (G, d)
+    products: Array  # (G, d, d)
+
+
+class ValueCount(NamedTuple):
+    """How often a value is in a column, in rows of a label; None is a value that is missing."""
+
+    place: int
+    label: Any
+    value: Any
+    rows: int
+
+
+@dataclass(frozen=True)
+class TableSums:
+    """Sums of columns of a table, by the label in another column; without one, all rows have the label 0."""
+
+    table: SQLTable
+    columns: tuple[Column, ...]
+    label: Column | None = None
+
+    def __post_init__(self) -> None:
+        refuse_nested(self.columns if self.label is None else (*self.columns, self.label))
+
+    # ── queries ──
+
+    def _select(
+        self, places: Sequence[int], thresholds: Mapping[int, float], keep_integers: bool = False
+    ) -> str:
+        """The label as g and the columns at these places as v{place}, NULL where a number is missing."""
+        selected = [f"{'0' if self.label is None else self.label.identifier} AS g"]
+        for j in places:
+            column = self.columns[j]
+            is_kept = keep_integers and column.kind == "integer"
+            number = column.identifier if is_kept else self._write_number(column)
+            if j in thresholds:
+                limit = write_float(thresholds[j])
+                number = f"CASE WHEN {number} > {limit} THEN 1 WHEN {number} IS NOT NULL THEN 0 END"
+            selected.append(f"{number} AS v{j}")
+        return f"SELECT {', '.join(selected)} FROM {self.table.name_source()}"
+
+    @staticmethod
+    def _write_number(column: Column) -> str:
+        if column.kind == "bool":
+            return f"CAST({column.identifier} AS INTEGER)"
+        if column.kind == "category":
+            raise TypeError(
+                f"column {column.name!r} is of type {column.type}, expected numbers: name the columns to "
+                "learn from, as columns=[…], or use a categorical family"
+            )
+        return f"NULLIF(CAST({column.identifier} AS DOUBLE PRECISION), {_NAN})"
+
+    def _nest(self, select: str, step: Mapping[str, str]) -> str:
+        """Select from a selection."""
+        selected = ", ".join(f"{expression} AS {alias}" for alias, expression in step.items())
+        return f"SELECT g, {selected} FROM ({select}{self.table.fence}) AS cut"
+
+    # ── what is summed ──
+
+    def measure(self, places: Sequence[int]) -> dict[int, Bounds]:
+        """The bounds of the columns at these places."""
+        bounds: dict[int, Bounds] = {}
+        for some in _split(list(places), _MOST_SUMS // 5):
+            asked = ["COUNT(*)"]
+            for j in some:
+                nearest = f"MIN(ABS(NULLIF(CAST(v{j} AS DOUBLE PRECISION), 0)))"
+                is_fraction = f"v{j} <> TRUNC(v{j})" if self.columns[j].kind == "number" else "FALSE"
+                fractions = f"MAX(CASE WHEN {is_fraction} THEN 1 END)"
+                asked += [f"COUNT(v{j})", f"MIN(v{j})", f"MAX(v{j})", nearest, fractions]
+            select = self._select(some, {}, keep_integers=True)
+            (row,) = self.table.run(f"SELECT {', '.join(asked)} FROM ({select}) AS v")
+            refuse_no_rows(row[0])
+            for j, values in zip(some, _split(row[1:], 5), strict=True):
+                bounds[j] = _read_bounds(self.columns[j], values)
+        return bounds
+
+    def count_labels(self) -> tuple[list[Any], list[int]]:
+        """The labels, and the number of rows of each."""
+        rows = self.table.run(f"SELECT g, COUNT(*) FROM ({self._select((), {})}) AS v GROUP BY g")
+        refuse_no_rows(len(rows))
+        return [row[0] for row in rows], [int(row[1]) for row in rows]
+
+    def add_powers(
+        self, bounds: Mapping[int, Bounds], squares: bool, thresholds: Mapping[int, float] | None = None
+    ) -> LabelSums:
+        """Σx and, if asked, Σx² of the columns with these bounds, by label, exactly.
+
+        A column that has a threshold is 1 where it is above, and 0 elsewhere.
+        """
+        flags = thresholds or {}
+        cuts = []
+        for j, bound in bounds.items():
+            known = Bounds(bound.count, 0.0, 1.0, 1.0, False) if j in flags else bound
+            cut = Slices.of(j, known, self.columns[j].bits)
+            if cut is None:
+                raise UnfitError(
+                    f"column {self.columns[j].name!r} holds numbers from {bound.nearest:.3g} to "
+                    f"{bound.largest:.3g}"
+                )
+            cuts.append(cut)
+        parts = [self._add_some(some, squares, flags) for some in _pack(cuts, squares)]
+        return _join(parts)
+
+    def _add_some(self, cuts: list[Slices], squares: bool, thresholds: Mapping[int, float]) -> LabelSums:
+        select = self._select([cut.place for cut in cuts], thresholds)
+        counted = {f"v{cut.place}": f"v{cut.place}" for cut in cuts}
+        for step in range(max(len(cut.widths) for cut in cuts)):
+            select = self._nest(select, counted | _merge(cut.cut(step) for cut in cuts))
+        if squares:
+            select = self._nest(select, counted | _merge(cut.slice() for cut in cuts))
+        terms = [(cut.first_terms, cut.second_terms if squares else []) for cut in cuts]
+        asked = ["g", "COUNT(*)", *(f"COUNT(v{cut.place})" for cut in cuts)]
+        asked += [f"SUM({sum_})" for first, second in terms for sum_, _ in (*first, *second)]
+        rows = self.table.run(
+            f"SELECT {', '.join(asked)} FROM ({select}{self.table.fence}) AS sliced GROUP BY g"
+        )
+        refuse_no_rows(len(rows))
+        return _read_sums(rows, [(_exponents(a), _exponents(b)) for a, b in terms], squares)
+
+    def count_values(self, places: Sequence[int]) -> list[ValueCount]:
+        """Count the distinct values of these columns, by label."""
+        counted: list[ValueCount] = []
+        for some in _split(list(places), _MOST_SETS):
+            names = [f"c{j}" for j in some]
+            columns = ", ".join(f"{self.columns[j].identifier} AS c{j}" for j in some)
+            label = "0" if self.label is None else self.label.identifier
+            sets = ", ".join(f"(g, {name})" for name in names)
+            number = f"GROUPING({', '.join(names)})"
+            rows = self.table.run(
+                f"SELECT {number}, g, {', '.join(names)}, COUNT(*) FROM (SELECT {label} AS g, {columns} FROM "
+                f"{self.table.name_source()}) AS v GROUP BY GROUPING SETS ({sets}) LIMIT {MOST_VALUES + 1}"
+            )
+            refuse_no_rows(len(rows))
+            if len(counted) + len(rows) > MOST_VALUES:
+                raise UnfitError(f"the columns hold more than {MOST_VALUES:,} distinct values")
+            # GROUPING has a bit for each column, 0 where it is grouped by: the last column has the last bit.
+            place = {(1 << len(some)) - 1 - (1 << (len(some) - 1 - k)): k for k in range(len(some))}
+            for number_of_set, g, *values, count in rows:
+                k = place[number_of_set]
+                counted.append(ValueCount(some[k], g, _drop_nan(values[k]), int(count)))
+        return counted
+
+    def add_products(self, places: Sequence[int]) -> Products:
+        """Σ(x − c)(y − c) of each pair of these columns, by label, about a float c next to the label's mean.
+
+        Each product is rounded to 2**-60 of the largest that the ranges of its columns allow, and then added
+        exactly: the error of n rows is at most n * 2**-60 of the root of the product of both columns'
+        squares, and does not depend on the order of the rows.
+        """
+        width = len(places)
+        pairs = list(combinations_with_replacement(range(width), 2))
+        select = self._select(places, {})
+        labels: list[Any] = []
+        index: dict[Any, int] = {}
+        for number, some in enumerate(_split(pairs, _MOST_SUMS)):
+            used = sorted({k for pair in some for k in pair})
+            rows = self.table.run(self._write_products(select, places, used, some))
+            if number == 0:
+                refuse_no_rows(len(rows))
+                labels = [row[0] for row in rows]
+                index = {label: g for g, label in enumerate(labels)}
+                centre = np.zeros((len(labels), width))
+                scale = np.zeros((len(labels), width))
+                products = np.zeros((len(labels), width, width))
+            for label, *numbers in rows:
+                g = index[label]
+                centre[g, used], scale[g, used] = numbers[: len(used)], numbers[len(used) : 2 * len(used)]
+                for (a, b), total in zip(some, numbers[2 * len(used) :], strict=True):
+                    size = scale[g, a] * scale[g, b]
+                    products[g, a, b] = products[g, b, a] = int(total) / size if size else 0.0
+        return Products(labels, centre, products)
+
+    def _write_products(
+        self, select: str, places: Sequence[int], used: list[int], pairs: list[tuple[int, int]]
+    ) -> str:
+        ends = ", ".join(
+            f"LEAST(GREATEST(AVG(v{places[k]}), MIN(v{places[k]})), MAX(v{places[k]})) AS m{k}, "
+            f"CASE WHEN MAX(v{places[k]}) > MIN(v{places[k]}) THEN {write_float(2.0**WIDTH)} / "
+            f"(MAX(v{places[k]}) - MIN(v{places[k]})) ELSE {write_float(0.0)} END AS s{k}"
+            for k in used
+        )
+        scaled = ", ".join(f"(v{places[k]} - m{k}) * s{k} AS u{k}, m{k}, s{k}" for k in used)
+        known = ", ".join([*(f"MIN(m{k})" for k in used), *(f"MIN(s{k})" for k in used)])
+        sums = ", ".join(f"SUM(CAST(u{a} * u{b} AS BIGINT))" for a, b in pairs)
+        joined = f"SELECT g, {scaled} FROM numbers JOIN centres ON g = h{self.table.fence}"
+        return (
+            f"WITH numbers AS ({select}), centres AS (SELECT g AS h, {ends} FROM numbers GROUP BY g) "
+            f"SELECT g, {known}, {sums} FROM ({joined}) AS scaled GROUP BY g"
+        )
+
+
+# ── errors ──
+
+
+def refuse_no_rows(count: int) -> None:
+    """Raise if a table is empty."""
+    if not count:
+        raise ValueError(
+            "got no rows, expected at least one: the table, or the result of the query, is empty"
+        )
+
+
+def refuse_bounds(column: Column, bounds: Bounds) -> None:
+    """Raise for a column that holds infinity, or integers that are no floats."""
+    if not bounds.is_finite:
+        raise ValueError(
+            f"column {column.name!r} holds infinity, expected finite numbers, NaN or NULL: mend those rows"
+        )
+    if column.kind == "integer" and bounds.largest > _EXACT:
+        raise ValueError(
+            f"column {column.name!r} holds integers up to {bounds.largest:.3g}, expected integers up to "
+            "2**53, which float64 holds exactly: rescale them, or treat them as categories"
+        )
+
+
+# ── reading answers ──
+
+
+def _read_sums(rows: list[Row], exponents: list[tuple[list[int], list[int]]], squares: bool) -> LabelSums:
+    width = len(exponents)
+    counts = np.array([row[2 : 2 + width] for row in rows], dtype=np.int64).reshape(len(rows), width)
+    lowest = [min((e for both in exponents for e in both[power]), default=0) for power in (0, 1)]
+    sums: tuple[list[int], list[int]] = ([], [])
+    for row in rows:
+        rest = list(row[2 + width :])
+        for both in exponents:
+            for power in (0, 1):
+                own, rest = rest[: len(both[power])], rest[len(both[power]) :]
+                sums[power].append(add_terms(own, both[power], lowest[power]))
+    shape = (len(rows), width)
+    return LabelSums(
+        [row[0] for row in rows],
+        [int(row[1]) for row in rows],
+        Exact.from_integers(counts),
+        Exact.from_big_integers(sums[0], lowest[0], shape),
+        Exact.from_big_integers(sums[1], lowest[1], shape) if squares else None,
+    )
+
+
+def _join(parts: list[LabelSums]) -> LabelSums:
+    """The sums of other columns of the same rows, side by side."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    index = {label: g for g, label in enumerate(first.labels)}
+    aligned = [first]
+    for part in parts[1:]:
+        if sorted(zip(map(repr, part.labels), part.rows, strict=True)) != sorted(
+            zip(map(repr, first.labels), first.rows, strict=True)
+        ):
+            raise ValueError("the table changed while it was summed, expected the same rows: sum it again")
+        order = np.argsort([index[label] for label in part.labels])
+        aligned.append(_reorder(part, order))
+    widths = [part.first.shape[1] for part in aligned]
+    starts = np.cumsum([0, *widths])
+
+    def place(name: str) -> Exact:
+        total = Exact.zeros((len(first.labels), int(starts[-1])))
+        for part, start, width in zip(aligned, starts, widths, strict=False):
+            columns = np.arange(start, start + width)
+            total += getattr(part, name).place(columns, int(starts[-1]), axis=1)
+        return total
+
+    second = None if first.second is None else place("second")
+    return LabelSums(first.labels, first.rows, place("counts"), place("first"), second)
+
+
+def _reorder(sums: LabelSums, order: NDArray[np.int64]) -> LabelSums:
+    """The same with the labels in another order."""
+
+    def take(part: Exact) -> Exact:
+        return part.reindex(lambda words: words[:, order])
+
+    return LabelSums(
+        [sums.labels[g] for g in order],
+        [sums.rows[g] for g in order],
+        take(sums.counts),
+        take(sums.first),
+        None if sums.second is None else take(sums.second),
+    )
+
+
+def _pack(cuts: list[Slices], squares: bool) -> Iterator[list[Slices]]:
+    """The columns in parts of not too many sums, and one empty part if there are none."""
+    part: list[Slices] = []
+    size = 0
+    for cut in cuts:
+        sums = 1 + len(cut.first_terms) + (len(cut.second_terms) if squares else 0)
+        if part and size + sums > _MOST_SUMS:
+            yield part
+            part, size = [], 0
+        part.append(cut)
+        size += sums
+    yield part
+
+
+def _split(values: Sequence[Any], size: int) -> list[Any]:
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def _merge(parts: Iterator[dict[str, str]]) -> dict[str, str]:
+    return {alias: expression for part in parts for alias, expression in part.items()}
+
+
+def _exponents(terms: list[tuple[str, int]]) -> list[int]:
+    return [exponent for _, exponent in terms]
+
+
+def _read_bounds(column: Column, values: Sequence[Any]) -> Bounds:
+    count, *numbers, fractions = values
+    least, most, nearest = (_to_number(number) for number in numbers)
+    bounds = Bounds(count, least, most, nearest, bool(fractions))
+    refuse_bounds(column, bounds)
+    return bounds
+
+
+def _to_number(value: Any) -> float | None:
+    """A float, or a whole number as it is: it may be too large to be a float."""
+    return value if value is None or isinstance(value, int) else float(value)
+
+
+def _drop_nan(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
