@@ -16,6 +16,7 @@ from importlib import import_module
 from threading import RLock
 
 from tamis_mail.labels import GUESSED_LABELS, Label
+from tamis_mail.locations import find_local_path, is_address
 from tamis_mail.records import record
 from tamis_mail.schema import (
     MAX_COUNT,
@@ -95,8 +96,11 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """The path of the file."""
-        path: Path = import_module("pathlib").Path(self.path_name)
+        """The path of the file; of a store on a server, that of its replica on this host."""
+        is_remote = is_address(self.path_name)
+        path: Path = import_module("pathlib").Path(
+            find_local_path(self.path_name) if is_remote else self.path_name
+        )
         return path
 
     @property
@@ -160,7 +164,7 @@ class Store:
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
             raise StoreError(
-                f"the store {self.path} counts tokens of version {version}, and this tamis knows {known}: "
+                f"the store {self.path_name} counts tokens of version {version}, and this tamis knows {known}: "
                 f"use a tamis that knows tokens of version {version}"
             )
         return version
@@ -179,14 +183,13 @@ class Store:
 
     def _damage_error(self, fault: str) -> StoreError:
         return StoreError(
-            f"the store {self.path} is damaged ({fault}): restore a backup (tamis store restore)"
+            f"the store {self.path_name} is damaged ({fault}): restore a backup (tamis store restore)"
         )
 
     def data_version(self) -> int:
         """Return a number that changes when another connection changes the store."""
         with self._lock, explain_errors(self.path_name):
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        return int(version)
+            return self._connection.state_number()
 
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if it is not set."""
@@ -457,7 +460,7 @@ class Writer:
             column = len(self._columns)
             if column >= MAX_LABELS:
                 raise StoreError(
-                    f"the store {self._store.path} has {MAX_LABELS} labels, the maximum: use fewer"
+                    f"the store {self._store.path_name} has {MAX_LABELS} labels, the maximum: use fewer"
                 )
             self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (column, label))
             self._columns[label] = column
@@ -567,7 +570,7 @@ class Writer:
     def _refuse_overflow(self, total: int) -> None:
         if abs(total) >= MAX_COUNT:
             raise StoreError(
-                f"the counts of the store {self._store.path} would be too large, because of many "
+                f"the counts of the store {self._store.path_name} would be too large, because of many "
                 "decays or wrong input: learn your mail into a new store"
             )
 
