@@ -7,7 +7,7 @@
 A host that uses a store on a server keeps a replica of it in a folder of its own (`store.replica`).
 """
 # pathlib would take 5 ms of a process that judges one message.
-# ruff: noqa: PTH110, PTH111, PTH112, PTH117, PTH118
+# ruff: noqa: PTH111, PTH117, PTH118
 
 from __future__ import annotations
 

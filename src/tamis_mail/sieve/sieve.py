@@ -350,7 +350,7 @@ class Sieve:
         kinds = {label.name == SPAM for label in self.store.labels() if label.weight + label.lent}
         if len(kinds) < 2:
             raise StoreError(
-                f"the store {self.store.path_name} has not learned spam and other mail: to guess labels, first "
+                f"the store {self.store.name} has not learned spam and other mail: to guess labels, first "
                 "learn a few messages of each (tamis learn --spam … --ham …)"
             )
         actions: Counter[str] = Counter()

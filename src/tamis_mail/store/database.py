@@ -337,7 +337,7 @@ def _refuse_foreign(connection: sqlite3.Connection, path: object) -> None:
 Objects = frozenset[tuple[str, str, str, str]]  # type, name, table and definition
 
 
-def refuse_other_objects(connection: sqlite3.Connection, path: object) -> None:
+def refuse_other_objects(connection: Connection, path: object) -> None:
     """Raise StoreError unless the schema is that of a store. A trigger or a view could run for ever."""
     with snapshot(connection, path):  # another process may be creating the tables
         objects = _objects(connection)
@@ -404,7 +404,7 @@ def _open_readonly(place: str, factory: type[C]) -> C:
     return connection
 
 
-def _upgrade(connection: sqlite3.Connection, path: object) -> None:
+def _upgrade(connection: Connection, path: object) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     applied = _list_applied(connection)
     if not applied:

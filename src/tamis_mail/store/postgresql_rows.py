@@ -22,7 +22,7 @@ from tamis_mail.store.database import MIGRATIONS, StoreError
 from tamis_mail.store.shared_rows import TOKEN_BYTES, Changes, Position, Progress
 
 if TYPE_CHECKING:
-    import psycopg
+    from psycopg import Connection
 
 __all__ = ["PostgresqlRows", "connect"]
 
@@ -80,10 +80,10 @@ class PostgresqlRows:
         self._id: int | None = None  # of the store
         self._connection = self._connect()
 
-    def _connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
+    def _connect(self) -> "Connection[tuple[Any, ...]]":
         psycopg = import_module("psycopg")
         with self._explain_errors():
-            connection: psycopg.Connection[tuple[Any, ...]] = psycopg.connect(
+            connection: Connection[tuple[Any, ...]] = psycopg.connect(
                 self._url,
                 autocommit=True,
                 connect_timeout=_CONNECT_SECONDS,
@@ -224,7 +224,9 @@ class PostgresqlRows:
             self._end("ROLLBACK")
             raise
 
-    def commit(self, base: Position, following: Position, changes: Changes, progress: Progress | None) -> None:
+    def commit(
+        self, base: Position, following: Position, changes: Changes, progress: Progress | None
+    ) -> None:
         psycopg = import_module("psycopg")
         try:
             with self._explain_errors():
@@ -238,7 +240,9 @@ class PostgresqlRows:
             self.roll_back()
             raise
 
-    def _write(self, base: Position, following: Position, changes: Changes, progress: Progress | None) -> None:
+    def _write(
+        self, base: Position, following: Position, changes: Changes, progress: Progress | None
+    ) -> None:
         execute = self._connection.execute
         cursor = execute(
             "UPDATE tamis_store SET version = %s, token = %s, format = greatest(format, %s) "
@@ -246,11 +250,14 @@ class PostgresqlRows:
             (following.version, following.token, _FORMAT, self._id, base.version, base.token),
         )
         if cursor.rowcount != 1:
-            raise StoreError(f"the store {self._name} was changed meanwhile, and nothing was written: try again")
+            raise StoreError(
+                f"the store {self._name} was changed meanwhile, and nothing was written: try again"
+            )
         execute(
             "INSERT INTO tamis_commit VALUES (%s, %s, %s)", (self._id, following.version, following.token)
         )
-        everything: list[tuple[bytes, bytes | None]] = [*changes.rows, *((key, None) for key in changes.deleted)]
+        deleted: list[tuple[bytes, bytes | None]] = [(key, None) for key in changes.deleted]
+        everything = [*changes.rows, *deleted]
         everything.sort(key=lambda row: row[0])
         for start in range(0, len(everything), _ROWS):
             part = everything[start : start + _ROWS]

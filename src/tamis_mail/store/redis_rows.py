@@ -246,7 +246,9 @@ class RedisRows:
         number = rest.partition(":")[0]
         return run != server or not self._client.client_list(client_id=[number])
 
-    def commit(self, base: Position, following: Position, changes: Changes, progress: Progress | None) -> None:
+    def commit(
+        self, base: Position, following: Position, changes: Changes, progress: Progress | None
+    ) -> None:
         if self._holder is None:
             raise StoreError(f"the store {self._name} is not locked")
         staged, deleted = (f"{self._new}:{following.token.hex()}:{what}" for what in ("rows", "deleted"))
@@ -270,7 +272,7 @@ class RedisRows:
                 )
             if outcome != b"committed":
                 reason = (
-                    "this process lost the lock of the writer, because it took too long or lost its connection"
+                    "this process lost the writer's lock, because it took too long or lost its connection"
                     if outcome == b"lock"
                     else "it was changed meanwhile"
                 )

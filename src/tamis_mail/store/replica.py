@@ -150,7 +150,9 @@ class ReplicaConnection(Connection):
         with explain_errors(name):
             super().execute("PRAGMA synchronous = NORMAL")  # what is lost is loaded again
             super().execute("PRAGMA temp_store = MEMORY")
-            super().execute("CREATE TEMP TABLE changed (number, key, PRIMARY KEY (number, key)) WITHOUT ROWID")
+            super().execute(
+                "CREATE TEMP TABLE changed (number, key, PRIMARY KEY (number, key)) WITHOUT ROWID"
+            )
             for number, table in enumerate(SHARED_TABLES):
                 for statement in _make_triggers(number, table):
                     super().execute(statement)
@@ -319,11 +321,11 @@ class ReplicaConnection(Connection):
         deleted: list[bytes] = []
         for number, table in enumerate(SHARED_TABLES):
             key = _KEYS[table]
-            for row in super().execute(
+            changed = super().execute(
                 f"SELECT {table}.* FROM changed JOIN {table} ON {table}.{key} = changed.key WHERE number = ?",
                 (number,),
-            ):
-                rows.append((encode_key(number, row[0]), encode_row(row)))
+            )
+            rows += [(encode_key(number, row[0]), encode_row(row)) for row in changed]
             deleted += [
                 encode_key(number, value)
                 for (value,) in super().execute(
@@ -364,7 +366,12 @@ def _make_triggers(number: int, table: str) -> Iterator[str]:
     """Yield the statements that make triggers, which note the keys of the rows that change."""
     key = _KEYS[table]
     for event, sides in (("INSERT", ("new",)), ("UPDATE", ("old", "new")), ("DELETE", ("old",))):
-        notes = "".join(f"INSERT OR IGNORE INTO changed VALUES ({number}, {side}.{key});" for side in sides)
+        # The conflict clause of the statement outside would replace an OR IGNORE inside.
+        notes = "".join(
+            f"INSERT INTO changed SELECT {number}, {side}.{key} WHERE NOT EXISTS "
+            f"(SELECT 1 FROM changed WHERE number = {number} AND changed.key = {side}.{key});"
+            for side in sides
+        )
         condition = f"WHEN {sides[-1]}.name <> '{REPLICA_POSITION}'" if table == "setting" else ""
         yield (
             f"CREATE TEMP TRIGGER note_{event}_{table} AFTER {event} ON main.{table} {condition} "

@@ -113,7 +113,7 @@ def replace_contents(store: Store, source: Path, data_version: int) -> None:
             with store.transaction() as writer:
                 if store.data_version() != data_version:
                     raise StoreError(
-                        f"the store {store.path_name} was changed by another process meanwhile, and was left as "
+                        f"the store {store.name} was changed by another process meanwhile, and was left as "
                         "it is: run the command again"
                     )
                 for table in _LEARNED:

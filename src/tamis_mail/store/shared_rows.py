@@ -91,7 +91,9 @@ class SharedRows(Protocol):
     def begin(self, seconds: float) -> Position:
         """Take the lock of the writer; wait for it at most so long. Return the present position."""
 
-    def commit(self, base: Position, following: Position, changes: Changes, progress: Progress | None) -> None:
+    def commit(
+        self, base: Position, following: Position, changes: Changes, progress: Progress | None
+    ) -> None:
         """Change the rows, all of them or none, and release the lock.
 
         StoreError is raised, and nothing was changed, unless the store is at `base`.
@@ -145,11 +147,11 @@ def decode_row(data: bytes) -> list[Value]:
                 place += _LENGTH.size
                 content = data[place : place + length]
                 if len(content) < length:
-                    raise ValueError("it is cut off")  # noqa: TRY301
+                    raise ValueError("it is cut off")
                 values.append(content if kind == b"b" else content.decode())
                 place += length
             else:
-                raise ValueError(f"a value has the kind {kind!r}")  # noqa: TRY301
+                raise ValueError(f"a value has the kind {kind!r}")
     except (ValueError, struct.error) as error:
         raise _damage_error(str(error)) from error
     return values

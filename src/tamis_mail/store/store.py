@@ -95,6 +95,11 @@ class Store:
         self._connection.close()
 
     @property
+    def name(self) -> str:
+        """The path or the address, for messages to the user."""
+        return self.path_name
+
+    @property
     def path(self) -> Path:
         """The path of the file; of a store on a server, that of its replica on this host."""
         is_remote = is_address(self.path_name)
@@ -164,7 +169,7 @@ class Store:
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
             raise StoreError(
-                f"the store {self.path_name} counts tokens of version {version}, and this tamis knows {known}: "
+                f"the store {self.name} counts tokens of version {version}, and this tamis knows {known}: "
                 f"use a tamis that knows tokens of version {version}"
             )
         return version
@@ -183,7 +188,7 @@ class Store:
 
     def _damage_error(self, fault: str) -> StoreError:
         return StoreError(
-            f"the store {self.path_name} is damaged ({fault}): restore a backup (tamis store restore)"
+            f"the store {self.name} is damaged ({fault}): restore a backup (tamis store restore)"
         )
 
     def data_version(self) -> int:
@@ -460,7 +465,7 @@ class Writer:
             column = len(self._columns)
             if column >= MAX_LABELS:
                 raise StoreError(
-                    f"the store {self._store.path_name} has {MAX_LABELS} labels, the maximum: use fewer"
+                    f"the store {self._store.name} has {MAX_LABELS} labels, the maximum: use fewer"
                 )
             self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (column, label))
             self._columns[label] = column
@@ -570,7 +575,7 @@ class Writer:
     def _refuse_overflow(self, total: int) -> None:
         if abs(total) >= MAX_COUNT:
             raise StoreError(
-                f"the counts of the store {self._store.path_name} would be too large, because of many "
+                f"the counts of the store {self._store.name} would be too large, because of many "
                 "decays or wrong input: learn your mail into a new store"
             )
 

@@ -111,7 +111,10 @@ def _prepare_postgresql(folder: Path) -> Server:
     if user:
         shutil.chown(folder, user)
     subprocess.run(
-        [_find_program("initdb") or "", "-D", str(data), "-A", "trust", "-U", "tamis", "-E", "UTF8", "--no-locale", "--no-sync"],
+        [
+            *(_find_program("initdb") or "", "-D", str(data), "-A", "trust", "-U", "tamis"),
+            *("-E", "UTF8", "--no-locale", "--no-sync"),
+        ],
         check=True,
         stdout=subprocess.DEVNULL,
         user=user,
