@@ -22,6 +22,7 @@ __all__ = [
     "LocationError",
     "find_local_path",
     "is_address",
+    "name_location",
     "parse_address",
     "replica_folder",
 ]
@@ -124,6 +125,15 @@ put it into REDISCLI_AUTH
     ending = f"?{'&'.join(others)}" if others else ""
     driver_scheme = {"postgres": "postgresql", "valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme)
     return Address(kind, f"{driver_scheme}://{base}{ending}", own["store"], own["site"], int(weight))
+
+
+def name_location(path: str | os.PathLike[str]) -> str:
+    """Return a path as it was given, or the address of a store in full.
+
+    >>> name_location("redis:/localhost/0")  # as pathlib writes it
+    'redis://localhost/0?store=tamis'
+    """
+    return str(parse_address(path)) if is_address(path) else os.fspath(path)
 
 
 def replica_folder() -> str:

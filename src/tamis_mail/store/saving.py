@@ -60,8 +60,8 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
     """
     if is_address(store_path):
         raise StoreError(
-            f"{store_path} is on a server, and a backup is restored to a file: delete that store, and copy "
-            "the backup there (tamis store copy)"
+            f"{store_path} is on a server, and a backup is restored to a file: copy the backup there "
+            "(tamis store copy --replace BACKUP ADDRESS)"
         )
     path, store_path = Path(path), Path(os.path.realpath(store_path))
     if not is_store(path):

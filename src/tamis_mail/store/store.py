@@ -16,7 +16,7 @@ from importlib import import_module
 from threading import RLock
 
 from tamis_mail.labels import GUESSED_LABELS, Label
-from tamis_mail.locations import find_local_path, is_address
+from tamis_mail.locations import LocationError, find_local_path, is_address, name_location
 from tamis_mail.records import record
 from tamis_mail.schema import (
     MAX_COUNT,
@@ -87,7 +87,10 @@ class Store:
     """Counts of features by label, and the journal of what was learned."""
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> None:
-        self.path_name = os.fspath(path)  # as it was given
+        try:
+            self.path_name = name_location(path)
+        except LocationError as error:
+            raise StoreError(str(error)) from error
         self._lock = RLock()  # a connection has one transaction at a time, for all threads
         self._connection = connect(path, create=create, readonly=readonly)
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,8 +81,12 @@ class Server:
         return f"{self.address}?store={name}"
 
     def kill(self) -> None:
-        """Kill the server with all of its processes, as a power failure would."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """Kill the server with all of its processes at once."""
+        number = self.process.pid
+        children = Path(f"/proc/{number}/task/{number}/children").read_text(encoding="ascii").split()
+        for process in (number, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:

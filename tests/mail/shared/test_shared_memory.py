@@ -75,11 +75,5 @@ for machine in (RedisMemory, PostgresqlMemory):
     machine.TestCase.settings = settings(max_examples=8, stateful_step_count=20, deadline=None)
 
 
-@needs_server("redis")
-class TestRedisMemory(RedisMemory.TestCase):
-    """On Redis."""
-
-
-@needs_server("postgresql")
-class TestPostgresqlMemory(PostgresqlMemory.TestCase):
-    """On PostgreSQL."""
+TestRedisMemory = needs_server("redis")(RedisMemory.TestCase)
+TestPostgresqlMemory = needs_server("postgresql")(PostgresqlMemory.TestCase)
