@@ -20,62 +20,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from itertools import count
+from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.console import tell
+from benchmarks.mail_corpus import tell
+from benchmarks.mail_shared_client import LABELS, write_message
 from tamis_mail import Sieve
 from tamis_mail.locations import REPLICAS
-from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
-from tamis_mail.store import Store, StoreError, maintenance
+from tamis_mail.store import Store, maintenance
 from tests.mail.shared.servers import KINDS, run_server
 
 CLIENTS = 8
-COMMON = 60  # messages that all clients learn
-BATCH = 32  # messages that are judged together, as the daemons do
 LEARNED = 2000  # messages of the store that judges
-LABELS = ("ham", "spam")
-
-
-def write_message(owner: int, number: int) -> bytes:
-    """Return a message of a client; of all clients if the owner is -1."""
-    words = random.Random(owner * 1_000_003 + number)
-    text = " ".join(f"word{words.randrange(3000)}" for _ in range(60))
-    return f"From: user{words.randrange(90)}@example.org\nSubject: {owner} {number}\n\n{text}\n".encode()
-
-
-def work(address: str, owner: int, first: int, record: Path) -> None:
-    """Learn, relabel and forget messages until a kill, and write down what was acknowledged."""
-    dice = random.Random(f"{owner} {first}")
-    with record.open("a", encoding="utf-8", buffering=1) as file:
-
-        def note(*what: object) -> None:
-            file.write(json.dumps(what) + "\n")
-
-        sieve = None
-        for number in count(first):
-            kind = dice.random()
-            is_common = kind < 0.1
-            place = dice.randrange(COMMON) if is_common else number
-            if kind > 0.85:
-                place = dice.randrange(max(0, number - 50), number + 1)
-            mail = write_message(-1 if is_common else owner, place)
-            label = LABELS[place % 2] if is_common or kind < 0.85 else LABELS[1 - place % 2]
-            forgets = kind > 0.97
-            name = digest(canonical(mail)).hex()
-            note("begin", number, name, None if forgets else label)
-            try:
-                if sieve is None:
-                    sieve = Sieve.open(address, log=False)
-                receipt = sieve.forget(mail) if forgets else sieve.learn(mail, label)
-            except StoreError as error:
-                note("refused", number, name, str(error))
-                if sieve is not None:
-                    sieve.close()
-                    sieve = None
-                continue
-            note("done", number, name, receipt.action)
 
 
 class Client:
@@ -90,9 +47,9 @@ class Client:
 
     def start(self) -> None:
         lines = self.record.read_text(encoding="utf-8").count("\n")
-        words = ["--client", self._address, str(self._owner), str(10 * lines), str(self.record)]
+        words = ["work", self._address, str(self._owner), str(10 * lines), str(self.record)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.mail_shared", *words],
+            [sys.executable, "-m", "benchmarks.mail_shared_client", *words],
             env={**os.environ, REPLICAS: str(self._folder)},
         )
 
@@ -180,30 +137,13 @@ def measure_together(kind: str, seconds: float) -> Counter[str]:
         return audit(address, clients)
 
 
-def judge(address: str, seconds: float, owner: int) -> None:
-    """Judge messages for some seconds, in batches, and print how many."""
-    mail = [one.raw for one in messages()]
-    random.Random(owner).shuffle(mail)
-    with Sieve.open(address, create=False, readonly=True, log=False) as sieve:
-        sieve.sort_batch(mail[:BATCH])
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
-        sys.stdin.readline()
-        judged, begun, processor = 0, time.perf_counter(), time.process_time()
-        while time.perf_counter() < begun + seconds:
-            start = judged % (len(mail) - BATCH)
-            judged += len(sieve.sort_batch(mail[start : start + BATCH]))
-        spent = time.perf_counter() - begun, time.process_time() - processor
-    sys.stdout.write(f"{json.dumps([judged, *spent])}\n")
-
-
 def measure_judging(kind: str, seconds: float, lessons: float) -> dict[str, float]:
     """Return the messages per second that all clients judge together, while another one learns."""
     mail = [one.raw for one in messages()]
     with run_server(kind) as server, tempfile.TemporaryDirectory() as folder:
         address = server.store("judge")
         os.environ[REPLICAS] = folder
-        command = [sys.executable, "-m", "benchmarks.mail_shared", "--judge", address, str(seconds)]
+        command = [sys.executable, "-m", "benchmarks.mail_shared_client", "judge", address, str(seconds)]
         with Sieve.open(address, log=False) as sieve:
             for label, part in zip(LABELS, (mail[: LEARNED // 2], mail[LEARNED // 2 : LEARNED]), strict=True):
                 sieve.learn_many(part, label, processes=1)
@@ -251,27 +191,17 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=200, help="of kills (default: 200)")
     parser.add_argument("--seconds", type=float, default=60, help="default: 60")
     parser.add_argument("--lessons", type=float, default=2, help="per second while messages are judged")
-    parser.add_argument(
-        "--client", nargs=4, metavar=("ADDRESS", "OWNER", "FIRST", "RECORD"), help="for itself"
-    )
-    parser.add_argument("--judge", nargs=3, metavar=("ADDRESS", "SECONDS", "OWNER"), help="for itself")
     options = parser.parse_args()
-    if options.client:
-        address, owner, first, record = options.client
-        work(address, int(owner), int(first), Path(record))
-    elif options.judge:
-        address, seconds, owner = options.judge
-        judge(address, float(seconds), int(owner))
-    elif options.measure is None or options.kind is None:
+    if options.measure is None or options.kind is None:
         parser.error("expected kills, together or judge, and a kind of server")
     else:
-        figures: dict[str, float] = (
-            measure_kills(options.kind, options.number)
-            if options.measure == "kills"
-            else measure_together(options.kind, options.seconds)
-            if options.measure == "together"
-            else measure_judging(options.kind, options.seconds, options.lessons)
-        )
+        figures: Mapping[str, float]
+        if options.measure == "kills":
+            figures = measure_kills(options.kind, options.number)
+        elif options.measure == "together":
+            figures = measure_together(options.kind, options.seconds)
+        else:
+            figures = measure_judging(options.kind, options.seconds, options.lessons)
         for name, figure in figures.items():
             sys.stdout.write(f"{options.kind:<12} {name:<40} {figure:,.0f}\n")
 
