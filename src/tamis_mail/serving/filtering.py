@@ -225,7 +225,7 @@ def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) ->
         nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
         return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
     sieve = worker.stores.open(path)
-    required = Rule.of(sieve.store).spam
+    required = Rule.of(sieve.verdict_store).spam
     verdicts: dict[int, Verdict] = {}
     for has_evidence in (False, True):
         places = [place for place, item in enumerate(items) if item.has_evidence == has_evidence]

@@ -311,6 +311,11 @@ class RedisRows:
             with suppress(import_module("redis").RedisError):
                 self._release([self._lock], [holder])
 
+    def delete_lock(self) -> None:
+        """Delete the lock of the present writer, whose commit is then refused."""
+        with self._explain_errors():
+            self._client.delete(self._lock)
+
     def delete(self) -> None:
         with self._explain_errors():
             self._client.delete(self._head, self._rows, self._log, self._lock)

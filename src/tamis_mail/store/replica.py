@@ -51,8 +51,9 @@ _FORGOTTEN = ("journal", "sent")  # tables whose deleted rows are messages that 
 
 
 def has_store(name: str | os.PathLike[str]) -> bool:
-    """Whether the server has a store of this address."""
-    rows = _open_rows(_parse(name))
+    """Whether the server has a store of this address; of an address with a site's store, whether that is."""
+    address = _parse(name)
+    rows = _open_rows(_parse(address.site_name) if address.site else address)
     try:
         return rows.find_position() is not None
     finally:
@@ -75,7 +76,8 @@ def connect(name: str | os.PathLike[str], *, create: bool = True, readonly: bool
     rows = _open_rows(address)
     try:
         if rows.find_position() is None:
-            if readonly or not create:
+            # A user's store on top of the site's is made when it is first used.
+            if (readonly or not create) and not address.site:
                 raise StoreError(
                     f"there is no store at {address.own_name}: learn some mail first (tamis learn --help)"
                 )

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tamis.stats import Tally
     from tamis_mail.store.bundle_arrays import MessageFeatures
     from tamis_mail.store.bundle_tables import BundleReader, Selection
+    from tamis_mail.store.people import People
     from tamis_mail.store.tables import Counts, CountTable, FeatureKeys, RunCache
 
 __all__ = ["WORD_LIST_TOTALS", "Entry", "Store", "Writer"]
@@ -212,6 +213,11 @@ class Store:
                 "SELECT EXISTS (SELECT 1 FROM listed) OR EXISTS (SELECT 1 FROM correspondent)"
             ).fetchone()
         return bool(answer)
+
+    def look_up_people(self, addresses: Iterable[str]) -> People:
+        """Return the entries that cover these addresses, and those of them that are in sent mail."""
+        people: People = import_module("tamis_mail.store.people").look_up(self, addresses)
+        return people
 
     def is_log_on(self) -> bool:
         """Whether events are written to the log beside the store."""

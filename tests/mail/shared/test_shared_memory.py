@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
 from itertools import count
 from typing import ClassVar
 from unittest import mock
@@ -13,7 +12,7 @@ from hypothesis.stateful import rule
 
 from tamis_mail import Sieve
 from tamis_mail.locations import REPLICAS
-from tests.mail.shared.servers import KINDS, Server, find_missing, needs_server, run_server
+from tests.mail.shared.servers import Server, needs_server
 from tests.mail.sieve.test_memory import Memory
 
 pytestmark = pytest.mark.peers
@@ -22,17 +21,8 @@ NUMBERS = count()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _servers() -> Iterator[None]:
-    """Run one server of each kind that is installed."""
-    running = [run_server(kind) for kind in KINDS if not find_missing(kind)]
-    try:
-        for one in running:
-            server = one.__enter__()
-            SERVERS[server.kind] = server
-        yield
-    finally:
-        for one in running:
-            one.__exit__(None, None, None)
+def _servers(servers: dict[str, Server]) -> None:
+    SERVERS.update(servers)
 
 
 class SharedMemory(Memory):
