@@ -123,7 +123,8 @@ def measure_kills(kind: str, number: int) -> Counter[str]:
                 tell(f"{kill + 1} kills")
         for client in clients:
             client.kill()
-        return kills + audit(address, clients)
+        kills.update(audit(address, clients))
+        return kills
 
 
 def measure_together(kind: str, seconds: float) -> Counter[str]:

@@ -216,8 +216,13 @@ class RedisRows:
         return position
 
     def _acquire(self, seconds: float) -> None:
-        server = self._identify_server()
-        holder = f"{server}:{self._client.client_id()}:{token_hex(8)}".encode()
+        # The server draws a number when it starts: connections are numbered anew then.
+        questions = self._client.pipeline(transaction=False)
+        questions.info("server")
+        questions.client_id()
+        information, number = questions.execute()
+        server = str(information["run_id"])
+        holder = f"{server}:{number}:{token_hex(8)}".encode()
         end = time.monotonic() + seconds
         pause = 0.001
         while not self._client.set(self._lock, holder, nx=True, ex=_LOCK_SECONDS):
@@ -234,11 +239,6 @@ class RedisRows:
             time.sleep(pause)
             pause = min(pause * 1.5, 0.02)
         self._holder = holder
-
-    def _identify_server(self) -> str:
-        """Return a number that the server draws when it starts: connections are numbered anew then."""
-        information: Any = self._client.info("server")
-        return str(information["run_id"])
 
     def _is_gone(self, holder: bytes, server: str) -> bool:
         """Whether the connection of the lock's holder was closed."""

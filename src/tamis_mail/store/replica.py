@@ -135,7 +135,7 @@ def _open_replica(path: str, address: Address, rows: SharedRows, *, readonly: bo
 
 
 class ReplicaConnection(Connection):
-    """A connection to a replica. It asks the server before each statement that is not in a transaction."""
+    """A connection to a replica. It asks the server before each query that is not in a transaction."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -175,7 +175,8 @@ class ReplicaConnection(Connection):
             self._rows = None
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        if self._rows is not None and not self._is_updating and not self.in_transaction:
+        is_outside = not self.in_transaction and not sql.startswith("PRAGMA")
+        if is_outside and self._rows is not None and not self._is_updating:
             self._update()
         return super().execute(sql, parameters)
 

@@ -1,10 +1,10 @@
 """Stores on servers: several hosts, kills, copies, and a user's store on top of the site's."""
 
 import io
-import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from tamis_mail.store.log import EventLog
 from tamis_mail.store.redis_rows import RedisRows
 from tamis_mail.store.shared_rows import SHARED_TABLES
 from tests.mail.shared.servers import Server
+from tests.surfaces.terminal import type_in
 
 if TYPE_CHECKING:
     from tests.mail.shared.conftest import Hosts
@@ -79,7 +80,7 @@ def test_an_error_in_a_transaction_changes_nothing_and_frees_the_lock(address: s
     with Sieve.open(address) as sieve:
         sieve.learn(MAIL[0], "ham")
         before = export(sieve.store)
-        with pytest.raises(ZeroDivisionError), sieve.store.transaction() as writer:
+        with suppress(ZeroDivisionError), sieve.store.transaction() as writer:
             writer.write_setting("log", "off")
             raise ZeroDivisionError
         assert export(sieve.store) == before
@@ -165,6 +166,15 @@ def test_a_server_that_was_killed_and_started_again_has_lost_nothing(server: Ser
             assert export(other.store) == export(sieve.store)
 
 
+def write_without_lock(store: Store) -> None:
+    connection = store.connection
+    assert isinstance(connection, replica.ReplicaConnection)
+    assert isinstance(connection.rows, RedisRows)
+    with store.transaction() as writer:
+        writer.write_setting("log", "off")
+        connection.rows.delete_lock()
+
+
 def test_a_writer_that_lost_its_lock_writes_nothing(servers: dict[str, Server], hosts: "Hosts") -> None:
     if "redis" not in servers:
         pytest.skip("needs redis-server: apt-get install redis-server")
@@ -172,12 +182,8 @@ def test_a_writer_that_lost_its_lock_writes_nothing(servers: dict[str, Server], 
     with Sieve.open(address) as sieve:
         sieve.learn(MAIL[0], "ham")
         before = export(sieve.store)
-        with pytest.raises(StoreError, match="lost the writer's lock"), sieve.store.transaction() as writer:
-            writer.write_setting("log", "off")
-            connection = sieve.store.connection
-            assert isinstance(connection, replica.ReplicaConnection)
-            assert isinstance(connection.rows, RedisRows)
-            connection.rows.delete_lock()
+        with pytest.raises(StoreError, match="lost the writer's lock"):
+            write_without_lock(sieve.store)
         assert export(sieve.store) == before
 
 
@@ -288,18 +294,20 @@ def test_a_store_that_is_not_there_is_no_store(address: str) -> None:
     assert not has_store(address)
 
 
-def run_tamis(*words: str, mail: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
-    command = [sys.executable, "-m", "tamis_mail.surfaces.cli", *words]
-    return subprocess.run(command, input=mail, capture_output=True, check=False, env=os.environ)
-
-
-def test_the_command_line_takes_an_address_as_a_store(address: str, tmp_path: Path) -> None:
-    assert run_tamis("learn", "--spam", "-", "--store", address, mail=MAIL[0]).returncode == 0
-    assert run_tamis("learn", "--ham", "-", "--store", address, mail=MAIL[1]).returncode == 0
-    sort = run_tamis("sort", "--store", address, mail=MAIL[0])
-    assert sort.stdout.split()[0] in (b"spam", b"unsure", b"ham")
-    copied = run_tamis("store", "copy", address, f"sqlite:{tmp_path / 'copy.tamis'}")
-    assert copied.stdout.startswith(b"2 messages of "), copied
+def test_the_command_line_takes_an_address_as_a_store(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = type_in(monkeypatch)
+    assert run("sort", "--store", address, stdin=MAIL[0]).text == "unsure 0.5000\n"
+    for label, raw in (("--spam", MAIL[0]), ("--ham", MAIL[1])):
+        assert run("learn", label, "-", "--store", address, stdin=raw).text.startswith("stdin: 1 learned")
+    with Sieve.open(address) as sieve:
+        verdict = sieve.sort(MAIL[2])
+    expected = f"{verdict.label} {verdict.probability:.4f}\n"
+    assert run("sort", "--store", address, stdin=MAIL[2]).text == expected
+    assert len(run("log", "--learned", "--store", address).text.splitlines()) >= 2
+    copied = run("store", "copy", address, f"sqlite:{tmp_path / 'copy.tamis'}")
+    assert copied.text.startswith("2 messages of "), copied
     with Store(tmp_path / "copy.tamis") as store:
         assert maintenance.check(store) == []
 
