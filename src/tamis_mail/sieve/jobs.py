@@ -90,7 +90,7 @@ class _Opened:
     judging: OpenStore
 
     @classmethod
-    def at(cls, path: str) -> "_Opened":
+    def open_path(cls, path: str) -> "_Opened":
         own = Store(path, readonly=True)
         overlay = open_overlay(own) if is_address(path) else None
         return cls(own, OpenStore(overlay or own))
@@ -126,11 +126,11 @@ def _open(path: str) -> Iterator[_Opened]:
     """Open a store in one state that writers do not affect."""
     kept = _kept.stores
     if kept is None:
-        opened = _Opened.at(path)
+        opened = _Opened.open_path(path)
     elif path in kept:
         opened = kept[path]
     else:
-        opened = kept[path] = _Opened.at(path)
+        opened = kept[path] = _Opened.open_path(path)
     with closing(opened) if kept is None else nullcontext(), opened.judging.snapshot():
         yield opened
 

@@ -39,9 +39,9 @@ def copy(
                             f"the store {target.name} is not empty: give a new one, or --replace to replace "
                             "all that it has learned"
                         )
-                    other.execute(f"DELETE FROM {table} {_shared(table)}")
+                    other.execute(f"DELETE FROM {table} {_make_condition(table)}")
             for table in SHARED_TABLES:
-                rows = source.connection.execute(f"SELECT * FROM {table} {_shared(table)}")
+                rows = source.connection.execute(f"SELECT * FROM {table} {_make_condition(table)}")
                 places = ", ".join("?" * len(TABLES[table]))
                 while part := rows.fetchmany(_ROWS):
                     other.executemany(f"INSERT INTO {table} VALUES ({places})", part)
@@ -59,11 +59,11 @@ def _shift(progress: Callable[[float], None], start: float) -> Callable[[float],
     return lambda share: progress(start + (1 - start) * share)
 
 
-def _shared(table: str) -> str:
+def _make_condition(table: str) -> str:
     """Return the condition of the rows that belong to the contents of a store."""
     return f"WHERE name <> '{REPLICA_POSITION}'" if table == "setting" else ""
 
 
 def _count_rows(store: Store, table: str) -> int:
-    (rows,) = store.connection.execute(f"SELECT count(*) FROM {table} {_shared(table)}").fetchone()
+    (rows,) = store.connection.execute(f"SELECT count(*) FROM {table} {_make_condition(table)}").fetchone()
     return int(rows)

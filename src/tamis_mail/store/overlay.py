@@ -151,14 +151,14 @@ class Overlay:
             )
         return versions.pop() if versions else self._own.token_version()
 
-    def _fitted(self) -> Store:
+    def _choose_fitted(self) -> Store:
         """Return the store whose weights are used."""
         has_weights = self._site.setting("weights") or not self._own.setting("weights")
         return self._site if has_weights else self._own
 
     def setting(self, name: str) -> str | None:
         """Return a setting of the store whose weights are used."""
-        return self._fitted().setting(name)
+        return self._choose_fitted().setting(name)
 
     def _columns(self) -> tuple[list[int], list[int]]:
         """Return the columns of the sum that have the labels of the user's store, and of the site's."""
@@ -198,23 +198,23 @@ class Overlay:
 
     def coefficients(self, keys: Iterable[int]) -> dict[int, float]:
         """Return the fitted coefficients of the features that have one."""
-        return self._fitted().coefficients(keys)
+        return self._choose_fitted().coefficients(keys)
 
     def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
         """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
-        return self._fitted().coefficient_array(keys)
+        return self._choose_fitted().coefficient_array(keys)
 
-    def _with_words(self) -> Store:
+    def _choose_word_list(self) -> Store:
         """Return the store whose word list is used."""
         return self._site if self._own.word_list_totals() is None else self._own
 
     def word_list_totals(self) -> tuple[int, int] | None:
         """Return the totals of the user's word list, or else of the site's."""
-        return self._with_words().word_list_totals()
+        return self._choose_word_list().word_list_totals()
 
     def word_counts(self, keys: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Return the counts of the user's word list, or else of the site's."""
-        return self._with_words().word_counts(keys)
+        return self._choose_word_list().word_counts(keys)
 
     def has_people(self) -> bool:
         """Whether one of the stores knows any people."""

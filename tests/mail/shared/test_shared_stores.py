@@ -3,7 +3,6 @@
 import io
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -146,11 +145,9 @@ def test_the_lock_of_a_killed_client_is_free_at_once(address: str) -> None:
         assert child.stdout.readline() == "inside\n"
         child.kill()
         child.wait()
-    begun = time.monotonic()
-    with Sieve.open(address) as sieve:
+    with Sieve.open(address) as sieve:  # a lock that stays is an error after BUSY_SECONDS
         assert sieve.learn(MAIL[0], "ham").action == "learned"
         assert sieve.store.setting("log") is None
-    assert time.monotonic() - begun < replica.BUSY_SECONDS
 
 
 def test_a_server_that_was_killed_and_started_again_has_lost_nothing(server: Server, hosts: "Hosts") -> None:
