@@ -35,6 +35,7 @@ __all__ = [
     "MAX_SENDERS_LENGTH",
     "MAX_SOURCE_LENGTH",
     "MAX_WORD_COUNT",
+    "REPLICA_POSITION",
     "TABLES",
     "Integer",
     "find_label_fault",
@@ -231,6 +232,9 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
 
 # Tables whose rows refer to nothing else. Their columns are integers and text, the first of them the key.
 LISTS: tuple[str, ...] = ("listed", "sent", "word_list")
+
+# The setting of a replica that holds the position of its rows (`store.replica`): no part of the contents.
+REPLICA_POSITION = "replica"
 
 _INTEGER_SETTINGS = {
     "epoch": Integer(0, MAX_DECAYS),

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tamis_mail.files import is_there, refuse_irregular
+from tamis_mail.locations import find_local_path
 from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
 
 __all__ = ["Catalog", "CatalogError", "CatalogSource", "Cursor", "Listing", "Location", "Query", "Row"]
@@ -198,7 +199,7 @@ class Catalog:
     @classmethod
     def of(cls, store_path: str | os.PathLike[str]) -> Catalog:
         """Open the catalog of the store at a path: the file with `.catalog` added to its name."""
-        return cls(f"{os.path.realpath(store_path)}.catalog")
+        return cls(f"{find_local_path(store_path)}.catalog")
 
     def close(self) -> None:
         """Close the file."""

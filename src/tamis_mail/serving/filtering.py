@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tamis_mail.files import is_there
+from tamis_mail.locations import is_address
 from tamis_mail.message import canonical, digest
 from tamis_mail.serving.stores import OpenStores, describe_fault
 from tamis_mail.sieve import Receipt
@@ -94,7 +95,8 @@ class Filtering:
     def find_owner(self, user: str) -> str:
         """Return the user whose store judges a user's mail: the empty one, if he has no store of his own."""
         try:
-            return user if user and is_there(self._path_of(user)) else ""
+            path = self._path_of(user)
+            return user if user and (is_address(path) or is_there(path)) else ""
         except OSError:
             return user  # judging tells why his store cannot be reached
 
@@ -217,13 +219,13 @@ def _judge_items(
 
 def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) -> list[TimedVerdict]:
     begun = time.perf_counter()
-    if path != common and not is_there(path):
+    if path != common and not worker.stores.has_store(path):
         path = common
-    if not is_there(path):
+    if not worker.stores.has_store(path):
         nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
         return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
     sieve = worker.stores.open(path)
-    required = Rule.of(sieve.store).spam
+    required = Rule.of(sieve.verdict_store).spam
     verdicts: dict[int, Verdict] = {}
     for has_evidence in (False, True):
         places = [place for place, item in enumerate(items) if item.has_evidence == has_evidence]
@@ -246,6 +248,6 @@ def _learn(raw: bytes, label: str, worker: _Worker, path: Path) -> Receipt:
 
 
 def _forget(raw: bytes, worker: _Worker, path: Path) -> Receipt:
-    if not is_there(path):
+    if not worker.stores.has_store(path):
         return Receipt("unknown", None, None, digest(canonical(raw)))
     return worker.stores.open(path).forget(raw, source=worker.source)

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tamis_mail.locations import find_local_path, is_address
 from tamis_mail.serving.listeners import Listener
 
 __all__ = ["Metrics", "PrometheusMetrics"]
@@ -71,6 +72,7 @@ class PrometheusMetrics(Metrics):
 
 
 def _stat_files(store: Path) -> list[os.stat_result]:
-    """Return the status of the store's file, and of SQLite's log beside it."""
-    files = (store, store.with_name(f"{store.name}-wal"))
+    """Return the status of the store's file, or of its replica, and of SQLite's log beside it."""
+    place = Path(find_local_path(store)) if is_address(store) else store
+    files = (place, place.with_name(f"{place.name}-wal"))
     return [file.stat() for file in files if file.exists()]

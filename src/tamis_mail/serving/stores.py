@@ -5,7 +5,9 @@ from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
+from tamis_mail.locations import is_address
 from tamis_mail.sieve import Sieve
+from tamis_mail.store import has_store
 
 __all__ = ["OpenStores", "describe_fault"]
 
@@ -34,6 +36,10 @@ class OpenStores:
         if len(self._sieves) > _STORES:
             self.drop(next(iter(self._sieves)))
         return sieve
+
+    def has_store(self, path: Path) -> bool:
+        """Whether there is a store. The server of an open store is not asked: reading asks it."""
+        return (path in self._sieves and is_address(path)) or has_store(path)
 
     def drop(self, path: Path) -> None:
         """Close a store. A fault while closing changes nothing: it is not used any more."""

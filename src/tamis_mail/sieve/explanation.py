@@ -10,7 +10,6 @@ from tamis_mail.message import canonical, parse
 from tamis_mail.message.addresses import read_senders
 from tamis_mail.sieve.jobs import OpenStore
 from tamis_mail.sieve.word_list import read_word_list
-from tamis_mail.store.people import look_up
 from tamis_mail.verdict import Evidence, Rule, judge_sender, sort_evidence
 from tamis_mail.verdict.arrays import contribute
 from tamis_mail.verdict.judging import HEADER_LENGTH, INTERCEPT, INTERCEPT_VIEW
@@ -49,7 +48,7 @@ def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
         evidence.append(Evidence(INTERCEPT, INTERCEPT_VIEW, parts.intercept, *messages))
     if store.has_people():
         senders = read_senders(plain)
-        people = look_up(store, senders.addresses)
+        people = store.look_up_people(senders.addresses)
         standing = judge_sender(senders, people.listed, people.correspondents)
         evidence += [standing.evidence] if standing.evidence else []
     return sort_evidence(evidence)

@@ -2,20 +2,21 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features import arrays, read_features
+from tamis_mail.locations import is_address
 from tamis_mail.message import Heading, canonical, identify, read_headings
 from tamis_mail.message.addresses import read_senders
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Store
 from tamis_mail.store.bundle_arrays import Bundle, divide, merge_lists, pack, unpack
-from tamis_mail.store.people import look_up
+from tamis_mail.store.overlay import VerdictStore, open_overlay
 from tamis_mail.store.tables import Change, CountTable, RunCache
 from tamis_mail.verdict import Identity, Judgement, Rule, judge_sender, with_standing
 from tamis_mail.verdict.arrays import judge_many
@@ -66,7 +67,7 @@ class ReadMessages:
 class OpenStore:
     """A store that stays open, and what was read of it: counts are kept until the store changes."""
 
-    store: Store
+    store: VerdictStore
     data_version: int = -1
     runs: RunCache = field(default_factory=dict)
 
@@ -81,10 +82,28 @@ class OpenStore:
             yield
 
 
+@dataclass(slots=True)
+class _Opened:
+    """The store at a path, and the store that verdicts read, which may include the site's."""
+
+    own: Store
+    judging: OpenStore
+
+    @classmethod
+    def open_path(cls, path: str) -> "_Opened":
+        own = Store(path, readonly=True)
+        overlay = open_overlay(own) if is_address(path) else None
+        return cls(own, OpenStore(overlay or own))
+
+    def close(self) -> None:
+        self.judging.store.close()
+        self.own.close()
+
+
 class _Kept(threading.local):
     """The stores that a thread keeps open; None: a store is closed after each job."""
 
-    stores: dict[str, OpenStore] | None = None
+    stores: dict[str, _Opened] | None = None
 
 
 _kept = _Kept()
@@ -98,21 +117,21 @@ def keep_stores_open() -> Iterator[None]:
         yield
     finally:
         for opened in _kept.stores.values():
-            opened.store.close()
+            opened.close()
         _kept.stores = None
 
 
 @contextmanager
-def _open(path: str) -> Iterator[OpenStore]:
+def _open(path: str) -> Iterator[_Opened]:
     """Open a store in one state that writers do not affect."""
     kept = _kept.stores
     if kept is None:
-        opened = OpenStore(Store(path, readonly=True))
+        opened = _Opened.open_path(path)
     elif path in kept:
         opened = kept[path]
     else:
-        opened = kept[path] = OpenStore(Store(path, readonly=True))
-    with opened.store if kept is None else nullcontext(), opened.snapshot():
+        opened = kept[path] = _Opened.open_path(path)
+    with closing(opened) if kept is None else nullcontext(), opened.judging.snapshot():
         yield opened
 
 
@@ -123,8 +142,8 @@ def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings
     """
     plain, digests = identify(messages)
     with _open(path) as opened:
-        token_version = opened.store.token_version()
-        known = {name for name, entry in opened.store.find_entries(digests).items() if entry.label == label}
+        token_version = opened.own.token_version()
+        known = {name for name, entry in opened.own.find_entries(digests).items() if entry.label == label}
     first_places: dict[bytes, int] = {}
     for place, name in enumerate(digests):
         if name not in known:
@@ -213,7 +232,7 @@ def _pack(bundle: Bundle) -> bytes | None:
 def identify_and_judge(path: str, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
     """Judge messages by the store at a path, and return for each what the log says of it."""
     with _open(path) as opened:
-        return identify_and_judge_by(opened, messages)
+        return identify_and_judge_by(opened.judging, messages)
 
 
 def identify_and_judge_by(opened: OpenStore, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
@@ -227,7 +246,7 @@ def identify_and_judge_by(opened: OpenStore, messages: Sequence[bytes]) -> list[
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """Judge messages by the store at a path, without evidence."""
     with _open(path) as opened:
-        return _judge(opened, identify(messages)[0])
+        return _judge(opened.judging, identify(messages)[0])
 
 
 def _judge(opened: OpenStore, plain: Sequence[bytes]) -> list[Judgement]:
@@ -239,14 +258,14 @@ def _judge(opened: OpenStore, plain: Sequence[bytes]) -> list[Judgement]:
         return judgements
     rule = Rule.of(store)
     senders = [read_senders(one) for one in plain]
-    people = look_up(store, (address for one in senders for address in one.addresses))
+    people = store.look_up_people(address for one in senders for address in one.addresses)
     return [
         with_standing(judgement, judge_sender(one, people.listed, people.correspondents), rule)
         for judgement, one in zip(judgements, senders, strict=True)
     ]
 
 
-def _weigh_word_list(messages: Sequence[bytes], store: Store) -> NDArray[np.float64] | None:
+def _weigh_word_list(messages: Sequence[bytes], store: VerdictStore) -> NDArray[np.float64] | None:
     """(messages,): the sum of the evidence of the store's word list; None if there is no list."""
     if store.word_list_totals() is None:
         return None
@@ -257,7 +276,7 @@ def _weigh_word_list(messages: Sequence[bytes], store: Store) -> NDArray[np.floa
 
 def judge_features(
     features: Sequence[arrays.Numbers],
-    store: Store,
+    store: VerdictStore,
     *,
     with_guesses: bool = True,
     offsets: NDArray[np.float64] | None = None,

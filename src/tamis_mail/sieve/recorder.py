@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tamis_mail.locations import find_local_path
 from tamis_mail.message import Heading, canonical, digest, read_heading
 from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
 from tamis_mail.verdict import Identity
@@ -37,7 +38,7 @@ class Recorder:
     def logs_verdicts(self) -> bool:
         """Whether verdicts are written. A store that this user may only read has no log of his verdicts."""
         if self._logs_verdicts is None:
-            self._logs_verdicts = self._is_on() and os.access(self._store_path, os.W_OK)
+            self._logs_verdicts = self._is_on() and os.access(find_local_path(self._store_path), os.W_OK)
         return self._logs_verdicts
 
     def logs_changes(self) -> bool:

@@ -19,6 +19,7 @@ from importlib import import_module
 
 from tamis_mail import features
 from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
+from tamis_mail.locations import is_address
 from tamis_mail.message import canonical, digest
 from tamis_mail.settings import default_path_name
 from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, MAX_BATCH_BYTES, Executor, batches, run_locally
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.sieve.transaction import Transaction
     from tamis_mail.store import Entry, Writer
+    from tamis_mail.store.overlay import Overlay, VerdictStore
     from tamis_mail.tokens import Tokens
 
 __all__ = ["Sieve"]
@@ -72,6 +74,9 @@ class Sieve:
         self.store = store
         self._executor = Executor(store.token_version)
         self._open_store: OpenStore | None = None  # for `sort_batch`
+        self._overlay: Overlay | None = None  # the store and the site's, if the address names one
+        if is_address(store.path_name):
+            self._overlay = import_module("tamis_mail.store.overlay").open_overlay(store)
         self._recorder = Recorder(store.path_name, lambda: log and self.store.is_log_on())
 
     @classmethod
@@ -95,7 +100,14 @@ class Sieve:
         """Write the log, close the store and stop the worker processes."""
         self._executor.close()
         self.flush_log()
+        if self._overlay is not None:
+            self._overlay.close()
         self.store.close()
+
+    @property
+    def verdict_store(self) -> VerdictStore:
+        """The store that verdicts read: the store, or the sum of it and of the site's."""
+        return self.store if self._overlay is None else self._overlay
 
     @property
     def log_fault(self) -> str | None:
@@ -128,19 +140,20 @@ class Sieve:
     def sort(self, raw: bytes) -> Verdict:
         """Judge a message."""
         plain = canonical(raw)
-        with self.store.snapshot(VERDICT_SECONDS):
-            labels = self.store.labels()
-            token_version = self.store.token_version()
-            rule, message_weight = Rule.of(self.store), self.store.message_weight()
+        store = self.verdict_store
+        with store.snapshot(VERDICT_SECONDS):
+            labels = store.labels()
+            token_version = store.token_version()
+            rule, message_weight = Rule.of(store), store.message_weight()
             keys = features.read_keys(plain, token_version)
-            counts = self.store.counts(keys)
+            counts = store.counts(keys)
             layer_keys = list_layer_keys(keys, rule.token_version)
-            coefficients = self.store.coefficients(layer_keys)
-            has_people = self.store.has_people()
+            coefficients = store.coefficients(layer_keys)
+            has_people = store.has_people()
             if has_people:
                 senders = import_module("tamis_mail.message.addresses").read_senders(plain)
-                people = import_module("tamis_mail.store.people").look_up(self.store, senders.addresses)
-            imported = read_word_list(self.store, plain)
+                people = store.look_up_people(senders.addresses)
+            imported = read_word_list(store, plain)
         verdict = judge(
             counts,
             labels,
@@ -233,7 +246,7 @@ class Sieve:
         """
         jobs = import_module("tamis_mail.sieve.jobs")
         if self._open_store is None:
-            self._open_store = jobs.OpenStore(self.store)
+            self._open_store = jobs.OpenStore(self.verdict_store)
         strongest: list[tuple[Evidence, ...] | None] = [None] * len(messages)
         with self._open_store.snapshot():
             judged = jobs.identify_and_judge_by(self._open_store, messages)
@@ -350,7 +363,7 @@ class Sieve:
         kinds = {label.name == SPAM for label in self.store.labels() if label.weight + label.lent}
         if len(kinds) < 2:
             raise StoreError(
-                f"the store {self.store.path} has not learned spam and other mail: to guess labels, first "
+                f"the store {self.store.name} has not learned spam and other mail: to guess labels, first "
                 "learn a few messages of each (tamis learn --spam … --ham …)"
             )
         actions: Counter[str] = Counter()

@@ -241,7 +241,7 @@ class Transaction:
     def _refuse_other_tokens(self, old: Entry) -> None:
         if old.token_version != self._token_version:
             raise StoreError(
-                f"the store {self._store.path} knows this message by tokens of version {old.token_version} "
+                f"the store {self._store.name} knows this message by tokens of version {old.token_version} "
                 f"and counts tokens of version {self._token_version}, so it cannot be subtracted: "
                 "learn your mail into a new store"
             )
@@ -253,7 +253,7 @@ class Transaction:
 
     def _missing_features_error(self) -> StoreError:
         return StoreError(
-            f"the store {self._store.path} does not have the features of this message, which an older tamis "
+            f"the store {self._store.name} does not have the features of this message, which an older tamis "
             "learned: give the message itself (tamis forget, tamis relabel)"
         )
 

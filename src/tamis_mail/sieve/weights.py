@@ -110,7 +110,7 @@ def fit_messages(store: Store) -> "WeightFit | None":
     distinct = messages.keys
     if bool((views(distinct, store.token_version()) >= len(rule.views)).any()):
         raise StoreError(
-            f"the store {store.path} is damaged (a message has a feature of no view): restore a backup "
+            f"the store {store.name} is damaged (a message has a feature of no view): restore a backup "
             "(tamis store restore)"
         )
     fit: WeightFit = fitting.fit_weights(training, distinct, store.count_arrays(distinct), labels, rule, unit)

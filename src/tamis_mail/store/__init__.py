@@ -1,6 +1,6 @@
 """The store: counts of features by label and the journal of learned messages, in one SQLite database."""
 
-from tamis_mail.store.database import StoreError, is_store
+from tamis_mail.store.database import StoreError, has_store, is_store
 from tamis_mail.store.store import Entry, Store, Writer
 
-__all__ = ["Entry", "Store", "StoreError", "Writer", "is_store"]
+__all__ = ["Entry", "Store", "StoreError", "Writer", "has_store", "is_store"]

@@ -17,17 +17,22 @@ from contextlib import closing, contextmanager
 from functools import lru_cache
 from importlib import import_module
 
-from tamis_mail.files import open_regular, refuse_irregular
+from tamis_mail.files import is_there, open_regular, refuse_irregular
+from tamis_mail.locations import is_address
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import Any, ClassVar, TypeVar
+
+    C = TypeVar("C", bound="Connection")
 
 __all__ = [
     "Connection",
     "StoreError",
     "connect",
+    "has_store",
     "is_store",
+    "open_file",
     "refuse_other_objects",
     "snapshot",
     "transaction",
@@ -39,6 +44,7 @@ VERDICT_SECONDS = (
     10.0  # limit per statement when a store is opened and one message judged, which takes milliseconds
 )
 MAINTENANCE_SECONDS = 1800.0  # limit per statement of other work: a check of 10**7 messages takes minutes
+_REPLICA = "tamis_mail.store.replica"  # a store in a file does not import it
 _INSTRUCTIONS = 10_000  # of SQLite's virtual machine between two checks of the time: about a millisecond
 _SQLITE = b"SQLite format 3\0"
 _MIGRATION = "CREATE TABLE migration (name TEXT PRIMARY KEY, time INTEGER NOT NULL)"
@@ -182,6 +188,29 @@ class Connection(sqlite3.Connection):
         with _report_damaged_names():
             return super().executescript(sql_script)
 
+    def begin_reading(self) -> None:
+        """Begin a transaction that reads one state of the store."""
+        self.execute("BEGIN")
+        self.execute("SELECT 1 FROM sqlite_master").fetchone()  # the first read fixes the state
+
+    def begin_writing(self) -> None:
+        """Begin a transaction that writes, when no other process does."""
+        self.execute("BEGIN IMMEDIATE")
+
+    def commit_writing(self) -> None:
+        """Make the changes of the open transaction permanent."""
+        self.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """End the open transaction, if there is one, without its changes."""
+        if self.in_transaction:  # SQLite has already rolled back if the disk was full
+            self.execute("ROLLBACK")
+
+    def state_number(self) -> int:
+        """Return a number that changes when another connection changes the store."""
+        (version,) = self.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
     @contextmanager
     def limit(self, seconds: float) -> Iterator[None]:
         """Set the time limit of each statement inside."""
@@ -202,8 +231,25 @@ def is_store(path: str | os.PathLike[str]) -> bool:
     return head.startswith(_SQLITE) and int.from_bytes(head[68:72], "big") == APPLICATION
 
 
+def has_store(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a file at a path, or a store at an address; raises an error if it cannot be known."""
+    if is_address(path):
+        return bool(import_module(_REPLICA).has_store(path))
+    return is_there(path)
+
+
 def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> Connection:
-    """Open the store, create it if it does not exist and `create` is true, and upgrade its schema."""
+    """Open the store at a path or an address, create it if it does not exist and `create` is true."""
+    if is_address(path):
+        connection: Connection = import_module(_REPLICA).connect(path, create=create, readonly=readonly)
+        return connection
+    return open_file(path, Connection, create=create, readonly=readonly)
+
+
+def open_file(
+    path: str | os.PathLike[str], factory: type[C], *, create: bool = True, readonly: bool = False
+) -> C:
+    """Open a store in a file, create it if it does not exist and `create` is true, upgrade its schema."""
     path = os.fspath(path)
     if path == ":memory:" or path.startswith("file:"):
         raise StoreError(
@@ -225,12 +271,12 @@ def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool
         raise StoreError(f"the store {path} cannot be written: check its permissions and its folder's")
     with explain_errors(path):
         if readonly and not writable:
-            connection = _open_readonly(place)
+            connection = _open_readonly(place, factory)
         else:
             if not exists:
                 os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))  # mail is private
             connection = sqlite3.connect(
-                place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=Connection
+                place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
             )
         try:
             connection.execute("PRAGMA mmap_size = 268435456")
@@ -291,7 +337,7 @@ def _refuse_foreign(connection: sqlite3.Connection, path: object) -> None:
 Objects = frozenset[tuple[str, str, str, str]]  # type, name, table and definition
 
 
-def refuse_other_objects(connection: sqlite3.Connection, path: object) -> None:
+def refuse_other_objects(connection: Connection, path: object) -> None:
     """Raise StoreError unless the schema is that of a store. A trigger or a view could run for ever."""
     with snapshot(connection, path):  # another process may be creating the tables
         objects = _objects(connection)
@@ -347,18 +393,18 @@ def _objects(connection: sqlite3.Connection) -> Objects:
     )
 
 
-def _open_readonly(place: str) -> Connection:
+def _open_readonly(place: str, factory: type[C]) -> C:
     """Open a store without write permission; if it has no log, nobody writes now and no locks are needed."""
     has_log = os.path.exists(f"{place}-wal")
     uri = f"{import_module('pathlib').Path(place).as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
     connection = sqlite3.connect(
-        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=Connection
+        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
     )
     connection.is_immutable = not has_log
     return connection
 
 
-def _upgrade(connection: sqlite3.Connection, path: object) -> None:
+def _upgrade(connection: Connection, path: object) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     applied = _list_applied(connection)
     if not applied:
@@ -404,38 +450,30 @@ def _list_applied(connection: sqlite3.Connection) -> set[str]:
 
 
 @contextmanager
-def snapshot(connection: sqlite3.Connection, path: object) -> Iterator[None]:
+def snapshot(connection: Connection, path: object) -> Iterator[None]:
     """Read one consistent state of the store, which writers do not affect."""
     if connection.in_transaction:
         yield
         return
     with explain_errors(path):
-        connection.execute("BEGIN")
         try:
-            connection.execute(
-                "SELECT 1 FROM sqlite_master"
-            ).fetchone()  # the first read fixes the state of the snapshot
+            connection.begin_reading()
             yield
         finally:
-            _roll_back(connection)
+            connection.roll_back()
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, path: object) -> Iterator[None]:
+def transaction(connection: Connection, path: object) -> Iterator[None]:
     """Run the block as one atomic transaction."""
     with explain_errors(path):
-        connection.execute("BEGIN IMMEDIATE")
+        connection.begin_writing()
         try:
             yield
-            connection.execute("COMMIT")
+            connection.commit_writing()
         except BaseException:
-            _roll_back(connection)
+            connection.roll_back()
             raise
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:  # SQLite has already rolled back if the disk was full
-        connection.execute("ROLLBACK")
 
 
 _HINTS = {

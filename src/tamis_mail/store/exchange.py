@@ -37,6 +37,7 @@ from tamis_mail.schema import (
     MAX_BUNDLE_MESSAGES,
     MAX_DECAYS,
     MAX_LABELS,
+    REPLICA_POSITION,
     TABLES,
     find_label_fault,
     find_row_fault,
@@ -96,17 +97,17 @@ def _lines(store: Store) -> Iterator[str]:
     decays_and_prunings = f"epoch {store.integer_setting('epoch')} era {store.prunings()}"
     yield f"tamis-store {FORMAT} tokens {tokens} {decays_and_prunings}\n"
     for name, value in store.connection.execute("SELECT name, value FROM setting ORDER BY name"):
-        if name == "weights":  # fitted again to the messages when the file is loaded
+        if name in ("weights", REPLICA_POSITION):  # weights are fitted again when the file is loaded
             continue
         if fault := find_setting_fault(name, value):
-            raise StoreError(f"the store {store.path} cannot be exported ({fault}): see tamis store check")
+            raise StoreError(f"the store {store.name} cannot be exported ({fault}): see tamis store check")
         if name not in ("epoch", "era"):
             yield f"setting {json.dumps(name)} {json.dumps(value)}\n"
     for name in sorted(LISTS):
         for values in store.connection.execute(f"SELECT * FROM {name} ORDER BY 1"):
             if fault := find_row_fault(name, dict(zip(TABLES[name], values, strict=True))):
                 raise StoreError(
-                    f"the store {store.path} cannot be exported ({fault}): see tamis store check"
+                    f"the store {store.name} cannot be exported ({fault}): see tamis store check"
                 )
             yield f"row {json.dumps([name, *values])}\n"
     labels = sorted(store.labels(), key=lambda label: label.name)
@@ -147,7 +148,7 @@ def load(store: Store, file: IO[bytes]) -> int:
         for table in ("label", "journal", "run", *LISTS):
             if store.connection.execute(f"SELECT 1 FROM {table}").fetchone():
                 raise StoreError(
-                    f"the store {store.path} is not empty: load into a new one and merge (tamis store merge)"
+                    f"the store {store.name} is not empty: load into a new one and merge (tamis store merge)"
                 )
         store.connection.execute("DELETE FROM setting")
         messages = _Reader(store, writer, file).read()

@@ -181,7 +181,7 @@ def _add_word_list(store: Store, name: str, digest: str, total: tuple[int, int],
         setting = _name_import(store, name, digest)
         if store.word_list_totals() is not None:
             raise StoreError(
-                f"the store {store.path} already has a word list of another filter: import this one into a "
+                f"the store {store.name} already has a word list of another filter: import this one into a "
                 "new store (--store)"
             )
         if min(total) == 0:
@@ -201,7 +201,7 @@ def _name_import(store: Store, name: str, digest: str) -> str:
     """Return the setting that records an import. Refuse counts that the store already has."""
     setting = f"imported {digest}"
     if store.setting(setting) is not None:
-        raise StoreError(f"the store {store.path} already has these counts of {name}: nothing is left to do")
+        raise StoreError(f"the store {store.name} already has these counts of {name}: nothing is left to do")
     return setting
 
 
@@ -212,7 +212,7 @@ def _add_counts(
     with store.transaction() as writer:
         if versions(store) not in ([], [version]):  # another process may have learned the first mail
             raise StoreError(
-                f"the store {store.path} counts tokens of version {versions(store)}, "
+                f"the store {store.name} counts tokens of version {versions(store)}, "
                 f"and these would be of version {version}: import into a new store"
             )
         setting = _name_import(store, name, digest)
@@ -221,7 +221,7 @@ def _add_counts(
         if max(*column_sums(counts), *total) * message_weight >= MAX_COUNT - max(
             (label.features for label in store.labels()), default=0
         ):
-            raise StoreError(f"the counts of {name} are too large for {store.path}: check the file")
+            raise StoreError(f"the counts of {name} are too large for {store.name}: check the file")
         columns = [writer.ensure_column(label) for label in LABELS]
         by_label = np.zeros((len(totals.keys), writer.n_labels), np.int64)
         by_label[:, columns] = counts * message_weight

@@ -20,6 +20,7 @@ from importlib import import_module
 from operator import attrgetter
 
 from tamis_mail.files import is_there, open_regular, refuse_irregular
+from tamis_mail.locations import find_local_path
 from tamis_mail.records import record
 from tamis_mail.store.database import Connection, reraise_interrupts
 
@@ -124,7 +125,7 @@ class EventLog:
     @classmethod
     def of(cls, store_path: str | os.PathLike[str]) -> EventLog:
         """Return the log of the store at a path: the file with `.log` added to its name."""
-        return cls(f"{os.path.realpath(store_path)}.log")
+        return cls(f"{find_local_path(store_path)}.log")
 
     def exists(self) -> bool:
         """Whether anything has been logged."""

@@ -109,7 +109,7 @@ def status(store: Store, sources: int = 10) -> Status:
         ).fetchall()
         if last is not None and not TABLES["journal"]["time"].accepts(last):
             raise StoreError(
-                f"the store {store.path} is damaged (a time is {last!r:.40}): see tamis store check"
+                f"the store {store.name} is damaged (a time is {last!r:.40}): see tamis store check"
             )
         return Status(
             labels=store.labels(),
@@ -160,7 +160,7 @@ def decay(store: Store) -> int:
         decays = store.integer_setting("epoch") + 1
         if decays > MAX_DECAYS:
             raise StoreError(
-                f"the store {store.path} was decayed {MAX_DECAYS} times, the maximum: "
+                f"the store {store.name} was decayed {MAX_DECAYS} times, the maximum: "
                 "learn your mail again into a new store"
             )
         writer.write_setting("epoch", decays)
@@ -250,7 +250,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
     The counts are then those of the union of the journals. Merging again changes nothing.
     """
     if store.path.resolve() == other.path.resolve():
-        raise StoreError(f"the store {store.path} cannot be merged with itself: give another one")
+        raise StoreError(f"the store {store.name} cannot be merged with itself: give another one")
     with other.snapshot(), store.transaction() as writer:
         _refuse_other_tokens(store, other)
         connection = store.connection
@@ -263,7 +263,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
             )
             if largest * factor >= MAX_COUNT // 2:
                 raise StoreError(
-                    f"the store {one.path} has counts too large to be merged, times {factor}: decay it less"
+                    f"the store {one.name} has counts too large to be merged, times {factor}: decay it less"
                 )
         columns = [writer.ensure_column(label.name) for label in other.labels()]
         connection.execute(
@@ -291,7 +291,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
                     and max(int(piece.counts.max()), -int(piece.counts.min())) * other_factor >= MAX_COUNT
                 ):
                     raise StoreError(
-                        f"the store {other.path} has counts too large to be merged: see tamis store check"
+                        f"the store {other.name} has counts too large to be merged: see tamis store check"
                     )
                 counts = np.zeros((len(piece.keys), writer.n_labels), np.int64)
                 counts[:, columns[: run.labels]] = piece.counts * other_factor
@@ -307,7 +307,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
         for table in LISTS:
             for row in other.connection.execute(f"SELECT * FROM {table} ORDER BY 1"):
                 if fault := find_row_fault(table, dict(zip(TABLES[table], row, strict=True))):
-                    raise StoreError(f"the store {other.path} is damaged ({fault}): see tamis store check")
+                    raise StoreError(f"the store {other.name} is damaged ({fault}): see tamis store check")
                 writer.add_row(table, row)
         people.rebuild(store)
         writer.drop_weights()
@@ -359,7 +359,7 @@ class _JournalUnion:
             self._add_batch(digests[start : start + _MERGE_MESSAGES])
         if self._unknown:
             raise StoreError(
-                f"{self._unknown} messages of {self._other.path} are in {self._store.path} too, were learned "
+                f"{self._unknown} messages of {self._other.name} are in {self._store.name} too, were learned "
                 "by an older tamis without their features, and would count twice: "
                 "forget them in one of the two, then merge"
             )
@@ -373,7 +373,7 @@ class _JournalUnion:
         for digest, keys, own_keys in zip(digests, features, own_features, strict=True):
             entry = self._other.find_entry(digest)
             if entry is None:
-                raise StoreError(f"the store {self._other.path} is damaged: see tamis store check")
+                raise StoreError(f"the store {self._other.name} is damaged: see tamis store check")
             entry = replace(
                 entry, weight=entry.weight * self._factor, other_weight=entry.other_weight * self._factor
             )
@@ -433,7 +433,7 @@ def _refuse_other_tokens(store: Store, other: Store) -> None:
     own_versions, other_versions = versions(store), versions(other)
     if own_versions and other_versions and own_versions != other_versions:
         raise StoreError(
-            f"{other.path} counts tokens of version {other_versions}, {store.path} of version "
+            f"{other.name} counts tokens of version {other_versions}, {store.name} of version "
             f"{own_versions}: they are not the same words; learn the mail of one of them again"
         )
     shared_imports = sorted(
@@ -441,12 +441,12 @@ def _refuse_other_tokens(store: Store, other: Store) -> None:
     )
     if shared_imports:
         raise StoreError(
-            f"{other.path} and {store.path} have both {shared_imports[0]}, "
+            f"{other.name} and {store.name} have both {shared_imports[0]}, "
             "which would count twice: import it into one of them only"
         )
     if store.word_list_totals() is not None and other.word_list_totals() is not None:
         raise StoreError(
-            f"{other.path} and {store.path} both have a word list of another filter, and a store holds one: "
+            f"{other.name} and {store.name} both have a word list of another filter, and a store holds one: "
             "learn the mail of one of them again into a store without it, and merge that"
         )
 

@@ -128,7 +128,7 @@ def _covering_entries(address: str) -> Iterator[str]:
 def _refuse_fault(store: Store, fault: str | None) -> None:
     if fault:
         raise StoreError(
-            f"the store {store.path} is damaged ({fault}): restore a backup (tamis store restore)"
+            f"the store {store.name} is damaged ({fault}): restore a backup (tamis store restore)"
         )
 
 
@@ -244,7 +244,7 @@ def rebuild(store: Store) -> None:
         [(address, received[address], wrote[address]) for address in sorted(received.keys() | wrote.keys())],
     )
     for fault in _find_bad_names(connection):
-        raise StoreError(f"{fault}; nothing was added to the store {store.path}")
+        raise StoreError(f"{fault}; nothing was added to the store {store.name}")
 
 
 def _count_sent(connection: sqlite3.Connection) -> tuple[Counter[str], Counter[str]]:

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from tamis_mail.files import Temporary, is_there, temporary_beside
+from tamis_mail.locations import is_address
 from tamis_mail.store.database import (
     BUSY_SECONDS,
     MAINTENANCE_SECONDS,
@@ -57,6 +58,11 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
     processes that have it open see the new contents in their next transaction. A store that is too damaged
     for that is renamed to `.damaged`.
     """
+    if is_address(store_path):
+        raise StoreError(
+            f"{store_path} is on a server, and a backup is restored to a file: copy the backup there "
+            "(tamis store copy --replace BACKUP ADDRESS)"
+        )
     path, store_path = Path(path), Path(os.path.realpath(store_path))
     if not is_store(path):
         raise StoreError(
@@ -107,7 +113,7 @@ def replace_contents(store: Store, source: Path, data_version: int) -> None:
             with store.transaction() as writer:
                 if store.data_version() != data_version:
                     raise StoreError(
-                        f"the store {store.path} was changed by another process meanwhile, and was left as "
+                        f"the store {store.name} was changed by another process meanwhile, and was left as "
                         "it is: run the command again"
                     )
                 for table in _LEARNED:

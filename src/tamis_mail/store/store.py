@@ -16,6 +16,7 @@ from importlib import import_module
 from threading import RLock
 
 from tamis_mail.labels import GUESSED_LABELS, Label
+from tamis_mail.locations import LocationError, find_local_path, is_address, name_location
 from tamis_mail.records import record
 from tamis_mail.schema import (
     MAX_COUNT,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from tamis.stats import Tally
     from tamis_mail.store.bundle_arrays import MessageFeatures
     from tamis_mail.store.bundle_tables import BundleReader, Selection
+    from tamis_mail.store.people import People
     from tamis_mail.store.tables import Counts, CountTable, FeatureKeys, RunCache
 
 __all__ = ["WORD_LIST_TOTALS", "Entry", "Store", "Writer"]
@@ -86,7 +88,10 @@ class Store:
     """Counts of features by label, and the journal of what was learned."""
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> None:
-        self.path_name = os.fspath(path)  # as it was given
+        try:
+            self.path_name = name_location(path)
+        except LocationError as error:
+            raise StoreError(str(error)) from error
         self._lock = RLock()  # a connection has one transaction at a time, for all threads
         self._connection = connect(path, create=create, readonly=readonly)
 
@@ -94,9 +99,17 @@ class Store:
         self._connection.close()
 
     @property
+    def name(self) -> str:
+        """The path or the address, for messages to the user."""
+        return self.path_name
+
+    @property
     def path(self) -> Path:
-        """The path of the file."""
-        path: Path = import_module("pathlib").Path(self.path_name)
+        """The path of the file; of a store on a server, that of its replica on this host."""
+        is_remote = is_address(self.path_name)
+        path: Path = import_module("pathlib").Path(
+            find_local_path(self.path_name) if is_remote else self.path_name
+        )
         return path
 
     @property
@@ -160,7 +173,7 @@ class Store:
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
             raise StoreError(
-                f"the store {self.path} counts tokens of version {version}, and this tamis knows {known}: "
+                f"the store {self.name} counts tokens of version {version}, and this tamis knows {known}: "
                 f"use a tamis that knows tokens of version {version}"
             )
         return version
@@ -179,14 +192,13 @@ class Store:
 
     def _damage_error(self, fault: str) -> StoreError:
         return StoreError(
-            f"the store {self.path} is damaged ({fault}): restore a backup (tamis store restore)"
+            f"the store {self.name} is damaged ({fault}): restore a backup (tamis store restore)"
         )
 
     def data_version(self) -> int:
         """Return a number that changes when another connection changes the store."""
         with self._lock, explain_errors(self.path_name):
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        return int(version)
+            return self._connection.state_number()
 
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if it is not set."""
@@ -201,6 +213,11 @@ class Store:
                 "SELECT EXISTS (SELECT 1 FROM listed) OR EXISTS (SELECT 1 FROM correspondent)"
             ).fetchone()
         return bool(answer)
+
+    def look_up_people(self, addresses: Iterable[str]) -> People:
+        """Return the entries that cover these addresses, and those of them that are in sent mail."""
+        people: People = import_module("tamis_mail.store.people").look_up(self, addresses)
+        return people
 
     def is_log_on(self) -> bool:
         """Whether events are written to the log beside the store."""
@@ -457,7 +474,7 @@ class Writer:
             column = len(self._columns)
             if column >= MAX_LABELS:
                 raise StoreError(
-                    f"the store {self._store.path} has {MAX_LABELS} labels, the maximum: use fewer"
+                    f"the store {self._store.name} has {MAX_LABELS} labels, the maximum: use fewer"
                 )
             self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (column, label))
             self._columns[label] = column
@@ -567,7 +584,7 @@ class Writer:
     def _refuse_overflow(self, total: int) -> None:
         if abs(total) >= MAX_COUNT:
             raise StoreError(
-                f"the counts of the store {self._store.path} would be too large, because of many "
+                f"the counts of the store {self._store.name} would be too large, because of many "
                 "decays or wrong input: learn your mail into a new store"
             )
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from tamis_mail.files import is_there
 from tamis_mail.labels import GUESSED_LABELS, HAM, SPAM, find_missing
 from tamis_mail.message import canonical, digest
 from tamis_mail.serving.stores import OpenStores, describe_fault
 from tamis_mail.sieve import Sieve
+from tamis_mail.store import has_store
 from tamis_mail.watching.mailbox import MessageError
 
 __all__ = ["Classifier", "Judged", "StoreClassifier", "StoreUnusableError"]
@@ -66,7 +66,7 @@ class StoreClassifier:
     def judge(self, messages: Sequence[bytes]) -> Sequence[Judged | MessageError]:
         """Judge messages. One that was learned is what it was learned as."""
         begun = time.perf_counter()
-        if not is_there(self.path):
+        if not has_store(self.path):
             raise StoreUnusableError(f"there is no store {self.path}: learn first (tamis learn --help)")
         outcomes = self._run_apart(self._readers, self._judge, messages)
         seconds = (time.perf_counter() - begun) / max(1, len(messages))

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from tamis_mail.files import is_there, open_regular
+from tamis_mail.locations import find_local_path, is_address
 from tamis_mail.watching.roles import Role
 
 __all__ = [
@@ -161,6 +162,9 @@ class Memory:
     @classmethod
     def path_of(cls, store: Path) -> Path:
         """Return the path of the memory of a store."""
+        if is_address(store):  # beside its replica
+            store = Path(find_local_path(store))
+            store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return store.with_name(f"{store.name}.watch")
 
     def close(self) -> None:

@@ -84,12 +84,18 @@ class Memory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "mail.tamis"
+        self.places = 0
+        self.path = self.make_place()
         self.sieve = Sieve.open(self.path)
         self.remembered: dict[bytes, list[tuple[str, int]]] = {}  # digest: (label, weight) of each column
         self.unit = 1
         self.listed: dict[str, bool] = {}
         self.sent: set[int] = set()  # numbers of sent messages
+
+    def make_place(self) -> str:
+        """Return the path or the address of a new store."""
+        self.places += 1
+        return str(Path(self.folder.name) / f"mail{self.places}.tamis")
 
     def teardown(self) -> None:
         self.sieve.close()
@@ -167,7 +173,7 @@ class Memory(RuleBasedStateMachine):
         text = io.BytesIO()
         exchange.export(self.sieve.store, text)
         self.sieve.close()
-        self.path = self.path.with_name(f"{self.path.name}x")
+        self.path = self.make_place()
         self.sieve = Sieve.open(self.path)
         exchange.load(self.sieve.store, io.BytesIO(text.getvalue()))
         again = io.BytesIO()

@@ -14,8 +14,8 @@ from email.utils import format_datetime, localtime, make_msgid
 from textwrap import wrap
 from typing import TextIO
 
-from tamis_mail.files import is_there
 from tamis_mail.settings import default_path
+from tamis_mail.store import has_store
 from tamis_mail.store.log import Event, EventLog
 from tamis_mail.surfaces.cli.layout import clip, plain
 from tamis_mail.surfaces.cli.log import describe_absence, format_time
@@ -62,7 +62,7 @@ def run(out: TextIO, options: Namespace) -> int:
             f"got {options.mail!r:.60} as the address, expected one plain address, as me@home.example"
         )
     path = options.store or default_path()
-    if not is_there(path):
+    if not has_store(path):
         raise ValueError(
             f"there is no store at {path}, and so no log: learn some mail first (tamis learn --help)"
         )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TextIO
 
-from tamis_mail.files import is_there
 from tamis_mail.framing import exceeds_limit
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.message import canonical, digest
@@ -15,6 +14,7 @@ from tamis_mail.reporting.gram_spans import join_grams
 from tamis_mail.reporting.wording import VIEW_TITLES, describe_verdict
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
+from tamis_mail.store import has_store
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.sources import describe_oversize, open_sources, path_bytes
@@ -59,7 +59,7 @@ def run(out: TextIO, options: Namespace) -> int:
     """Explain each message of a source."""
     (source,) = open_sources([options.path])
     path = options.store or default_path()
-    if not is_there(path):
+    if not has_store(path):
         raise ValueError(
             f"nothing has been learned yet ({path}), so nothing is explained: start with tamis learn --help"
         )

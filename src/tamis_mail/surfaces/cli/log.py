@@ -7,10 +7,10 @@ from importlib import import_module
 from itertools import islice
 from typing import TextIO
 
-from tamis_mail.files import is_there
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
+from tamis_mail.store import has_store
 from tamis_mail.store.log import FORGOTTEN, GUESSED, LEARNED, MOVED, Event, EventLog
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
@@ -66,7 +66,7 @@ def run(out: TextIO, options: Namespace) -> int:
         options.parser.error(f"--{switches[0]} is given alone: leave the other options out")
     if options.limit is not None and options.limit < 0:
         options.parser.error(f"got --limit {options.limit}, expected a whole number from 0")
-    if not is_there(path):
+    if not has_store(path):
         raise ValueError(
             f"there is no store at {path}, and so no log: learn some mail first (tamis learn --help)"
         )

@@ -134,7 +134,8 @@ def add_store_option(parser: Parser) -> None:
     parser.add_argument(
         "--store",
         metavar="FILE",
-        help="the store (default: $TAMIS_STORE, else ~/.local/share/tamis/mail.tamis)",
+        help="the store, a file or an address such as redis://host/0?store=name (default: $TAMIS_STORE, else "
+        "~/.local/share/tamis/mail.tamis)",
     )
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple, TextIO
 
-from tamis_mail.files import IrregularFileError, is_there, open_regular
+from tamis_mail.files import IrregularFileError, open_regular
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.settings import default_path
-from tamis_mail.store import Store, people
+from tamis_mail.store import Store, has_store, people
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 
 __all__ = ["ALLOWED", "BLOCKED", "change_list", "configure_list"]
@@ -55,7 +55,7 @@ def change_list(out: TextIO, options: Namespace, one: SenderList) -> int:
     entries = [_parse(name, "") for name in options.names]
     if options.file is not None:
         entries += _read_file(options.file)
-    if options.remove and not is_there(path):
+    if options.remove and not has_store(path):
         raise ValueError(
             f"there is no store at {printable(str(path))}, so nobody is {one.state}: check --store"
         )
@@ -76,7 +76,7 @@ def change_list(out: TextIO, options: Namespace, one: SenderList) -> int:
 
 def _print_list(out: TextIO, path: object, one: SenderList, *, quiet: bool) -> int:
     entries: list[str] = []
-    if is_there(str(path)):
+    if has_store(str(path)):
         with Store(str(path), create=False, readonly=True) as store:
             entries = people.list_entries(store, is_allowed=one.is_allowed)
     out.writelines(f"{printable(_name(entry))}{_format_comment(entry)}\n" for entry in entries)

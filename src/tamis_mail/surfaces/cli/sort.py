@@ -310,7 +310,7 @@ def _line(verdict: Verdict, note: dict[str, object], options: Namespace) -> str:
 def _open(options: Namespace, *, has_hint: bool = True) -> AbstractContextManager[Sieve | None]:
     """Open the sieve; without a store, print a hint and return None."""
     path = _store_path(options)
-    if not import_module("tamis_mail.files").is_there(path):
+    if not import_module("tamis_mail.store").has_store(path):
         if has_hint and not options.quiet:
             store_name: str = import_module("tamis_mail.mailbox.raw_message").printable(str(path))
             hint = f"nothing has been learned yet ({store_name}): start with tamis learn --help"

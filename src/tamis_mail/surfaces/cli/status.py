@@ -7,12 +7,11 @@ from importlib import import_module
 from typing import TextIO
 
 from tamis_mail.features import VIEWS_OF
-from tamis_mail.files import is_there
 from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.reporting.wording import VIEW_TITLES
 from tamis_mail.settings import default_path
-from tamis_mail.store import Store
+from tamis_mail.store import Store, has_store
 from tamis_mail.store.maintenance import Status
 from tamis_mail.store.maintenance import status as ask
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
@@ -38,7 +37,7 @@ def configure(parser: Parser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     """Write the state of the store."""
     path = options.store or default_path()
-    if not is_there(path):
+    if not has_store(path):
         if options.json:
             out.write('{"store": null, "messages": 0, "labels": {}}\n')
             return 0

@@ -46,6 +46,7 @@ ACTIONS = {
     "export": "write the contents of the store as text",
     "import": "read an export, or counts of bogofilter or SpamAssassin",
     "merge": "add the contents of another store",
+    "copy": "copy a store to another file, or to a server that several hosts share",
     "prune": "drop features of little weight, to save space",
     "decay": "halve the weight of everything learned so far",
     "compact": "return unused space to the disk",
@@ -70,7 +71,8 @@ def configure(parser: Parser) -> None:
             name, help=summary, summary=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )
         _CONFIGURE[name](one)
-        add_store_option(one)
+        if name != "copy":
+            add_store_option(one)
         add_quiet_option(one)
 
 
@@ -151,6 +153,22 @@ def _configure_merge(parser: Parser) -> None:
     parser.examples = [("tamis store merge ~/laptop.tamis", "combine two machines")]
 
 
+def _configure_copy(parser: Parser) -> None:
+    parser.description = (
+        "Copy everything that a store holds to another one, which must be empty. Either is a file, or the "
+        "address of a store on a server: postgresql://user@host/database?store=name, or "
+        "redis://host:6379/0?store=name. Counts, weights and lists are the same afterwards, to the bit; the "
+        "log of events is not copied."
+    )
+    parser.add_argument("source", metavar="FROM", help="the store, which is not changed")
+    parser.add_argument("target", metavar="TO", help="the new store")
+    parser.add_argument("--replace", action="store_true", help="replace all that the other store has learned")
+    parser.examples = [
+        ("tamis store copy ~/mail.tamis redis://mail.example.org/0?store=site", "move to a server"),
+        ("tamis store copy postgresql://mail@db/mail?store=site copy.tamis", "get it back in a file"),
+    ]
+
+
 def _configure_prune(parser: Parser) -> None:
     parser.description = (
         "Drop words that were seen once and have decayed, as long as all of them together change the "
@@ -224,6 +242,7 @@ _CONFIGURE: dict[str, Callable[[Parser], None]] = {
     "export": _configure_export,
     "import": _configure_import,
     "merge": _configure_merge,
+    "copy": _configure_copy,
     "prune": _configure_prune,
     "decay": _configure_decay,
     "compact": _with_examples([("tamis store compact", "after forgetting much mail")]),
@@ -314,6 +333,26 @@ def _merge(options: Namespace) -> Outcome:
             f"{summary.differing:,} of them had different labels: the label that was learned later is kept"
         )
     return [*lines, *_describe_contradictions(contradictions, printable(options.file))], 0
+
+
+def _copy(options: Namespace) -> Outcome:
+    places = [_read_place(text) for text in (options.source, options.target)]
+    copying = import_module("tamis_mail.store.copying")
+    with (
+        Store(places[0], create=False, readonly=True) as source,
+        Store(places[1]) as target,
+        _progress("copy", options) as progress,
+    ):
+        messages = copying.copy(source, target, progress, replace=options.replace)
+    return [f"{messages:,} messages of {printable(source.name)} copied to {printable(target.name)}"], 0
+
+
+def _read_place(text: str) -> str:
+    """Return a path or an address; sqlite: may be written before a path."""
+    if not text.startswith("sqlite:"):
+        return text
+    path = text.removeprefix("sqlite:")
+    return path.removeprefix("//")
 
 
 def _describe_contradictions(contradictions: Sequence[tuple[str, bool]], other: str) -> list[str]:
@@ -449,6 +488,7 @@ _RUN: dict[str, Callable[[Namespace], Outcome]] = {
     "export": _export,
     "import": _import,
     "merge": _merge,
+    "copy": _copy,
     "prune": _prune,
     "decay": _decay,
     "compact": _compact,

@@ -9,7 +9,6 @@ from textwrap import wrap
 from typing import TextIO
 
 from tamis_mail.features import VIEWS_OF
-from tamis_mail.files import is_there
 from tamis_mail.labels import GUESSED_LABELS, SPAM
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.reporting.corpus import read
@@ -18,7 +17,7 @@ from tamis_mail.reporting.tuning import Offer, Tuning, tune, with_thresholds
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
 from tamis_mail.sieve.weights import can_fit_tokens, fit_messages
-from tamis_mail.store import Store
+from tamis_mail.store import Store, has_store
 from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_options, open_mail
 from tamis_mail.surfaces.cli.layout import can_show
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
@@ -80,13 +79,13 @@ def run(out: TextIO, options: Namespace) -> int:
         options.parser.error(f"got --seed {options.seed}, expected a whole number from 0")
     if not has_mail:
         return _fit_to_messages(out, path, options)
-    if not options.dry_run and not is_there(path):
+    if not options.dry_run and not has_store(path):
         raise ValueError(
             f"there is no store yet ({path}) for the rule: start with tamis learn --help, or use --dry-run"
         )
     before = prior = RULE
     token_version = VERSION
-    if is_there(path):
+    if has_store(path):
         with Store(path, create=False, readonly=True) as store:
             before, prior = Rule.of(store), Rule.read_prior(store)
             token_version = store.token_version()
@@ -111,7 +110,7 @@ def run(out: TextIO, options: Namespace) -> int:
 
 def _fit_to_messages(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int:
     """Fit the weights to the messages that the store remembers."""
-    if not is_there(path):
+    if not has_store(path):
         options.parser.error(
             f"no mail was named, and there is no store yet ({printable(str(path))}): start with tamis learn, "
             "or name mail (--spam PATH and --ham PATH, or a folder of both) with --dry-run"
@@ -196,7 +195,7 @@ def _describe_estimates(out: TextIO, names: Sequence[str], before: Estimates, af
 
 def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int:
     is_tuned = False
-    if is_there(path):
+    if has_store(path):
         with Sieve.open(path, create=False, readonly=options.dry_run) as sieve:
             is_tuned = _is_tuned(sieve.store)
             if not options.dry_run:

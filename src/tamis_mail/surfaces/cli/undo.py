@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from tamis_mail.files import is_there
 from tamis_mail.mailbox import Source, SourceError, open_source
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.message import canonical, digest
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Receipt, Sieve
+from tamis_mail.store import has_store
 from tamis_mail.store.log import Event
 from tamis_mail.surfaces.cli.layout import plain
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
@@ -59,7 +59,7 @@ def run(out: TextIO, options: Namespace) -> int:
     """Undo the events, and print what became of their messages."""
     ranges = [_parse_range(word, options) for word in options.numbers]
     path = options.store or default_path()
-    if not is_there(path):
+    if not has_store(path):
         raise ValueError(f"there is no store at {path}, and so nothing to undo: see tamis learn --help")
     places = open_sources(options.places, mbox=True) if options.places else []
     with Sieve.open(path, create=False) as sieve:

@@ -1,0 +1,69 @@
+"""A store → another store, row by row: between files and servers, in one transaction of the target."""
+
+from collections.abc import Callable
+
+from tamis_mail.schema import REPLICA_POSITION, TABLES
+from tamis_mail.store.database import StoreError
+from tamis_mail.store.replica import ReplicaConnection
+from tamis_mail.store.shared_rows import SHARED_TABLES
+from tamis_mail.store.store import Store
+
+__all__ = ["copy"]
+
+_ROWS = 5000  # rows that are in memory at once
+_READING = 0.5  # share of the work before the rows are sent to a server
+
+
+def copy(
+    source: Store, target: Store, progress: Callable[[float], None] | None = None, *, replace: bool = False
+) -> int:
+    """Copy all contents of a store to another one, which is empty or is replaced; return the messages.
+
+    Counts, weights, coefficients and lists are the same, to the bit. The log of events is not copied.
+    """
+    if source.path.resolve() == target.path.resolve():
+        raise StoreError(f"the store {source.name} cannot be copied to itself: give another one")
+    other = target.connection
+    is_remote = isinstance(other, ReplicaConnection)
+    reading = _READING if is_remote else 1.0
+    if isinstance(other, ReplicaConnection) and progress is not None:
+        other.progress = _shift(progress, reading)
+    try:
+        with source.snapshot(), target.transaction():
+            sizes = {table: _count_rows(source, table) for table in SHARED_TABLES}
+            total, done = sum(sizes.values()), 0
+            for table in SHARED_TABLES:
+                if _count_rows(target, table):
+                    if not replace:
+                        raise StoreError(
+                            f"the store {target.name} is not empty: give a new one, or --replace to replace "
+                            "all that it has learned"
+                        )
+                    other.execute(f"DELETE FROM {table} {_make_condition(table)}")
+            for table in SHARED_TABLES:
+                rows = source.connection.execute(f"SELECT * FROM {table} {_make_condition(table)}")
+                places = ", ".join("?" * len(TABLES[table]))
+                while part := rows.fetchmany(_ROWS):
+                    other.executemany(f"INSERT INTO {table} VALUES ({places})", part)
+                    done += len(part)
+                    if progress is not None:
+                        progress(reading * done / total)
+            messages = sizes["journal"]
+    finally:
+        if isinstance(other, ReplicaConnection):
+            other.progress = None
+    return messages
+
+
+def _shift(progress: Callable[[float], None], start: float) -> Callable[[float], None]:
+    return lambda share: progress(start + (1 - start) * share)
+
+
+def _make_condition(table: str) -> str:
+    """Return the condition of the rows that belong to the contents of a store."""
+    return f"WHERE name <> '{REPLICA_POSITION}'" if table == "setting" else ""
+
+
+def _count_rows(store: Store, table: str) -> int:
+    (rows,) = store.connection.execute(f"SELECT count(*) FROM {table} {_make_condition(table)}").fetchone()
+    return int(rows)

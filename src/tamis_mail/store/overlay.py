@@ -1,0 +1,231 @@
+"""A user's store on top of the site's store: verdicts by the weighted sum of their counts.
+
+    counts(feature, label) = weight · own counts + the site's counts
+
+Both stores stay what they are: a user learns into and forgets from the own store, the administrator of the
+site from the site's. So forgetting a message is exact in either, and the sum is as if the message had never
+come. Where one store was decayed more often, its unit is larger, and the counts of the other are multiplied
+to the same unit.
+
+The fitted weights are the site's, which has more mail; before it has any, they are the user's own. The user's
+decision on a sender precedes the site's.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tamis_mail.labels import Label
+from tamis_mail.locations import is_address, parse_address
+from tamis_mail.schema import MAX_COUNT
+from tamis_mail.store.database import StoreError
+from tamis_mail.store.people import People
+from tamis_mail.store.store import Store
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from tamis_mail.store.tables import Counts, FeatureKeys, RunCache
+
+__all__ = ["Overlay", "VerdictStore", "open_overlay"]
+
+
+class VerdictStore(Protocol):
+    """What a verdict reads: of one store, or of two stores as one."""
+
+    def snapshot(self, seconds: float | None = None) -> "AbstractContextManager[None]":
+        """Read one consistent state."""
+
+    def data_version(self) -> int:
+        """Return a number that changes when another process has changed something."""
+
+    def labels(self) -> list[Label]:
+        """List the labels in the order of the columns of counts."""
+
+    def message_weight(self) -> int:
+        """Return the weight of a message that is learned now under a label that is not guessed."""
+
+    def token_version(self) -> int:
+        """Return the version of the tokens that are counted."""
+
+    def setting(self, name: str) -> str | None:
+        """Return the value of a setting; None if it is not set."""
+
+    def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
+        """Return the counts of each feature by label, zeros if it is unknown."""
+
+    def count_arrays(self, keys: "FeatureKeys", cache: "RunCache | None" = None) -> "Counts":
+        """(keys, labels): the counts of features, whose keys are in ascending order."""
+
+    def coefficients(self, keys: Iterable[int]) -> dict[int, float]:
+        """Return the fitted coefficients of the features that have one."""
+
+    def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
+        """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
+
+    def word_list_totals(self) -> tuple[int, int] | None:
+        """Return the spam and the ham messages of the imported word list; None if there is no list."""
+
+    def word_counts(self, keys: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Return the spam and the ham messages of those keys that the imported word list has."""
+
+    def has_people(self) -> bool:
+        """Whether any people are known."""
+
+    def look_up_people(self, addresses: Iterable[str]) -> People:
+        """Return the entries that cover these addresses, and those of them that are in sent mail."""
+
+    def close(self) -> None:
+        """Close the store."""
+
+
+def open_overlay(store: Store) -> "Overlay | None":
+    """Open the site's store that the address of a user's store names; None if it names none."""
+    if not is_address(store.path_name):
+        return None
+    address = parse_address(store.path_name)
+    if not address.site:
+        return None
+    return Overlay(store, Store(address.site_name, create=False, readonly=True), address.weight)
+
+
+class Overlay:
+    """A user's own store and the site's, as one store for verdicts."""
+
+    def __init__(self, own: Store, site: Store, weight: int) -> None:
+        self._own, self._site, self._weight = own, site, weight
+        self._caches: tuple[RunCache, RunCache] = ({}, {})
+        self._cached = -1  # the data version of the caches
+
+    def close(self) -> None:
+        """Close the site's store; the user's own is closed by its owner."""
+        self._site.close()
+
+    @contextmanager
+    def snapshot(self, seconds: float | None = None) -> Iterator[None]:
+        """Read one consistent state of either store."""
+        with self._own.snapshot(seconds), self._site.snapshot(seconds):
+            yield
+
+    def data_version(self) -> int:
+        """Return a number that changes when one of the stores changes."""
+        return hash((self._own.data_version(), self._site.data_version()))
+
+    def labels(self) -> list[Label]:
+        """List the labels of the user, then those of the site only; their weights are weighted sums."""
+        factors = self._factors()
+        totals: dict[str, list[int]] = {}
+        for store, factor in zip((self._own, self._site), factors, strict=True):
+            for label in store.labels():
+                sums = totals.setdefault(label.name, [0, 0, 0, 0])
+                sums[0] += label.messages
+                for place, value in enumerate((label.weight, label.lent, label.features), 1):
+                    sums[place] += factor * value
+                    if abs(sums[place]) >= MAX_COUNT:
+                        raise StoreError(
+                            f"the counts of {self._own.name} and of {self._site.name} are too large to be "
+                            "added, because of many decays: learn the mail of one of them again"
+                        )
+        return [Label(place, name, *sums) for place, (name, sums) in enumerate(totals.items())]
+
+    def message_weight(self) -> int:
+        """Return the weight that a message of the site, learned now, has in the sum."""
+        return max(self._own.message_weight(), self._site.message_weight())
+
+    def _factors(self) -> tuple[int, int]:
+        unit = self.message_weight()
+        return self._weight * (unit // self._own.message_weight()), unit // self._site.message_weight()
+
+    def token_version(self) -> int:
+        """Return the version of the tokens, which must be the same in both stores."""
+        versions = {store.token_version() for store in (self._own, self._site) if store.labels()}
+        if len(versions) > 1:
+            raise StoreError(
+                f"{self._own.name} and {self._site.name} count tokens of versions "
+                f"{' and '.join(map(str, sorted(versions)))}, which are not the same words: learn the mail "
+                "of the older one again (tamis store upgrade)"
+            )
+        return versions.pop() if versions else self._own.token_version()
+
+    def _choose_fitted(self) -> Store:
+        """Return the store whose weights are used."""
+        has_weights = self._site.setting("weights") or not self._own.setting("weights")
+        return self._site if has_weights else self._own
+
+    def setting(self, name: str) -> str | None:
+        """Return a setting of the store whose weights are used."""
+        return self._choose_fitted().setting(name)
+
+    def _columns(self) -> tuple[list[int], list[int]]:
+        """Return the columns of the sum that have the labels of the user's store, and of the site's."""
+        places = {label.name: label.id for label in self.labels()}
+        own, site = ([places[label.name] for label in store.labels()] for store in (self._own, self._site))
+        return own, site
+
+    def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
+        """Return the weighted sum of the counts of each feature by label."""
+        distinct = list(keys)
+        width = len(self.labels())
+        sums = {key: [0] * width for key in distinct}
+        stores = zip((self._own, self._site), self._columns(), self._factors(), strict=True)
+        for store, columns, factor in stores:
+            for key, row in store.counts(distinct).items():
+                for column, number in zip(columns, row, strict=True):
+                    sums[key][column] += factor * number
+        return sums
+
+    def count_arrays(self, keys: "FeatureKeys", cache: "RunCache | None" = None) -> "Counts":
+        """(keys, labels): the weighted sum of counts.
+
+        The caches of both stores are kept here, because either store numbers its runs.
+        """
+        caches: tuple[RunCache | None, RunCache | None] = (None, None)
+        if cache is not None:
+            version = self.data_version()
+            if version != self._cached:
+                self._caches, self._cached = ({}, {}), version
+            caches = self._caches
+        sums = np.zeros((len(keys), len(self.labels())), np.int64)
+        stores = zip((self._own, self._site), caches, self._columns(), self._factors(), strict=True)
+        for store, runs, columns, factor in stores:
+            if columns:
+                sums[:, columns] += factor * store.count_arrays(keys, runs)
+        return sums
+
+    def coefficients(self, keys: Iterable[int]) -> dict[int, float]:
+        """Return the fitted coefficients of the features that have one."""
+        return self._choose_fitted().coefficients(keys)
+
+    def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
+        """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
+        return self._choose_fitted().coefficient_array(keys)
+
+    def _choose_word_list(self) -> Store:
+        """Return the store whose word list is used."""
+        return self._site if self._own.word_list_totals() is None else self._own
+
+    def word_list_totals(self) -> tuple[int, int] | None:
+        """Return the totals of the user's word list, or else of the site's."""
+        return self._choose_word_list().word_list_totals()
+
+    def word_counts(self, keys: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Return the counts of the user's word list, or else of the site's."""
+        return self._choose_word_list().word_counts(keys)
+
+    def has_people(self) -> bool:
+        """Whether one of the stores knows any people."""
+        return self._own.has_people() or self._site.has_people()
+
+    def look_up_people(self, addresses: Iterable[str]) -> People:
+        """Return what both stores know of addresses; the user's decision precedes the site's."""
+        names = list(addresses)
+        own, site = self._own.look_up_people(names), self._site.look_up_people(names)
+        correspondents = dict(site.correspondents)
+        for address, (received, wrote) in own.correspondents.items():
+            others = correspondents.get(address, (0, 0))
+            correspondents[address] = (received + others[0], wrote + others[1])
+        return People({**site.listed, **own.listed}, correspondents)

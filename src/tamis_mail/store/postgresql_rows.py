@@ -1,0 +1,354 @@
+"""The rows of a store in a PostgreSQL database.
+
+    tamis_store    one row per store: its name and its position; a writer locks this row
+    tamis_row      the rows of all stores; `version` is that of the commit that changed the row last, and a
+                   deleted row stays for a while, without a value, so that replicas hear of it
+    tamis_commit   the tokens of the last commits, by which replicas are recognised
+
+A writer holds the lock on the row of its store from `begin` on, so that the writers of one store come one
+after the other, and rows are changed in the order of their keys. A commit is one transaction. A client that
+is killed, or whose host is gone, is rolled back by the server.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tamis_mail.locations import Address
+from tamis_mail.store.database import MIGRATIONS, StoreError
+from tamis_mail.store.shared_rows import TOKEN_BYTES, Changes, Position, Progress
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+__all__ = ["PostgresqlRows", "connect"]
+
+T = TypeVar("T")
+
+_CONNECT_SECONDS = 10
+_RETRY_SECONDS = 5.0  # after which a lost connection is an error: a server that restarts is back by then
+_ROWS = 2000  # rows of a statement
+_KEPT_COMMITS = 10_000  # a replica that is further behind reads all rows
+_TRIM = 500  # commits between two deletions of what is older
+_SCHEMA_LOCK = 0x74616D69  # taken by the process that makes the tables
+_SCHEMA = """
+    CREATE TABLE IF NOT EXISTS tamis_store (
+        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text NOT NULL UNIQUE,
+        format text NOT NULL,      -- the newest migration of the tamis that wrote it
+        version bigint NOT NULL,   -- the number of commits
+        token bytea NOT NULL       -- of the last commit
+    );
+    CREATE TABLE IF NOT EXISTS tamis_commit (
+        store integer NOT NULL REFERENCES tamis_store ON DELETE CASCADE,
+        version bigint NOT NULL,
+        token bytea NOT NULL,
+        PRIMARY KEY (store, version)
+    );
+    CREATE TABLE IF NOT EXISTS tamis_row (
+        store integer NOT NULL REFERENCES tamis_store ON DELETE CASCADE,
+        key bytea NOT NULL,
+        version bigint NOT NULL,   -- of the last commit that changed it
+        value bytea,               -- NULL: the row was deleted
+        PRIMARY KEY (store, key)
+    );
+    CREATE INDEX IF NOT EXISTS tamis_row_version ON tamis_row (store, version);
+"""
+_FORMAT = max(MIGRATIONS)
+
+
+def connect(address: Address) -> "PostgresqlRows":
+    """Connect to the database of a store."""
+    try:
+        import_module("psycopg")
+    except ImportError as error:
+        raise StoreError(
+            f"the store {address.own_name} needs psycopg, which is not installed: "
+            'pip install "tamis[postgresql]"'
+        ) from error
+    return PostgresqlRows(address)
+
+
+class PostgresqlRows:
+    """The rows of one store in a PostgreSQL database."""
+
+    def __init__(self, address: Address) -> None:
+        self._name, self._url, self._store = address.own_name, address.url, address.store
+        self._id: int | None = None  # of the store
+        self._connection = self._connect()
+
+    def _connect(self) -> "Connection[tuple[Any, ...]]":
+        psycopg = import_module("psycopg")
+        with self._explain_errors():
+            connection: Connection[tuple[Any, ...]] = psycopg.connect(
+                self._url,
+                autocommit=True,
+                connect_timeout=_CONNECT_SECONDS,
+                application_name="tamis",
+                # A host that is gone is noticed within a minute, and its transaction is rolled back.
+                options="-c client_min_messages=warning -c tcp_keepalives_idle=30 "
+                "-c tcp_keepalives_interval=10 -c tcp_keepalives_count=3",
+            )
+        return connection
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # Reading.
+
+    def find_position(self) -> Position | None:
+        return self._retry(self._find_position)
+
+    def _find_position(self) -> Position | None:
+        psycopg = import_module("psycopg")
+        try:
+            row = self._connection.execute(
+                "SELECT id, format, version, token FROM tamis_store WHERE name = %s",
+                (self._store,),
+                binary=True,
+                prepare=True,
+            ).fetchone()
+        except psycopg.errors.UndefinedTable:
+            return None
+        return None if row is None else self._read_head(row)
+
+    def _read_head(self, row: Sequence[Any]) -> Position:
+        self._id, newest, version, token = row
+        if newest > _FORMAT:
+            raise StoreError(
+                f"the store {self._name} was written by a newer tamis ({newest}): upgrade this one"
+            )
+        return Position(version, bytes(token))
+
+    def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
+        return self._retry(lambda: self._read_changes(since))
+
+    def _read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
+        with self._snapshot():
+            position = self._find_position()
+            if position is None or position.version < since.version:
+                return None
+            known = self._connection.execute(
+                "SELECT token FROM tamis_commit WHERE store = %s AND version = %s",
+                (self._id, since.version),
+                binary=True,
+            ).fetchone()
+            if known is None or bytes(known[0]) != since.token:
+                return None
+            rows = self._connection.execute(
+                "SELECT key, value FROM tamis_row WHERE store = %s AND version > %s",
+                (self._id, since.version),
+                binary=True,
+            ).fetchall()
+        changed = [(bytes(key), bytes(value)) for key, value in rows if value is not None]
+        return position, [Changes(changed, [bytes(key) for key, value in rows if value is None])]
+
+    def read_all(self) -> Iterator[tuple[Position, list[tuple[bytes, bytes]]]]:
+        self._retry(self._find_position)
+        with self._explain_errors(), self._snapshot():
+            position = self._find_position()
+            if position is None:
+                return
+            with self._connection.cursor("tamis_rows", binary=True) as cursor:
+                cursor.execute(
+                    "SELECT key, value FROM tamis_row WHERE store = %s AND value IS NOT NULL", (self._id,)
+                )
+                yield position, []
+                while rows := cursor.fetchmany(_ROWS):
+                    yield position, [(bytes(key), bytes(value)) for key, value in rows]
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Read one state of the database. Inside the transaction of a writer, that is its own."""
+        if self._is_in_transaction():
+            yield
+            return
+        self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            yield
+        finally:
+            self._end("ROLLBACK")
+
+    # Writing.
+
+    def create(self) -> Position:
+        return self._retry(self._create)
+
+    def _create(self) -> Position:
+        token = token_bytes(TOKEN_BYTES)
+        with self._connection.transaction():
+            (has_tables,) = self._connection.execute(
+                "SELECT to_regclass('tamis_row') IS NOT NULL"
+            ).fetchone() or (False,)
+            if not has_tables:
+                self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
+                self._connection.execute(_SCHEMA)
+            row = self._connection.execute(
+                "INSERT INTO tamis_store (name, format, version, token) VALUES (%s, %s, 0, %s) "
+                "ON CONFLICT (name) DO NOTHING RETURNING id",
+                (self._store, _FORMAT, token),
+            ).fetchone()
+            if row is not None:
+                self._connection.execute("INSERT INTO tamis_commit VALUES (%s, 0, %s)", (row[0], token))
+        position = self._find_position()
+        if position is None:
+            raise StoreError(f"the store {self._name} was deleted while it was made: try again")
+        return position
+
+    def begin(self, seconds: float) -> Position:
+        return self._retry(lambda: self._begin(seconds))
+
+    def _begin(self, seconds: float) -> Position:
+        psycopg = import_module("psycopg")
+        self._connection.execute("BEGIN")
+        try:
+            self._connection.execute(f"SET LOCAL lock_timeout = '{int(seconds * 1000)}ms'")
+            row = self._connection.execute(
+                "SELECT id, format, version, token FROM tamis_store WHERE name = %s FOR UPDATE",
+                (self._store,),
+                binary=True,
+            ).fetchone()
+            if row is None:
+                raise StoreError(f"the store {self._name} was deleted from its server: learn some mail first")
+            return self._read_head(row)
+        except psycopg.errors.LockNotAvailable as error:
+            self._end("ROLLBACK")
+            raise StoreError(
+                f"the store {self._name}: another process has been writing for {seconds:.0f} seconds: "
+                "try again when it is done"
+            ) from error
+        except BaseException:
+            self._end("ROLLBACK")
+            raise
+
+    def commit(
+        self, base: Position, following: Position, changes: Changes, progress: Progress | None
+    ) -> None:
+        psycopg = import_module("psycopg")
+        try:
+            with self._explain_errors():
+                self._write(base, following, changes, progress)
+                try:
+                    self._connection.execute("COMMIT")
+                except psycopg.OperationalError:
+                    if not self._was_committed(following):  # the connection was lost meanwhile
+                        raise
+        except BaseException:
+            self.roll_back()
+            raise
+
+    def _write(
+        self, base: Position, following: Position, changes: Changes, progress: Progress | None
+    ) -> None:
+        execute = self._connection.execute
+        cursor = execute(
+            "UPDATE tamis_store SET version = %s, token = %s, format = greatest(format, %s) "
+            "WHERE id = %s AND version = %s AND token = %s",
+            (following.version, following.token, _FORMAT, self._id, base.version, base.token),
+        )
+        if cursor.rowcount != 1:
+            raise StoreError(
+                f"the store {self._name} was changed meanwhile, and nothing was written: try again"
+            )
+        execute(
+            "INSERT INTO tamis_commit VALUES (%s, %s, %s)", (self._id, following.version, following.token)
+        )
+        deleted: list[tuple[bytes, bytes | None]] = [(key, None) for key in changes.deleted]
+        everything = [*changes.rows, *deleted]
+        everything.sort(key=lambda row: row[0])
+        for start in range(0, len(everything), _ROWS):
+            part = everything[start : start + _ROWS]
+            execute(
+                "INSERT INTO tamis_row (store, key, version, value) "
+                "SELECT %s, key, %s, value FROM unnest(%b::bytea[], %b::bytea[]) AS new (key, value) "
+                "ON CONFLICT (store, key) DO UPDATE SET version = excluded.version, value = excluded.value",
+                (self._id, following.version, [key for key, _ in part], [value for _, value in part]),
+            )
+            if progress is not None:
+                progress((start + len(part)) / len(everything))
+        if following.version % _TRIM == 0:
+            oldest = following.version - _KEPT_COMMITS
+            execute("DELETE FROM tamis_commit WHERE store = %s AND version < %s", (self._id, oldest))
+            execute(
+                "DELETE FROM tamis_row WHERE store = %s AND version <= %s AND value IS NULL",
+                (self._id, oldest),
+            )
+
+    def _was_committed(self, position: Position) -> bool:
+        """Whether a commit is on the server, after its answer was lost."""
+
+        def find() -> bool:
+            row = self._connection.execute(
+                "SELECT token FROM tamis_commit WHERE store = %s AND version = %s",
+                (self._id, position.version),
+                binary=True,
+            ).fetchone()
+            return row is not None and bytes(row[0]) == position.token
+
+        return self._retry(find)
+
+    def roll_back(self) -> None:
+        if self._is_in_transaction():
+            self._end("ROLLBACK")
+
+    def delete(self) -> None:
+        def delete_rows() -> None:
+            if self._find_position() is not None:
+                self._connection.execute("DELETE FROM tamis_store WHERE name = %s", (self._store,))
+
+        self._retry(delete_rows)
+
+    # Connections and errors.
+
+    def _is_in_transaction(self) -> bool:
+        idle = import_module("psycopg").pq.TransactionStatus.IDLE
+        return not self._connection.closed and self._connection.info.transaction_status != idle
+
+    def _end(self, statement: str) -> None:
+        """End a transaction. If the connection is lost, the server has ended it."""
+        psycopg = import_module("psycopg")
+        with suppress(psycopg.OperationalError):
+            self._connection.execute(statement)
+
+    def _retry(self, work: Callable[[], T]) -> T:
+        """Run work that may be repeated; if the connection is lost, connect again for a few seconds."""
+        psycopg = import_module("psycopg")
+        end = time.monotonic() + _RETRY_SECONDS
+        with self._explain_errors():
+            while True:
+                is_inside = self._is_in_transaction()
+                try:
+                    return work()
+                except psycopg.OperationalError:
+                    if not self._connection.closed or is_inside:
+                        raise
+                self._reconnect(end)
+
+    def _reconnect(self, end: float) -> None:
+        while True:
+            try:
+                self._connection = self._connect()
+                return
+            except StoreError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        """Turn errors of the driver into a StoreError of one line that says what to do."""
+        psycopg = import_module("psycopg")
+        try:
+            yield
+        except psycopg.Error as error:
+            text = " ".join(str(error).split())[:300] or type(error).__name__
+            if isinstance(error, psycopg.OperationalError):
+                hint = f"its server cannot be reached or used ({text}): check that it runs and the address"
+            elif isinstance(error, psycopg.errors.InsufficientPrivilege):
+                hint = f"{text}: let the user create tables in this database once"
+            else:
+                hint = text
+            raise StoreError(f"the store {self._name}: {hint}") from error

@@ -1,0 +1,335 @@
+"""The rows of a store on a Redis or Valkey server.
+
+    tamis:{name}:head      its position, its format, and the version before the first commit of the log
+    tamis:{name}:rows      a hash: the key of a row → its value
+    tamis:{name}:log       a list: the last commits, each the token of the position before and its changes
+    tamis:{name}:writer    the writer that holds the lock
+    tamis:{name}:new:…     the rows of a commit while they are sent
+
+The keys of a store have a hash tag in common, so that a cluster keeps them together. A commit is one script:
+it changes rows, log and position, or nothing. It checks that its client still holds the lock, and a repeated
+script of the same commit changes nothing, so that a client may send it again when an answer was lost.
+
+The lock names the connection of its holder. Where that connection is gone, the next writer takes the lock
+over at once; a holder that hangs loses it after a minute, and its commit is refused.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from secrets import token_bytes, token_hex
+from typing import TYPE_CHECKING, Any
+
+from tamis_mail.locations import Address
+from tamis_mail.store.database import MIGRATIONS, StoreError
+from tamis_mail.store.shared_rows import (
+    TOKEN_BYTES,
+    Changes,
+    Position,
+    Progress,
+    decode_changes,
+    encode_changes,
+)
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+__all__ = ["RedisRows", "connect"]
+
+_CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS = 60.0
+_RETRIES = 6  # of a lost connection, within about five seconds: a server that restarts is back by then
+_LOCK_SECONDS = 60  # after which a holder that hangs loses the lock
+_STAGED_SECONDS = 3600  # after which rows that were sent, and never committed, are deleted
+_PART_BYTES = 1 << 20  # of rows that are sent at once
+_LOG_BYTES = 32 << 20  # of the last commits that are kept; a replica that is further behind reads all rows
+_SCAN = 2000  # rows that are read at once
+_FORMAT = max(MIGRATIONS)
+
+_CREATE = """
+    if redis.call('HSETNX', KEYS[1], 'token', ARGV[1]) == 1 then
+        redis.call('HSET', KEYS[1], 'version', 0, 'first', 0, 'log_bytes', 0, 'format', ARGV[2])
+        redis.call('DEL', KEYS[2], KEYS[3])
+    end
+    return redis.call('HMGET', KEYS[1], 'version', 'token', 'format')
+"""
+_CHANGES = """
+    local head = redis.call('HMGET', KEYS[1], 'version', 'token', 'first')
+    if not head[1] then return false end
+    local version, first, since = tonumber(head[1]), tonumber(head[3]), tonumber(ARGV[1])
+    if since > version or since < first then return false end
+    if since == version then
+        if head[2] ~= ARGV[2] then return false end
+        return {head[1], head[2], {}}
+    end
+    local commits = redis.call('LRANGE', KEYS[2], since - first, -1)
+    if string.sub(commits[1], 1, #ARGV[2]) ~= ARGV[2] then return false end
+    return {head[1], head[2], commits}
+"""
+_TAKE_OVER = """
+    if redis.call('GET', KEYS[1]) == ARGV[1] then
+        redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+        return 1
+    end
+    return 0
+"""
+_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+# Numbers are versions and sizes, far below 2**53, and change by HINCRBY; rows are strings throughout.
+_COMMIT = """
+    local head, rows, log, lock, staged, deleted = unpack(KEYS)
+    local holder, version, token, next_token, entry, format, log_bytes = unpack(ARGV)
+    local present = redis.call('HMGET', head, 'version', 'token', 'format')
+    if present[2] == next_token then return 'committed' end
+    if redis.call('GET', lock) ~= holder then return 'lock' end
+    if present[1] ~= version or present[2] ~= token then return 'changed' end
+    local size = redis.call('LLEN', staged)
+    for start = 0, size - 1, 2000 do
+        redis.call('HSET', rows, unpack(redis.call('LRANGE', staged, start, start + 1999)))
+    end
+    size = redis.call('LLEN', deleted)
+    for start = 0, size - 1, 2000 do
+        redis.call('HDEL', rows, unpack(redis.call('LRANGE', deleted, start, start + 1999)))
+    end
+    redis.call('HINCRBY', head, 'version', 1)
+    redis.call('HSET', head, 'token', next_token)
+    if present[3] < format then redis.call('HSET', head, 'format', format) end
+    if entry == '' then
+        redis.call('DEL', log)
+        redis.call('HSET', head, 'first', redis.call('HGET', head, 'version'), 'log_bytes', 0)
+    else
+        redis.call('RPUSH', log, entry)
+        local bytes = redis.call('HINCRBY', head, 'log_bytes', #entry)
+        while bytes > tonumber(log_bytes) do
+            bytes = redis.call('HINCRBY', head, 'log_bytes', -#redis.call('LPOP', log))
+            redis.call('HINCRBY', head, 'first', 1)
+        end
+    end
+    redis.call('DEL', lock, staged, deleted)
+    return 'committed'
+"""
+
+
+def connect(address: Address) -> "RedisRows":
+    """Connect to the server of a store."""
+    try:
+        import_module("redis")
+    except ImportError as error:
+        raise StoreError(
+            f'the store {address.own_name} needs redis, which is not installed: pip install "tamis[redis]"'
+        ) from error
+    return RedisRows(address)
+
+
+class RedisRows:
+    """The rows of one store on a Redis or Valkey server."""
+
+    def __init__(self, address: Address) -> None:
+        self._name = address.own_name
+        self._holder: bytes | None = None  # our name in the lock while we hold it
+        keys = [f"tamis:{{{address.store}}}:{what}" for what in ("head", "rows", "log", "writer", "new")]
+        self._head, self._rows, self._log, self._lock, self._new = keys
+        redis = import_module("redis")
+        retry = import_module("redis.retry").Retry(
+            import_module("redis.backoff").ExponentialBackoff(cap=2.0, base=0.1), _RETRIES
+        )
+        with self._explain_errors():
+            self._client: Redis = redis.Redis.from_url(
+                address.url,
+                password=os.environ.get("REDISCLI_AUTH"),
+                client_name="tamis",
+                socket_connect_timeout=_CONNECT_SECONDS,
+                socket_timeout=_ANSWER_SECONDS,
+                socket_keepalive=True,
+                single_connection_client=True,
+                retry=retry,
+                retry_on_error=[redis.ConnectionError, redis.BusyLoadingError],
+            )
+            register = self._client.register_script
+            self._create_store, self._find_changes = register(_CREATE), register(_CHANGES)
+            self._take_over, self._release = register(_TAKE_OVER), register(_RELEASE)
+            self._commit_rows = register(_COMMIT)
+
+    def close(self) -> None:
+        self._client.close()
+
+    # Reading.
+
+    def find_position(self) -> Position | None:
+        with self._explain_errors():
+            return self._read_head(self._client.hmget(self._head, ["version", "token", "format"]))
+
+    def _read_head(self, values: Any) -> Position | None:
+        version, token, newest = values
+        if version is None:
+            return None
+        if newest.decode() > _FORMAT:
+            raise StoreError(
+                f"the store {self._name} was written by a newer tamis ({newest.decode()}): upgrade this one"
+            )
+        return Position(int(version), token)
+
+    def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
+        with self._explain_errors():
+            answer: Any = self._find_changes([self._head, self._log], [since.version, since.token])
+        if answer is None:
+            return None
+        version, token, commits = answer
+        return Position(int(version), token), [decode_changes(entry[TOKEN_BYTES:]) for entry in commits]
+
+    def read_all(self) -> Iterator[tuple[Position, list[tuple[bytes, bytes]]]]:
+        position = self.find_position()
+        if position is None:
+            return
+        cursor = 0
+        while True:
+            with self._explain_errors():
+                answer: Any = self._client.hscan(self._rows, cursor, count=_SCAN)
+            cursor, rows = answer
+            yield position, list(rows.items())
+            if cursor == 0:
+                return
+
+    # Writing.
+
+    def create(self) -> Position:
+        with self._explain_errors():
+            keys = [self._head, self._rows, self._log]
+            position = self._read_head(self._create_store(keys, [token_bytes(TOKEN_BYTES), _FORMAT]))
+        if position is None:
+            raise StoreError(f"the store {self._name} was deleted while it was made: try again")
+        return position
+
+    def begin(self, seconds: float) -> Position:
+        with self._explain_errors():
+            self._acquire(seconds)
+            try:
+                position = self.find_position()
+                if position is None:
+                    raise StoreError(
+                        f"the store {self._name} was deleted from its server: learn some mail first"
+                    )
+            except BaseException:
+                self.roll_back()
+                raise
+        return position
+
+    def _acquire(self, seconds: float) -> None:
+        # The server draws a number when it starts: connections are numbered anew then.
+        questions = self._client.pipeline(transaction=False)
+        questions.info("server")
+        questions.client_id()
+        information, number = questions.execute()
+        server = str(information["run_id"])
+        holder = f"{server}:{number}:{token_hex(8)}".encode()
+        end = time.monotonic() + seconds
+        pause = 0.001
+        while not self._client.set(self._lock, holder, nx=True, ex=_LOCK_SECONDS):
+            other: Any = self._client.get(self._lock)
+            if other is not None and self._is_gone(other, server):
+                if self._take_over([self._lock], [other, holder, _LOCK_SECONDS]):
+                    break
+                continue
+            if time.monotonic() > end:
+                raise StoreError(
+                    f"the store {self._name}: another process has been writing for {seconds:.0f} seconds: "
+                    "try again when it is done"
+                )
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+        self._holder = holder
+
+    def _is_gone(self, holder: bytes, server: str) -> bool:
+        """Whether the connection of the lock's holder was closed."""
+        run, _, rest = holder.decode("ascii", "replace").partition(":")
+        number = rest.partition(":")[0]
+        return run != server or not self._client.client_list(client_id=[number])
+
+    def commit(
+        self, base: Position, following: Position, changes: Changes, progress: Progress | None
+    ) -> None:
+        if self._holder is None:
+            raise StoreError(f"the store {self._name} is not locked")
+        staged, deleted = (f"{self._new}:{following.token.hex()}:{what}" for what in ("rows", "deleted"))
+        try:
+            with self._explain_errors():
+                self._stage(staged, changes.rows, progress)
+                self._stage(deleted, [(key,) for key in changes.deleted], None)
+                entry = base.token + encode_changes(changes)
+                keys = [self._head, self._rows, self._log, self._lock, staged, deleted]
+                outcome: Any = self._commit_rows(
+                    keys,
+                    [
+                        self._holder,
+                        base.version,
+                        base.token,
+                        following.token,
+                        entry if len(entry) <= _LOG_BYTES // 2 else b"",
+                        _FORMAT,
+                        _LOG_BYTES,
+                    ],
+                )
+            if outcome != b"committed":
+                reason = (
+                    "this process lost the writer's lock, because it took too long or lost its connection"
+                    if outcome == b"lock"
+                    else "it was changed meanwhile"
+                )
+                raise StoreError(f"the store {self._name}: {reason}; nothing was written: try again")
+            self._holder = None
+        finally:
+            self.roll_back()
+
+    def _stage(self, key: str, items: Sequence[tuple[bytes, ...]], progress: Progress | None) -> None:
+        """Send items in parts to a list that the commit reads.
+
+        A part has whole items. So a part that is sent twice, because its answer was lost, does no harm.
+        """
+        part: list[bytes] = []
+        size = 0
+        for number, item in enumerate(items):
+            part += item
+            size += sum(map(len, item))
+            if size >= _PART_BYTES or number == len(items) - 1:
+                self._push(key, part)
+                part, size = [], 0
+                if progress is not None:
+                    progress((number + 1) / len(items))
+
+    def _push(self, key: str, part: list[bytes]) -> None:
+        pipeline = self._client.pipeline(transaction=True)
+        pipeline.rpush(key, *part)
+        pipeline.expire(key, _STAGED_SECONDS)
+        pipeline.expire(self._lock, _LOCK_SECONDS)
+        pipeline.execute()
+
+    def roll_back(self) -> None:
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            # If the server is gone, the lock ends with our connection.
+            with suppress(import_module("redis").RedisError):
+                self._release([self._lock], [holder])
+
+    def delete_lock(self) -> None:
+        """Delete the lock of the present writer, whose commit is then refused."""
+        with self._explain_errors():
+            self._client.delete(self._lock)
+
+    def delete(self) -> None:
+        with self._explain_errors():
+            self._client.delete(self._head, self._rows, self._log, self._lock)
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        """Turn errors of the driver into a StoreError of one line that says what to do."""
+        redis = import_module("redis")
+        try:
+            yield
+        except (redis.RedisError, OSError) as error:
+            text = " ".join(str(error).split())[:300] or type(error).__name__
+            if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
+                hint = f"its server cannot be reached or used ({text}): check that it runs and the address"
+            else:
+                hint = text
+            raise StoreError(f"the store {self._name}: {hint}") from error
