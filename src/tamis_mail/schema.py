@@ -244,6 +244,7 @@ _INTEGER_SETTINGS = {
 
 # Divisors (prior, reluctance, acquaintance) are positive. The bounds are far beyond the values that `tune`
 # can fit, and narrow enough that log-odds do not overflow.
+_CENTRE = Real(-1e4, 1e4)
 _VIEW: dict[str, Real | Truth] = {
     "scale": Real(0, 1e4),
     "prior": Real(1e-9, 1e6),
@@ -251,6 +252,7 @@ _VIEW: dict[str, Real | Truth] = {
     "reluctance": Real(1e-9, 1e6),
     "tilt": Real(-1e4, 1e4),
     "doubt": Real(-1e4, 1e4),
+    "centre": _CENTRE,
 }
 _RULE: dict[str, Real | Truth] = {
     "patience": Real(0, 1e9),
@@ -307,46 +309,58 @@ def find_setting_fault(name: object, value: object) -> str | None:
     return None
 
 
-def parse_weights(text: str, views: int | None = None) -> tuple[int, int, list[float], list[float]]:
-    """Read fitted weights: the number of messages, bits of a shelf of coefficients, values and deviations.
+def parse_weights(
+    text: str, views: int | None = None
+) -> tuple[int, int, list[float], list[float], list[float]]:
+    """Read fitted weights: messages, bits of a shelf of coefficients, values, deviations and centres.
 
     The text is numbers: messages, bits, then the value and the standard deviation of the intercept and of the
-    scale of each view. There are `views` of them, or as many as in any version of the tokens.
+    scale of each view, and then the centre of each view. There are `views` of them, or as many as in any
+    version of the tokens. Weights that were fitted before views had centres have none: these are 0.
 
-    >>> parse_weights("12 3 0.5 1 1.6 0.2 1 0.1 3 1.5 1.7 0.8")
-    (12, 3, [0.5, 1.6, 1.0, 3.0, 1.7], [1.0, 0.2, 0.1, 1.5, 0.8])
+    >>> parse_weights("12 3 0.5 1 1.6 0.2 1 0.1 3 1.5 1.7 0.8 -0.1 -0.2 -0.3 0.4")
+    (12, 3, [0.5, 1.6, 1.0, 3.0, 1.7], [1.0, 0.2, 0.1, 1.5, 0.8], [-0.1, -0.2, -0.3, 0.4])
+    >>> parse_weights("12 3 0.5 1 1.6 0.2 1 0.1 3 1.5 1.7 0.8")[4]
+    [0.0, 0.0, 0.0, 0.0]
     >>> parse_weights("12 3 nan 1")
     Traceback (most recent call last):
-    ValueError: it has 4 numbers, expected 12 or 14
+    ValueError: it has 4 numbers, expected 12 or 14 or 16 or 19
     """
     if len(text) > _MAX_WEIGHTS_LENGTH:
         raise ValueError(f"it has {len(text)} characters, expected at most {_MAX_WEIGHTS_LENGTH}")
     words = text.split()
-    sizes = sorted({4 + 2 * len(names) for names in VIEWS_OF.values()}) if views is None else [4 + 2 * views]
-    if len(words) not in sizes:
-        raise ValueError(f"it has {len(words)} numbers, expected {' or '.join(map(str, sizes))}")
+    numbers_of_views = {len(names) for names in VIEWS_OF.values()} if views is None else {views}
+    views_of_size = {4 + n * count: count for count in numbers_of_views for n in (2, 3)}
+    if len(words) not in views_of_size:
+        expected = " or ".join(map(str, sorted(views_of_size)))
+        raise ValueError(f"it has {len(words)} numbers, expected {expected}")
     counts: list[int] = []
     for word, kind in zip(words[:2], (_FITTED_MESSAGES, _SHELF_BITS), strict=True):
         if not kind.accepts_digits(word):
             raise ValueError(f"got {_short(word)}, expected {kind}")
         counts.append(int(word))
     numbers: list[float] = []
+    pairs = 2 * (views_of_size[len(words)] + 1)  # numbers before the centres
     for place, word in enumerate(words[2:]):
-        range_of_value = _DEVIATION if place % 2 else _SCALE if place else _INTERCEPT
+        if place >= pairs:
+            range_of_value = _CENTRE
+        else:
+            range_of_value = _DEVIATION if place % 2 else _SCALE if place else _INTERCEPT
         try:
             numbers.append(float(word))
         except ValueError:
             raise ValueError(f"got {_short(word)}, expected {range_of_value}") from None
         if not range_of_value.accepts(numbers[-1]):
             raise ValueError(f"got {_short(word)}, expected {range_of_value}")
-    return counts[0], counts[1], numbers[::2], numbers[1::2]
+    centres = numbers[pairs:] or [0.0] * (pairs // 2 - 1)
+    return counts[0], counts[1], numbers[:pairs:2], numbers[1:pairs:2], centres
 
 
 def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
     """Read a rule from JSON; all of its numbers must be present, finite and in range.
 
-    It has the views of a version of the tokens, or of any version if none is given. The intercept may be
-    absent, and is then 0.
+    It has the views of a version of the tokens, or of any version if none is given. The intercept and the
+    centre of a view may be absent, and are then 0.
 
     >>> parse_rule("[NaN]")
     Traceback (most recent call last):
@@ -370,6 +384,8 @@ def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
         given = f"a list of {len(views)}" if isinstance(views, list) else _short(views)
         raise ValueError(f"views is {given}, expected a list of {' or '.join(map(str, sizes))}")
     for number, view in enumerate(views):
+        if isinstance(view, dict):
+            view.setdefault("centre", 0.0)
         _refuse_other_keys(view, _VIEW, "view")
         _refuse_values(view, _VIEW, f"views[{number}].")
     if rule["ham"] > rule["spam"]:

@@ -24,7 +24,14 @@ from tamis_mail.store.coefficient_arrays import count_units
 from tamis_mail.store.coefficients import UNIT
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict.arrays import log_odds, scores, sum_coefficients
-from tamis_mail.verdict.fitting import Training, can_fit, fit_weights, leave_one_out, training_sample
+from tamis_mail.verdict.fitting import (
+    HeldOut,
+    Training,
+    can_fit,
+    fit_weights,
+    leave_one_out,
+    training_sample,
+)
 from tamis_mail.verdict.judging import shrinkage
 from tamis_mail.verdict.rule import Rule, sides
 
@@ -45,7 +52,7 @@ class Filter:
     """Counts of the messages that were learned, and the weights that were fitted to them."""
 
     statistic: Tally
-    rule: Rule  # with the fitted scales and intercept
+    rule: Rule  # with the fitted scales, centres and intercept
     coefficients: Floats | None  # (features,); None if there were too few messages to fit
 
     @property
@@ -99,8 +106,8 @@ class Corpus:
         fit = fit_weights(training, keys, counts, labels_of(statistic.weight.value), prior, 1)
         coefficients = np.zeros(len(self.keys))
         coefficients[np.searchsorted(self.keys, fit.keys)] = count_units(fit.coefficients) * UNIT
-        scales = fit.scale_fit.scales.tolist()
-        rule = replace(prior.with_scales(scales), intercept=fit.scale_fit.intercept)
+        rule = prior.with_scales(fit.scale_fit.scales.tolist()).with_centres(fit.centres.tolist())
+        rule = replace(rule, intercept=fit.scale_fit.intercept)
         return Filter(statistic, rule, coefficients)
 
     def log_odds(self, messages: Numbers, by: Filter) -> Floats:
@@ -122,16 +129,17 @@ class Corpus:
                 )
         return result
 
-    def leave_one_out(self, rule: Rule) -> Floats:
-        """(messages, views + 1): the scores of each message by all the others, as `fitting.leave_one_out`."""
+    def leave_one_out(self, rule: Rule) -> HeldOut:
+        """Score each message by all the others, as `fitting.leave_one_out`."""
         everything = self.count(np.arange(len(self)))
         labels, counts = labels_of(everything.weight.value), everything.total.value.T.astype(np.int64)
-        designs = np.zeros((len(self), len(rule.views) + 1))
+        designs, present = (np.zeros((len(self), len(rule.views) + more)) for more in (1, 0))
         for part in self._pieces(np.arange(len(self))):
             training = self._select(part)
             distinct = training.distinct
-            designs[part] = leave_one_out(training, self.keys[distinct], counts[distinct], labels, rule, 1)
-        return designs
+            found = leave_one_out(training, self.keys[distinct], counts[distinct], labels, rule, 1)
+            designs[part], present[part] = found.scores, found.presences
+        return HeldOut(designs, present)
 
     def _select(self, messages: Numbers) -> Training:
         """Select messages in the form to which weights are fitted."""

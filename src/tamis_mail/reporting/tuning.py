@@ -97,24 +97,33 @@ def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Ru
             f"got {spams:,} spam and {len(corpus) - spams:,} ham (each message once), expected at least "
             f"{_LEAST} of each to tune by: name more mail"
         )
-    designs = corpus.leave_one_out(before)
-    if not can_fit_tokens(corpus.token_version):
-        designs[:, -1] = 0.0  # so that the intercept stays zero
+    left_out = corpus.leave_one_out(before)
+    is_fitted = can_fit_tokens(corpus.token_version)
+    if not is_fitted:
+        left_out.scores[:, -1] = 0.0  # so that the intercept stays zero
     default_scales = np.array([view.scale for view in default.views])
 
-    def fit(rows: NDArray[np.bool_]) -> ScaleFit:
-        return fit_scales(designs[rows], corpus.is_spam[rows], np.ones(int(rows.sum())), default_scales)
+    def fit(rows: NDArray[np.bool_]) -> tuple[Floats, ScaleFit]:
+        """Find the centres, and the posterior of the scales, by some of the messages."""
+        weights = rows.astype(np.float64)
+        centres = left_out.find_centres(corpus.is_spam, weights) if is_fitted else np.zeros(len(default.views))
+        designs = left_out.subtract(centres)[rows]
+        return centres, fit_scales(designs, corpus.is_spam[rows], weights[rows], default_scales)
 
-    posterior = fit(np.ones(len(corpus), np.bool_))
+    centres, posterior = fit(np.ones(len(corpus), np.bool_))
     held_out = np.empty(len(corpus))
     for part in np.array_split(shuffle_stratified(corpus.is_spam, seed), _FOLDS):
         rest = np.ones(len(corpus), np.bool_)
         rest[part] = False
-        part_fit = fit(rest)
-        held_out[part] = designs[part] @ np.append(part_fit.scales, part_fit.intercept)
+        part_centres, part_fit = fit(rest)
+        designs = left_out.subtract(part_centres)[part]
+        held_out[part] = designs @ np.append(part_fit.scales, part_fit.intercept)
     scales = [float(f"{scale:.4g}") for scale in posterior.scales]
-    after = replace(before.with_scales(scales), intercept=float(f"{posterior.intercept:.4g}"))
-    was = designs @ np.array([*(view.scale for view in before.views), before.intercept])
+    after = before.with_scales(scales).with_centres([float(f"{centre:.4g}") for centre in centres])
+    after = replace(after, intercept=float(f"{posterior.intercept:.4g}"))
+    present_centres = np.array([view.centre for view in before.views])
+    present_scales = np.array([*(view.scale for view in before.views), before.intercept])
+    was = left_out.subtract(present_centres) @ present_scales
     gains = log_losses(was, corpus.is_spam) - log_losses(held_out, corpus.is_spam)
     gain, chance = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
     judged = judge_folds(corpus, _FOLDS, seed, after if gain > chance else prior or before)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tamis_mail.features import PAIRS, WORDS
 from tamis_mail.features.arrays import views
-from tamis_mail.labels import Label
+from tamis_mail.labels import SPAM, Label
 from tamis_mail.store import Store, maintenance
 from tamis_mail.store.tables import CountTable
 from tamis_mail.verdict import Rule
@@ -40,6 +40,7 @@ def prune(
             table.counts.sum(axis=1) <= message_weight
         )
         for name, rest in questions(list_other_labels(labels)):
+            question = rule if name == SPAM else rule.without_centres()
             one, other = sides(labels, name, rest, message_weight, rule.guessed)
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)
             for kind in (WORDS, PAIRS):
@@ -48,9 +49,9 @@ def prune(
                     is_negligible[:] = False
                     continue
                 rows = np.flatnonzero(is_negligible & (kinds == kind) & (s + h > 0))
-                is_negligible[rows] = (
-                    np.abs(weigh(rule.views[kind], s[rows], h[rows], spams, hams)) <= max_weight
-                )
+                view = question.views[kind]
+                weights = weigh(view, s[rows], h[rows], spams, hams) - view.centre
+                is_negligible[rows] = np.abs(weights) <= max_weight
         return is_negligible
 
     return maintenance.drop(store, select_negligible, progress, has_effect=False)

@@ -1,7 +1,7 @@
 """When the weights of a store are fitted to its messages, and how they are written.
 
-They are fitted when the number of remembered messages passes a size of a fixed schedule (12, 15, 18, …, each
-a quarter more than the one before), after each change that removes or moves a message, and by `tamis tune`.
+They are fitted when the number of remembered messages passes a size of a fixed schedule (12, 13, …, 20, 22,
+24, …, each a tenth more than the one before), after each change that removes or moves a message, and by `tamis tune`.
 A fit is a function of the set of remembered messages, so after `forget` a store has the weights of one that
 never had the message and was fitted at that moment.
 """
@@ -29,12 +29,12 @@ _FITTED_VERSION = 2  # of the tokens, from which on weights are fitted
 def find_scheduled_size(messages: int) -> int:
     """Return the largest size of the schedule up to this number of messages; 0 before the first.
 
-    >>> [find_scheduled_size(n) for n in (11, 12, 14, 15, 18, 19, 24)]
-    [0, 12, 12, 15, 18, 18, 22]
+    >>> [find_scheduled_size(n) for n in (11, 12, 13, 20, 21, 22, 100)]
+    [0, 12, 13, 20, 20, 22, 96]
     """
     size, following = 0, FIRST_FIT
     while following <= messages:
-        size, following = following, following + max(following // 4, 1)
+        size, following = following, following + max(following // 10, 1)
     return size
 
 
@@ -81,6 +81,7 @@ def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
         scale_fit.intercept,
         tuple(scale_fit.scales.tolist()),
         (float(scale_fit.deviations[-1]), *scale_fit.deviations[:-1].tolist()),
+        tuple(fit.centres.tolist()),
     )
     writer.write_setting("weights", weights.to_text())
     return fit

@@ -19,6 +19,7 @@ __all__ = [
     "contribute",
     "judge_many",
     "log_odds",
+    "presences",
     "scores",
     "side_counts",
     "sum_coefficients",
@@ -51,12 +52,12 @@ def judge_many(
     distinct[rows] = kinds
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
-    def compute_log_odds(left: Counted, right: Counted) -> NDArray[np.float64]:
+    def compute_log_odds(left: Counted, right: Counted, rule: Rule) -> NDArray[np.float64]:
         view_scores = _scores(kinds, rows, owners, len(starts) - 1, distinct, rule, left, right)
         return log_odds(view_scores, rule)
 
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
-    odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest))
+    odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest), rule)
     odds_of_spam += rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
     if coefficients is not None:
         odds_of_spam += sum_coefficients(kinds, owners, len(starts) - 1, coefficients[rows], rule)
@@ -65,9 +66,10 @@ def judge_many(
     all_labels, questions = one_versus_rest(labels, other_labels, unit)
     total = side_counts(counts, all_labels)
     odds_of = {}
+    label_rule = rule.without_centres()
     for one in questions:
-        own_counts = side_counts(counts, one.own)
-        odds_of[one.name] = compute_log_odds((own_counts, one.own.messages), (total - own_counts, one.rest))
+        own, others = side_counts(counts, one.own), total - side_counts(counts, one.own)
+        odds_of[one.name] = compute_log_odds((own, one.own.messages), (others, one.rest), label_rule)
     return [
         decide(
             float(odds),
@@ -166,6 +168,28 @@ def scores(
     )
 
 
+def presences(
+    rows: NDArray[np.intp],
+    owners: NDArray[np.intp],
+    messages: int,
+    distinct: NDArray[np.intp],
+    counts: NDArray[np.int64] | NDArray[np.float64],
+    rule: Rule,
+    spam: Side,
+    rest: Side,
+) -> NDArray[np.float64]:
+    """(messages, views): the score of each view if the weight of every known feature were 1."""
+    (s, spams), (h, hams) = _count_side(counts, spam), _count_side(counts, rest)
+    is_known = s + h > 0
+    n_views = len(rule.views)
+    known, sizes, _ = _sum_views(
+        distinct[rows], rows, owners, (messages, n_views), distinct, is_known.astype(np.float64), is_known
+    )
+    shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
+    found: NDArray[np.float64] = known / (sizes + [view.reluctance for view in rule.views]) * shrinkages
+    return found
+
+
 def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> Counted:
     return side_counts(counts, side), side.messages
 
@@ -205,7 +229,7 @@ def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Co
     for kind, view in enumerate(rule.views):
         if shrinkage(spams[kind], hams[kind], rule):
             selected = np.flatnonzero((kinds == kind) & is_known)
-            weights[selected] = weigh(view, s[selected], h[selected], spams[kind], hams[kind])
+            weights[selected] = weigh(view, s[selected], h[selected], spams[kind], hams[kind]) - view.centre
     return weights
 
 
@@ -247,7 +271,7 @@ def weigh(
     spams: float | NDArray[np.float64],
     hams: float | NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Compute `View.weigh` of many features with nonzero counts."""
+    """Compute `View.weigh` of many features with nonzero counts; the centre is not subtracted."""
     rate = (s + h) / (spams + hams) if view.pooled else np.float64(0.5)
     worth = view.prior if view.pooled else 2 * view.prior
     found: NDArray[np.float64] = np.log((s + worth * rate) / (spams + worth)) - np.log(

@@ -2,7 +2,8 @@
 
 The first fits the scale of each view and the intercept. Each message is scored by the counts of all others
 (its own counts are subtracted), as a new message would be. The prior is Gaussian around the default scales,
-so that little mail changes little. Scales are not negative.
+so that little mail changes little. Scales are not negative. The score of a view is zero where messages of
+both classes are, on average, equally far: each known feature's weight is less by the centre of its view.
 
     minimise  Σ wᵢ log(1 + exp(∓ zᵢ·s)) + Σ ((s - s₀) / σ)² / 2,   s ≥ 0 except for the intercept
 
@@ -31,11 +32,12 @@ from tamis.compiled import core
 from tamis.links import sigmoid
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
-from tamis_mail.verdict.arrays import scores
+from tamis_mail.verdict.arrays import presences, scores
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
 from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rule, sides
 
 __all__ = [
+    "HeldOut",
     "ScaleFit",
     "Training",
     "WeightFit",
@@ -53,7 +55,7 @@ MAX_MESSAGES = 1200  # of spam and of other mail that are fitted: those with the
 PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010-learned-weights
 COEFFICIENT_PATIENCE = 10  # messages of the smaller class at which coefficients count half
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
-INTERCEPT_WIDTH = 3.0  # standard deviation of the intercept before any mail
+INTERCEPT_WIDTH = 1.0  # standard deviation of the intercept before any mail
 _NEWTON_STEPS = 100  # ten suffice
 _STILL = 1e-10  # largest gradient or step per message at which scales have converged
 _DECREMENT = 1e-4  # by how much the second objective may still fall when the iteration ends
@@ -93,6 +95,32 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldOut:
+    """The scores of messages, each by the counts of all others."""
+
+    scores: Floats  # (messages, views + 1): of the views, without centres, and the factor of the intercept
+    presences: Floats  # (messages, views): by how much a centre of 1 lowers each score
+
+    def find_centres(self, is_spam: NDArray[np.bool_], weights: Floats) -> Floats:
+        """(views,): find the centres at which the mean scores of spam and of other mail sum to zero."""
+
+        def sum_means(values: Floats) -> Floats:
+            shares = [np.where(kind, weights, 0.0) for kind in (is_spam, ~is_spam)]
+            total: Floats = sum(
+                (share[:, np.newaxis] * values).sum(axis=0) / max(share.sum(), 1e-300) for share in shares
+            )
+            return total
+
+        presence = sum_means(self.presences)
+        middle = sum_means(self.scores[:, :-1])
+        return np.where(presence > 0, middle / np.where(presence > 0, presence, 1.0), 0.0)
+
+    def subtract(self, centres: Floats) -> Floats:
+        """(messages, views + 1): compute the scores with these centres."""
+        return self.scores - np.column_stack([centres * self.presences, np.zeros(len(self.scores))])
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleFit:
     """The Laplace posterior of the scales and of the intercept."""
 
@@ -103,9 +131,10 @@ class ScaleFit:
 
 @dataclass(frozen=True, slots=True)
 class WeightFit:
-    """The scales, the intercept and the coefficients of single features."""
+    """The scales, the intercept, the centres of the views and the coefficients of single features."""
 
     scale_fit: ScaleFit
+    centres: Floats  # (views,)
     keys: NDArray[np.uint64]  # of the features that have a coefficient, ascending
     coefficients: Floats
     log_odds: Floats  # (messages,): by the first fit, each message by all others
@@ -132,14 +161,16 @@ def fit_weights(
     rule: Rule,
     unit: int,
 ) -> WeightFit:
-    """Fit scales, intercept and coefficients.
+    """Fit centres, scales, intercept and coefficients.
 
     `keys` are the distinct features of the messages in ascending order, `counts` their counts by label;
     `unit` is the weight of a message that is learned now.
     """
     is_spam = np.isin(training.columns, [label.id for label in labels if label.name == SPAM])
     row_weights = _class_shares(is_spam, labels) * training.weights / unit
-    designs = leave_one_out(training, keys, counts, labels, rule, unit)
+    held_out = leave_one_out(training, keys, counts, labels, rule, unit)
+    centres = held_out.find_centres(is_spam, row_weights)
+    designs = held_out.subtract(centres)
     scales, widths = _scales(rule), SCALE_WIDTH * _scales(RULES[rule.token_version])
     scale_fit = fit_scales(designs, is_spam, row_weights, scales, rule.intercept, widths)
     offset = designs @ np.append(scale_fit.scales, scale_fit.intercept)
@@ -148,7 +179,7 @@ def fit_weights(
     )
     smaller = float(min(row_weights[is_spam].sum(), row_weights[~is_spam].sum()))
     coefficients *= smaller / (smaller + COEFFICIENT_PATIENCE)
-    return WeightFit(scale_fit, used_keys, coefficients, offset, is_spam)
+    return WeightFit(scale_fit, centres, used_keys, coefficients, offset, is_spam)
 
 
 def _class_shares(is_spam: NDArray[np.bool_], labels: Sequence[Label]) -> Floats:
@@ -174,8 +205,8 @@ def leave_one_out(
     labels: Sequence[Label],
     rule: Rule,
     unit: int,
-) -> Floats:
-    """(messages, views + 1): the scores of the views by all other messages, and the factor of the intercept.
+) -> HeldOut:
+    """Score messages by the counts of all others.
 
     Without a message, the counts of its label are less by its weight for each of its features. So one table
     of counts per label and weight suffices.
@@ -183,7 +214,9 @@ def leave_one_out(
     kinds = views(keys, rule.token_version)
     by_id = {label.id: label for label in labels}
     other_labels = list_other_labels(labels)
+    rule = rule.without_centres()
     designs = np.zeros((len(training.columns), len(rule.views) + 1))
+    present = np.zeros((len(training.columns), len(rule.views)))
     cases = np.unique(np.stack([training.columns.astype(np.int64), training.weights]), axis=1).T
     for column, weight in cases.tolist():
         members = np.flatnonzero((training.columns == column) & (training.weights == weight))
@@ -204,7 +237,8 @@ def leave_one_out(
             kinds[rows], rows, owners, len(members), kinds, remaining, rule, spam, rest
         )
         designs[members, -1] = shrinkage(spam.messages[0], rest.messages[0], rule)
-    return designs
+        present[members] = presences(rows, owners, len(members), kinds, remaining, rule, spam, rest)
+    return HeldOut(designs, present)
 
 
 def fit_scales(

@@ -54,11 +54,12 @@ def judge(
     log_odds += sum(one.contribution for one in further_evidence)
     log_odds_of_labels = {}
     all_labels, comparisons = one_versus_rest(labels, other_labels, unit)
+    label_rule = rule.without_centres() if comparisons else rule
     totals = {key: all_labels.count(row) for key, row in counts.items()} if comparisons else {}
     for one in comparisons:
         own_counts = {key: one.own.count(row) for key, row in counts.items()}
         pairs = {key: (count, totals[key] - count) for key, count in own_counts.items()}
-        label_contributions, label_intercept = _contributions(pairs, rule, one.own.messages, one.rest)
+        label_contributions, label_intercept = _contributions(pairs, label_rule, one.own.messages, one.rest)
         log_odds_of_labels[one.name] = label_intercept + sum(label_contributions.values())
 
     def explain() -> tuple[Evidence, ...]:
@@ -139,7 +140,11 @@ def refuse_negative(smallest: float) -> None:
 def shrinkage(spams: float, hams: float, rule: Rule) -> float:
     """Return the factor by which log-odds shrink when few messages of either class were learned."""
     smallest = min(spams, hams)
-    return smallest / (smallest + rule.patience) if smallest > 0 else 0.0
+    if smallest <= 0:
+        return 0.0
+    if rule.token_version == 1:
+        return smallest / (smallest + rule.patience)
+    return smallest / (smallest + rule.patience * (1 + smallest / max(spams, hams)))
 
 
 def sigmoid(log_odds: float) -> float:
@@ -196,7 +201,9 @@ def _contributions(
         if case not in cache:
             view_rule = rule.views[kind]
             refuse_negative(min(s, h))
-            weight = view_rule.weigh(s, h, spams[kind], hams[kind]) if scales[kind] else 0.0
+            weight = 0.0
+            if scales[kind] and s + h > 0:
+                weight = view_rule.weigh(s, h, spams[kind], hams[kind]) - view_rule.centre
             cache[case] = scales[kind] * weight / (sizes[kind] + view_rule.reluctance)
         contributions[key] = cache[case]
         familiar += s + h > 0 and kind <= HEADERS

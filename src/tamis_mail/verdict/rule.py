@@ -1,4 +1,4 @@
-"""counts → log-odds: naive Bayes per view. Constants: experiments/0005-mail-views, 0010-learned-weights.
+"""counts → log-odds: naive Bayes per view. Constants: experiments 0005, 0010, 0013.
 
 A feature that s of Ns spam messages have and h of Nh others has the weight log P(feature | spam) - log
 P(feature | ham). Each probability is the posterior mean under a Beta prior: if `pooled`, one of `prior`
@@ -6,13 +6,17 @@ messages that is centred on the feature's overall rate; else one of `prior` mess
 `prior` messages without it. The score of a view is the mean of its weights: features of one view are
 correlated, so that their sum would be overconfident. The mean includes `reluctance` unseen features, so that
 a view with few features has little influence. The log-odds are the sum of the scores, each times its scale,
-and of the intercept, all times m / (m + patience), where m is the number of messages of the smaller class.
+and of the intercept, all times 1 / (1 + patience (1 / Ns + 1 / Nh)): the logarithm of a ratio of two rates is
+known with a variance of about 1 / s + 1 / h.
 
-The scales and the intercept of a store are fitted to its messages (`fitting`), and so are the coefficients of
-single features: a feature with the coefficient b adds b / √n, where n is the number of the message's
-features of that view.
+The scales and the intercept of a store are fitted to its messages (`fitting`), and so are the centres of the
+views and the coefficients of single features. The centre of a view is subtracted from the weight of each
+known feature: where most words are those of wanted mail, a word that both classes have equally suggests spam.
+So a feature that was never seen, or a view without features, says nothing. A feature with the coefficient b
+adds b / √n, where n is the number of the message's features of that view.
 
-Version 1 of the tokens has constants in place of the fit: unseen features have the weight `doubt`, and `tilt`
+Version 1 of the tokens has constants in place of the fit, and the factor m / (m + patience), where m is the
+number of messages of the smaller class. Unseen features have the weight `doubt`, and `tilt`
 is added to the weight of each present feature (few headers suggest ham and many suggest spam, beyond what the
 counts say). That part of the log-odds (`View.intercept`) is multiplied by k / (k + acquaintance), where k is
 the number of known grams and headers of the message.
@@ -71,9 +75,13 @@ class View:
     reluctance: float
     tilt: float = 0.0
     doubt: float = 0.0
+    centre: float = 0.0  # subtracted from the weight of each known feature, for spam against other mail
 
     def weigh(self, spam: float, ham: float, spams: float, hams: float) -> float:
-        """Return the weight of a feature that `spam` of `spams` and `ham` of `hams` messages have."""
+        """Return the weight of a feature that `spam` of `spams` and `ham` of `hams` messages have.
+
+        The centre is not subtracted.
+        """
         if spam + ham <= 0:
             return 0.0
         rate = (spam + ham) / (spams + hams) if self.pooled else 0.5
@@ -125,8 +133,9 @@ class Rule:
         return cls(views, **fields, token_version=version)
 
     def with_weights(self, weights: Weights) -> Rule:
-        """Return the rule with fitted scales and a fitted intercept."""
-        return replace(self.with_scales(weights.scales), intercept=weights.intercept)
+        """Return the rule with fitted scales, centres and intercept."""
+        rule = self.with_scales(weights.scales).with_centres(weights.centres)
+        return replace(rule, intercept=weights.intercept)
 
     def to_json(self) -> str:
         """Write the rule in the form that `of` reads; the version of the tokens is that of the store."""
@@ -143,6 +152,15 @@ class Rule:
         views = (replace(view, scale=scale) for view, scale in zip(self.views, scales, strict=True))
         return replace(self, views=tuple(views))
 
+    def with_centres(self, centres: Sequence[float]) -> Rule:
+        """Return the rule with other centres of the views."""
+        views = (replace(view, centre=centre) for view, centre in zip(self.views, centres, strict=True))
+        return replace(self, views=tuple(views))
+
+    def without_centres(self) -> Rule:
+        """Return the rule for a comparison of two labels of wanted mail: centres are those of spam."""
+        return self.with_centres([0.0] * len(self.views))
+
 
 @record(frozen=True, slots=True)
 class Weights:
@@ -153,6 +171,7 @@ class Weights:
     intercept: float
     scales: tuple[float, ...]  # of the views
     deviations: tuple[float, ...]  # standard deviations of the intercept and of the scales
+    centres: tuple[float, ...]  # of the views
 
     @classmethod
     def of(cls, store: Settings) -> Weights | None:
@@ -161,19 +180,20 @@ class Weights:
         if not text:
             return None
         try:
-            messages, bits, values, deviations = parse_weights(text, len(VIEWS_OF[store.token_version()]))
+            fields = parse_weights(text, len(VIEWS_OF[store.token_version()]))
         except ValueError as error:
             raise RuleError(
                 f"the weights that were fitted for this store cannot be used ({error}): "
                 "tamis tune fits them again"
             ) from error
-        return cls(messages, bits, values[0], tuple(values[1:]), tuple(deviations))
+        messages, bits, values, deviations, centres = fields
+        return cls(messages, bits, values[0], tuple(values[1:]), tuple(deviations), tuple(centres))
 
     def to_text(self) -> str:
         """Write the weights in the form that `of` reads."""
         values = (self.intercept, *self.scales)
         pairs = (f"{value!r} {deviation!r}" for value, deviation in zip(values, self.deviations, strict=True))
-        return " ".join([str(self.messages), str(self.shelf_bits), *pairs])
+        return " ".join([str(self.messages), str(self.shelf_bits), *pairs, *map(repr, self.centres)])
 
 
 class RuleError(Exception):
@@ -273,7 +293,7 @@ _FIRST = Rule(
 )
 RULES = {  # the default, by version of the tokens
     1: _FIRST,
-    2: Rule(  # experiments/0010-learned-weights
+    2: Rule(  # experiments/0010-learned-weights, 0013-centred-views
         views=(
             View(scale=1.6, prior=0.03, pooled=True, reluctance=100),  # grams
             View(scale=1.0, prior=0.03, pooled=True, reluctance=10),  # headers
@@ -281,7 +301,7 @@ RULES = {  # the default, by version of the tokens
             View(scale=1.7, prior=0.3, pooled=True, reluctance=100),  # pairs
             View(scale=2.0, prior=0.3, pooled=True, reluctance=3),  # relations
         ),
-        patience=2,
+        patience=1,
         acquaintance=10,
         spam=0.97,
         ham=0.1,

@@ -202,3 +202,19 @@ def test_a_store_of_older_tokens_is_not_fitted(tmp_path: Path) -> None:
         make_older(sieve.store)
         assert not sieve.fit_weights()
         assert has_no_weights(sieve.store)
+
+
+def test_weights_of_a_time_without_centres_judge_as_they_did_until_the_next_fit(sieve: Sieve) -> None:
+    fitted = sieve.store.setting("weights")
+    assert fitted is not None
+    older = " ".join(fitted.split()[:14])
+    sieve.store.connection.execute("UPDATE setting SET value = ? WHERE name = 'weights'", (older,))
+    rule = Rule.of(sieve.store)
+    assert [view.centre for view in rule.views] == [0.0] * 5
+    assert rule.intercept == float(fitted.split()[2])
+    assert maintenance.check(sieve.store) == []
+    verdict = sieve.sort(SAMPLE[70][0])
+    assert sum(one.contribution for one in verdict.evidence) == pytest.approx(verdict.log_odds)
+    assert sieve.fit_weights()
+    assert sieve.store.setting("weights") == fitted
+    assert sieve.sort(SAMPLE[70][0]).log_odds != verdict.log_odds

@@ -9,13 +9,16 @@ from sklearn.linear_model import LogisticRegression as PeerRegression
 from tamis import LogisticRegression
 from tamis.compiled import core
 from tamis_mail import features
+from tamis_mail.features.arrays import views
 from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE
+from tamis_mail.verdict.arrays import scores
 from tamis_mail.verdict.fitting import (
     INTERCEPT_WIDTH,
     MAX_MESSAGES,
     PRECISION,
     SCALE_WIDTH,
+    HeldOut,
     SparseRows,
     Training,
     can_fit,
@@ -25,7 +28,7 @@ from tamis_mail.verdict.fitting import (
     leave_one_out,
     training_sample,
 )
-from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES
+from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, sides
 from tests.compiled_core import needs_core
 
 Floats = NDArray[np.float64]
@@ -138,6 +141,20 @@ def test_coefficients_are_the_mode_that_scipy_scikit_learn_and_the_library_find(
     np.testing.assert_allclose(design @ without_offset, design @ ours.coef_[0], atol=0.05)
 
 
+def count_features(messages: Training, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """(features, 2): the messages of spam and of other mail that have each feature."""
+    counts = np.zeros((len(keys), 2), np.int64)
+    for number, column in enumerate(messages.columns.tolist()):
+        counts[messages.rows[messages.starts[number] : messages.starts[number + 1]], column] += 1
+    return counts
+
+
+def label_messages(is_spam: NDArray[np.bool_]) -> list[Label]:
+    spams = int(is_spam.sum())
+    hams = len(is_spam) - spams
+    return [Label(0, "spam", spams, spams, 0, 0), Label(1, "ham", hams, hams, 0, 0)]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_message_is_scored_as_if_it_had_not_been_counted(seed: int) -> None:
     """The scores of the views equal those by a table of counts that was made without the message."""
@@ -170,23 +187,59 @@ def test_a_message_is_scored_as_if_it_had_not_been_counted(seed: int) -> None:
             np.zeros(1, np.int64),
             messages.distinct,
         )
-        (expected,) = leave_one_out(alone, keys, rest, labels(number), RULE, 4)
-        np.testing.assert_array_equal(scored[number], expected)
+        expected = leave_one_out(alone, keys, rest, labels(number), RULE, 4)
+        np.testing.assert_array_equal(scored.scores[number], expected.scores[0])
+        np.testing.assert_array_equal(scored.presences[number], expected.presences[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_centre_of_one_lowers_the_score_of_a_view_by_the_presence_of_its_known_features(seed: int) -> None:
+    messages, keys, is_spam = training(seed, 40)
+    counts = count_features(messages, keys)
+    labels = label_messages(is_spam)
+    held_out = leave_one_out(messages, keys, counts, labels, RULE, 1)
+    centres = np.array([0.5, -0.25, 1.0, 0.0, -2.0])
+    for number in range(len(is_spam)):
+        rows = messages.rows[messages.starts[number] : messages.starts[number + 1]]
+        rest = counts.copy()
+        rest[rows, messages.columns[number]] -= 1
+        others = label_messages(np.delete(is_spam, number))
+        kinds = views(keys, 2)[rows]
+        found = scores(
+            kinds,
+            rows,
+            np.zeros(len(rows), np.intp),
+            1,
+            views(keys, 2),
+            rest,
+            RULE.with_centres(centres.tolist()),
+            *sides(others, "spam", ["ham"], 1, 0.0),
+        )
+        np.testing.assert_allclose(held_out.subtract(centres)[number, :-1], found[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_between_the_centred_means_of_spam_and_of_other_mail_lies_zero(seed: int) -> None:
+    """Whatever the shares of the two are; and a view without features has the centre zero."""
+    messages, keys, is_spam = training(seed, 40)
+    held_out = leave_one_out(
+        messages, keys, count_features(messages, keys), label_messages(is_spam), RULE, 1
+    )
+    weights = np.random.default_rng(seed).uniform(0.1, 3, len(is_spam))
+    centred = held_out.subtract(held_out.find_centres(is_spam, weights))[:, :-1]
+    means = [np.average(centred[kind], axis=0, weights=weights[kind]) for kind in (is_spam, ~is_spam)]
+    np.testing.assert_allclose(means[0] + means[1], 0, atol=1e-12)
+    empty = HeldOut(np.zeros((len(is_spam), 2)), np.zeros((len(is_spam), 1)))
+    assert empty.find_centres(is_spam, weights).tolist() == [0.0]
 
 
 def test_a_sample_of_one_class_keeps_the_share_of_that_class() -> None:
     """The intercept of a sample with a quarter of the ham is near that of all messages."""
     messages, keys, is_spam = training(3, 400)
-    counts = np.zeros((len(keys), 2), np.int64)
-    for number in range(len(is_spam)):
-        rows = messages.rows[messages.starts[number] : messages.starts[number + 1]]
-        counts[rows, messages.columns[number]] += 1
+    counts = count_features(messages, keys)
     hams = np.flatnonzero(~is_spam)
     chosen = np.sort(np.concatenate([np.flatnonzero(is_spam), hams[: len(hams) // 4]]))
-    labels = [
-        Label(0, "spam", int(is_spam.sum()), int(is_spam.sum()), 0, 0),
-        Label(1, "ham", len(hams), len(hams), 0, 0),
-    ]
+    labels = label_messages(is_spam)
     sample = Training.from_messages(
         messages.rows, messages.starts, messages.columns, messages.weights, chosen, len(keys)
     )

@@ -1,6 +1,6 @@
 """A verdict takes work in proportion to the number of labels, not to its square."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
@@ -85,3 +85,26 @@ def test_counts_below_zero_make_no_verdict() -> None:
     for least in (-1e-9, -1.0):
         with pytest.raises(VerdictError):
             refuse_negative(least)
+
+
+def test_centres_are_those_of_spam_and_do_not_change_a_comparison_of_other_labels() -> None:
+    rows, named = many(4)
+    keys = np.array(sorted(rows), np.uint64)
+    counts = np.array([list(rows[int(key)]) for key in keys], np.int64)
+    centred = RULE.with_centres((-0.4, 0.3, 1.0, -1.0, 0.25))
+    names = ["label 1", "label 2", "label 3"]
+
+    def compare(probabilities: Mapping[str, float]) -> list[float]:
+        total = sum(probabilities[name] for name in names)
+        return [probabilities[name] / total for name in names]
+
+    verdicts = [judge(rows, named, rule, 1, dict) for rule in (RULE, centred)]
+    together = [
+        judge_many(keys, np.arange(len(keys)), np.array([0, len(keys)]), counts, named, rule, 1)[0]
+        for rule in (RULE, centred)
+    ]
+    expected = compare(verdicts[0].probabilities)
+    assert compare(verdicts[1].probabilities) == pytest.approx(expected, rel=1e-9)
+    assert compare(together[1].probabilities) == pytest.approx(expected, rel=1e-9)
+    assert verdicts[1].log_odds == pytest.approx(together[1].log_odds)
+    assert verdicts[1].log_odds != pytest.approx(verdicts[0].log_odds)

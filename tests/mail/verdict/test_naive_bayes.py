@@ -40,11 +40,12 @@ RULES = [
     RULE.with_scales((0.3, 2.0, 0.0, 7.0, 0.9)),
     DEFAULTS[1].with_scales((0.3, 2.0, 0.0, 7.0)),
     change_views(RULE, lambda view: replace(view, pooled=not view.pooled, prior=0.7)),
+    RULE.with_centres((-0.4, 0.3, 0.0, -1.0, 0.25)),
 ]
 
 
 def log_ratios(view: View, spam: Tally, ham: Tally) -> Floats:
-    """log P(feature | spam) - log P(feature | ham) by posterior means; 0 for unseen features."""
+    """log P(feature | spam) - log P(feature | ham) by posterior means, less the centre; 0 if unseen."""
     s, h = spam.total.value[:, 0], ham.total.value[:, 0]
     n = spam.weight.value + ham.weight.value
     rate = (s + h) / n if view.pooled else np.full(len(s), 0.5)
@@ -52,7 +53,16 @@ def log_ratios(view: View, spam: Tally, ham: Tally) -> Floats:
     known = (s + h > 0) & (rate < 1)  # a feature of all messages weighs nothing, and no Beta has rate 1
     prior = Beta(np.where(known, strength * rate, 1.0), np.where(known, strength * (1 - rate), 1.0))
     ratios = np.log(prior.update(spam).mean) - np.log(prior.update(ham).mean)
-    return np.where(known, ratios, 0.0)
+    return np.where(known, ratios, 0.0) - view.centre * (s + h > 0)
+
+
+def trust(spams: float, hams: float, rule: Rule) -> float:
+    """By what factor log-odds shrink."""
+    if not (spams and hams):
+        return 0.0
+    if rule.token_version == 1:
+        return 1 / (1 + rule.patience / min(spams, hams))
+    return 1 / (1 + rule.patience / spams + rule.patience / hams)
 
 
 def reference(keys: NDArray[np.uint64], spam: Tally, ham: Tally, rule: Rule) -> tuple[Floats, float]:
@@ -66,10 +76,8 @@ def reference(keys: NDArray[np.uint64], spam: Tally, ham: Tally, rule: Rule) -> 
         size = int(chosen.sum())
         unseen = familiarity * (size * view.tilt + view.reluctance * view.doubt)
         of_view = [Tally.of(part.weight.value[chosen], part.total.value[chosen]) for part in (spam, ham)]
-        smaller = min((float(part.weight.value.max(initial=0)) for part in of_view), default=0.0)
-        if not size:
-            smaller = min(float(part.weight.value.max(initial=0)) for part in (spam, ham))
-        shrinkage = smaller / (smaller + rule.patience) if smaller else 0.0
+        spams, hams = (float(part.weight.value.max(initial=0)) for part in (of_view if size else (spam, ham)))
+        shrinkage = trust(spams, hams, rule)
         total = log_ratios(view, *of_view).sum() if size else 0.0
         found[kind] = shrinkage * (total + unseen) / (size + view.reluctance)
     return found, float(found @ [view.scale for view in rule.views])
@@ -146,7 +154,7 @@ def test_a_store_judges_as_naive_bayes_with_its_statistic(tmp_path: Path, seed: 
             spam, ham = (of_features(statistic.at(label), keys) for label in ("spam", "ham"))
             rule = Rule.of(sieve.store)
             _, log_odds = reference(keys, spam, ham, rule)
-            log_odds += rule.intercept * 15 / (15 + rule.patience)
+            log_odds += rule.intercept * trust(15, 21, rule)
             kinds = views(keys, rule.token_version)
             for key, coefficient in sieve.store.coefficients(keys.tolist()).items():
                 log_odds += coefficient / np.sqrt((kinds == features.view(key, rule.token_version)).sum())

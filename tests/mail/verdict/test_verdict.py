@@ -135,13 +135,14 @@ def test_a_probability_at_a_threshold_is_spam_or_ham_and_one_between_them_is_uns
 
 @pytest.mark.parametrize(("spams", "hams"), [(3, 1000), (1000, 3), (3, 3), (1, 40), (40, 1), (200, 200)])
 @pytest.mark.parametrize("patience", [0.5, 2.0, 9.0])
-def test_as_much_is_claimed_as_the_smaller_class_allows(spams: int, hams: int, patience: float) -> None:
+def test_as_much_is_claimed_as_the_messages_of_both_classes_allow(
+    spams: int, hams: int, patience: float
+) -> None:
     """By hand: one word, so that its weight is divided by one and the view's reluctance."""
     rule, view = replace(RULE, patience=patience), RULE.views[features.WORDS]
     prior = view.prior
     weight = log((1 + prior) / (spams + 2 * prior)) - log(prior / (hams + 2 * prior))
-    smaller = min(spams, hams)
-    expected = view.scale * weight / (1 + view.reluctance) * smaller / (smaller + patience)
+    expected = view.scale * weight / (1 + view.reluctance) / (1 + patience * (1 / spams + 1 / hams))
     keys, counts = np.array([features.key(b"word", features.WORDS)], np.uint64), np.array([[1, 0]])
     verdict = judge({int(keys[0]): [1, 0]}, labels(spams, hams), rule, 1, dict)
     (together,) = judge_many(
@@ -165,7 +166,7 @@ def test_lent_mail_is_known_by_its_headers_and_words_and_not_by_grams_or_pairs()
         rule = replace(RULE, views=tuple(views), acquaintance=1e300)
         verdict = judge({features.key(b"word", kind): [4, 1]}, labels(10, 10, lent=30), rule, 1, dict)
         weight = view.weigh(4, 1, counted, counted)
-        expected = view.scale * weight / (1 + view.reluctance) * counted / (counted + 2)
+        expected = view.scale * weight / (1 + view.reluctance) / (1 + 2 * RULE.patience / counted)
         assert isclose(verdict.log_odds, expected, rel_tol=1e-9)
 
 

@@ -66,7 +66,7 @@ def _read_weights(store: Store) -> "Weights | RuleError | None":
 def _describe_weights(weights: "Weights | RuleError | None", views: Sequence[str]) -> list[str]:
     """Describe the fitted weights in one line.
 
-    >>> weights = Weights(1234, 3, 0.2, (1.6, 0.52, 4.1), (1.0, 0.1, 0.2, 0.3))
+    >>> weights = Weights(1234, 3, 0.2, (1.6, 0.52, 4.1), (1.0, 0.1, 0.2, 0.3), (0.0, 0.0, 0.0))
     >>> _describe_weights(weights, ("grams", "headers", "words"))
     ['weights   fitted to 1,234 messages: words count most (scale 4.1), header fields least (0.52)']
     """
@@ -90,6 +90,7 @@ def _weights_as_dict(weights: "Weights | RuleError | None", views: Sequence[str]
         "messages": weights.messages,
         "intercept": weights.intercept,
         "scales": dict(zip(views, weights.scales, strict=True)),
+        "centres": dict(zip(views, weights.centres, strict=True)),
         "deviations": dict(zip(("intercept", *views), weights.deviations, strict=True)),
     }
 
