@@ -46,6 +46,7 @@ class CountTable:
     @classmethod
     def total(cls, tables: Sequence["CountTable"], labels: int) -> "CountTable":
         """Sum tables and drop zeros."""
+        tables = [table for table in tables if len(table.keys)]
         if not tables:
             return cls(np.empty(0, np.uint64), np.empty((0, labels), np.int64))
         keys = np.concatenate([table.keys for table in tables])
