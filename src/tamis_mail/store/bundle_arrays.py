@@ -121,9 +121,7 @@ def unpack(stored: object) -> Bundle:
     data = expand_gaps(stored)
     layout = read_layout(data)
     ends = (layout.lows, layout.highs, layout.gaps, layout.long_gaps, len(data))
-    parts = [
-        np.frombuffer(data, np.uint8, end - begin, begin) for begin, end in pairwise((HEAD.size, *ends))
-    ]
+    parts = [np.frombuffer(data, np.uint8, end - begin, begin) for begin, end in pairwise((HEAD.size, *ends))]
     keys = np.empty(layout.keys, np.uint64)
     indices = np.empty(layout.long_gaps - layout.gaps, np.int64)
     decode = decode_by_numpy if core is None else core.mail.decode_bundle

@@ -23,11 +23,13 @@ are written in NumPy alone, because the filter is installed without SciPy.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.compiled import core
+from tamis.threads import run_together
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.verdict.arrays import scores
@@ -183,8 +185,8 @@ def leave_one_out(
     by_id = {label.id: label for label in labels}
     other_labels = list_other_labels(labels)
     designs = np.zeros((len(training.columns), len(rule.views) + 1))
-    cases = np.unique(np.stack([training.columns.astype(np.int64), training.weights]), axis=1).T
-    for column, weight in cases.tolist():
+
+    def score(column: int, weight: int) -> None:
         members = np.flatnonzero((training.columns == column) & (training.weights == weight))
         remaining = counts.copy()
         remaining[:, column] = np.maximum(remaining[:, column] - weight, 0)
@@ -203,6 +205,10 @@ def leave_one_out(
             kinds[rows], rows, owners, len(members), kinds, remaining, rule, spam, rest
         )
         designs[members, -1] = shrinkage(spam.messages[0], rest.messages[0], rule)
+
+    cases = sorted(set(zip(training.columns.tolist(), training.weights.tolist(), strict=True)))
+    # Each case writes rows of its own.
+    run_together([partial(score, column, weight) for column, weight in cases])
     return designs
 
 
