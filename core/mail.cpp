@@ -2,6 +2,7 @@
 // equals its reference in `tamis_mail.tokens` or `tamis_mail.features` to the byte (tests/mail/tokens/test_compiled.py).
 #include "common.hpp"
 #include "mail/bodies.hpp"
+#include "mail/bundles.hpp"
 #include "mail/entities.hpp"
 #include "mail/fitting.hpp"
 #include "mail/hash.hpp"
@@ -154,6 +155,7 @@ void bind_mail(nb::module_& m) {
 
   // The features of many messages.
   bind_key_lists(m);
+  bind_bundles(m);
   bind_fitting(m);
   bind_scoring(m);
 }

@@ -3,7 +3,8 @@
 // tamis_mail/features/arrays.py. And tables of counts → their sum: `CountTable.total` of tamis_mail/store/tables.py.
 //
 // To merge lists, the number of an element's list is put into the bits that its key leaves free, and these numbers are
-// sorted digit by digit. So the time is linear, whatever the keys are.
+// sorted by the highest bits of the keys, digit by digit. Keys are hashes, so few have these bits in common and are still out of
+// order; they are sorted by comparison, so that keys which a sender chooses cost no more than an ordinary sort.
 #include "key_lists.hpp"
 
 #include <algorithm>
@@ -20,38 +21,49 @@ namespace tamis::mail {
 namespace {
 
 constexpr int kListBits = 16;  // 64 - KEY_BITS of tamis_mail/features/hashing.py
+constexpr std::uint64_t kListMask = (std::uint64_t{1} << kListBits) - 1;
 constexpr int kDigitBits = 12;
-constexpr std::size_t kDigits = (64 - kListBits) / kDigitBits;
+constexpr std::size_t kDigits = 2;  // The highest ones, by which numbers are distributed.
+constexpr int kRestBits = 64 - static_cast<int>(kDigits) * kDigitBits;  // Of a number, below these digits.
 constexpr std::size_t kDigitValues = std::size_t{1} << kDigitBits;
 
 std::size_t find_digit(std::uint64_t number, std::size_t digit) {
-  return number >> (kListBits + digit * kDigitBits) & (kDigitValues - 1);
+  return number >> (kRestBits + static_cast<int>(digit) * kDigitBits) & (kDigitValues - 1);
 }
 
-// Sorts numbers by all bits but the lowest kListBits; equal ones keep their order.
-void sort_by_key(std::vector<std::uint64_t>& numbers) {
-  std::array<std::vector<std::size_t>, kDigits> counts;
+// Sorts numbers, in which those with the same list come in ascending order.
+void sort_numbers(std::vector<std::uint64_t>& numbers) {
+  std::array<std::vector<std::uint32_t>, kDigits> counts;
   for (auto& of_digit : counts) of_digit.assign(kDigitValues, 0);
   for (const std::uint64_t number : numbers) {
     for (std::size_t digit = 0; digit < kDigits; ++digit) ++counts[digit][find_digit(number, digit)];
   }
   std::vector<std::uint64_t> sorted(numbers.size());
   for (std::size_t digit = 0; digit < kDigits; ++digit) {
-    std::vector<std::size_t>& places = counts[digit];
-    std::size_t place = 0;
-    for (std::size_t& count : places) place += std::exchange(count, place);
+    std::vector<std::uint32_t>& places = counts[digit];
+    std::uint32_t place = 0;
+    for (std::uint32_t& count : places) place += std::exchange(count, place);
     for (const std::uint64_t number : numbers) sorted[places[find_digit(number, digit)]++] = number;
     numbers.swap(sorted);
   }
+  for (std::size_t index = 1; index < numbers.size(); ++index) {
+    if (numbers[index] >= numbers[index - 1]) continue;
+    const std::uint64_t digits = numbers[index] >> kRestBits;
+    std::size_t begin = index - 1, end = index + 1;
+    while (begin > 0 && numbers[begin - 1] >> kRestBits == digits) --begin;
+    while (end < numbers.size() && numbers[end] >> kRestBits == digits) ++end;
+    std::sort(numbers.data() + begin, numbers.data() + end);
+    index = end - 1;
+  }
 }
 
-// Writes the distinct keys, in ascending order, and the indices; returns the number of distinct keys.
-std::size_t merge_lists(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> sizes, Output<std::uint64_t, 1> distinct,
-                        Output<std::int64_t, 1> indices) {
+// Puts the keys of lists and the numbers of their lists together. Sets the place of the first element of each list.
+std::vector<std::uint64_t> number_keys(const Input<std::uint64_t, 1>& keys, const Input<std::int64_t, 1>& sizes,
+                                       std::vector<std::size_t>& places) {
   const std::size_t count = keys.shape(0), lists = sizes.shape(0);
-  if (distinct.shape(0) != count || indices.shape(0) != count) refuse("expected one place per key");
-  if (lists >= std::size_t{1} << kListBits) refuse("expected fewer than 65536 lists");
-  std::vector<std::size_t> places(lists);  // The place of the next element of each list.
+  if (lists > kListMask) refuse("expected fewer than 65536 lists");
+  if (count >> 32 > 0) refuse("expected fewer than 2**32 keys");
+  places.resize(lists);
   std::vector<std::uint64_t> numbers(count);
   std::size_t begin = 0;
   for (std::size_t list = 0; list < lists; ++list) {
@@ -62,13 +74,23 @@ std::size_t merge_lists(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> siz
     for (; begin < end; ++begin) numbers[begin] = keys.data()[begin] << kListBits | list;
   }
   if (begin != count) refuse("the lists have fewer elements than there are keys");
+  return numbers;
+}
+
+// Writes the distinct keys, in ascending order, and the indices; returns the number of distinct keys.
+std::size_t merge_lists(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> sizes, Output<std::uint64_t, 1> distinct,
+                        Output<std::int64_t, 1> indices) {
+  const std::size_t count = keys.shape(0);
+  if (distinct.shape(0) != count || indices.shape(0) != count) refuse("expected one place per key");
+  std::vector<std::size_t> places;  // The place of the next element of each list.
+  std::vector<std::uint64_t> numbers = number_keys(keys, sizes, places);
   const nb::gil_scoped_release unlocked;
-  sort_by_key(numbers);
+  sort_numbers(numbers);
   std::size_t n_distinct = 0;
   for (const std::uint64_t number : numbers) {
     const std::uint64_t key = number >> kListBits;
     if (n_distinct == 0 || distinct.data()[n_distinct - 1] != key) distinct.data()[n_distinct++] = key;
-    const std::size_t list = number & ((std::uint64_t{1} << kListBits) - 1);
+    const std::size_t list = number & kListMask;
     indices.data()[places[list]++] = static_cast<std::int64_t>(n_distinct - 1);
   }
   return n_distinct;
@@ -96,67 +118,36 @@ void find_keys(Input<std::uint64_t, 1> list, Input<std::uint64_t, 1> keys, Outpu
   }
 }
 
-// The next entry of one of several ascending lists that follow one another in memory.
-struct Head {
-  std::uint64_t key;
-  std::size_t place, end;
-};
-
 // Writes the sum of tables, whose keys ascend, and leaves out rows of zeros; returns the number of entries, or -1 if the keys of
-// a table do not ascend. The heads of the tables are a heap, so that each entry takes time in the logarithm of the number of
-// tables.
+// a table do not ascend, or are larger than the number of a feature.
 std::int64_t sum_tables(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> sizes, Input<std::int64_t, 2> counts,
-                       Output<std::uint64_t, 1> total_keys, Output<std::int64_t, 2> total_counts) {
+                        Output<std::uint64_t, 1> total_keys, Output<std::int64_t, 2> total_counts) {
   const std::size_t size = keys.shape(0), labels = counts.shape(1);
   if (counts.shape(0) != size || total_keys.shape(0) != size || total_counts.shape(0) != size ||
       total_counts.shape(1) != labels) {
     refuse("expected one row of counts per key");
   }
-  std::vector<Head> heap;
-  std::size_t begin = 0;
-  for (std::size_t table = 0; table < sizes.shape(0); ++table) {
-    const auto entries = static_cast<std::uint64_t>(sizes.data()[table]);  // A negative size is too large.
-    if (entries > size - begin) refuse("the tables have more entries than there are keys");
-    if (entries > 0) heap.push_back({keys.data()[begin], begin, begin + static_cast<std::size_t>(entries)});
-    begin += static_cast<std::size_t>(entries);
-  }
-  if (begin != size) refuse("the tables have fewer entries than there are keys");
+  std::vector<std::size_t> places;  // The place of the next entry of each table.
+  std::vector<std::uint64_t> numbers = number_keys(keys, sizes, places);
   const nb::gil_scoped_release unlocked;
+  sort_numbers(numbers);
   const std::uint64_t* const key = keys.data();
   const std::int64_t* const count = counts.data();
   std::uint64_t* const total_key = total_keys.data();
   std::int64_t* const total = total_counts.data();
-  const auto is_later = [](const Head& left, const Head& right) { return left.key > right.key; };
-  std::make_heap(heap.begin(), heap.end(), is_later);
   std::size_t n_total = 0;
-  while (!heap.empty()) {
-    const std::uint64_t current = heap.front().key;
+  for (std::size_t index = 0; index < size;) {
+    const std::uint64_t current = numbers[index] >> kListBits;
     std::int64_t* const row = total + n_total * labels;
     std::fill(row, row + labels, 0);
-    while (!heap.empty() && heap.front().key == current) {
-      Head head = heap.front();
-      for (; head.place < head.end && key[head.place] == current; ++head.place) {
-        // Without a sign, because a damaged store may have counts that overflow.
-        for (std::size_t label = 0; label < labels; ++label) {
-          row[label] = static_cast<std::int64_t>(static_cast<std::uint64_t>(row[label]) +
-                                                 static_cast<std::uint64_t>(count[head.place * labels + label]));
-        }
+    for (; index < size && numbers[index] >> kListBits == current; ++index) {
+      const std::size_t place = places[numbers[index] & kListMask]++;
+      if (key[place] != current) return -1;
+      // Without a sign, because a damaged store may have counts that overflow.
+      for (std::size_t label = 0; label < labels; ++label) {
+        row[label] = static_cast<std::int64_t>(static_cast<std::uint64_t>(row[label]) +
+                                               static_cast<std::uint64_t>(count[place * labels + label]));
       }
-      if (head.place == head.end) {
-        std::pop_heap(heap.begin(), heap.end(), is_later);
-        heap.pop_back();
-        continue;
-      }
-      head.key = key[head.place];
-      if (head.key < current) return -1;
-      // Sifts the head down to its place.
-      std::size_t hole = 0;
-      for (std::size_t child; (child = 2 * hole + 1) < heap.size(); hole = child) {
-        child += child + 1 < heap.size() && heap[child + 1].key < heap[child].key;
-        if (heap[child].key >= head.key) break;
-        heap[hole] = heap[child];
-      }
-      heap[hole] = head;
     }
     total_key[n_total] = current;
     n_total += std::any_of(row, row + labels, [](std::int64_t number) { return number != 0; });

@@ -86,6 +86,19 @@ def sum_tables(
     total_keys: NDArray[np.uint64],
     total_counts: NDArray[np.int64],
 ) -> int: ...
+def decode_bundle(
+    sizes: NDArray[np.uint8],
+    lows: NDArray[np.uint8],
+    highs: NDArray[np.uint8],
+    gaps: NDArray[np.uint8],
+    long_gaps: NDArray[np.uint8],
+    low_bytes: int,
+    keys: NDArray[np.uint64],
+    indices: NDArray[np.int64],
+) -> int: ...
+def encode_bundle(
+    keys: NDArray[np.uint64], starts: NDArray[np.int64], indices: NDArray[np.int64], low_bytes: int
+) -> tuple[bytes, bytes]: ...
 def sum_views(
     rows: NDArray[np.int64],
     owners: NDArray[np.int64],

@@ -53,3 +53,16 @@ def find_keys(stored: Numbers, keys: Numbers) -> tuple[NDArray[np.bool_], NDArra
         core.mail.find_keys(stored, keys, places)
         is_stored = places >= 0
     return is_stored, places[is_stored].astype(np.intp, copy=False)
+
+
+def find_firsts(ordered: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the index of the first occurrence of each value in a sorted array.
+
+    `np.unique` would import `numpy.ma`, which takes 20 ms.
+
+    >>> find_firsts(np.array([3, 3, 5, 8, 8])).tolist()
+    [0, 2, 3]
+    """
+    changes = np.ones(len(ordered), bool)
+    changes[1:] = ordered[1:] != ordered[:-1]
+    return np.flatnonzero(changes)

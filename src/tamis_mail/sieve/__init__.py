@@ -1,6 +1,6 @@
 """`Sieve`: sort, learn and forget mail."""
 
 from tamis_mail.sieve.receipt import Receipt
-from tamis_mail.sieve.sieve import Sieve
+from tamis_mail.sieve.sieve import LabelledMail, Sieve
 
-__all__ = ["Receipt", "Sieve"]
+__all__ = ["LabelledMail", "Receipt", "Sieve"]

@@ -12,13 +12,14 @@ from tamis_mail.tokens import VERSION
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
 
     from tamis_mail.sieve.pool import Pool
     from tamis_mail.sieve.threads import Threads
 
     # The name of a job and its inputs → its results.
     RunJobs = Callable[[str, Iterable[tuple[Any, ...]]], Iterator[Any]]
+    Message = TypeVar("Message")
 
 __all__ = ["JOB_BYTES", "JOB_MESSAGES", "MAX_BATCH_BYTES", "Executor", "batches", "run_locally"]
 
@@ -65,17 +66,19 @@ class Executor:
         self._token_version = token_version
         self._pool: Pool | Threads | None = None
 
-    def prepare(self, messages: Iterable[bytes], processes: int | None) -> tuple[Iterator[bytes], RunJobs]:
-        """Return the messages, and the function that runs their jobs."""
+    def prepare(
+        self, messages: Iterable[Message], processes: int | None, measure: Callable[[Message], int] = len
+    ) -> tuple[Iterator[Message], RunJobs]:
+        """Return the messages, and the function that runs their jobs; `measure` returns the size of one."""
         remaining = iter(messages)
-        first: list[bytes] = []
+        first: list[Message] = []
         size = 0
         while processes != 1 and len(first) <= _LOCAL_MESSAGES and size < _LOCAL_BYTES:
             raw = next(remaining, None)
             if raw is None:
                 return iter(first), run_locally
             first.append(raw)
-            size += len(raw)
+            size += measure(raw)
         return chain(first, remaining), run_locally if processes == 1 else self._start_pool(processes)
 
     def _start_pool(self, processes: int | None) -> RunJobs:

@@ -16,11 +16,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import groupby
 
 from tamis_mail import features
 from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
 from tamis_mail.locations import is_address
 from tamis_mail.message import canonical, digest
+from tamis_mail.records import record
 from tamis_mail.settings import default_path_name
 from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, MAX_BATCH_BYTES, Executor, batches, run_locally
 from tamis_mail.sieve.recorder import Recorder
@@ -43,15 +45,44 @@ if TYPE_CHECKING:
     from tamis_mail.store.overlay import Overlay, VerdictStore
     from tamis_mail.tokens import Tokens
 
-__all__ = ["Sieve"]
+    ReadPart = tuple[int, list[bytes], ReadMessages]  # number of the source, messages, what was read of them
+
+__all__ = ["LabelledMail", "Sieve"]
 
 Progress = Callable[[int], None]  # called from time to time with the number of processed messages
 
-_LEARN_BATCH = 5000  # messages per transaction: about two seconds of work, which a kill may lose
+_LEARN_BATCH = 10_000  # messages per transaction: about two seconds of work, which a kill may lose
 _SORT_BATCH = 250  # messages per job: a worker keeps what it has read of the store
 _UNDO_BATCH = 1000  # events that are undone in one transaction
 _UNDOING = "tamis_mail.sieve.undoing"
 _GUESS_BATCH = 8000  # messages that are guessed together: the most confident of them are used
+
+
+@record(frozen=True, slots=True)
+class LabelledMail:
+    """Messages of one label that are to be learned, and the name of their source for the journal."""
+
+    messages: Iterable[bytes]
+    label: str
+    source: str = ""
+    progress: Progress | None = None
+
+
+class _NumberedMail:
+    """Iterates over the messages of sources, each with the number of its source, up to one that fails."""
+
+    def __init__(self, sources: Sequence[LabelledMail]) -> None:
+        self._sources = sources
+        self.fault: tuple[int, Exception] | None = None  # the number of a source, and why it cannot be read
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for number, one in enumerate(self._sources):
+            try:
+                for raw in one.messages:
+                    yield number, raw
+            except Exception as error:  # noqa: BLE001 (raised when the sources before it are learned)
+                self.fault = number, error
+                return
 
 
 class Sieve:
@@ -275,57 +306,86 @@ class Sieve:
         A transaction has some thousand messages. After an interrupt, each message is learned once or not at
         all, and running it again learns the rest.
         """
-        check_label(label)
-        actions: Counter[str] = Counter()
-        raw_messages, run_jobs = self._executor.prepare(messages, processes)
-        waiting: deque[list[bytes]] = deque()
+        (actions,) = self.learn_sources(
+            [LabelledMail(messages, label, source, progress)], processes=processes
+        )
+        return actions
+
+    def learn_sources(
+        self, sources: Sequence[LabelledMail], *, processes: int | None = None
+    ) -> Iterator[Counter[str]]:
+        """Learn messages of several sources as `learn_many` does; yield the actions of each source.
+
+        A transaction may have messages of several sources, and while it is written, messages of the next one
+        are read. A source that cannot be read raises its error after the sources before it are learned.
+        """
+        for one in sources:
+            check_label(one.label)
+        numbered = _NumberedMail(sources)
+        all_messages, run_jobs = self._executor.prepare(numbered, processes, lambda pair: len(pair[1]))
+        waiting: deque[tuple[int, list[bytes]]] = deque()
         path, has_headings = self.store.path_name, self._recorder.logs_changes()
 
         def jobs() -> Iterator[tuple[str, list[bytes], str, bool]]:
-            for part in batches(raw_messages, JOB_MESSAGES, JOB_BYTES):
-                waiting.append(part)
-                yield path, part, label, has_headings
+            for number, pairs in groupby(all_messages, lambda pair: pair[0]):
+                for part in batches((raw for _, raw in pairs), JOB_MESSAGES, JOB_BYTES):
+                    waiting.append((number, part))
+                    yield path, part, sources[number].label, has_headings
 
-        parts: list[tuple[list[bytes], ReadMessages]] = []
-        n_messages = n_bytes = 0
+        actions: list[Counter[str]] = [Counter() for _ in sources]
+        parts: list[ReadPart] = []
+        n_messages = n_bytes = n_complete = 0
         for read in run_jobs("read_messages", jobs()):
-            part = waiting.popleft()
-            parts.append((part, read))
+            number, part = waiting.popleft()
+            parts.append((number, part, read))
             n_messages += len(part)
             n_bytes += sum(map(len, part))
             if n_messages >= self._max_batch() or n_bytes >= MAX_BATCH_BYTES:
-                self._learn_read(parts, label, source, run_jobs, actions, progress)
+                self._learn_read(parts, sources, run_jobs, actions, has_more=True)
                 n_messages = n_bytes = 0
-        if parts:
-            self._learn_read(parts, label, source, run_jobs, actions, progress)
-        if actions and _weights().is_fit_due(self.store, has_removed=False):
+                yield from actions[n_complete:number]
+                n_complete = number
+        n_readable = len(sources) if numbered.fault is None else numbered.fault[0]
+        parts = [one for one in parts if one[0] < n_readable]
+        self._learn_read(parts, sources, run_jobs, actions, has_more=False)
+        if any(actions) and _weights().is_fit_due(self.store, has_removed=False):
             self.fit_weights()
-        return actions
+        yield from actions[n_complete:n_readable]
+        if numbered.fault is not None:
+            raise numbered.fault[1]
 
     def _learn_read(
         self,
-        parts: list[tuple[list[bytes], ReadMessages]],
-        label: str,
-        source: str,
+        parts: list[ReadPart],
+        sources: Sequence[LabelledMail],
         run_jobs: RunJobs,
-        actions: Counter[str],
-        progress: Progress | None,
+        actions: Sequence[Counter[str]],
+        *,
+        has_more: bool,
     ) -> None:
-        """Learn messages that were read, in one transaction; log the changes, count the actions."""
-        changes: list[tuple[Receipt, bytes | Heading | None]] = []
+        """Learn messages that were read, in one transaction; log the changes, count the actions.
+
+        Parts are removed from the list when they are written, so that their memory can be used again.
+        """
+        if not parts:
+            return
+        changes: dict[int, list[tuple[Receipt, bytes | Heading | None]]] = {}
         with self.store.transaction() as writer:
-            transaction = self._begin(writer, source)
-            for messages, read in parts:
-                receipts = transaction.learn_read(messages, read, label)
-                changes += zip(receipts, read.headings or messages, strict=True)
-            transaction.run(
-                (), run_jobs, has_more=True, has_moved=any(one.action == "moved" for one, _ in changes)
-            )
-        self._recorder.write_changes(changes, source)
-        actions.update(receipt.action for receipt, _ in changes)
-        parts.clear()
-        if progress:
-            progress(actions.total())
+            transaction = self._begin(writer, "")
+            while parts:
+                number, messages, read = parts.pop(0)
+                one = sources[number]
+                receipts = transaction.learn_read(messages, read, one.label, one.source)
+                changes.setdefault(number, []).extend(zip(receipts, read.headings or messages, strict=True))
+            del messages, read
+            has_moved = any(receipt.action == "moved" for of_one in changes.values() for receipt, _ in of_one)
+            transaction.run((), run_jobs, has_more=has_more, has_moved=has_moved)
+        for number, of_one in changes.items():
+            one = sources[number]
+            self._recorder.write_changes(of_one, one.source)
+            actions[number].update(receipt.action for receipt, _ in of_one)
+            if one.progress:
+                one.progress(actions[number].total())
 
     def _max_batch(self) -> int:
         """Return the number of messages of a transaction: a table of counts has a column per label."""

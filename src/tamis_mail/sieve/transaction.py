@@ -62,8 +62,10 @@ class Transaction:
         self._add(plain, entry)
         return _receipt(old, entry)
 
-    def learn_read(self, messages: Sequence[bytes], read: "ReadMessages", label: str) -> list[Receipt]:
-        """Record that messages, which `jobs.read_messages` has read, have a label."""
+    def learn_read(
+        self, messages: Sequence[bytes], read: "ReadMessages", label: str, source: str
+    ) -> list[Receipt]:
+        """Record that messages of a source, which `jobs.read_messages` has read, have a label."""
         jobs = import_module("tamis_mail.sieve.jobs")
         old_entries = self._store.find_entries(read.digests)
         new_entries: dict[bytes, Entry] = {}
@@ -76,7 +78,8 @@ class Transaction:
             if old is not None:
                 self._refuse_other_tokens(old)
                 self._subtract(canonical(messages[place]), old)
-            entry = new_entries[name] = self._entry(name, label, self._message_weight, 0)
+            entry = self._entry(name, label, self._message_weight, 0, source)
+            new_entries[name] = entry
             receipts.append(_receipt(old, entry))
             places.append(place)
         if not places:
@@ -168,7 +171,9 @@ class Transaction:
         is_new = people.record_sent(self._store, name, read_senders(plain).addresses, recipients)
         return Receipt("learned" if is_new else "known", None, None, name)
 
-    def _entry(self, name: bytes, label: str, weight: int, other_weight: int) -> Entry:
+    def _entry(
+        self, name: bytes, label: str, weight: int, other_weight: int, source: str | None = None
+    ) -> Entry:
         return Entry(
             name,
             label,
@@ -176,7 +181,7 @@ class Transaction:
             other_weight,
             self._token_version,
             self._prunings,
-            self._source,
+            self._source if source is None else source,
             self._now,
         )
 
@@ -300,15 +305,28 @@ class Transaction:
             added.append(self._count_stored(self._relabelled))
         if self._stored:
             (subtracted if self._prunings else added).append(self._count_stored(self._stored))
-        for results, write in ((added, self._writer.add), (subtracted, self._writer.add_clipped)):
-            if results:
-                write(
-                    import_module("tamis_mail.store.tables").CountTable.total(results, self._writer.n_labels)
-                )
+        pending = self._sum(added)
+        del added
+        if subtracted:
+            if pending is not None:
+                self._writer.add(pending)
+            self._writer.add_clipped(self._sum(subtracted))
+            pending = None
         has_removed = has_moved or any(receipt.action in ("moved", "forgotten") for receipt in receipts)
         if has_removed or not has_more:
-            update_weights(self._store, self._writer, has_removed=has_removed)
+            update_weights(self._store, self._writer, has_removed=has_removed, pending=pending)
+        elif pending is not None:
+            self._writer.add(pending)
         return receipts
+
+    def _sum(self, tables: "Sequence[CountTable]") -> "CountTable | None":
+        """Sum tables of counts; return None if there are none."""
+        if not tables:
+            return None
+        total: CountTable = import_module("tamis_mail.store.tables").CountTable.total(
+            tables, self._writer.n_labels
+        )
+        return total
 
     def _counting_job(
         self, digests: deque[list[bytes]]

@@ -6,6 +6,8 @@ A fit is a function of the set of remembered messages, so after `forget` a store
 never had the message and was fitted at that moment.
 """
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
+    from tamis_mail.store.tables import CountTable
     from tamis_mail.verdict.fitting import WeightFit
 
 __all__ = ["FIRST_FIT", "can_fit_tokens", "fit_messages", "fit_store", "is_fit_due", "update_weights"]
@@ -43,11 +46,15 @@ def can_fit_tokens(token_version: int) -> bool:
     return token_version >= _FITTED_VERSION
 
 
-def update_weights(store: Store, writer: Writer, *, has_removed: bool) -> None:
-    """Fit the weights again inside the open transaction, if that is due."""
+def update_weights(
+    store: Store, writer: Writer, *, has_removed: bool, pending: "CountTable | None" = None
+) -> None:
+    """Fit the weights again inside the open transaction, if that is due, and add the pending counts."""
     writer.finish()
     if is_fit_due(store, has_removed=has_removed):
-        fit_store(store, writer)
+        fit_store(store, writer, pending)
+    elif pending is not None:
+        writer.add(pending)
 
 
 def is_fit_due(store: Store, *, has_removed: bool) -> bool:
@@ -64,12 +71,21 @@ def is_fit_due(store: Store, *, has_removed: bool) -> bool:
     return find_scheduled_size(spams + others) != find_scheduled_size(fitted)
 
 
-def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
+def fit_store(store: Store, writer: Writer, pending: "CountTable | None" = None) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them.
 
     With too few messages, and with older tokens, the weights before fitting are used, and the result is None.
+    `pending` are counts of these messages that are not in the store: they are added while the fit runs.
     """
-    fit = fit_messages(store)
+    compute = _prepare_fit(store, pending)
+    if pending is None:
+        fit = None if compute is None else compute()
+    elif compute is None:
+        writer.add(pending)
+        fit = None
+    else:
+        run_together = import_module("tamis.threads").run_together
+        _, fit = run_together([partial(writer.add, pending), compute])
     if fit is None:
         writer.drop_weights()
         return None
@@ -89,6 +105,15 @@ def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
 
 def fit_messages(store: Store) -> "WeightFit | None":
     """Fit the weights to the store's messages, and write nothing; return None if that is not possible."""
+    compute = _prepare_fit(store)
+    return None if compute is None else compute()
+
+
+def _prepare_fit(store: Store, pending: "CountTable | None" = None) -> "Callable[[], WeightFit] | None":
+    """Read what the fit needs; return the function that computes it, or None if that is not possible.
+
+    `pending` are counts that are not in the store yet.
+    """
     if not can_fit_tokens(store.token_version()):
         return None
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
@@ -114,5 +139,8 @@ def fit_messages(store: Store) -> "WeightFit | None":
             f"the store {store.name} is damaged (a message has a feature of no view): restore a backup "
             "(tamis store restore)"
         )
-    fit: WeightFit = fitting.fit_weights(training, distinct, store.count_arrays(distinct), labels, rule, unit)
-    return fit
+    counts = store.count_arrays(distinct)
+    if pending is not None:
+        is_present, places = import_module("tamis_mail.features.arrays").find_keys(pending.keys, distinct)
+        counts[is_present, : pending.counts.shape[1]] += pending.counts[places]
+    return partial(fitting.fit_weights, training, distinct, counts, labels, rule, unit)

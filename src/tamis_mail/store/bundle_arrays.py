@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,18 @@ from tamis_mail.store.bundles import (
     LONG_GAP,
     LOW_BYTES,
     bundle_error,
-    compress_gaps,
     expand_gaps,
     read_layout,
+    write_bundle,
 )
 
 __all__ = ["Bundle", "MessageFeatures", "combine", "divide", "merge_keys", "merge_lists", "pack", "unpack"]
+
+_FAULTS = {  # of the parts of a bundle, by the numbers of `decode_bundle`
+    1: "the high parts of keys are not one per key",
+    2: "the keys of a bundle are not in ascending order",
+    3: "a message refers to more keys than there are",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,55 +91,78 @@ def pack(bundle: Bundle) -> bytes:
     """Write a bundle as bytes."""
     n_keys = len(bundle.keys)
     low_bytes = min(LOW_BYTES, key=lambda size: 8 * size * n_keys + (1 << KEY_BITS - 8 * size))
-    lows = bundle.keys.astype("<u8").view(np.uint8).reshape(n_keys, 8)[:, :low_bytes]
+    encode = encode_by_numpy if core is None else core.mail.encode_bundle
+    starts, indices = (array.astype(np.int64, copy=False) for array in (bundle.starts, bundle.indices))
+    parts, gaps = encode(bundle.keys, starts, indices, low_bytes)
+    return write_bundle(len(bundle), n_keys, low_bytes, parts, gaps)
+
+
+def encode_by_numpy(
+    keys: NDArray[np.uint64], starts: NDArray[np.int64], indices: NDArray[np.int64], low_bytes: int
+) -> tuple[bytes, bytes]:
+    """Return the parts of a bundle before the gaps, and the gaps: the reference for `core.mail`."""
+    n_keys = len(keys)
+    lows = keys.astype("<u8").view(np.uint8).reshape(n_keys, 8)[:, :low_bytes]
     bits = np.zeros(n_keys + (1 << KEY_BITS - 8 * low_bytes), np.uint8)
-    bits[(bundle.keys >> np.uint64(8 * low_bytes)).astype(np.intp) + np.arange(n_keys)] = 1
-    sizes = np.diff(bundle.starts)
-    gaps = np.diff(bundle.indices, prepend=0) - 1
-    firsts = bundle.starts[:-1][sizes > 0]
-    gaps[firsts] = bundle.indices[firsts]
+    bits[(keys >> np.uint64(8 * low_bytes)).astype(np.intp) + np.arange(n_keys)] = 1
+    sizes = np.diff(starts)
+    gaps = np.diff(indices, prepend=0) - 1
+    firsts = starts[:-1][sizes > 0]
+    gaps[firsts] = indices[firsts]
     is_long = gaps >= LONG_GAP
-    data = b"".join(
-        (
-            HEAD.pack(len(bundle), n_keys, low_bytes),
-            sizes.astype("<u4").tobytes(),
-            lows.tobytes(),
-            np.packbits(bits, bitorder="little").tobytes(),
-            np.minimum(gaps, LONG_GAP).astype(np.uint8).tobytes(),
-            gaps[is_long].astype("<u4").tobytes(),
-        )
+    return (
+        sizes.astype("<u4").tobytes() + lows.tobytes() + np.packbits(bits, bitorder="little").tobytes(),
+        np.minimum(gaps, LONG_GAP).astype(np.uint8).tobytes() + gaps[is_long].astype("<u4").tobytes(),
     )
-    return compress_gaps(data, len(data) - len(gaps) - 4 * int(is_long.sum()))
 
 
 def unpack(stored: object) -> Bundle:
     """Read a bundle; raise StoreError unless it is valid."""
     data = expand_gaps(stored)
     layout = read_layout(data)
-    n_keys, low_bytes = layout.keys, layout.low_bytes
+    ends = (layout.lows, layout.highs, layout.gaps, layout.long_gaps, len(data))
+    parts = [np.frombuffer(data, np.uint8, end - begin, begin) for begin, end in pairwise((HEAD.size, *ends))]
+    keys = np.empty(layout.keys, np.uint64)
+    indices = np.empty(layout.long_gaps - layout.gaps, np.int64)
+    decode = decode_by_numpy if core is None else core.mail.decode_bundle
+    if fault := decode(*parts, layout.low_bytes, keys, indices):
+        raise bundle_error(_FAULTS[fault])
     sizes = np.frombuffer(data, "<u4", layout.messages, HEAD.size)
+    starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
+    return Bundle(keys, starts, indices.astype(np.intp, copy=False))
+
+
+def decode_by_numpy(
+    sizes: NDArray[np.uint8],
+    lows: NDArray[np.uint8],
+    highs: NDArray[np.uint8],
+    gaps: NDArray[np.uint8],
+    long_gaps: NDArray[np.uint8],
+    low_bytes: int,
+    keys: NDArray[np.uint64],
+    indices: NDArray[np.int64],
+) -> int:
+    """Write the keys and the indices of a bundle, or return a fault: the reference for `core.mail`."""
+    n_keys = len(keys)
     parts = np.zeros((n_keys, 8), np.uint8)
-    parts[:, :low_bytes] = np.frombuffer(data, np.uint8, low_bytes * n_keys, layout.lows).reshape(
-        n_keys, low_bytes
-    )
-    highs = np.frombuffer(data, np.uint8, layout.gaps - layout.highs, layout.highs)
+    parts[:, :low_bytes] = lows.reshape(n_keys, low_bytes)
     bit_indices = np.flatnonzero(np.unpackbits(highs, bitorder="little").view(bool))
-    if len(bit_indices) != n_keys or (n_keys and bit_indices[-1] >= layout.high_bits):
-        raise bundle_error("the high parts of keys are not one per key")
-    keys = parts.view("<u8")[:, 0].astype(np.uint64)
+    high_bits = n_keys + (1 << KEY_BITS - 8 * low_bytes)
+    if len(bit_indices) != n_keys or (n_keys and bit_indices[-1] >= high_bits):
+        return 1
+    keys[:] = parts.view("<u8")[:, 0]
     keys |= (bit_indices - np.arange(n_keys)).astype(np.uint64) << np.uint64(8 * low_bytes)
     if not bool(np.all(keys[1:] > keys[:-1])):
-        raise bundle_error("the keys of a bundle are not in ascending order")
-    steps = np.frombuffer(data, np.uint8, layout.long_gaps - layout.gaps, layout.gaps).astype(np.intp)
-    steps[steps == LONG_GAP] = np.frombuffer(data, "<u4", -1, layout.long_gaps)
+        return 2
+    steps = gaps.astype(np.intp)
+    steps[steps == LONG_GAP] = np.frombuffer(long_gaps.tobytes(), "<u4")
     steps += 1
-    starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
+    message_sizes = np.frombuffer(sizes.tobytes(), "<u4")
+    starts = np.concatenate([[0], np.cumsum(message_sizes, dtype=np.intp)])
     ends = np.cumsum(steps)
     offsets = np.concatenate([[0], ends])[starts[:-1]]
-    indices = ends - np.repeat(offsets + 1, sizes)
-    if len(indices) and int(indices.max()) >= n_keys:
-        raise bundle_error("a message refers to more keys than there are")
-    return Bundle(keys, starts, indices)
+    indices[:] = ends - np.repeat(offsets + 1, message_sizes)
+    return 3 if len(indices) and int(indices.max()) >= n_keys else 0
 
 
 def combine(bundles: Sequence[Bundle]) -> Bundle:

@@ -110,7 +110,9 @@ def read_messages(
             refuse_place_outside_bundle(place, len(bundle))
         messages, bundle_places = np.array(pairs).T
         if len(pairs) < len(bundle):
-            chosen = np.unique(bundle_places)
+            is_chosen = np.zeros(len(bundle), bool)
+            is_chosen[bundle_places] = True
+            chosen = np.flatnonzero(is_chosen)
             bundle = bundle.select(chosen.tolist())
             bundle_places = np.searchsorted(chosen, bundle_places)
         bundles.append(bundle)

@@ -32,11 +32,11 @@ __all__ = [
     "LOW_BYTES",
     "Layout",
     "bundle_error",
-    "compress_gaps",
     "expand_gaps",
     "read_layout",
     "read_message",
     "refuse_place_outside_bundle",
+    "write_bundle",
 ]
 
 LOW_BYTES = (3, 4, 5)
@@ -64,11 +64,13 @@ class Layout:
         return self.keys + (1 << KEY_BITS - 8 * self.low_bytes)
 
 
-def compress_gaps(data: bytes, gaps: int) -> bytes:
-    """Compress the gaps of a bundle, which begin at `gaps`."""
-    messages, keys, low_bytes = HEAD.unpack_from(data)
-    packed: bytes = import_module("zlib").compress(data[gaps:], 1)  # level 9 would save another percent
-    return HEAD.pack(messages, keys, low_bytes + _COMPRESSED) + data[HEAD.size : gaps] + packed
+def write_bundle(messages: int, keys: int, low_bytes: int, parts: bytes, gaps: bytes) -> bytes:
+    """Write a bundle, given its parts before the gaps, and the gaps, which are compressed."""
+    zlib = import_module("zlib")
+    # Gaps seldom repeat a sequence. Not looking for one takes half the time, and 3 % more bytes in a store.
+    machine = zlib.compressobj(1, zlib.DEFLATED, strategy=zlib.Z_HUFFMAN_ONLY)
+    packed: bytes = machine.compress(gaps) + machine.flush()
+    return HEAD.pack(messages, keys, low_bytes + _COMPRESSED) + parts + packed
 
 
 def expand_gaps(data: object) -> bytes:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
-from tamis_mail.features.arrays import find_keys
+from tamis_mail.features.arrays import find_firsts, find_keys
 from tamis_mail.store.coefficients import UNIT, choose_bits, entry_format, read_shelves, refuse_cut_off
 
 __all__ = ["count_units", "find_faults", "look_up", "replace"]
@@ -16,7 +16,8 @@ _LARGEST = 2**15 - 1  # UNITs
 
 def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int) -> NDArray[np.float64]:
     """(keys,): the coefficients of keys in ascending order, zeros for keys without one."""
-    shelves = read_shelves(connection, np.unique(keys >> np.uint64(KEY_BITS - bits)).tolist(), bits)
+    numbers = keys >> np.uint64(KEY_BITS - bits)
+    shelves = read_shelves(connection, numbers[find_firsts(numbers)].tolist(), bits)
     stored, values = _decode(shelves, bits)
     coefficients = np.zeros(len(keys))
     is_present, places = find_keys(stored, keys)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tamis.compiled import core
 from tamis_mail.features import KEY_BITS
-from tamis_mail.features.arrays import find_keys
+from tamis_mail.features.arrays import find_firsts, find_keys
 from tamis_mail.store.runs import (
     WIDTHS,
     Run,
@@ -46,8 +46,11 @@ class CountTable:
     @classmethod
     def total(cls, tables: Sequence["CountTable"], labels: int) -> "CountTable":
         """Sum tables and drop zeros."""
+        tables = [table for table in tables if len(table.keys)]
         if not tables:
             return cls(np.empty(0, np.uint64), np.empty((0, labels), np.int64))
+        if len(tables) == 1 and tables[0].is_total(labels):
+            return tables[0]
         keys = np.concatenate([table.keys for table in tables])
         counts = np.zeros((len(keys), labels), np.int64)
         row = 0
@@ -63,7 +66,7 @@ class CountTable:
         order = np.argsort(keys, kind="stable")  # merges sorted pieces
         keys, counts = keys[order], counts[order]
         if len(keys):
-            firsts = _firsts(keys)
+            firsts = find_firsts(keys)
             keys, counts = keys[firsts], np.add.reduceat(counts, firsts, axis=0)
         is_nonzero = np.zeros(len(keys), bool)
         for column in counts.T:
@@ -74,7 +77,7 @@ class CountTable:
     def count_features(cls, keys: FeatureKeys) -> "CountTable":
         """Count how often each feature occurs, in one column."""
         keys = np.sort(keys)
-        firsts = _firsts(keys)
+        firsts = find_firsts(keys)
         return cls(keys[firsts], np.diff(firsts, append=len(keys))[:, np.newaxis])
 
     @classmethod
@@ -100,6 +103,14 @@ class CountTable:
         for column, weight in change:
             counts[:, column] += messages * weight
         return cls(keys, counts)
+
+    def is_total(self, labels: int) -> bool:
+        """Whether the keys ascend, no row is zero, and there are so many labels."""
+        return (
+            self.counts.shape[1] == labels
+            and bool((self.keys[1:] > self.keys[:-1]).all())
+            and bool(self.counts.any(axis=1).all())
+        )
 
     def slice_keys(self, low: int, high: int) -> "CountTable":
         """Return the entries with low <= key < high."""
@@ -232,7 +243,7 @@ def look_up(
         entries = None if cache is None else cache.get(run.id)
         if entries is None:
             shifted = keys >> np.uint64(run.shift)
-            numbers = shifted[_firsts(shifted)]
+            numbers = shifted[find_firsts(shifted)]
             if len(numbers) > 1 << run.bits >> 2:
                 rows = _scan_shelves(connection, run, 0, 1 << KEY_BITS)
             else:
@@ -306,13 +317,6 @@ def _decode_entries(
     return np.repeat(high_bits, sizes) | records["key"], np.ascontiguousarray(records["counts"])
 
 
-def _firsts(ordered: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the index of the first occurrence of each value in a sorted array."""
-    changes = np.ones(len(ordered), bool)
-    changes[1:] = ordered[1:] != ordered[:-1]
-    return np.flatnonzero(changes)
-
-
 def _record(run: Run) -> np.dtype[np.void]:
     return np.dtype([("key", f"<{run.format[0]}"), ("counts", f"<{WIDTHS[run.width]}", (run.labels,))])
 
@@ -380,7 +384,7 @@ class _Writer:
         records["counts"] = table.counts
         data = records.tobytes()
         numbers = (table.keys >> np.uint64(run.shift)).astype(np.int64)
-        firsts = _firsts(numbers)
+        firsts = find_firsts(numbers)
         ends = np.append(firsts[1:], len(numbers)) * records.itemsize
         rows = zip(
             (numbers[firsts] + run.start).tolist(),

@@ -24,12 +24,14 @@ are written in NumPy alone, because the filter is installed without SciPy.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.compiled import core
 from tamis.links import sigmoid
+from tamis.threads import run_together
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.verdict.arrays import presences, scores
@@ -217,8 +219,8 @@ def leave_one_out(
     rule = rule.without_centres()
     designs = np.zeros((len(training.columns), len(rule.views) + 1))
     present = np.zeros((len(training.columns), len(rule.views)))
-    cases = np.unique(np.stack([training.columns.astype(np.int64), training.weights]), axis=1).T
-    for column, weight in cases.tolist():
+
+    def score(column: int, weight: int) -> None:
         members = np.flatnonzero((training.columns == column) & (training.weights == weight))
         remaining = counts.copy()
         remaining[:, column] = np.maximum(remaining[:, column] - weight, 0)
@@ -238,6 +240,10 @@ def leave_one_out(
         )
         designs[members, -1] = shrinkage(spam.messages[0], rest.messages[0], rule)
         present[members] = presences(rows, owners, len(members), kinds, remaining, rule, spam, rest)
+
+    cases = sorted(set(zip(training.columns.tolist(), training.weights.tolist(), strict=True)))
+    # Each case writes rows of its own.
+    run_together([partial(score, column, weight) for column, weight in cases])
     return HeldOut(designs, present)
 
 

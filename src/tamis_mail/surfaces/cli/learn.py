@@ -5,8 +5,9 @@ import os
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,12 +15,19 @@ from tamis_mail.labels import HAM, SPAM, check_label
 from tamis_mail.mailbox import Source
 from tamis_mail.mailbox.names import reason_to_leave_out
 from tamis_mail.mailbox.raw_message import printable
-from tamis_mail.sieve import Sieve
+from tamis_mail.sieve import LabelledMail, Sieve
 from tamis_mail.surfaces.cli.folder_labels import open_labelled_folders
 from tamis_mail.surfaces.cli.learn_sent import learn_sent
 from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.since import DateFilter, add_since_option
-from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
+from tamis_mail.surfaces.cli.sources import (
+    SourceReader,
+    Task,
+    name_of,
+    open_sources,
+    prepare_bulk_work,
+    run_tasks,
+)
 from tamis_mail.surfaces.cli.streams import warn_of_log
 
 __all__ = ["add_mbox_option", "configure", "learn", "run"]
@@ -217,16 +225,23 @@ def learn(
     for label, _ in tasks:
         if label is not UNLABELLED:
             check_label(label)
+    prepare_bulk_work()
     with Sieve.open(options.store, log=not options.no_log) as sieve:
-        source_tasks = [
-            Task(
-                source,
-                partial(_learn_source, sieve, label, source, date_filter),
-                ("learned", "moved", "known") if label else ("guessed", "unsure", "known"),
-                label or "unlabelled",
-            )
-            for label, source in tasks
-        ]
+        source_tasks: list[Task] = []
+        for is_labelled, group in groupby(tasks, lambda task: task[0] is not UNLABELLED):
+            if is_labelled:
+                labelled = [(str(label), source) for label, source in group]
+                source_tasks += _plan_labelled(sieve, command, options, labelled, date_filter)
+            else:
+                source_tasks += [
+                    Task(
+                        source,
+                        partial(_learn_unlabelled, sieve, source, date_filter),
+                        ("guessed", "unsure", "known"),
+                        "unlabelled",
+                    )
+                    for _, source in group
+                ]
         total, status = run_tasks(out, command, options, source_tasks, "learned so far")
     warn_of_log(command, None if options.quiet else sieve.log_fault)
     if date_filter and not options.quiet:
@@ -236,13 +251,35 @@ def learn(
     return status
 
 
-def _learn_source(
-    sieve: Sieve, label: str | None, source: Source, date_filter: DateFilter | None, reader: SourceReader
+def _plan_labelled(
+    sieve: Sieve,
+    command: str,
+    options: Namespace,
+    tasks: Sequence[tuple[str, Source]],
+    date_filter: DateFilter | None,
+) -> list[Task]:
+    """Plan to learn sources together: messages of one are read while those of another are written."""
+    readers = [SourceReader(command, source, quiet=options.quiet) for _, source in tasks]
+    learned = sieve.learn_sources(
+        [
+            LabelledMail(_read_messages(reader, date_filter), label, name_of(source), reader.advance)
+            for reader, (label, source) in zip(readers, tasks, strict=True)
+        ]
+    )
+    return [
+        Task(source, lambda _: next(learned), ("learned", "moved", "known"), label, reader)
+        for reader, (label, source) in zip(readers, tasks, strict=True)
+    ]
+
+
+def _learn_unlabelled(
+    sieve: Sieve, source: Source, date_filter: DateFilter | None, reader: SourceReader
 ) -> Counter[str]:
-    messages = date_filter.select(reader.contents()) if date_filter else reader.contents()
-    if label is UNLABELLED:
-        actions: Counter[str] = sieve.learn_unlabelled(
-            messages, source=name_of(source), progress=reader.advance
-        )
-        return actions
-    return sieve.learn_many(messages, label, source=name_of(source), progress=reader.advance)
+    return sieve.learn_unlabelled(
+        _read_messages(reader, date_filter), source=name_of(source), progress=reader.advance
+    )
+
+
+def _read_messages(reader: SourceReader, date_filter: DateFilter | None) -> Iterator[bytes]:
+    messages = reader.contents()
+    return date_filter.select(messages) if date_filter else messages

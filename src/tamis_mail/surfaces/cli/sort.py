@@ -194,6 +194,7 @@ def _format(raw: bytes, verdict: Verdict, sieve: Sieve | None, options: Namespac
 def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     sources = import_module("tamis_mail.surfaces.cli.sources")
     all_sources = sources.open_sources(options.paths, mbox=True)
+    sources.prepare_bulk_work()
     unread = False
     with _open(options) as sieve:
         for source in all_sources:

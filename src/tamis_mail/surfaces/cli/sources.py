@@ -1,5 +1,6 @@
 """Reads mail at paths, with a progress line on stderr and a summary per source."""
 
+import gc
 import os
 import sys
 import time
@@ -8,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from tamis.compiled import core
 from tamis.progress import Line
 from tamis_mail.framing import LARGEST, exceeds_limit
 from tamis_mail.mailbox import RawMessage, Source, open_source
@@ -25,6 +27,7 @@ __all__ = [
     "name_of",
     "open_sources",
     "path_bytes",
+    "prepare_bulk_work",
     "remarks",
     "run_tasks",
     "summary",
@@ -47,6 +50,13 @@ def open_sources(
         open_source(path, allow_mbox=mbox, label=label, subfolders=True, other_paths=other_paths)
         for path in paths or ["-"]
     ]
+
+
+def prepare_bulk_work() -> None:
+    """Let this process, which ends after one command, keep its memory and not search for cycles."""
+    gc.disable()  # messages, features and verdicts refer to nothing that refers to them
+    if core is not None:
+        core.keep_memory()
 
 
 def name_of(source: Source) -> str:
@@ -77,7 +87,7 @@ class SourceReader:
         self._line = Line(sys.stderr)
         is_wanted = draw and not quiet and source.kind not in ("stdin", "message")
         self._is_drawn = self._line.is_terminal and is_wanted
-        self._start = time.monotonic()
+        self._start = 0.0
         self.read = 0
         self.done = 0
 
@@ -96,6 +106,7 @@ class SourceReader:
 
     def messages(self) -> Iterator[RawMessage]:
         """Yield the messages of the source."""
+        self._start = time.monotonic()
         size = (self._source.size or 0) if self._is_drawn else 0
         for message in self._source:
             self.read += 1
@@ -120,12 +131,13 @@ class SourceReader:
 
 
 class Task(NamedTuple):
-    """A source, the function that processes it, the names of its actions, and its label."""
+    """A source, the function that processes it, the names of its actions, its label and its reader."""
 
     source: Source
     process: Callable[[SourceReader], Counter[str]]
     action_names: tuple[str, ...]
     label: str = ""
+    reader: SourceReader | None = None  # None: one is made when the source is processed
 
 
 def run_tasks(
@@ -135,7 +147,7 @@ def run_tasks(
     total = 0
     status = 0
     for task in tasks:
-        with SourceReader(command, task.source, quiet=options.quiet) as reader:
+        with task.reader or SourceReader(command, task.source, quiet=options.quiet) as reader:
             try:
                 actions = task.process(reader)
             except KeyboardInterrupt:

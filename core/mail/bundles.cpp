@@ -1,0 +1,151 @@
+// Distinct keys and the indices of messages ↔ the parts of a bundle: `pack` and `unpack` of
+// tamis_mail/store/bundle_arrays.py, which say what is meant. Parts that are read are bytes at any address.
+#include "bundles.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "../require.hpp"
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr int kKeyBits = 48;  // KEY_BITS of tamis_mail/features/hashing.py
+constexpr std::uint8_t kLongGap = 255;
+constexpr std::size_t kGapBytes = 4;
+
+enum Fault : int { kSound = 0, kHighParts = 1, kOrder = 2, kIndices = 3 };
+
+using Bytes = Input<std::uint8_t, 1>;
+
+void require_low_bytes(std::size_t low_bytes) {
+  require(low_bytes >= 3 && low_bytes <= 5, "expected low parts of 3, 4 or 5 bytes");
+}
+
+// The number of bits of all high parts in unary.
+std::size_t count_high_bits(std::size_t keys, std::size_t low_bytes) {
+  return keys + (std::size_t{1} << (kKeyBits - 8 * static_cast<int>(low_bytes)));
+}
+
+// The number of some bytes, of which the first is the lowest.
+std::uint64_t read_number(const std::uint8_t* bytes, std::size_t size) {
+  std::uint64_t number = 0;
+  for (std::size_t byte = 0; byte < size; ++byte) number |= std::uint64_t{bytes[byte]} << 8 * byte;
+  return number;
+}
+
+int decode_keys(const Bytes& lows, const Bytes& highs, std::size_t low_bytes, const Output<std::uint64_t, 1>& keys) {
+  const std::size_t n_keys = keys.shape(0), high_bits = count_high_bits(n_keys, low_bytes);
+  std::size_t count = 0;
+  for (std::size_t byte = 0; byte < highs.shape(0); ++byte) {
+    for (unsigned bits = highs.data()[byte]; bits != 0; bits &= bits - 1) {
+      unsigned lowest = 0;
+      while (!(bits >> lowest & 1)) ++lowest;
+      const std::size_t place = 8 * byte + lowest;
+      if (count == n_keys || place >= high_bits) return kHighParts;
+      const std::uint64_t low = read_number(lows.data() + count * low_bytes, low_bytes);
+      keys.data()[count] = static_cast<std::uint64_t>(place - count) << 8 * low_bytes | low;
+      ++count;
+    }
+  }
+  if (count != n_keys) return kHighParts;
+  for (std::size_t key = 1; key < n_keys; ++key) {
+    if (keys.data()[key] <= keys.data()[key - 1]) return kOrder;
+  }
+  return kSound;
+}
+
+// Writes the keys, and the indices of all messages; returns a fault.
+int decode_bundle(Bytes sizes, Bytes lows, Bytes highs, Bytes gaps, Bytes long_gaps, std::size_t low_bytes,
+                  Output<std::uint64_t, 1> keys, Output<std::int64_t, 1> indices) {
+  require_low_bytes(low_bytes);
+  const std::size_t n_keys = keys.shape(0), features = indices.shape(0), messages = sizes.shape(0) / kGapBytes;
+  require(lows.shape(0) == n_keys * low_bytes && gaps.shape(0) == features && sizes.shape(0) % kGapBytes == 0,
+          "expected parts of matching sizes");
+  std::uint64_t total = 0;
+  for (std::size_t message = 0; message < messages; ++message) total += read_number(sizes.data() + kGapBytes * message, kGapBytes);
+  const auto n_long = static_cast<std::size_t>(std::count(gaps.data(), gaps.data() + features, kLongGap));
+  require(total == features && long_gaps.shape(0) == kGapBytes * n_long, "expected parts of matching sizes");
+  const nb::gil_scoped_release unlocked;
+  if (const int fault = decode_keys(lows, highs, low_bytes, keys); fault != kSound) return fault;
+  const std::uint8_t *gap = gaps.data(), *long_gap = long_gaps.data();
+  std::int64_t* index_of = indices.data();
+  for (std::size_t message = 0; message < messages; ++message) {
+    const std::uint64_t size = read_number(sizes.data() + kGapBytes * message, kGapBytes);
+    std::uint64_t next = 0;  // The index after the last one; below 2**64, since there are fewer than 2**32 gaps.
+    for (std::uint64_t feature = 0; feature < size; ++feature) {
+      std::uint64_t step = *gap++;
+      if (step == kLongGap) {
+        step = read_number(long_gap, kGapBytes);
+        long_gap += kGapBytes;
+      }
+      *index_of++ = static_cast<std::int64_t>(next + step);
+      next += step + 1;
+    }
+    if (next > n_keys) return kIndices;
+  }
+  return kSound;
+}
+
+// The parts of a bundle before the gaps, and the gaps.
+nb::tuple encode_bundle(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> starts, Input<std::int64_t, 1> indices,
+                        std::size_t low_bytes) {
+  require_low_bytes(low_bytes);
+  require(starts.shape(0) > 0, "expected the start of the first message");
+  const std::size_t n_keys = keys.shape(0), messages = starts.shape(0) - 1, features = indices.shape(0);
+  std::string head(kGapBytes * messages + n_keys * low_bytes + (count_high_bits(n_keys, low_bytes) + 7) / 8, '\0');
+  std::string gaps(features, '\0'), long_gaps;
+  const auto write_number = [](char* bytes, std::uint64_t number, std::size_t size) {
+    for (std::size_t byte = 0; byte < size; ++byte) bytes[byte] = static_cast<char>(number >> 8 * byte & 0xff);
+  };
+  {
+    const nb::gil_scoped_release unlocked;
+    const std::int64_t* start = starts.data();
+    require(start[0] == 0 && static_cast<std::uint64_t>(start[messages]) == features, "expected the starts of all messages");
+    char* size_bytes = head.data();
+    char* low_parts = size_bytes + kGapBytes * messages;
+    char* high_parts = low_parts + n_keys * low_bytes;
+    for (std::size_t key = 0; key < n_keys; ++key) {
+      const std::uint64_t number = keys.data()[key];
+      require(number >> kKeyBits == 0, "expected keys below 2**48");
+      write_number(low_parts + key * low_bytes, number, low_bytes);
+      const std::size_t place = static_cast<std::size_t>(number >> 8 * low_bytes) + key;
+      high_parts[place / 8] = static_cast<char>(high_parts[place / 8] | 1 << place % 8);
+    }
+    for (std::size_t message = 0; message < messages; ++message) {
+      const std::int64_t begin = start[message], end = start[message + 1];
+      require(begin <= end && static_cast<std::uint64_t>(end) <= features && end - begin <= INT32_MAX,
+              "expected the starts of all messages");
+      write_number(size_bytes + kGapBytes * message, static_cast<std::uint64_t>(end - begin), kGapBytes);
+      std::int64_t next = 0;
+      for (std::int64_t feature = begin; feature < end; ++feature) {
+        const std::int64_t index = indices.data()[feature];
+        require(index >= next && index <= INT32_MAX, "expected ascending indices");
+        const std::int64_t gap = index - next;
+        gaps[static_cast<std::size_t>(feature)] = static_cast<char>(std::min<std::int64_t>(gap, kLongGap));
+        if (gap >= kLongGap) {
+          long_gaps.resize(long_gaps.size() + kGapBytes);
+          write_number(long_gaps.data() + long_gaps.size() - kGapBytes, static_cast<std::uint64_t>(gap), kGapBytes);
+        }
+        next = index + 1;
+      }
+    }
+    gaps += long_gaps;
+  }
+  return nb::make_tuple(nb::bytes(head.data(), head.size()), nb::bytes(gaps.data(), gaps.size()));
+}
+
+}  // namespace
+
+void bind_bundles(nb::module_& m) {
+  m.def("decode_bundle", &decode_bundle, nb::arg("sizes").noconvert(), nb::arg("lows").noconvert(), nb::arg("highs").noconvert(),
+        nb::arg("gaps").noconvert(), nb::arg("long_gaps").noconvert(), nb::arg("low_bytes"), nb::arg("keys").noconvert(),
+        nb::arg("indices").noconvert());
+  m.def("encode_bundle", &encode_bundle, nb::arg("keys").noconvert(), nb::arg("starts").noconvert(),
+        nb::arg("indices").noconvert(), nb::arg("low_bytes"));
+}
+
+}  // namespace tamis::mail
