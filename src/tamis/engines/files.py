@@ -87,12 +87,15 @@ class RowGroups:
         return f"{self.path}, row group {first}" + ("" if first == last else f" to {last}")
 
     def load(self) -> Batch:
+        return self.layout.make_batch(self.read_table(), self.number)
+
+    def read_table(self) -> Any:
+        """The columns that are needed, as an Arrow table."""
         parquet = import_arrow("pyarrow.parquet")
         with parquet.ParquetFile(self.path, metadata=_read_metadata(self.path), memory_map=False) as file:
             self.layout.refuse_drift(file.schema_arrow)
             # threads read other groups meanwhile
-            table = file.read_row_groups(list(self.groups), columns=self.layout.names, use_threads=False)
-        return self.layout.make_batch(table, self.number)
+            return file.read_row_groups(list(self.groups), columns=self.layout.names, use_threads=False)
 
 
 @lru_cache(maxsize=64)
