@@ -86,9 +86,7 @@ class SparkShards(Generic[X]):
         task = _Task(source.read, self.changes, observe)
         with explain_failures(), _broadcast(source.frame, task) as receive_task:
             parts = source.frame.mapInArrow(partial(_observe_rows, receive_task), _PARTS)
-            if source.count is None or source.count > _DIRECT:
-                branches = _BRANCHES if source.count is None else ceil(source.count**0.5)
-                parts = parts.repartition(branches, parts["branch"] % branches).mapInArrow(_add_rows, _PARTS)
+            parts = _add_in_tree(parts, source.count)
             part: Part[S] = _read_parts(parts.toArrow())
         source.count = source.count or max(part.shards, default=-1) + 1
         return finish(part, source.count)
@@ -302,6 +300,19 @@ def _find_shard() -> int:
 
 
 # ── in the driver ──
+
+
+def _add_in_tree(parts: Any, count: int | None) -> Any:
+    """Rows of statistics, of so many partitions → fewer rows, each the sum of a branch.
+
+    Where the number of partitions is not known, Spark chooses that of tasks by the size of the rows.
+    """
+    if count is None:
+        return parts.repartition(parts["branch"] % _BRANCHES).mapInArrow(_add_rows, _PARTS)
+    if count <= _DIRECT:
+        return parts
+    branches = ceil(count**0.5)
+    return parts.repartition(branches, parts["branch"] % branches).mapInArrow(_add_rows, _PARTS)
 
 
 @contextlib.contextmanager
