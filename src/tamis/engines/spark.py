@@ -181,7 +181,7 @@ def _observe_rows(receive_task: Callable[[], _Task], batches: Iterator[Any]) -> 
     """The rows of a partition → one row with its number and its statistic."""
     shard = _find_shard()
     statistic, problem = None, None
-    with threads.in_one_thread():
+    with threads.use_one_thread():
         try:
             statistic = observe_piece(receive_task(), Loaded(f"partition {shard}", batches))
         except (TypeError, ValueError) as error:
@@ -250,7 +250,7 @@ def _keep(
             names=["shard", "content", "buffers", "problem"],
         )
 
-    with threads.in_one_thread():
+    with threads.use_one_thread():
         try:
             for piece in read(batches):
                 buffers: list[pickle.PickleBuffer] = []
