@@ -348,7 +348,7 @@ def explain_failures(outcome: str = "nothing was learned") -> Iterator[None]:
         if not _is_of_spark(problem):
             raise
         text = str(problem)
-        if isinstance(problem, AttributeError):
+        if isinstance(problem, AttributeError) and "'NoneType'" in text:  # the gateway to Java is gone
             text = "the session was stopped, expected a running one: make the data frame again"
         raise RuntimeError(f"Spark did not finish the work, {outcome}: {_find_cause(text)}") from None
 
