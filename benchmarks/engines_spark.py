@@ -206,7 +206,8 @@ def _fit_our_ratings(frame: Any) -> Any:
     # Ratings are of all users and items at once: they come to the driver as Arrow, and one process fits them.
     table = frame.where("held_out = 0").select("user", "item", "rating").toArrow()
     pairs = np.column_stack([table["user"].to_numpy(), table["item"].to_numpy()])
-    return tamis.MatrixFactorization(8, ridge=4.0, max_iter=10, random_state=1).fit(pairs, table["rating"].to_numpy())
+    model = tamis.MatrixFactorization(8, ridge=4.0, max_iter=10, random_state=1)
+    return model.fit(pairs, table["rating"].to_numpy())
 
 
 def _score_ratings(theirs: Any, ours: Any, folder: Path) -> tuple[str, str]:

@@ -57,7 +57,7 @@ def _processors() -> int:
 
 
 @contextmanager
-def in_one_thread() -> Iterator[None]:
+def use_one_thread() -> Iterator[None]:
     """Do all work in this thread, for an engine that has a process or a thread for each core."""
     if hasattr(_here, "is_worker"):
         yield

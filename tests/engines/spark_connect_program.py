@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from base64 import b64encode
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,8 @@ from tamis.engines.messages import encode
 def make_rows() -> pa.Table:
     rng = np.random.default_rng(22)
     labels = np.array(["ham", "spam"])[rng.integers(0, 2, 200)]
-    columns = {name: rng.normal(size=200) + (labels == "spam") for name in ("a", "b")}
-    return pa.table({**columns, "label": labels})
+    columns: dict[str, Any] = {name: rng.normal(size=200) + (labels == "spam") for name in ("a", "b")}
+    return pa.table(columns | {"label": labels})
 
 
 def main() -> None:

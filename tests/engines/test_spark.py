@@ -1,9 +1,11 @@
 """Spark: a model fitted to a data frame, where its partitions are, is the model of one process."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,8 @@ ROWS = make_rows()
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     started = start_session(tmp_path_factory.mktemp("spark"))
+    # executors cannot import this file: its functions are sent as a whole
+    import_module("pyspark.cloudpickle").register_pickle_by_value(sys.modules[__name__])
     yield started
     started.stop()
 
@@ -103,6 +107,17 @@ def test_logistic_regression_has_the_coefficients_of_one_process(frame: Any) -> 
     np.testing.assert_allclose(spread.coef_std_, expected.coef_std_, rtol=1e-6)
 
 
+def test_a_mixture_takes_the_steps_of_one_process(frame: Any) -> None:
+    spread = tamis.fit(tamis.Mixture(2, random_state=0), frame, columns=["a", "b", "c"])
+    expected = tamis.Mixture(2, random_state=0).fit(NUMBERS)
+    assert spread.n_iter_ == expected.n_iter_
+    order = np.argsort(spread.means_[:, 0])
+    np.testing.assert_allclose(
+        spread.means_[order], expected.means_[np.argsort(expected.means_[:, 0])], rtol=1e-6
+    )
+    assert spread.score(NUMBERS) == pytest.approx(expected.score(NUMBERS), rel=1e-6)
+
+
 def test_a_task_that_dies_and_one_that_fails_are_tried_again_and_counted_once(
     frame: Any, tmp_path: Path
 ) -> None:
@@ -141,9 +156,8 @@ def test_files_are_read_by_the_tasks_of_a_session(session: Any, tmp_path: Path) 
 
 
 def test_a_pipeline_of_spark_takes_a_face(session: Any, frame: Any, tmp_path: Path) -> None:
-    ml = pytest.importorskip("pyspark.ml")
-    feature = pytest.importorskip("pyspark.ml.feature")
-    stages = pytest.importorskip("tamis.engines.spark_ml")
+    ml, feature = import_module("pyspark.ml"), import_module("pyspark.ml.feature")
+    stages = import_module("tamis.engines.spark_ml")
     assembler = feature.VectorAssembler(inputCols=["a", "b", "c"], outputCol="features")
     estimator = stages.FaceEstimator(tamis.GaussianNB()).setLabelCol("label").setPredictionCol("guess")
     model = ml.Pipeline(stages=[assembler, estimator]).fit(frame)
@@ -159,7 +173,7 @@ def test_a_pipeline_of_spark_takes_a_face(session: Any, frame: Any, tmp_path: Pa
 
 
 def test_vectors_may_be_sparse_and_arrays_are_vectors(session: Any) -> None:
-    linalg = pytest.importorskip("pyspark.ml.linalg")
+    linalg = import_module("pyspark.ml.linalg")
     rows = [
         (linalg.Vectors.sparse(3, [1], [2.0]), [0.0, 2.0, 0.0], "a"),
         (linalg.Vectors.dense(1.0, 0.0, 3.0), [1.0, 0.0, 3.0], "b"),
@@ -232,7 +246,7 @@ def _sum_rows(batch: Batch) -> Moments:
 
 
 def _mark_attempt(folder: Path) -> tuple[int, int]:
-    context = pytest.importorskip("pyspark").TaskContext.get()
+    context = import_module("pyspark").TaskContext.get()
     partition, attempt = context.partitionId(), context.attemptNumber()
     (folder / f"{partition}-{attempt}").touch()
     return partition, attempt

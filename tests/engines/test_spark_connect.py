@@ -1,4 +1,4 @@
-"""Spark Connect: the same models through a server of Spark, with neither Java nor broadcasts in the client."""
+"""Spark Connect: the same models through a server of Spark, in a process of its own."""
 
 import json
 import subprocess

@@ -86,9 +86,7 @@ class SparkShards(Generic[X]):
         task = _Task(source.read, self.changes, observe)
         with explain_failures(), _broadcast(source.frame, task) as receive_task:
             parts = source.frame.mapInArrow(partial(_observe_rows, receive_task), _PARTS)
-            if source.count is None or source.count > _DIRECT:
-                branches = _BRANCHES if source.count is None else ceil(source.count**0.5)
-                parts = parts.repartition(branches, parts["branch"] % branches).mapInArrow(_add_rows, _PARTS)
+            parts = _add_in_tree(parts, source.count)
             part: Part[S] = _read_parts(parts.toArrow())
         source.count = source.count or max(part.shards, default=-1) + 1
         return finish(part, source.count)
@@ -183,7 +181,7 @@ def _observe_rows(receive_task: Callable[[], _Task], batches: Iterator[Any]) -> 
     """The rows of a partition → one row with its number and its statistic."""
     shard = _find_shard()
     statistic, problem = None, None
-    with threads.in_one_thread():
+    with threads.use_one_thread():
         try:
             statistic = observe_piece(receive_task(), Loaded(f"partition {shard}", batches))
         except (TypeError, ValueError) as error:
@@ -252,7 +250,7 @@ def _keep(
             names=["shard", "content", "buffers", "problem"],
         )
 
-    with threads.in_one_thread():
+    with threads.use_one_thread():
         try:
             for piece in read(batches):
                 buffers: list[pickle.PickleBuffer] = []
@@ -304,6 +302,19 @@ def _find_shard() -> int:
 # ── in the driver ──
 
 
+def _add_in_tree(parts: Any, count: int | None) -> Any:
+    """Rows of statistics, of so many partitions → fewer rows, each the sum of a branch.
+
+    Where the number of partitions is not known, Spark chooses that of tasks by the size of the rows.
+    """
+    if count is None:
+        return parts.repartition(parts["branch"] % _BRANCHES).mapInArrow(_add_rows, _PARTS)
+    if count <= _DIRECT:
+        return parts
+    branches = ceil(count**0.5)
+    return parts.repartition(branches, parts["branch"] % branches).mapInArrow(_add_rows, _PARTS)
+
+
 @contextlib.contextmanager
 def _broadcast(frame: Any, value: Any) -> Iterator[Callable[[], Any]]:
     """Send a value to all executors once; Spark Connect has no broadcast, and sends it with each task."""
@@ -337,7 +348,7 @@ def explain_failures(outcome: str = "nothing was learned") -> Iterator[None]:
         if not _is_of_spark(problem):
             raise
         text = str(problem)
-        if isinstance(problem, AttributeError):
+        if isinstance(problem, AttributeError) and "'NoneType'" in text:  # the gateway to Java is gone
             text = "the session was stopped, expected a running one: make the data frame again"
         raise RuntimeError(f"Spark did not finish the work, {outcome}: {_find_cause(text)}") from None
 

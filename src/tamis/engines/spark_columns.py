@@ -105,7 +105,8 @@ def _read_dense(lists: Any, name: str) -> NDArray[np.float64]:
 def _find_width(widths: NDArray[Any], name: str) -> int:
     if not len(widths):
         return 0
-    if other := next((int(width) for width in np.unique(widths) if width != widths[0]), None):
+    other = next((int(width) for width in np.unique(widths) if width != widths[0]), None)
+    if other is not None:
         raise ValueError(
             f"column {name!r} has vectors of {widths[0]} and of {other} numbers, expected one length: "
             "give every row the same columns"

@@ -53,8 +53,13 @@ _PREDICTION_TYPES = {
 _FACE = "face"  # the field of a saved model that holds the face
 
 
-class _Columns(  # type: ignore[misc]  # pyspark may be missing where types are checked
-    HasFeaturesCol, HasInputCols, HasLabelCol, HasPredictionCol, HasProbabilityCol, HasWeightCol
+class _Columns(
+    HasFeaturesCol,  # type: ignore[misc]  # of type Any, as pyspark may be missing where types are checked
+    HasInputCols,  # type: ignore[misc]
+    HasLabelCol,  # type: ignore[misc]
+    HasPredictionCol,  # type: ignore[misc]
+    HasProbabilityCol,  # type: ignore[misc]
+    HasWeightCol,  # type: ignore[misc]
 ):
     """The names of the columns that a stage reads and writes."""
 
@@ -193,7 +198,7 @@ class _Predict:
     def __init__(self, face: Any, read: ReadRows) -> None:
         self.face, self.read = face, read
 
-    def __call__(self, rows: pa.Array) -> pa.Array:
+    def __call__(self, rows: Any) -> Any:
         table = pa.table(rows.flatten(), names=[rows.type.field(k).name for k in range(rows.type.num_fields)])
         X = self.read(table).X
         if not len(rows):
@@ -209,8 +214,9 @@ class _Predict:
         best = probabilities.argmax(axis=1)
         classes = getattr(self.face, "classes_", None)
         answers = best if classes is None else np.asarray(classes)[best]
-        offsets = pa.array(np.arange(0, probabilities.size + 1, probabilities.shape[1], dtype=np.int32))
-        lists = pa.ListArray.from_arrays(offsets, pa.array(probabilities.ravel()))
+        offsets: Any = pa.array(np.arange(0, probabilities.size + 1, probabilities.shape[1], dtype=np.int32))
+        cells: Any = pa.array(probabilities.ravel())
+        lists = pa.ListArray.from_arrays(offsets, cells)
         return pa.StructArray.from_arrays([_to_arrow(answers), lists], ["prediction", "probability"])
 
 

@@ -1,0 +1,95 @@
+"""Columns of vectors, as Spark sends them in Arrow, are matrices; this needs no Spark."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tamis.engines.spark_columns import ReadRows, read_vectors
+
+VECTOR = pa.struct(
+    [
+        ("type", pa.int8()),
+        ("size", pa.int32()),
+        ("indices", pa.list_(pa.int32())),
+        ("values", pa.list_(pa.float64())),
+    ]
+)
+
+
+def make_dense(*values: float) -> dict[str, Any]:
+    return {"type": 1, "size": None, "indices": None, "values": list(values)}
+
+
+def make_sparse(size: int, **cells: float) -> dict[str, Any]:
+    return {
+        "type": 0,
+        "size": size,
+        "indices": [int(name[1:]) for name in cells],
+        "values": list(cells.values()),
+    }
+
+
+def make_column(*rows: Any, kind: Any = VECTOR) -> Any:
+    half = len(rows) // 2
+    return pa.chunked_array([pa.array(rows[:half], kind), pa.array(rows[half:], kind)])
+
+
+def test_dense_vectors_and_arrays_are_a_matrix() -> None:
+    rows = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    np.testing.assert_array_equal(read_vectors(make_column(*(make_dense(*row) for row in rows)), "x"), rows)
+    np.testing.assert_array_equal(read_vectors(make_column(*rows, kind=pa.list_(pa.float64())), "x"), rows)
+
+
+def test_a_missing_number_of_an_array_is_nan() -> None:
+    column = make_column([1.0, None], [3.0, 4.0], kind=pa.list_(pa.float64()))
+    np.testing.assert_array_equal(read_vectors(column, "x"), [[1.0, np.nan], [3.0, 4.0]])
+
+
+def test_sparse_vectors_are_a_sparse_matrix_among_dense_ones_too() -> None:
+    column = make_column(
+        make_sparse(4, x1=2.0), make_dense(1.0, 0.0, 3.0, 4.0), make_sparse(4), make_sparse(4, x0=5.0, x3=6.0)
+    )
+    matrix = read_vectors(column, "x")
+    expected = [[0.0, 2.0, 0.0, 0.0], [1.0, 0.0, 3.0, 4.0], [0.0] * 4, [5.0, 0.0, 0.0, 6.0]]
+    np.testing.assert_array_equal(matrix.toarray(), expected)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (make_dense(1.0), make_dense(1.0, 2.0)),
+        (make_sparse(3, x1=1.0), make_sparse(2, x1=1.0)),
+        (make_dense(1.0), make_dense()),
+    ],
+    ids=["dense", "sparse", "empty"],
+)
+def test_vectors_of_other_lengths_are_refused(rows: tuple[Any, ...]) -> None:
+    with pytest.raises(
+        ValueError, match=r"^column 'x' has vectors of \d and of \d numbers, expected one length"
+    ):
+        read_vectors(make_column(*rows), "x")
+
+
+def test_a_row_without_a_vector_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^column 'x' has rows without a vector, expected one in every row"):
+        read_vectors(make_column(make_dense(1.0), None), "x")
+
+
+def test_a_slice_of_a_column_has_the_rows_of_the_slice() -> None:
+    column = make_column(
+        make_sparse(2, x1=1.0), make_dense(1.0, 2.0), make_dense(3.0, 4.0), make_sparse(2, x0=7.0)
+    )
+    np.testing.assert_array_equal(
+        read_vectors(column.slice(1, 3), "x").toarray(), [[1.0, 2.0], [3.0, 4.0], [7.0, 0.0]]
+    )
+    np.testing.assert_array_equal(read_vectors(column.slice(1, 2), "x"), [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_labels_and_weights_are_beside_the_rows() -> None:
+    table = pa.table({"a": [1.0, 2.0], "label": ["x", "y"], "w": [0.5, 1.0], "rate": [3.0, 4.0]})
+    batch = ReadRows(("a",), {"y": "label", "sample_weight": "w", "offset": "rate"}, False)(table)
+    assert batch.X.column_names == ["a"]
+    assert (batch.y.tolist(), batch.sample_weight.tolist()) == (["x", "y"], [0.5, 1.0])
+    assert batch.others["offset"].tolist() == [3.0, 4.0]
