@@ -16,7 +16,6 @@ Seconds are those of processors, the least of three runs. Then the laws are appl
 
 import argparse
 import math
-import os
 import pickle
 import resource
 import sqlite3
