@@ -219,9 +219,7 @@ def show_documents(name: str, count: float, width: float, learn: Law, size: Size
     traffic = messages * size.bytes / 1e9
     write = sys.stdout.write
     write(f"\n{count:.0e} {name} of {width:,.0f} bytes ({count * width / 1e12:.2f} TB)\n")
-    write(
-        f"  learn: {hours:,.2f} core hours, ${hours * bill.core_hour:,.2f}; judge: {judging:,.2f} core hours\n"
-    )
+    write(f"  learn: {hours:,.2f} core hours, ${hours * bill.core_hour:,.2f}; judge: {judging:,.2f} core h\n")
     write(f"  {shards:,} shards → {messages:,} messages of {size.bytes / 1e6:.3g} MB = {traffic:,.2f} GB, ")
     write(f"${traffic * bill.network_gigabyte:,.2f}\n")
 
@@ -251,14 +249,12 @@ def show_mailboxes(laws: MailLaws, mailboxes: float, learned: float, judged: flo
     write(f"  stores: {size / 1e6:.2f} MB each, {terabytes:,.0f} TB, ")
     write(f"${terabytes * bill.terabyte_month:,.0f} a month\n")
     write(
-        f"  verdicts: {rate:,.0f} a second, {cores:,.0f} cores, ${cores * 730 * bill.core_hour:,.0f} a month\n"
+        f"  verdicts: {rate:,.0f} a second, {cores:,.0f} cores, ${cores * 730 * bill.core_hour:,.0f} monthly\n"
     )
     write(
-        f"  mail itself: {rate * laws.letter / 1e9:.2f} GB/s; features: {rate * laws.features:,.0f} a second\n"
+        f"  mail itself: {rate * laws.letter / 1e9:.2f} GB/s; features: {rate * laws.features:,.0f} per s\n"
     )
-    write(
-        f"  reading stores that are not in memory: {read / 1e6:.2f} MB, {read / PAGE:,.0f} pages per verdict; "
-    )
+    write(f"  reading stores from disk: {read / 1e6:.2f} MB, {read / PAGE:,.0f} pages per verdict; ")
     write(f"{rate * read / 1e9:,.1f} GB and {rate * read / PAGE:,.0f} pages a second\n")
     write(f"  learning all anew: {hours:,.0f} core hours, ${hours * bill.core_hour:,.0f}\n")
 

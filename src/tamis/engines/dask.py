@@ -1,8 +1,8 @@
-"""Collections of Dask → shards on its workers: statistics are added there, in a tree, and only one comes back.
+"""Collections of Dask → shards on its workers: statistics are added there, in a tree; only one comes back.
 
 A shard is a partition. Shards that are read several times are kept on the workers; the posterior of each step
-travels to them as one task of the graph. If a worker is lost, Dask computes its tasks again from the graph, and
-`Part` counts each shard once.
+travels to them as one task of the graph. If a worker is lost, Dask computes its tasks again from the graph,
+and `Part` counts each shard once.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tamis.engines.batches import Batch, Loaded, Piece
+from tamis.engines.iterables import read_batch
 from tamis.engines.opening import Request
-from tamis.engines.parts import Part, finish, observe_part
+from tamis.engines.parts import Part, change_shard, finish, observe_part
 from tamis.extras import import_package
 from tamis.protocols import Statistic
 
@@ -42,9 +43,10 @@ class DaskShards(Generic[X]):
         ]
         while len(parts) > 1:
             parts = [delayed(_add)(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
-        return finish(self._compute(parts[0]), len(self.shards))
+        part: Part[S] = self._compute(parts[0])
+        return finish(part, len(self.shards))
 
-    def map(self, change: Callable[[X], Y], /) -> "DaskShards[Y]":
+    def map(self, change: Callable[[X], Y | None], /) -> "DaskShards[Y]":
         """The shards after a change, which is made where they are."""
         delayed = _import_dask().delayed
         changed = [
@@ -82,7 +84,7 @@ def _observe(given: _Constant[Any], number: int, name: str, shard: Any) -> Part[
 
 def _change(change: Callable[[Any], Any], name: str, shard: Any) -> Any:
     try:
-        return change(shard)
+        return change_shard(change, shard)
     except (TypeError, ValueError) as problem:
         if type(problem) not in (TypeError, ValueError):
             raise
@@ -107,6 +109,14 @@ def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> DaskShards[X]:
         raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
     shards = [delayed(_load)(piece) for piece in pieces]
     return DaskShards(shards, [piece.name for piece in pieces], request.engine)
+
+
+def open_delayed(tasks: Sequence[Any], request: Request) -> DaskShards[Batch]:
+    """Tasks of `dask.delayed`, each of which makes a batch: (X, y), (X, y, sample_weight) or X."""
+    delayed = _import_dask().delayed
+    shards = [delayed(read_batch)(task, number) for number, task in enumerate(tasks)]
+    names = [f"batch {number}" for number in range(len(shards))]
+    return DaskShards(shards, names, _find_client(request.engine))
 
 
 def _load(piece: Piece[X]) -> X:
@@ -159,21 +169,23 @@ def _split_role(name: str, value: Any, data: Any) -> list[Any]:
     kinds = {base.__name__ for base in type(value).__mro__}
     if not kinds & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
         raise TypeError(
-            f"got {name} of type {type(value).__name__} beside a collection of Dask, expected one of Dask, too"
+            f"got {name} of type {type(value).__name__} beside rows of Dask, expected an array of Dask"
         )
     if "Array" in kinds:
         known = not (np.isnan(value.chunks[0]).any() or np.isnan(data.chunks[0]).any())
         if known and value.shape[0] != data.shape[0]:
-            raise ValueError(f"got {name} of {value.shape[0]} values for {data.shape[0]} rows, expected one per row")
+            raise ValueError(
+                f"got {name} of {value.shape[0]} values for {data.shape[0]} rows, expected one per row"
+            )
         if known:
             value = value.rechunk({0: data.chunks[0]})
-        parts = value.to_delayed().ravel().tolist()
+        parts: list[Any] = value.to_delayed().ravel().tolist()
     else:
         parts = list(value.to_delayed())
     if len(parts) != _count_partitions(data):
         raise ValueError(
-            f"got {name} in {len(parts)} partitions for rows in {_count_partitions(data)}, expected the same: "
-            "repartition one of them"
+            f"got {name} in {len(parts)} partitions for rows in {_count_partitions(data)}, expected the "
+            "same: repartition one of them"
         )
     return parts
 
@@ -233,7 +245,9 @@ def _split_bag(rows: Any, roles: dict[str, str], columns: list[str] | None, numb
     values: list[Any] = []
     for role, name in roles.items():
         if lacking := next((row for row in rows if name not in row), None):
-            raise ValueError(f"partition {number}: a row has no {name!r}, expected it in all for {role}: {lacking}")
+            raise ValueError(
+                f"partition {number}: a row has no {name!r}, expected it in all for {role}: {lacking}"
+            )
         values.append([row[name] for row in rows])
     taken = set(roles.values())
     kept = [

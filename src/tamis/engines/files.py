@@ -1,7 +1,7 @@
 """Paths of Parquet, CSV and Arrow files → shards: row groups, blocks of lines, record batches.
 
-A path is a file, a folder of files, or a pattern such as "mail/2026-*.parquet". Files are read in the order of
-their names. Only the columns that are needed are read.
+A path is a file, a folder of files, or a pattern such as "mail/2026-*.parquet". Files are read in the order
+of their names. Only the columns that are needed are read.
 """
 
 import glob
@@ -34,7 +34,9 @@ def open_shards(data: str | Path, request: Request) -> BatchShards[Batch]:
     paths = find_files(data)
     formats = {_SUFFIXES[path.suffix] for path in paths}
     if len(formats) > 1:
-        raise ValueError(f"got {data}, which holds {' and '.join(sorted(formats))} files, expected one format")
+        raise ValueError(
+            f"got {data}, which holds {' and '.join(sorted(formats))} files, expected one format"
+        )
     opener: Callable[[list[Path], Request], BatchShards[Batch]] = {
         "parquet": _open_parquet,
         "csv": _open_csv,
@@ -85,12 +87,15 @@ class RowGroups:
         return f"{self.path}, row group {first}" + ("" if first == last else f" to {last}")
 
     def load(self) -> Batch:
+        return self.layout.make_batch(self.read_table(), self.number)
+
+    def read_table(self) -> Any:
+        """The columns that are needed, as an Arrow table."""
         parquet = import_arrow("pyarrow.parquet")
         with parquet.ParquetFile(self.path, metadata=_read_metadata(self.path), memory_map=False) as file:
             self.layout.refuse_drift(file.schema_arrow)
             # threads read other groups meanwhile
-            table = file.read_row_groups(list(self.groups), columns=self.layout.names, use_threads=False)
-        return self.layout.make_batch(table, self.number)
+            return file.read_row_groups(list(self.groups), columns=self.layout.names, use_threads=False)
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ from tamis.protocols import Statistic
 
 S = TypeVar("S", bound=Statistic)
 X = TypeVar("X")
+Y = TypeVar("Y")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,13 +42,18 @@ class Part(Generic[S]):
 
 
 def observe_piece(observe: Callable[[X], S | None], piece: Piece[X]) -> S | None:
-    """Read a shard and observe it; an error names the shard. `observe` returns None if there are no rows."""
+    """Read a shard and observe it; an error names the shard. None, of a shard and of a result, is no rows."""
     try:
-        return observe(piece.load())
+        return change_shard(observe, piece.load())
     except (TypeError, ValueError) as problem:
         if type(problem) not in (TypeError, ValueError):
             raise
         raise type(problem)(f"{piece.name}: {problem}") from None
+
+
+def change_shard(change: Callable[[X], Y], shard: X) -> Y | None:
+    """Apply a function to a shard; a shard without rows may be None, and stays so."""
+    return None if shard is None else change(shard)
 
 
 def observe_part(observe: Callable[[X], S | None], number: int, piece: Piece[X]) -> Part[S]:

@@ -1,4 +1,4 @@
-"""Arrow tables → batches: the columns to learn from, labels and weights, with the types that all shards share."""
+"""Arrow tables → batches: the columns to learn from, labels and weights, of types that all shards share."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,9 @@ class Layout:
         if not columns:
             raise ValueError("got a table without columns to learn from, expected one besides the label")
         roles = dict(request.named_roles)
-        return cls(tuple(columns), roles, {name: schema.field(name).type for name in (*columns, *roles.values())})
+        return cls(
+            tuple(columns), roles, {name: schema.field(name).type for name in (*columns, *roles.values())}
+        )
 
     @property
     def names(self) -> list[str]:
@@ -42,11 +44,13 @@ class Layout:
         for name, kind in self.types.items():
             place = schema.get_field_index(name)
             if place < 0:
-                raise ValueError(f"there is no column {name!r}, which the first shard has: write all shards alike")
+                raise ValueError(
+                    f"there is no column {name!r}, which the first shard has: write all shards alike"
+                )
             if schema.field(place).type != kind:
                 raise ValueError(
-                    f"column {name!r} is of type {schema.field(place).type}, expected {kind} as in the first shard: "
-                    "write all shards alike"
+                    f"column {name!r} is of type {schema.field(place).type}, expected {kind} as in the first "
+                    "shard: write all shards alike"
                 )
 
     def make_batch(self, table: Any, number: int) -> Batch:

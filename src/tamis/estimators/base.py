@@ -241,7 +241,7 @@ class TableFace(Face[T]):
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
         """Learn from rows in shards (`tamis.engines`): `fit` if `anew`, else `partial_fit`."""
-        learned: Any = learn_in_one_pass(self, shards)
+        learned: Any = learn_in_one_pass(self, shards).face
         if anew or self._get_state_or_none() is None:
             self.state_ = (learned.infer() if anew else learned).state_
         else:

@@ -7,6 +7,7 @@ statistic. `GenerativeFace` is the base of all these faces, `GenerativeClassifie
 import importlib
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,10 +17,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis import decide, validate
 from tamis.arrays import Array
-from tamis.engines import SummingShards
+from tamis.engines import Batch, BatchShards, SummingShards
 from tamis.estimators.base import TableFace, with_callbacks
-from tamis.estimators.reading import make_generator, read_folds, read_labels
-from tamis.estimators.sharded import with_shards
+from tamis.estimators.generative_shards import RowReader, encode_rows
+from tamis.estimators.reading import drop_weightless, make_generator, read_folds, read_labels
+from tamis.estimators.sharded import learn_in_one_pass, with_shards
 from tamis.inputs import (
     list_named_rows,
     read_few_rows,
@@ -435,7 +437,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         table, schema = read_first_table(X, self._accepts_sparse, self._absent)
         labels = read_labels(y, table.rows, self.missing_label)
         weights = read_weights(sample_weight, table.rows)
-        labels, weights, table = _drop_weightless(labels, weights, table)
+        labels, weights, table = drop_weightless(labels, weights, table)
         if not len(labels.keys):
             raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
         model = self._model(schema, labels.keys, Keys(()))
@@ -464,6 +466,16 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         `classes` may name classes that are still to come, and need not. Rows may be a dict or a list of
         dicts, from the names of columns to values: see `learn_one`.
         """
+        self._learn_rows(X, y, classes, sample_weight)
+        return self
+
+    def learn_labelled(self, X: object, y: object, sample_weight: object = None) -> int:
+        """Learn the rows that have a label, as `partial_fit` does; return the number of the others."""
+        return self._learn_rows(X, y, None, sample_weight, skip_unlabelled=True)
+
+    def _learn_rows(
+        self, X: object, y: object, classes: object, sample_weight: object, skip_unlabelled: bool = False
+    ) -> int:
         fitted = self._get_state_or_none()
         if isinstance(X, Mapping) and (isinstance(y, str | bytes) or not isinstance(y, Iterable)):
             y = [y]  # the label of the one row
@@ -474,20 +486,28 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             few = read_few_rows(X, y, fitted.schema) if classes is None and sample_weight is None else None
             if few is not None and not fitted.is_empty and self._takes(fitted, *few):
                 self._fitted = fitted.with_pending(*few)
-                return self
+                return 0
             fitted = self._add_columns(fitted, X)
             table = read_next_table(
                 X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
             )
             fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
         labels = read_labels(y, table.rows, self.missing_label)
-        if (labels.group < 0).any():
+        weights = read_weights(sample_weight, table.rows)
+        is_missing = labels.group < 0
+        skipped = int(is_missing.sum())
+        if skipped and not skip_unlabelled:
             raise ValueError(
-                f"label {int(np.argmax(labels.group < 0))} is missing, expected all labels in partial_fit: "
+                f"label {int(np.argmax(is_missing))} is missing, expected all labels in partial_fit: "
                 "leave those rows out, or call fit with all rows"
             )
-        weights = read_weights(sample_weight, table.rows)
-        labels, weights, table = _drop_weightless(labels, weights, table)
+        if skipped == table.rows:
+            return skipped
+        if skipped:
+            weights = np.where(is_missing, 0.0, 1.0 if weights is None else weights)
+        labels, weights, table = drop_weightless(labels, weights, table)
+        if skipped and weights is not None and (weights == 1.0).all():
+            weights = None
         declared = fitted.declared if classes is None else fitted.declared.union(_read_classes(classes))[0]
         data = LabelledRows(fitted.model.encode(table), labels, weights)
         if fitted.is_empty:
@@ -496,7 +516,39 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             statistic = fitted.model.add_rows(fitted.statistic, data)
         self._class_prior(all_classes(statistic, declared))
         self._fitted = fitted.replace(statistic, declared)
+        return skipped
+
+    def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
+        """Learn from rows in shards in one pass; `fit` goes on by EM over them where labels are missing."""
+        if not anew:
+            return super().learn_shards(shards, anew)
+        learned = learn_in_one_pass(self, shards, skip_unlabelled=True)
+        if learned.face is None:
+            raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
+        learned.face.infer()
+        self._fitted = self._run_shards(learned.face, shards) if learned.unlabelled else learned.face.state_
         return self
+
+    def _run_shards(self, start: Self, shards: BatchShards[Batch]) -> GenerativeState:
+        """Run EM over shards, from what was learned of the rows that have a label."""
+        check_em_options(self.max_iter, self.tol)
+        schema, posterior = start.state_.schema, start.posterior_
+        model = self._model(schema, posterior.keys, Keys(()))
+        reader = RowReader(
+            type(self).__name__,
+            self._accepts_sparse,
+            self._takes_missing,
+            self._absent,
+            self.missing_label,
+            schema=schema,
+        )
+        data = shards.map(reader).map(partial(encode_rows, model)).keep()
+        with self._report_progress(self.max_iter, None) as report:
+            outcome = em.run(
+                model, data, posterior, self.max_iter, self.tol, lambda step: report(step.objective)
+            )
+        self._warn_unless_converged(outcome.history)
+        return GenerativeState(schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history)
 
     def _add_columns(self, fitted: GenerativeState, X: object) -> GenerativeState:
         """The state with the columns that rows by name bring, in which the rows before have no value."""
@@ -633,7 +685,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                     "nothing was changed"
                 )
         weights = read_weights(sample_weight, table.rows)
-        labels, weights, table = _drop_weightless(labels, weights, table)
+        labels, weights, table = drop_weightless(labels, weights, table)
         rest = fitted.statistic - self._observe(fitted, table, labels, weights)
         keys = all_classes(rest, fitted.declared)
         self._model(fitted.schema, keys, fitted.declared).refuse_impossible(rest)
@@ -687,7 +739,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             kept = np.flatnonzero(weights)
             folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
             groups = None if groups is None else np.asarray(groups)[kept]
-            labels, weights, table = _drop_weightless(labels, weights, table)
+            labels, weights, table = drop_weightless(labels, weights, table)
         model = self._model(schema, labels.keys, Keys(()))
         data = LabelledRows(model.encode(table), labels, weights)
         fold = read_folds(folds, len(data.rows), labels.group, groups, random_state)
@@ -774,7 +826,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         fitted = self.state_
         table, labels = self._read_learned(fitted, X, y)
         weights = read_weights(sample_weight, table.rows)
-        labels, weights, table = _drop_weightless(labels, weights, table)
+        labels, weights, table = drop_weightless(labels, weights, table)
         return LabelledRows(fitted.model.encode(table), labels, weights)
 
 
@@ -791,20 +843,6 @@ def _read_classes(classes: object) -> Keys:
     if not isinstance(classes, Iterable) or isinstance(classes, str | bytes | Mapping):
         raise TypeError(f"got classes={classes!r}, expected a list of labels")
     return Keys.of(np.asarray(classes) if isinstance(classes, list | tuple) else classes)[0]
-
-
-def _drop_weightless(
-    labels: Labels, weights: Array | None, table: Table
-) -> tuple[Labels, Array | None, Table]:
-    """Drop rows of no weight: a class or category that only they have does not exist."""
-    if weights is None or weights.all():
-        return labels, weights, table
-    kept = weights > 0
-    group = labels.group[kept]
-    present = np.zeros(len(labels.keys), dtype=np.bool_)
-    present[group[group >= 0]] = True
-    place = np.append(np.cumsum(present) - 1, -1)
-    return Labels(labels.keys.keep(present), place[group]), weights[kept], table.take(np.flatnonzero(kept))
 
 
 def _restore_type(values: NDArray[Any], kind: str, draws: type[np.generic]) -> NDArray[Any]:

@@ -6,20 +6,23 @@ scikit-learn minimises C Σ loss + ½|w|², which has its minimum where Σ loss 
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 
 from tamis import validate
 from tamis.arrays import Array
+from tamis.engines import Batch, BatchShards
 from tamis.estimators.base import with_callbacks
 from tamis.estimators.linear import CoefficientSummary, summarize
+from tamis.estimators.linear_shards import read_all_labels, read_shard_table, survey_shards
 from tamis.estimators.newton import SOLVERS, NewtonFace, NewtonState, restore_fit
-from tamis.estimators.reading import make_generator, read_folds, read_labels
-from tamis.estimators.sharded import with_shards
+from tamis.estimators.reading import make_generator, read_folds
+from tamis.estimators.sharded import has_rows, refuse_drift, with_shards
 from tamis.inputs import match_labels, read_first_table, read_weights, to_label_array
 from tamis.models.explanation import Explanation, choose_classes, linear_terms
 from tamis.models.linear import classification
@@ -29,6 +32,7 @@ from tamis.models.linear.laplace import to_prior
 from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import ClassResponse
+from tamis.models.linear.sharded import ShardedRows
 from tamis.models.linear.updates import FittedLinear, continue_fit, keep_fit, merge_fits, remove_rows
 from tamis.schema import Schema
 from tamis.stats import Keys, Labels
@@ -169,19 +173,56 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         self.state_ = self._fit_rows(rows, schema, labels.keys, X, y)
         return self
 
+    def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
+        """Learn from rows in shards: Newton's steps are those of all rows, and shards stay where they are."""
+        state = None if anew else self._get_state_or_none()
+        survey = survey_shards(shards, self._accepts_sparse, has_classes=True)
+        counts: Any = survey.classes
+        if state is None:
+            keys = counts.terms
+            plan = ShardPlan(survey.schema, keys, self._centre_of(survey), bool(self.fit_intercept))
+        else:
+            self._refuse_balanced()
+            refuse_drift(survey.schema, state.schema)
+            plan = ShardPlan(state.schema, state.keys, state.fit.centre, state.fit.intercept)
+            match_labels(plan.keys, Labels(counts.terms, np.empty(0, dtype=np.int64)))
+        self._refuse_options(plan.keys)
+        if self.class_weight is not None:
+            every = Labels(counts.terms, np.arange(len(counts.terms)))
+            own = _weigh_classes(self.class_weight, every, counts.total.value)
+            weights = np.ones(len(plan.keys))
+            weights[plan.keys.find(counts.terms)] = own
+            plan = replace(plan, class_weights=weights)
+        reader: Any = clone(self)
+        rows = ShardedRows.of(
+            shards.map(partial(reader.read_shard, plan)).keep(), plan.centre, plan.intercept
+        )
+        if state is None:
+            self.state_ = self._fit_rows(rows, plan.schema, plan.keys, None, None)
+        else:
+            self.state_ = self._add_rows(state, rows, plan.schema)
+        return self
+
+    def read_shard(self, plan: "ShardPlan", batch: Batch) -> LinearRows | None:
+        """A batch as rows of the design matrix that the plan lays out; None if it has no rows."""
+        if not has_rows(batch):
+            return None
+        table = read_shard_table(batch, plan.schema, type(self).__name__, self._accepts_sparse)
+        labels = match_labels(plan.keys, self._read_labels(batch.y, table.rows))
+        weights = read_weights(batch.sample_weight, table.rows)
+        if plan.class_weights is not None:
+            own = plan.class_weights[labels.group]
+            weights = own if weights is None else weights * own
+        targets = labels.group.astype(np.float64)
+        return LinearRows(self._build_design(table, plan), targets, weights, number=batch.number)
+
     def _refuse_options(self, keys: Keys) -> None:
         _refuse_averages(self.predictive, self.n_draws)
         _refuse_class_weight(self.class_weight, keys)
         _refuse_scheme(self.solver, self.dual, self.multi_class, len(keys))
 
     def _read_labels(self, y: object, rows: int) -> Labels:
-        labels = read_labels(y, rows)
-        if (labels.group < 0).any():
-            row = int(np.argmax(labels.group < 0))
-            raise ValueError(
-                f"label {row} is missing, expected one per row: y holds NaN or None, drop that row"
-            )
-        return labels
+        return read_all_labels(y, rows)
 
     def _rows_of(
         self,
@@ -297,13 +338,19 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         labels = match_labels(state.keys, labels)
         self._refuse_options(state.keys)
         rows = self._rows_of(table, labels, weights, state.fit)
+        self.state_ = self._add_rows(state, rows, schema, X, y)
+        return self
+
+    def _add_rows(
+        self, state: LogisticState, rows: LinearRows, schema: Schema, X: object = None, y: object = None
+    ) -> LogisticState:
+        """Fit more rows, with the posterior so far as their prior."""
         prior = to_prior(state.fit.posterior)
         result = self._find_posterior_mode(rows, state.response, prior, prior.mean, schema, X, y)
         after = keep_fit(rows, state.response, result, result.log_likelihood, can_remove=True)
-        if table.sparse is not None:
+        if rows.design.is_sparse:
             after = replace(after, mean=state.fit.mean)
-        self.state_ = replace(state, fit=continue_fit(state.fit, after))
-        return self
+        return replace(state, fit=continue_fit(state.fit, after))
 
     def merge(self, *others: Self) -> Self:
         """Add what other models learned of the same columns and classes: near a fit to all rows.
@@ -507,6 +554,17 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         response = classification.make_class_response(len(keys))
         fitted = restore_fit(content, response, FittedLinear)
         self.state_ = LogisticState(Schema(*state["schema"]), fitted, keys, response)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardPlan:
+    """How batches become rows of one design matrix."""
+
+    schema: Schema
+    keys: Keys
+    centre: Array  # (d,)
+    intercept: bool
+    class_weights: Array | None = None  # (K,)
 
 
 def _check_removal(name: str, value: float) -> float:

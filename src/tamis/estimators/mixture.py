@@ -1,6 +1,7 @@
 """Mixtures: the models of the classifiers, fitted by EM to rows without labels."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,9 @@ from tamis import _kernels, decide, validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.engines import Batch, BatchShards
-from tamis.estimators.base import Face, with_callbacks
+from tamis.estimators.base import with_callbacks
 from tamis.estimators.generative import GenerativeFace
+from tamis.estimators.generative_shards import RowReader, encode_rows, gather_rows, survey_rows
 from tamis.estimators.reading import make_generator
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_next_table, read_weights
@@ -36,7 +38,7 @@ from tamis.models.generative.gaussian_densities import precision_factors_of, pre
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
 from tamis.models.generative.state import GenerativeState
 from tamis.parameters import check_em_options, check_integer, check_nonnegative
-from tamis.protocols import Step
+from tamis.protocols import Step, observe_shards
 from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
@@ -182,7 +184,60 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return Keys(tuple(range(check_integer("n_components", self.n_components))))
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        return Face.learn_shards(self, shards, anew)
+        """Learn from rows in shards: EM's steps are those of all rows, and shards stay where they are."""
+        keys, fitted = self._components(), None if anew else self._get_state_or_none()
+        if fitted is not None:
+            return self._add_shards(self.state_, shards)
+        last = self._get_state_or_none() if self.warm_start else None
+        reader = self._row_reader(keys, None if last is None else last.schema)
+        survey = survey_rows(shards, reader)
+        if survey.rows < len(keys):
+            raise ValueError(
+                f"got n_samples={survey.rows} rows for n_components={len(keys)}, expected one per component"
+            )
+        check_em_options(self.max_iter, self.tol, self.n_init)
+        schema = survey.schema
+        model = self._model(schema, keys, keys)
+        tables = shards.map(replace(reader, schema=schema))
+        data = tables.map(partial(encode_rows, model)).keep()
+        rng = make_generator(self.random_state)
+        with self._report_progress(self.max_iter * (self.n_init if last is None else 1), None) as report:
+
+            def run(start: Posterior) -> em.Outcome:
+                def report_step(step: Step[Joint, Posterior]) -> None:
+                    report(step.objective)
+
+                return em.run(model, data, start, self.max_iter, self.tol, report_step)
+
+            def begin() -> Posterior:
+                places = em.draw_places(survey.rows, len(keys), rng)
+                sample = encode_rows(model, gather_rows(tables, survey, places))
+                return em.start_shards(
+                    model, data, sample, len(keys), rng, self.init_params, self._initial(model, sample)
+                )
+
+            if last is None:
+                outcomes = [run(begin()) for _ in range(self.n_init)]
+                outcome = max(outcomes, key=lambda each: each.log_likelihoods[-1])
+            else:
+                self._refuse_other_model(last, model)
+                outcome = run(self.posterior_)
+        self._adopt_outcome(schema, model, outcome)
+        return self
+
+    def _row_reader(self, keys: Keys, schema: Schema | None) -> RowReader:
+        return RowReader(
+            type(self).__name__, self._accepts_sparse, self._takes_missing, labels=keys, schema=schema
+        )
+
+    def _add_shards(self, fitted: GenerativeState, shards: BatchShards[Batch]) -> Self:
+        """One step of online EM over rows in shards."""
+        posterior = self._infer_posterior(fitted) if fitted.posterior is None else fitted.posterior
+        reader = self._row_reader(posterior.keys, fitted.schema)
+        model = replace(fitted.model, hard=bool(self.hard))
+        data = shards.map(reader).map(partial(encode_rows, model))
+        self._fitted = fitted.replace(fitted.statistic + observe_shards(model, data, posterior))
+        return self
 
     @with_callbacks
     @with_shards
@@ -218,13 +273,17 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 if last is None
                 else self._continue(last, model, data, report_step)
             )
+        self._adopt_outcome(schema, model, outcome)
+        return self
+
+    def _adopt_outcome(self, schema: Schema, model: Generative, outcome: em.Outcome) -> None:
+        """Keep what EM found, unless a component has collapsed."""
         if self.estimate == "mle":
             refuse_collapse(outcome.posterior.densities.get("gaussian"))
         self._warn_unless_converged(outcome.history)
         self._fitted = GenerativeState(
             schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history
         )
-        return self
 
     def _run(
         self,
@@ -235,20 +294,30 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     ) -> em.Outcome:
         """Run EM `n_init` times, each from a start of its own."""
         k, start, tol = len(self._components()), self.init_params, self.tol
-        width = data.rows.blocks["gaussian"].shape[1] if "gaussian" in model.blocks else 0
-        given = em.Initial.of(model, k, width, self.weights_init, self.means_init, self.precisions_init)
+        given = self._initial(model, data)
         return em.best(model, data, k, rng, self.n_init, self.max_iter, tol, report_step, start, given)
+
+    def _initial(self, model: Generative, data: LabelledRows) -> em.Initial:
+        """The parameters of the first components that the user gives."""
+        width = data.rows.blocks["gaussian"].shape[1] if "gaussian" in model.blocks else 0
+        k = len(self._components())
+        return em.Initial.of(model, k, width, self.weights_init, self.means_init, self.precisions_init)
+
+    def _refuse_other_model(self, last: GenerativeState, model: Generative) -> None:
+        """Raise if a fit cannot go on from the components of the last one."""
+        count = len(self.posterior_.keys)
+        if count != len(self._components()) or not model.sums_like(last.model):
+            raise ValueError(
+                f"got warm_start=True with other parameters than the last fit had ({count} components), "
+                "expected the same components, families and covariance: set warm_start=False"
+            )
 
     def _continue(
         self, last: GenerativeState, model: Generative, data: LabelledRows, report_step: em.StepReport
     ) -> em.Outcome:
         """Run EM from the components of the last fit."""
         posterior = self.posterior_
-        if len(posterior.keys) != len(data.labels.keys) or not model.sums_like(last.model):
-            raise ValueError(
-                f"got warm_start=True with other parameters than the last fit had ({len(posterior.keys)} "
-                "components), expected the same components, families and covariance: set warm_start=False"
-            )
+        self._refuse_other_model(last, model)
         history, before = last.history, None
         if history is not None and history.weight == float(data.weight().sum()):  # most likely the same rows
             before = history.log_likelihoods[-1]

@@ -5,7 +5,7 @@ zero, else 0. Public attributes refer to uncentred columns.
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from tamis.conjugate.distribution import tail_of
 from tamis.engines import Batch, BatchShards
 from tamis.estimators.base import Face
 from tamis.estimators.linear import LinearFace, LinearState
+from tamis.estimators.linear_shards import TableSurvey
 from tamis.inputs import read_numbers
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
 from tamis.models.linear.fitting import Fit, FitOptions, UnidentifiedError, fit
@@ -63,6 +64,18 @@ class NewtonState(LinearState):
     fit: FittedLinear
 
 
+class Centred(Protocol):
+    """A model, or a plan for one, that says how rows become a design matrix."""
+
+    @property
+    def centre(self) -> Array:
+        """What is subtracted from the columns (d,)."""
+
+    @property
+    def intercept(self) -> bool:
+        """Whether a column of ones follows."""
+
+
 StateT = TypeVar("StateT", bound=NewtonState)
 FitT = TypeVar("FitT", bound=FittedLinear)
 
@@ -105,7 +118,7 @@ class NewtonFace(LinearFace[StateT]):
     def _intercept_precision(self) -> float:
         return check_nonnegative("intercept_alpha", self.intercept_alpha)
 
-    def _build_design(self, table: Table, fitted: FittedLinear | None = None) -> Design:
+    def _build_design(self, table: Table, fitted: "Centred | None" = None) -> Design:
         """Build the design matrix from the table. Subtract the centre of `fitted`, if `fitted` is given."""
         intercept = bool(self.fit_intercept) if fitted is None else fitted.intercept
         if table.sparse is not None:
@@ -121,6 +134,11 @@ class NewtonFace(LinearFace[StateT]):
         return DenseDesign(
             fitted.centre, intercept, values - fitted.centre if fitted.centre.any() else values
         )
+
+    def _centre_of(self, survey: TableSurvey) -> Array:
+        """The centre of columns in shards: not zero only if an intercept without a prior makes up for it."""
+        is_free = bool(self.fit_intercept) and not self._intercept_precision()
+        return survey.choose_centre() if is_free else np.zeros(survey.schema.width)
 
     def _find_posterior_mode(
         self,

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from tamis import arrays, inputs, validate
 from tamis.arrays import Array, one_line
 from tamis.stats import Keys, Labels
+from tamis.tables import Table
 from tamis.warning import warn
 
 _COLUMN_VECTOR = (
@@ -76,3 +77,17 @@ def read_folds(
     if len(fold) != rows:
         raise ValueError(f"got {len(fold)} folds for {rows} rows, expected one per row")
     return fold
+
+
+def drop_weightless(
+    labels: Labels, weights: Array | None, table: Table
+) -> tuple[Labels, Array | None, Table]:
+    """Drop rows of no weight: a class or category that only they have does not exist."""
+    if weights is None or weights.all():
+        return labels, weights, table
+    kept = weights > 0
+    group = labels.group[kept]
+    present = np.zeros(len(labels.keys), dtype=np.bool_)
+    present[group[group >= 0]] = True
+    place = np.append(np.cumsum(present) - 1, -1)
+    return Labels(labels.keys.keep(present), place[group]), weights[kept], table.take(np.flatnonzero(kept))

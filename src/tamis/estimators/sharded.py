@@ -37,15 +37,21 @@ _ROLES = ("y", "sample_weight")
 class Learned(Generic[F]):
     """What a face learned of some shards, as a statistic: to add is to merge. It can be pickled."""
 
-    face: F
+    face: F | None  # None if it learned nothing
+    unlabelled: int = 0  # rows that were passed over, since their label is missing
 
     def __add__(self, other: "Learned[F]") -> "Learned[F]":
+        unlabelled = self.unlabelled + other.unlabelled
+        if self.face is None or other.face is None:
+            return Learned(other.face if self.face is None else self.face, unlabelled)
         merged: Any = copy.copy(self.face)
-        return Learned(merged.merge(other.face))
+        return Learned(merged.merge(other.face), unlabelled)
 
     def __mul__(self, weight: float) -> "Learned[F]":
+        if self.face is None:
+            return self
         scaled: Any = copy.copy(self.face)
-        return Learned(scaled.decay(weight))
+        return Learned(scaled.decay(weight), self.unlabelled)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,16 +60,23 @@ class LearnShard(Generic[F]):
 
     face: F
     schema: Schema | None = None  # the columns that all shards must have
+    skip_unlabelled: bool = False  # whether rows whose label is missing are passed over
 
     def __call__(self, batch: Batch) -> Learned[F] | None:
         if not has_rows(batch):
             return None
         face: Any = copy.copy(self.face)
         arguments = {name: value for name, value in _list_roles(batch) if value is not None}
-        face.partial_fit(batch.X, **arguments, **batch.others)
+        skipped = 0
+        if self.skip_unlabelled:
+            skipped = face.learn_labelled(batch.X, **arguments)
+        else:
+            face.partial_fit(batch.X, **arguments, **batch.others)
+        if skipped == batch.rows:
+            return Learned(None, skipped)
         if self.schema is not None:
             refuse_drift(face.state_.schema, self.schema)
-        return Learned(face)
+        return Learned(face, skipped)
 
 
 def _list_roles(batch: Batch) -> list[tuple[str, Any]]:
@@ -94,8 +107,8 @@ def refuse_drift(schema: Schema, expected: Schema) -> None:
     )
 
 
-def learn_in_one_pass(face: F, shards: BatchShards[Batch]) -> F:
-    """A face with the parameters of `face` that learned all shards, and nothing before."""
+def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool = False) -> Learned[F]:
+    """What a face with the parameters of `face` learns of all shards."""
     fresh: Any = clone(face)
     if isinstance(shards, SummingShards):
         try:
@@ -103,10 +116,10 @@ def learn_in_one_pass(face: F, shards: BatchShards[Batch]) -> F:
         except UnfitError as reason:
             warn(f"the database does not sum this model, so that its rows are read: {reason}", UserWarning)
         else:
-            return fresh  # type: ignore[no-any-return]
+            return Learned(fresh)
     head = shards.read_first()
     schema = fresh.expect_columns(head.X) if has_rows(head) else None
-    learned: F = shards.total(LearnShard(fresh, schema)).face
+    learned: Learned[F] = shards.total(LearnShard(fresh, schema, skip_unlabelled))
     return learned
 
 

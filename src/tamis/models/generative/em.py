@@ -9,8 +9,9 @@ Weights, means and precisions that a user gives (`Initial`) then replace those t
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Protocol, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,9 +28,11 @@ from tamis.models.generative.model import (
     log_likelihood_of_labels,
     observe_blocks,
 )
-from tamis.protocols import Step, iterate, total
+from tamis.protocols import Statistic, Step, iterate, total
 from tamis.stats import Joint, Keys
 from tamis.tables import Sparse, runs
+
+S = TypeVar("S", bound=Statistic)
 
 Method = Literal["kmeans", "k-means++", "random_from_data", "random"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -37,6 +40,7 @@ StepReport = Callable[[Step[Joint, Posterior]], None]  # called after each step
 
 _SAMPLE = 2000  # rows among which centres are sought, or _EACH per centre
 _EACH = 50
+_PERMUTED = 1 << 24  # rows up to which places are drawn by a permutation of all
 _LLOYD = 10  # rounds of k-means after k-means++: on 2,000 rows they cost less than one step on 100,000
 _SOFT = 0.05  # of each row belongs to all classes at the start: a weight of 0 stays 0 at every step
 _WIDEST = 2000  # features by which rows are compared; of more columns, so many are drawn
@@ -86,6 +90,19 @@ class Outcome:
         return self.history.iterations
 
 
+class RowShards(Protocol):
+    """Shards of rows, wherever these are: see `tamis.engines`."""
+
+    def total(self, observe: Callable[[LabelledRows], S | None], /) -> S:
+        """Observe every shard, add."""
+
+    def map(self, change: Callable[[LabelledRows], Any], /) -> "RowShards":
+        """The shards after a change."""
+
+    def keep(self) -> "RowShards":
+        """The shards, kept in memory where they are."""
+
+
 def steps(
     model: Generative, data: LabelledRows, start: Posterior, pool_squares: bool = False
 ) -> Iterator[Step[Joint, Posterior]]:
@@ -95,7 +112,7 @@ def steps(
 
 def run(
     model: Generative,
-    data: LabelledRows,
+    data: LabelledRows | RowShards,
     start: Posterior,
     max_iter: int = 100,
     tol: float = 1e-3,
@@ -110,11 +127,15 @@ def run(
     """
     if max_iter < 1:
         raise ValueError(f"got max_iter={max_iter}, expected at least 1")
-    weight = _weight(model, data)
+    prepared = None
+    if isinstance(data, LabelledRows):
+        weight, prepared = _weight(model, data), model.prepare(data, pool_squares=True)
+        shards: Any = [prepared]
+    else:  # squares are not pooled: it depends on the rows of each shard whether they could be
+        weight, shards = data.total(partial(_weight, model)), data.map(model.prepare).keep()
     log_likelihoods: list[float] = []
     converged, posteriors = False, [start]
-    prepared = model.prepare(data, pool_squares=True)
-    for step in islice(iterate(model, [prepared], start), max_iter):
+    for step in islice(iterate(model, shards, start), max_iter):
         log_likelihoods.append(step.objective)
         posteriors = [posteriors[-1], step.posterior]
         if report_step is not None:
@@ -124,7 +145,7 @@ def run(
             converged = True
             break
         previous = step.objective
-    if prepared.pool_squares:
+    if prepared is not None and prepared.pool_squares:
         step = next(iterate(model, [replace(prepared, pool_squares=False)], posteriors[0]))
     return Outcome(step.posterior, step.statistic, History(tuple(log_likelihoods), weight, converged))
 
@@ -260,18 +281,86 @@ def start(
     if method not in METHODS:
         raise ValueError(f"got init_params={method!r}, expected one of {', '.join(map(repr, METHODS))}")
     given = Initial() if initial is None else initial
-    keys = Keys(tuple(range(k)))
-    n = len(data.rows)
-    sample = data.take(np.sort(rng.permutation(n)[: max(_SAMPLE, _EACH * k)]))
+    sample = data.take(draw_places(len(data.rows), k, rng))
     assign = _make_assignment(model, sample, k, rng, method, given)
-    chosen = data if any(block.needs_all_rows for block in model.blocks.values()) else sample
-    parts = []
-    for run_of_rows in runs(len(chosen.rows), max(_width_of(model, sample.rows), k), _CELLS):
-        part = chosen.take(run_of_rows)
+    chosen = data if _needs_all_rows(model) else sample
+    return given.replace_in(model.infer(_observe_assigned(model, assign, k, chosen)))
+
+
+def start_shards(
+    model: Generative,
+    data: RowShards,
+    sample: LabelledRows,
+    k: int,
+    rng: np.random.Generator,
+    method: Method = "kmeans",
+    initial: Initial | None = None,
+) -> Posterior:
+    """The same as `start` for rows in shards, of which `sample` holds those at `draw_places`."""
+    given = Initial() if initial is None else initial
+    needs_all = _needs_all_rows(model)
+    if method not in METHODS:
+        raise ValueError(f"got init_params={method!r}, expected one of {', '.join(map(repr, METHODS))}")
+    if needs_all and method == "random" and given.means is None:
+        raise ValueError(
+            "got init_params='random' for categories or counts in shards, expected 'kmeans', 'k-means++' or "
+            "'random_from_data': shards that draw by themselves would draw alike"
+        )
+    assign = _make_assignment(model, sample, k, rng, method, given)
+    if not needs_all:
+        statistic = _observe_assigned(model, assign, k, sample)
+    else:
+        statistic = data.total(partial(_observe_shard, model, assign, k, sample.rows))
+    return given.replace_in(model.infer(statistic))
+
+
+def draw_places(rows: int, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The places of the rows, ascending, among which centres are sought."""
+    count = max(_SAMPLE, _EACH * k)
+    if rows <= _PERMUTED:
+        return np.sort(rng.permutation(rows)[:count])
+    return np.sort(rng.choice(rows, count, replace=False))
+
+
+def _needs_all_rows(model: Generative) -> bool:
+    return any(block.needs_all_rows for block in model.blocks.values())
+
+
+def _observe_shard(
+    model: Generative, assign: Callable[[Encoded], Array], k: int, like: Encoded, data: LabelledRows
+) -> Joint:
+    """Observe rows of a shard by an assignment that knows categories as they are encoded in other rows."""
+    return _observe_assigned(model, lambda rows: assign(_recode(rows, like)), k, data)
+
+
+def _recode(rows: Encoded, like: Encoded) -> Encoded:
+    """Rows with categories encoded as in others; categories that those do not have differ from all."""
+    blocks = {name: _recode_block(block, like.blocks[name]) for name, block in rows.blocks.items()}
+    return Encoded(blocks, rows.rows)
+
+
+def _recode_block(rows: Any, like: Any) -> Any:
+    if not isinstance(rows, Codes):
+        return rows
+    codes = np.empty_like(rows.codes)
+    for j, (ours, theirs) in enumerate(zip(rows.keys, like.keys, strict=True)):
+        place = theirs.find(ours)
+        places = np.append(np.where(place < 0, len(theirs), place), -1)
+        codes[:, j] = places[rows.codes[:, j]]
+    return Codes(codes, like.keys)
+
+
+def _observe_assigned(
+    model: Generative, assign: Callable[[Encoded], Array], k: int, data: LabelledRows
+) -> Joint:
+    """Observe rows by responsibilities that do not depend on a posterior; gaps are filled."""
+    keys, parts = Keys(tuple(range(k))), []
+    for run_of_rows in runs(len(data.rows), max(_width_of(model, data.rows), k), _CELLS):
+        part = data.take(run_of_rows)
         responsibilities = Responsibilities(keys, assign(part.rows) * part.weight()[:, None])
         filled = {name: block.fill_missing(part.rows.blocks[name]) for name, block in model.blocks.items()}
         parts.append(observe_blocks(model.blocks, Encoded(filled, len(part.rows)), responsibilities))
-    return given.replace_in(model.infer(total(parts)))
+    return total(parts)
 
 
 def _make_assignment(

@@ -30,7 +30,7 @@ def start_at_frequencies(rows: LinearRows, response: ClassResponse, prior: Gauss
     """Where to start: the prior's mean, with intercepts at the frequencies of the classes."""
     start = prior.mean.copy()
     if rows.design.intercept:
-        counts = np.bincount(rows.targets.astype(np.intp), rows.weights, response.classes)
+        counts = rows.count_classes(response.classes)
         cells = start.reshape(-1, rows.design.width)
         cells[:, -1] += response.class_contrasts.T @ np.log(np.maximum(counts, 1e-3 * counts.max()))
     return start
@@ -42,7 +42,7 @@ def add_unseen_classes(prior: GaussianPrior, rows: LinearRows, response: ClassRe
     Without it the intercept of a class that is yet to come would fall as far as steps allow.
     """
     width = rows.design.width
-    counts = np.bincount(rows.targets.astype(np.intp), rows.weights, response.classes)
+    counts = rows.count_classes(response.classes)
     unseen = counts == 0.0
     intercepts = np.arange(width - 1, len(prior.mean), width)
     if not rows.design.intercept or not unseen.any() or prior.diagonal[intercepts].all():

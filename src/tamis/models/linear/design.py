@@ -52,6 +52,11 @@ class Design(ABC):
         """How many numbers the rows hold."""
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether zeros are not stored, so that columns have no means."""
+        return False
+
+    @property
     def lanes(self) -> int:
         """Into how many lanes rows are cut, if they are many."""
         return _LANES
@@ -140,6 +145,11 @@ class Block(ABC):
         return np.concatenate([values, np.asarray(ones)[..., None]], axis=-1)
 
 
+def is_far(mean: Array, std: Array) -> bool:
+    """Whether some column is so far from zero that its mean must be subtracted."""
+    return bool((np.abs(mean) > _FAR * std).any())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseDesign(Design):
     """Rows as they are in memory, or less their mean where that is far from zero."""
@@ -152,7 +162,7 @@ class DenseDesign(Design):
         centre = np.zeros(values.shape[1])
         if intercept and centred and len(values):
             mean, std = values.mean(axis=0), values[:: max(1, len(values) // 4096)].std(axis=0)
-            if (np.abs(mean) > _FAR * std).any():
+            if is_far(mean, std):
                 centre = mean
                 values = values - centre
                 values[:, np.abs(values).max(axis=0) <= _CONSTANT * np.abs(centre)] = 0.0
@@ -239,6 +249,10 @@ class SparseDesign(Design):
     @classmethod
     def of(cls, values: Sparse, intercept: bool) -> "SparseDesign":
         return cls(np.zeros(values.columns), intercept, values)
+
+    @property
+    def is_sparse(self) -> bool:
+        return True
 
     def __len__(self) -> int:
         return len(self.values)

@@ -130,14 +130,12 @@ def fit(
     if it was 1, or `tol` would be reached at once.
     """
     unit = 1.0
-    if rows.weights is not None and not prior.diagonal.any():
-        mean = float(np.mean(rows.weights, where=rows.weights > 0)) if rows.weights.any() else 1.0
-        unit = min(1.0, float(np.exp2(np.floor(np.log2(mean)))))
+    if not prior.diagonal.any():
+        unit = min(1.0, float(np.exp2(np.floor(np.log2(rows.mean_weight)))))
     with threads.one_blas_thread:
         if unit == 1.0:
             return _fit(rows, response, prior, start, options, by_evidence, report_step)
-        scaled = replace(rows, weights=None if rows.weights is None else rows.weights / unit)
-        result = _fit(scaled, response, prior, start, options, by_evidence, report_step)
+        result = _fit(rows.divide_weights(unit), response, prior, start, options, by_evidence, report_step)
     precision = result.posterior.precision
     return replace(
         result,
@@ -353,7 +351,7 @@ def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
         empty = np.flatnonzero(flat & (rows.design.extent()[1][:columns] == 0.0))
         if len(empty):
             raise UnidentifiedError(empty)
-        count = len(rows.design) if rows.weights is None else int(np.count_nonzero(rows.weights))
+        count = rows.count_with_weight()
         if count < flat.sum():
             raise ValueError(
                 f"got {count} rows for {flat.sum()} coefficients without a prior, expected at least as many "

@@ -463,7 +463,7 @@ def descend(model: LineSearch, rows: LinearRows, start: Search) -> Iterator[Sear
     last = start
     if start.point is not None:
         yield start
-    for step in protocols.iterate(model, [rows], start):
+    for step in protocols.iterate(model, rows.shards, start):
         search = step.posterior
         if search.is_stuck:
             return

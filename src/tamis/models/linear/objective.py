@@ -4,7 +4,7 @@ The parameters are one vector: for each output its coefficients, its intercept l
 output has one row of them; softmax has a row for each contrast of classes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.models.linear.design import Block, Design
 from tamis.models.linear.responses import Response
+from tamis.protocols import Shards
 
 _WEAK = 1e-8  # a prior precision of at least this counts as a prior, whatever the rows are …
 _ROUNDED = 1e-14  # … and a smaller one is lost if it is less than this share of a column's squares
@@ -29,6 +30,41 @@ class LinearRows:
     targets: Array  # (n,)
     weights: Array | None = None  # (n,)
     offsets: Array | None = None  # (n,)
+    number: int = 0  # of the shard that they are
+
+    @property
+    def shards(self) -> "Iterable[LinearRows] | Shards[LinearRows]":
+        """The parts in which they are observed: of rows in memory there is one."""
+        return (self,)
+
+    def make_objective(self, response: Response, prior: "GaussianPrior") -> "Objective":
+        """Make what Newton's method minimises for these rows."""
+        return Objective(self.design, self.targets, response, prior, self.weights, self.offsets)
+
+    @property
+    def mean_weight(self) -> float:
+        """Of rows that have some weight; 1 without weights."""
+        if self.weights is None or not self.weights.any():
+            return 1.0
+        return float(np.mean(self.weights, where=self.weights > 0))
+
+    def divide_weights(self, unit: float) -> "LinearRows":
+        """The rows with weights in another unit."""
+        return replace(self, weights=None if self.weights is None else self.weights / unit)
+
+    def count_with_weight(self) -> int:
+        """How many rows have some weight."""
+        return len(self.design) if self.weights is None else int(np.count_nonzero(self.weights))
+
+    def lightest_share(self) -> float:
+        """The smallest weight of a row that has one, as a share of all weight."""
+        if self.weights is None:
+            return 1.0 / len(self.design)
+        return float(self.weights[self.weights > 0].min() / self.weights.sum())
+
+    def count_classes(self, classes: int) -> Array:
+        """The weight of each class (classes,), where targets are places of classes."""
+        return np.bincount(self.targets.astype(np.intp), self.weights, classes).astype(np.float64)
 
     @property
     def weight(self) -> float:
@@ -42,6 +78,7 @@ class LinearRows:
             self.targets[rows],
             None if self.weights is None else self.weights[rows],
             None if self.offsets is None else self.offsets[rows],
+            self.number,
         )
 
     def scores(self, parameters: Array) -> Array:
@@ -95,7 +132,7 @@ class Objective:
     @classmethod
     def of(cls, rows: LinearRows, response: Response, prior: GaussianPrior) -> "Objective":
         """The negative log-posterior of these rows."""
-        return cls(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
+        return rows.make_objective(response, prior)
 
     @property
     def rows(self) -> LinearRows:
@@ -240,14 +277,36 @@ class Objective:
         weak = precision < _WEAK
         if not precision[weak].any():
             return weak
+        squares = self.squares()
+        return np.asarray(precision <= _ROUNDED * np.tile(squares, len(precision) // len(squares)))
+
+    def squares(self) -> Array:
+        """Σ weight · x² of each column (width,)."""
         weights = np.ones(len(self.design)) if self.weights is None else self.weights
-        squares = reduce(
+        return reduce(
             add,
             self.design.map_lanes(
                 lambda blocks: sum((block.squares(weights[block.rows]) for block in blocks), np.zeros(()))
             ),
         )
-        return np.asarray(precision <= _ROUNDED * np.tile(squares, len(precision) // len(squares)))
+
+    def margin_range(self, direction: Array) -> tuple[float, float]:
+        """The least and the largest gain of own classes on the next best along a direction (D,).
+
+        Of rows with weight; (∞, −∞) if there are none.
+        """
+        margins = self._drop_weightless(
+            self.response.margins(self.design.scores(self.expand(direction)), self.targets)
+        )
+        return float(margins.min(initial=np.inf)), float(margins.max(initial=-np.inf))
+
+    def least_information(self, parameters: Array) -> float:
+        """The least information that a row with weight has left at a point, as a share of that at first."""
+        remaining = self.response.remaining_information(self.scores(parameters))
+        return float(self._drop_weightless(remaining).min(initial=np.inf))
+
+    def _drop_weightless(self, values: Array) -> Array:
+        return values if self.weights is None else values[self.weights > 0]
 
     def is_coefficient(self) -> NDArray[np.bool_]:
         """Which parameters (D,) are coefficients, not intercepts."""
@@ -261,4 +320,4 @@ class Objective:
         rows = self.rows.take(np.unique((n * (np.arange(count) * _GOLDEN % 1.0)).astype(np.int64)))
         factor = n / len(rows.design)
         weights = np.full(len(rows.design), factor) if rows.weights is None else factor * rows.weights
-        return Objective.of(replace(rows, weights=weights), self.response, self.prior)
+        return replace(rows, weights=weights).make_objective(self.response, self.prior)

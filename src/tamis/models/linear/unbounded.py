@@ -52,8 +52,7 @@ def find_separating_columns(
     loose = np.where(flat, at, 0.0)
     if has_all_rows_correct(objective, loose) or _is_separated_but_for_light_rows(objective, at, flat):
         return np.empty(0, dtype=np.int64)
-    remaining = objective.response.remaining_information(objective.scores(at))
-    if not _with_weight(objective, remaining).min() < _LITTLE_INFORMATION:
+    if not objective.least_information(at) < _LITTLE_INFORMATION:
         return None
     if precision is None or precision.ndim == 1:
         if objective.size > _FULL_SIZE:
@@ -64,8 +63,8 @@ def find_separating_columns(
 
 def has_all_rows_correct(objective: Objective, direction: Array) -> bool:
     """Whether every row with weight has its own class strictly ahead."""
-    margins = _margins(objective, direction)
-    return bool(margins.min() > _STRICT * margins.max()) if len(margins) else False
+    least, largest = objective.margin_range(direction)
+    return bool(least > _STRICT * largest) if least <= largest else False
 
 
 def _margins(objective: Objective, direction: Array) -> Array:
@@ -91,20 +90,18 @@ def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDAr
     return has_all_rows_correct(equal, minimise(equal, np.zeros_like(at)).point.parameters)
 
 
-def _count(objective: Objective) -> int:
-    return len(_with_weight(objective, objective.targets))
-
-
 def _is_proof(objective: Objective, direction: Array) -> bool:
     """Whether along the direction some rows gain, and none lose."""
-    margins = _margins(objective, direction)
-    return bool(margins.max() > 0.0 and margins.min() >= -_BORDER * margins.max())
+    least, largest = objective.margin_range(direction)
+    return bool(largest > 0.0 and least >= -_BORDER * largest)
 
 
 def _find_single_columns(objective: Objective, at: Array, loose: Array) -> NDArray[np.int64] | None:
     width, columns = objective.design.width, objective.design.columns
     first, last = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
-    lost = np.logical_and(objective.flat_parameters(), last <= _NO_INFORMATION / _count(objective) * first)
+    lost = np.logical_and(
+        objective.flat_parameters(), last <= _NO_INFORMATION / objective.rows.count_with_weight() * first
+    )
     lost.reshape(-1, width)[:, columns:] = False
     if not lost.any() or not _is_proof(objective, np.where(lost, loose, 0.0)):
         return None
@@ -119,16 +116,12 @@ def _find_directions(
     scale = np.sqrt(np.diagonal(first))
     values, vectors = eigen(precision / (scale[:, None] * scale))
     level = _NO_INFORMATION * float(eigen(first / (scale[:, None] * scale))[0][0])
-    lost = vectors[:, values <= level / _count(objective)]
+    lost = vectors[:, values <= level / objective.rows.count_with_weight()]
     if not lost.shape[1]:
         return None
     direction = lost @ (lost.T @ (scale * at))  # where rows have no information, steps went out without end
     if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
-        weights = objective.weights
-        lightest = 1.0 / len(objective.targets)
-        if weights is not None:
-            lightest = float(weights[weights > 0].min() / weights.sum())
-        if values[0] > level * lightest:
+        if values[0] > level * objective.rows.lightest_share():
             return None
         direction = vectors[:, 0]
     share = np.abs(direction.reshape(-1, width)).max(axis=0)[:columns]

@@ -1,0 +1,187 @@
+"""Batches in shards → encoded rows in shards, for models that read them several times.
+
+The columns and their kinds are those of all shards together: `survey_rows` finds them in one pass. A sample
+of rows, by their places among all, is brought to this process.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.engines import Batch, BatchShards
+from tamis.estimators.reading import drop_weightless, read_labels
+from tamis.estimators.sharded import has_rows, refuse_drift
+from tamis.inputs import read_first_table, read_next_table, read_weights
+from tamis.models.generative import Generative, LabelledRows
+from tamis.schema import Schema
+from tamis.stats import Keys, Labels
+from tamis.tables import Sparse, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableRows:
+    """Rows of one shard that have some weight."""
+
+    number: int  # of the shard
+    table: Table
+    labels: Labels  # -1 where the label is missing
+    weights: Array | None
+
+    def take(self, rows: NDArray[np.int64]) -> "TableRows":
+        """These rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return TableRows(self.number, self.table.take(rows), self.labels.take(rows), weights)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowReader:
+    """A batch → its rows of some weight; None if there are none."""
+
+    caller: str  # the class of the model, for messages
+    sparse: bool  # whether sparse rows are taken
+    takes_missing: bool
+    absent: object = None  # the value of a column that a row by name does not have
+    missing_label: object = None
+    labels: Keys | None = None  # the classes, where no row has a label; None if labels are read
+    schema: Schema | None = None  # the columns that rows must have; None to take those of the batch
+
+    def __call__(self, batch: Batch) -> TableRows | None:
+        if not has_rows(batch):
+            return None
+        return self.read(batch)[0]
+
+    def read(self, batch: Batch) -> tuple[TableRows, Schema]:
+        """The rows of a batch that has some, and their columns."""
+        if self.schema is None:
+            table, schema = read_first_table(batch.X, self.sparse, self.absent)
+        else:
+            schema = self.schema
+            table = read_next_table(
+                batch.X, schema, self.caller, self.sparse, self.takes_missing, self.absent
+            )
+        if self.labels is None:
+            labels = read_labels(batch.y, table.rows, self.missing_label)
+        else:
+            labels = Labels(self.labels, np.full(table.rows, -1))
+        weights = read_weights(batch.sample_weight, table.rows)
+        labels, weights, table = drop_weightless(labels, weights, table)
+        return TableRows(batch.number, table, labels, weights), schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSurvey:
+    """Columns and numbers of rows of some shards; they add."""
+
+    number: int  # of the first of these shards
+    schema: Schema
+    counts: dict[int, int]  # rows of each shard that have some weight
+
+    def __add__(self, other: "RowSurvey") -> "RowSurvey":
+        first, second = (self, other) if self.number < other.number else (other, self)
+        refuse_drift(second.schema, first.schema)
+        return RowSurvey(first.number, first.schema.with_kinds_of(second.schema), self.counts | other.counts)
+
+    def __mul__(self, weight: float) -> "RowSurvey":
+        return self
+
+    @property
+    def rows(self) -> int:
+        """All rows that have some weight."""
+        return sum(self.counts.values())
+
+
+def survey_rows(shards: BatchShards[Batch], reader: RowReader) -> RowSurvey:
+    """Find the columns of all shards, and how many rows each has."""
+    return shards.total(partial(_survey, reader))
+
+
+def _survey(reader: RowReader, batch: Batch) -> RowSurvey | None:
+    if not has_rows(batch):
+        return None
+    rows, schema = reader.read(batch)
+    return RowSurvey(batch.number, schema, {batch.number: rows.table.rows})
+
+
+def encode_rows(model: Generative, rows: TableRows) -> LabelledRows:
+    """Rows as the blocks of a model keep them."""
+    return LabelledRows(model.encode(rows.table), rows.labels, rows.weights)
+
+
+# ── a sample of rows ──
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Gathered:
+    """Some rows of each shard, by its number."""
+
+    parts: dict[int, TableRows]
+
+    def __add__(self, other: "_Gathered") -> "_Gathered":
+        return _Gathered(self.parts | other.parts)
+
+    def __mul__(self, weight: float) -> "_Gathered":
+        return self
+
+
+def gather_rows(shards: BatchShards[TableRows], survey: RowSurvey, places: NDArray[np.int64]) -> TableRows:
+    """The rows at these places, ascending, among the rows of all shards in their order."""
+    numbers = sorted(survey.counts)
+    ends = np.cumsum([survey.counts[number] for number in numbers])
+    starts = {number: int(end) - survey.counts[number] for number, end in zip(numbers, ends, strict=True)}
+    gathered = shards.total(partial(_gather, places, starts))
+    return _join([gathered.parts[number] for number in sorted(gathered.parts)])
+
+
+def _gather(places: NDArray[np.int64], starts: dict[int, int], rows: TableRows) -> _Gathered | None:
+    start = starts[rows.number]
+    low, high = np.searchsorted(places, (start, start + rows.table.rows))
+    return None if low == high else _Gathered({rows.number: rows.take(places[low:high] - start)})
+
+
+def _join(parts: list[TableRows]) -> TableRows:
+    """Rows of several shards, whose labels have the same keys, one after another."""
+    tables = [part.table for part in parts]
+    first = parts[0]
+    labels = Labels(first.labels.keys, np.concatenate([part.labels.group for part in parts]))
+    known = [part.weights for part in parts if part.weights is not None]
+    weights = np.concatenate(known) if len(known) == len(parts) else None
+    return TableRows(first.number, join_tables(tables), labels, weights)
+
+
+def join_tables(tables: list[Table]) -> Table:
+    """The rows of tables of the same columns, one after another."""
+    first, rows = tables[0], sum(table.rows for table in tables)
+    if all(isinstance(table.data, np.ndarray) and table.kinds == first.kinds for table in tables):
+        data = np.concatenate([np.asarray(table.data) for table in tables])
+        return Table(data, rows, first.kinds, first.names)
+    if isinstance(first.data, Sparse):
+        stack: Callable[..., Any] = _import_vstack()
+        matrices = [table.data.matrix() for table in tables if isinstance(table.data, Sparse)]
+        return Table(Table.of(stack(matrices, format="csr")).data, rows, first.kinds, first.names)
+    columns = []
+    for j in range(first.width):
+        values = [_column_of(table, j) for table in tables]
+        kind = next((table.kind(j) for table in tables if table.kind(j) == "category"), None)
+        columns.append(np.concatenate([each.astype(object) if kind else each for each in values]))
+    kinds = tuple(
+        "category" if any(table.kind(j) == "category" for table in tables) else first.kind(j)
+        for j in range(first.width)
+    )
+    return Table(tuple(columns), rows, kinds, first.names)
+
+
+def _column_of(table: Table, column: int) -> NDArray[Any]:
+    data: Any = table.data
+    return np.asarray(data[:, column] if isinstance(data, np.ndarray) else data[column])
+
+
+def _import_vstack() -> Callable[..., Any]:
+    from scipy.sparse import vstack  # noqa: PLC0415  (only sparse rows need it)
+
+    stack: Callable[..., Any] = vstack
+    return stack

@@ -1,0 +1,83 @@
+"""Batches in shards → rows of a linear model in shards: the columns, classes and the centre are known first.
+
+One pass over the shards finds the columns, the classes and the columns' means (`survey_shards`). Then each
+shard becomes rows of the design matrix where it is.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.engines import Batch, BatchShards
+from tamis.estimators.reading import read_labels
+from tamis.estimators.sharded import has_rows, refuse_drift
+from tamis.inputs import read_first_table, read_next_table, read_numbers, read_weights
+from tamis.models.linear.design import is_far
+from tamis.schema import Schema
+from tamis.stats import Labels, Moments, Tally
+from tamis.tables import Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSurvey:
+    """Columns, their sums and the classes of some shards; they add."""
+
+    number: int  # of the first of these shards
+    schema: Schema
+    moments: Moments | None  # of the columns; None if they are sparse
+    classes: Tally | None  # the weight of each class, if there are classes
+
+    def __add__(self, other: "TableSurvey") -> "TableSurvey":
+        first, second = (self, other) if self.number < other.number else (other, self)
+        refuse_drift(second.schema, first.schema)
+        moments = None if self.moments is None or other.moments is None else self.moments + other.moments
+        classes = None if self.classes is None or other.classes is None else self.classes + other.classes
+        return TableSurvey(first.number, first.schema, moments, classes)
+
+    def __mul__(self, weight: float) -> "TableSurvey":
+        return self
+
+    def choose_centre(self) -> Array:
+        """The mean of the columns where some is far from zero, else zeros; zeros of sparse columns."""
+        if self.moments is None:
+            return np.zeros(self.schema.width)
+        mean, std = np.asarray(self.moments.mean), np.sqrt(np.asarray(self.moments.variance))
+        return mean if is_far(mean, std) else np.zeros(len(mean))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SurveyShard:
+    sparse: bool  # whether sparse rows are taken
+    has_classes: bool
+
+    def __call__(self, batch: Batch) -> TableSurvey | None:
+        if not has_rows(batch):
+            return None
+        table, schema = read_first_table(batch.X, self.sparse)
+        moments = Moments.observe(read_numbers(table)) if table.sparse is None else None
+        classes = None
+        if self.has_classes:
+            labels = read_all_labels(batch.y, table.rows)
+            classes = Tally.count(labels, read_weights(batch.sample_weight, table.rows))
+        return TableSurvey(batch.number, schema, moments, classes)
+
+
+def survey_shards(shards: BatchShards[Batch], sparse: bool, has_classes: bool) -> TableSurvey:
+    """Look at all shards once."""
+    return shards.total(_SurveyShard(sparse, has_classes))
+
+
+def read_all_labels(y: Any, rows: int) -> Labels:
+    """Labels, none of which may be missing."""
+    labels = read_labels(y, rows)
+    if (labels.group < 0).any():
+        row = int(np.argmax(labels.group < 0))
+        raise ValueError(f"label {row} is missing, expected one per row: y holds NaN or None, drop that row")
+    return labels
+
+
+def read_shard_table(batch: Batch, schema: Schema, caller: str, sparse: bool) -> Table:
+    """The rows of a batch, which has the columns of the first shard."""
+    return read_next_table(batch.X, schema, caller, sparse, missing=False)

@@ -1,0 +1,347 @@
+"""Rows in shards → the objective of all: each of its sums is observed where the shards are, and added.
+
+Newton's method, its line search, evidence and Laplace's posterior are those of rows in memory (`fitting`):
+they ask an `Objective` for sums, and do not know where these were added up.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.models.linear.design import Block, DenseDesign, Design, SparseDesign
+from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
+from tamis.models.linear.responses import Response
+from tamis.protocols import Statistic
+from tamis.tables import Sparse
+
+S = TypeVar("S", bound=Statistic)
+
+_ONE_PASS = "got rows in shards, expected rows in memory: read them first"
+
+
+class RowShards(Protocol):
+    """Shards of rows, wherever these are: see `tamis.engines`."""
+
+    def total(self, observe: Callable[[LinearRows], S | None], /) -> S:
+        """Observe every shard, add."""
+
+    def map(self, change: Callable[[LinearRows], LinearRows], /) -> "RowShards":
+        """The shards after a change."""
+
+
+# ── what is known of all rows ──
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """Sizes of rows in shards; they add."""
+
+    counts: dict[int, int]  # rows of each shard, by its number
+    weight: float
+    with_weight: int  # rows that have some
+    lightest: float  # the smallest weight above 0
+    has_weights: bool
+    sums: Array  # (p,): Σ weight · x, about the centre
+    reach: float  # the length of the longest row …
+    extent: Array  # … and the largest magnitude in each column (width,)
+    is_sparse: bool = False
+
+    @classmethod
+    def of(cls, rows: LinearRows) -> "Survey":
+        """The sizes of one shard."""
+        weights = np.ones(len(rows.design)) if rows.weights is None else rows.weights
+        positive = weights[weights > 0]
+        means = rows.design.column_means(weights) - rows.design.centre if len(positive) else 0.0
+        reach, extent = rows.design.extent()
+        return cls(
+            {rows.number: len(rows.design)},
+            float(weights.sum()),
+            len(positive),
+            float(positive.min(initial=np.inf)),
+            rows.weights is not None,
+            np.zeros(rows.design.columns) + means * weights.sum(),
+            reach,
+            extent,
+            rows.design.is_sparse,
+        )
+
+    def __add__(self, other: "Survey") -> "Survey":
+        return Survey(
+            self.counts | other.counts,
+            self.weight + other.weight,
+            self.with_weight + other.with_weight,
+            min(self.lightest, other.lightest),
+            self.has_weights or other.has_weights,
+            self.sums + other.sums,
+            max(self.reach, other.reach),
+            np.maximum(self.extent, other.extent),
+            self.is_sparse or other.is_sparse,
+        )
+
+    def __mul__(self, weight: float) -> "Survey":
+        return replace(
+            self, weight=self.weight * weight, lightest=self.lightest * weight, sums=self.sums * weight
+        )
+
+    @property
+    def rows(self) -> int:
+        """The number of all rows."""
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardedDesign(Design):
+    """The sizes of a design matrix whose rows are elsewhere."""
+
+    survey: Survey
+
+    def __len__(self) -> int:
+        return self.survey.rows
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.survey.is_sparse
+
+    @property
+    def cells(self) -> int:
+        return len(self) * self.columns
+
+    def column_means(self, weights: Array | None) -> Array:
+        return np.asarray(self.centre + self.survey.sums / self.survey.weight)
+
+    def extent(self) -> tuple[float, Array]:
+        return self.survey.reach, self.survey.extent
+
+    def take(self, rows: NDArray[np.int64] | slice) -> Design:
+        raise TypeError(_ONE_PASS)
+
+    def blocks(self, start: int, stop: int) -> Iterator[Block]:
+        raise TypeError(_ONE_PASS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardedRows(LinearRows):
+    """Rows in shards."""
+
+    places: Any = None  # the shards: `RowShards`
+    survey: Survey = field(
+        default_factory=lambda: Survey({}, 0.0, 0, 1.0, False, np.empty(0), 0.0, np.empty(0))
+    )
+
+    @classmethod
+    def of(cls, shards: RowShards, centre: Array, intercept: bool) -> "ShardedRows":
+        """Look at all shards, whose rows are about the centre; it takes one pass."""
+        survey = shards.total(Survey.of)
+        return cls(ShardedDesign(centre, intercept, survey), np.empty(0), places=shards, survey=survey)
+
+    @property
+    def shards(self) -> Any:
+        return self.places
+
+    def make_objective(self, response: Response, prior: GaussianPrior) -> Objective:
+        return ShardedObjective(self.design, self.targets, response, prior, sharded=self)
+
+    @property
+    def weight(self) -> float:
+        return self.survey.weight
+
+    @property
+    def mean_weight(self) -> float:
+        return self.survey.weight / self.survey.with_weight if self.survey.has_weights else 1.0
+
+    def divide_weights(self, unit: float) -> "ShardedRows":
+        if not self.survey.has_weights:
+            return self
+        return ShardedRows.of(self.places.map(_Divide(unit)), self.design.centre, self.design.intercept)
+
+    def count_with_weight(self) -> int:
+        return self.survey.with_weight
+
+    def lightest_share(self) -> float:
+        return self.survey.lightest / self.survey.weight
+
+    def count_classes(self, classes: int) -> Array:
+        counts: Array = self.places.total(_CountClasses(classes))
+        return counts
+
+    def take(self, rows: NDArray[np.int64]) -> LinearRows:
+        """These rows (ascending), brought to this process."""
+        numbers = sorted(self.survey.counts)
+        sizes = [self.survey.counts[number] for number in numbers]
+        starts = dict(zip(numbers, np.cumsum([0, *sizes])[:-1].tolist(), strict=True))
+        gathered: _Gathered = self.places.total(_Gather(rows, starts))
+        return join_rows([gathered.parts[number] for number in sorted(gathered.parts)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Divide:
+    unit: float
+
+    def __call__(self, rows: LinearRows) -> LinearRows:
+        return rows.divide_weights(self.unit)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CountClasses:
+    classes: int
+
+    def __call__(self, rows: LinearRows) -> Array:
+        return rows.count_classes(self.classes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Gathered:
+    """Some rows of each shard, by its number."""
+
+    parts: dict[int, LinearRows]
+
+    def __add__(self, other: "_Gathered") -> "_Gathered":
+        return _Gathered(self.parts | other.parts)
+
+    def __mul__(self, weight: float) -> "_Gathered":
+        raise TypeError("rows are not scaled")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Gather:
+    places: NDArray[np.int64]  # of rows among all, ascending
+    starts: dict[int, int]  # the place of the first row of each shard
+
+    def __call__(self, rows: LinearRows) -> _Gathered | None:
+        start = self.starts[rows.number]
+        low, high = np.searchsorted(self.places, (start, start + len(rows.design)))
+        return None if low == high else _Gathered({rows.number: rows.take(self.places[low:high] - start)})
+
+
+def join_rows(parts: list[LinearRows]) -> LinearRows:
+    """The rows of all parts, one after another."""
+    first = parts[0]
+    design: Design
+    if isinstance(first.design, SparseDesign):
+        values = [part.design.values for part in parts if isinstance(part.design, SparseDesign)]
+        lengths = np.concatenate([np.diff(each.indptr) for each in values])
+        sparse = Sparse(
+            np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            np.concatenate([each.indices for each in values]),
+            np.concatenate([each.values for each in values]),
+            values[0].columns,
+        )
+        design = SparseDesign.of(sparse, first.design.intercept)
+    else:
+        dense = [part.design.values for part in parts if isinstance(part.design, DenseDesign)]
+        design = DenseDesign(first.design.centre, first.design.intercept, np.concatenate(dense))
+    return LinearRows(
+        design,
+        np.concatenate([part.targets for part in parts]),
+        _join([part.weights for part in parts]),
+        _join([part.offsets for part in parts]),
+    )
+
+
+def _join(parts: list[Array | None]) -> Array | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
+
+
+# ── the objective ──
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Evaluate:
+    """Rows of a shard → one sum, or bound, of the objective that they have by themselves."""
+
+    response: Response
+    prior: GaussianPrior
+    name: str  # of the method of `Objective`
+    arguments: tuple[Any, ...]
+
+    def __call__(self, rows: LinearRows) -> Any:
+        return getattr(Objective.of(rows, self.response, self.prior), self.name)(*self.arguments)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _EvaluateLoss(_Evaluate):
+    def __call__(self, rows: LinearRows) -> Array:
+        loss, gradient = Objective.of(rows, self.response, self.prior).row_loss(*self.arguments)
+        return np.append(gradient, loss)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bounds:
+    """The least and the largest of some numbers; those of all rows are the bounds of both."""
+
+    least: float
+    largest: float
+
+    def __add__(self, other: "_Bounds") -> "_Bounds":
+        return _Bounds(min(self.least, other.least), max(self.largest, other.largest))
+
+    def __mul__(self, weight: float) -> "_Bounds":
+        return self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _EvaluateBounds(_Evaluate):
+    def __call__(self, rows: LinearRows) -> _Bounds:
+        value = _Evaluate.__call__(self, rows)
+        return _Bounds(*value) if isinstance(value, tuple) else _Bounds(value, value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardedObjective(Objective):
+    """What Newton's method minimises, of rows in shards."""
+
+    sharded: Any = None  # `ShardedRows`
+
+    @property
+    def rows(self) -> LinearRows:
+        rows: LinearRows = self.sharded
+        return rows
+
+    def _total(self, kind: type[_Evaluate], name: str, *arguments: Any) -> Any:
+        return self.sharded.places.total(kind(self.response, self.prior, name, arguments))
+
+    def row_loss(self, parameters: Array) -> tuple[float, Array]:
+        with np.errstate(invalid="ignore"):
+            sums = self._total(_EvaluateLoss, "row_loss", parameters)
+        return float(sums[-1]) if np.isfinite(sums[-1]) else np.inf, sums[:-1]
+
+    def information(self, parameters: Array, observed: bool = False) -> Array:
+        matrix: Array = self._total(_Evaluate, "information", parameters, observed)
+        return matrix
+
+    def diagonal(self, parameters: Array) -> Array:
+        diagonal: Array = self._total(_Evaluate, "diagonal", parameters)
+        return diagonal
+
+    def gram(self) -> Array:
+        gram: Array = self._total(_Evaluate, "gram")
+        return gram
+
+    def squares(self) -> Array:
+        squares: Array = self._total(_Evaluate, "squares")
+        return squares
+
+    def information_change(self, before: Array, after: Array) -> float:
+        bounds: _Bounds = self._total(_EvaluateBounds, "information_change", before, after)
+        return bounds.largest
+
+    def margin_range(self, direction: Array) -> tuple[float, float]:
+        bounds: _Bounds = self._total(_EvaluateBounds, "margin_range", direction)
+        return bounds.least, bounds.largest
+
+    def least_information(self, parameters: Array) -> float:
+        bounds: _Bounds = self._total(_EvaluateBounds, "least_information", parameters)
+        return bounds.least
+
+    def scores(self, parameters: Array) -> Array:
+        raise TypeError(_ONE_PASS)
+
+    def information_product(self, parameters: Array) -> Callable[[Array], Array]:
+        raise ValueError(
+            f"got {self.size} parameters and solver='whitened' for rows in shards, expected solver='auto'"
+        )
