@@ -1,11 +1,11 @@
-"""`python -m benchmarks.engines_sql`: sums in the database against pulling its rows, in DuckDB and PostgreSQL.
+"""`python -m benchmarks.engines_sql`: sums in DuckDB and PostgreSQL against pulling their rows.
 
-A table of random rows has 8 columns of floats, 4 of counts, 2 of words and one of labels. Each model is fitted
-in two ways, which must give the same statistic: the database sums (`tamis.engines.sql`), or the rows are read in
-batches and observed here. Of PostgreSQL, rows are also read by COPY in its binary format, the fastest way there
-is, for columns of floats alone. Times are those of the processors, of this process and of the server together,
-because wall time depends on what else the machine does; both are shown. Each way runs once to warm up, and then
-so often in turns; the table shows medians.
+A table of random rows has 8 columns of floats, 4 of counts, 2 of words and one of labels. Each model is
+fitted in two ways, which must give the same statistic: the database sums (`tamis.engines.sql`), or the rows
+are read in batches and observed here. Of PostgreSQL, rows are also read by COPY in its binary format, the
+fastest way there is, for columns of floats alone. Times are those of the processors, of this process and of
+the server together, because wall time depends on what else the machine does; both are shown. Each way runs
+once to warm up, and then so often in turns; the table shows medians.
 """
 
 import argparse
@@ -113,9 +113,7 @@ def compare(ways: dict[str, Callable[[], Any]], clock: Clock, repeats: int) -> d
                 seconds[name].append(took)
             first = model if first is None else first
             if hasattr(model, "components_"):
-                np.testing.assert_allclose(
-                    model.explained_variance_, first.explained_variance_, rtol=1e-12
-                )
+                np.testing.assert_allclose(model.explained_variance_, first.explained_variance_, rtol=1e-12)
             else:
                 assert model.statistic_ == first.statistic_, name
     return {

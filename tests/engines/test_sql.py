@@ -328,10 +328,17 @@ def test_unknown_columns_are_named(database: Database) -> None:
 
 
 def test_rows_without_a_label_are_read(database: Database) -> None:
-    table = database.make({"x": "BIGINT", "y": "VARCHAR"}, [[1, 2, 3], ["a", "b", None]])
+    rng = np.random.default_rng(7)
+    rows, labels = rng.normal(size=(60, 2)) + np.repeat([[0.0], [4.0]], 30, axis=0), np.repeat(["a", "b"], 30)
+    some = np.where(np.arange(60) % 3 == 0, labels.astype(object), None)
+    table = make_table(database, rows, some)
+    with pytest.warns(UserWarning, match="its rows are read: some rows have no label"):
+        learned = tamis.GaussianNB().fit(table, "y")
+    local = tamis.GaussianNB().fit(pd.DataFrame(rows, columns=NAMES[:2]), some)
+    np.testing.assert_allclose(learned.theta_, local.theta_, rtol=1e-6)
     with (
         pytest.warns(UserWarning, match="some rows have no label"),
-        pytest.raises(ValueError, match=r"^batch 0: label 2 is missing, expected all labels in partial_fit"),
+        pytest.raises(ValueError, match=r"^batch 0: label 1 is missing, expected all labels in partial_fit"),
     ):
         tamis.GaussianNB().partial_fit(table, "y")
 
