@@ -7,7 +7,8 @@
 Each client is a process with a replica of its own, as on a host of its own. `kills` kills clients, and every
 fifth time the server, while eight clients learn, relabel and forget; `together` is the same without kills.
 Each client writes down what it begins and what was acknowledged, and at the end the journal of the store is
-compared with that, and its counts with its journal. `judge` measures verdicts while another client learns.
+compared with that, and its counts with its journal. `judge` measures verdicts while another client learns,
+and those of rspamd's Bayes classifier on the same Redis server, if it is installed.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.mail_corpus import tell
+from benchmarks.mail_rspamd import count_processor_seconds, has_rspamd, measure_rspamd
 from benchmarks.mail_shared_client import LABELS, write_message
 from tamis_mail import Sieve
 from tamis_mail.locations import REPLICAS
@@ -32,7 +34,6 @@ from tamis_mail.store import Store, maintenance
 from tests.mail.shared.servers import KINDS, run_server
 
 CLIENTS = 8
-LEARNED = 2000  # messages of the store that judges
 
 
 class Client:
@@ -140,13 +141,13 @@ def measure_together(kind: str, seconds: float) -> Counter[str]:
 
 def measure_judging(kind: str, seconds: float, lessons: float) -> dict[str, float]:
     """Return the messages per second that all clients judge together, while another one learns."""
-    mail = [one.raw for one in messages()]
+    mail = {label: [one.raw for one in messages() if one.label == label] for label in LABELS}
     with run_server(kind) as server, tempfile.TemporaryDirectory() as folder:
         address = server.store("judge")
         os.environ[REPLICAS] = folder
         command = [sys.executable, "-m", "benchmarks.mail_shared_client", "judge", address, str(seconds)]
         with Sieve.open(address, log=False) as sieve:
-            for label, part in zip(LABELS, (mail[: LEARNED // 2], mail[LEARNED // 2 : LEARNED]), strict=True):
+            for label, part in mail.items():
                 sieve.learn_many(part, label, processes=1)
             clients = []
             for owner in range(CLIENTS):
@@ -169,11 +170,22 @@ def measure_judging(kind: str, seconds: float, lessons: float) -> dict[str, floa
                     client.stdin.write("go\n")
                     client.stdin.flush()
             begun, learned = time.perf_counter(), 0
+            start = count_processor_seconds(server.process.pid)
             while lessons and time.perf_counter() < begun + seconds:
                 sieve.learn(write_message(0, learned), LABELS[learned % 2])
                 learned += 1
                 time.sleep(1 / lessons)
         figures = [json.loads(client.communicate()[0]) for client in clients]
+        server_seconds = count_processor_seconds(server.process.pid) - start
+        rspamd: dict[str, float] = {}
+        if kind == "redis" and has_rspamd():
+            host = server.address.removeprefix("redis://").partition("/")[0]
+            start = count_processor_seconds(server.process.pid)
+            rspamd = measure_rspamd(host, mail, Path(folder), seconds)
+            # With what it took to learn the messages.
+            rspamd["rspamd: processor seconds of the server"] = (
+                count_processor_seconds(server.process.pid) - start
+            )
     judged = sum(number for number, _, _ in figures)
     return {
         "judged messages": judged,
@@ -181,6 +193,8 @@ def measure_judging(kind: str, seconds: float, lessons: float) -> dict[str, floa
         "messages per second": judged / max(spent for _, spent, _ in figures),
         "messages per second of processor time": judged / sum(spent for _, _, spent in figures),
         "processor seconds of the clients": sum(spent for _, _, spent in figures),
+        "processor seconds of the server": server_seconds,
+        **rspamd,
     }
 
 
@@ -204,7 +218,7 @@ def main() -> None:
         else:
             figures = measure_judging(options.kind, options.seconds, options.lessons)
         for name, figure in figures.items():
-            sys.stdout.write(f"{options.kind:<12} {name:<40} {figure:,.0f}\n")
+            sys.stdout.write(f"{options.kind:<12} {name:<46} {figure:,.1f}\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features import arrays, read_features
-from tamis_mail.locations import is_address
 from tamis_mail.message import Heading, canonical, identify, read_headings
 from tamis_mail.message.addresses import read_senders
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
@@ -92,8 +91,11 @@ class _Opened:
     @classmethod
     def open_path(cls, path: str) -> "_Opened":
         own = Store(path, readonly=True)
-        overlay = open_overlay(own) if is_address(path) else None
-        return cls(own, OpenStore(overlay or own))
+        try:
+            return cls(own, OpenStore(open_overlay(own) or own))
+        except BaseException:  # the site's store cannot be opened
+            own.close()
+            raise
 
     def close(self) -> None:
         self.judging.store.close()

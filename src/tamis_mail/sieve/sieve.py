@@ -123,9 +123,12 @@ class Sieve:
 
         With `log`, learning events are written to the log beside the store, unless it is switched off.
         """
-        return cls(
-            Store(default_path_name() if path is None else path, create=create, readonly=readonly), log=log
-        )
+        store = Store(default_path_name() if path is None else path, create=create, readonly=readonly)
+        try:
+            return cls(store, log=log)
+        except BaseException:  # the site's store cannot be opened
+            store.close()
+            raise
 
     def close(self) -> None:
         """Write the log, close the store and stop the worker processes."""

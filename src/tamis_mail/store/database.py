@@ -169,6 +169,7 @@ class Connection(sqlite3.Connection):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.commits = 0  # of this connection
         self.is_immutable = False  # opened without locks: changes by other processes are not seen
         self.clock = _Clock()
         self.set_progress_handler(self.clock.is_late, _INSTRUCTIONS)
@@ -200,6 +201,7 @@ class Connection(sqlite3.Connection):
     def commit_writing(self) -> None:
         """Make the changes of the open transaction permanent."""
         self.execute("COMMIT")
+        self.commits += 1
 
     def roll_back(self) -> None:
         """End the open transaction, if there is one, without its changes."""
@@ -207,9 +209,9 @@ class Connection(sqlite3.Connection):
             self.execute("ROLLBACK")
 
     def state_number(self) -> int:
-        """Return a number that changes when another connection changes the store."""
-        (version,) = self.execute("PRAGMA data_version").fetchone()
-        return int(version)
+        """Return a number that changes when this or another connection changes the store."""
+        (version,) = self.execute("PRAGMA data_version").fetchone()  # of other connections
+        return int(version) + (self.commits << 32)
 
     @contextmanager
     def limit(self, seconds: float) -> Iterator[None]:

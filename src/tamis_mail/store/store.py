@@ -196,7 +196,7 @@ class Store:
         )
 
     def data_version(self) -> int:
-        """Return a number that changes when another connection changes the store."""
+        """Return a number that changes when this or another connection changes the store."""
         with self._lock, explain_errors(self.path_name):
             return self._connection.state_number()
 

@@ -376,6 +376,15 @@ Memory.TestCase.settings = settings(max_examples=25, stateful_step_count=20, dea
 TestMemory = Memory.TestCase
 
 
+def test_a_batch_is_judged_by_all_that_the_same_sieve_has_learned(tmp_path: Path) -> None:
+    """Merging runs gives numbers of runs again, so that counts must not be kept after a lesson."""
+    with Sieve.open(tmp_path / "a") as sieve:
+        for number, raw in enumerate(SMALL[:12]):
+            sieve.learn(raw, "spam" if number % 2 else "ham")
+            (batch,) = sieve.sort_batch([raw])
+            assert math.isclose(batch.log_odds, sieve.sort(raw).log_odds, abs_tol=1e-9)
+
+
 def test_order_and_detours_leave_no_trace(tmp_path: Path) -> None:
     """The same mail in another order, with mistakes taken back, gives the same verdicts to the bit."""
     half = len(SAMPLE) // 10
