@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <cstring>
 
 namespace tamis::mail {
 
@@ -129,28 +129,38 @@ void add_words(std::string_view words, int view_bits, std::vector<std::uint64_t>
 }
 
 // The distinct numbers in ascending order. Their highest bits are those of a hash, so that they divide the numbers into
-// buckets of one or two each; a sender who chooses words with the same bits makes it an ordinary sort.
+// buckets of about one each, and few numbers are out of order after that. A sender may choose words with the same bits: large
+// buckets are sorted in the ordinary way.
 std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbers) {
+  constexpr std::uint32_t kLargeBucket = 32;
   int bits = 0;
   while (numbers.size() >> bits > 1) ++bits;
   const int shift = kKeyBits - bits;
-  std::vector<std::size_t> ends((std::size_t{1} << bits) + 1, 0);  // Of the buckets, once all numbers are placed.
-  for (const std::uint64_t number : numbers) ++ends[(number >> shift) + 1];
-  for (std::size_t bucket = 1; bucket < ends.size(); ++bucket) ends[bucket] += ends[bucket - 1];
+  std::vector<std::uint32_t> places((std::size_t{1} << bits) + 1, 0);  // Of the next number of each bucket.
+  for (const std::uint64_t number : numbers) ++places[(number >> shift) + 1];
+  std::uint32_t largest = 0;
+  for (std::size_t bucket = 1; bucket < places.size(); ++bucket) {
+    largest = std::max(largest, places[bucket]);
+    places[bucket] += places[bucket - 1];
+  }
   std::vector<std::uint64_t> sorted(numbers.size());
-  for (const std::uint64_t number : numbers) sorted[ends[number >> shift]++] = number;
-  std::size_t start = 0, count = 0;
-  for (std::size_t bucket = 0; bucket + 1 < ends.size(); ++bucket) {
-    const std::size_t end = ends[bucket];
-    if (end - start == 2) {
-      if (sorted[start + 1] < sorted[start]) std::swap(sorted[start], sorted[start + 1]);
-    } else if (end - start > 2) {
-      std::sort(sorted.data() + start, sorted.data() + end);
+  for (const std::uint64_t number : numbers) sorted[places[number >> shift]++] = number;
+  if (largest > kLargeBucket) {
+    std::uint32_t start = 0;
+    for (const std::uint32_t end : places) {  // Each place is the end of its bucket now; the last one has no bucket.
+      if (end - start > kLargeBucket) std::sort(sorted.data() + start, sorted.data() + end);
+      start = end;
     }
-    for (std::size_t place = start; place < end; ++place) {
-      if (place == start || sorted[place] != sorted[place - 1]) sorted[count++] = sorted[place];
-    }
-    start = end;
+  }
+  std::size_t count = 0;
+  for (std::size_t index = 0; index < sorted.size(); ++index) {  // Insertion sort; equal numbers are left out.
+    const std::uint64_t number = sorted[index];
+    std::size_t place = count;
+    while (place > 0 && sorted[place - 1] > number) --place;
+    if (place > 0 && sorted[place - 1] == number) continue;
+    for (std::size_t moved = count; moved > place; --moved) sorted[moved] = sorted[moved - 1];
+    sorted[place] = number;
+    ++count;
   }
   sorted.resize(count);
   return sorted;
@@ -160,7 +170,7 @@ std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbe
 
 std::vector<std::uint64_t> hash_tokens(const Documents& documents, int view_bits) {
   std::vector<std::uint64_t> features;
-  features.reserve(1024);
+  features.reserve(1024 + documents.head.size() / 2 + documents.words.size() / 3);
   add_grams(documents.head, view_bits, features);
   add_tokens(documents.headers, kHeaders, view_bits, features);
   add_tokens(documents.marks, kWords, view_bits, features);
@@ -174,9 +184,13 @@ nb::bytes pack_features(const std::vector<std::uint64_t>& features) {
       nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(8 * features.size())));
   if (!packed.is_valid()) throw nb::python_error();
   char* bytes = PyBytes_AS_STRING(packed.ptr());
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  if (!features.empty()) std::memcpy(bytes, features.data(), 8 * features.size());
+#else
   for (const std::uint64_t feature : features) {
     for (int byte = 0; byte < 8; ++byte) *bytes++ = static_cast<char>(feature >> 8 * byte & 0xff);
   }
+#endif
   return packed;
 }
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.verdict import Verdict
 
+    Change = tuple[Receipt, bytes | Heading | None]  # and the bytes or the heading of its message
+
 __all__ = ["Recorder", "identify"]
 
 _BATCH = 1000  # verdicts that are written together
@@ -80,7 +82,11 @@ class Recorder:
         if verdicts:
             self._write(verdicts)
 
-    def write_changes(self, changes: Sequence[tuple[Receipt, bytes | Heading | None]], source: str) -> None:
+    def write_changes(self, changes: Sequence[Change], source: str) -> None:
+        """Record changes of the store by messages of one source."""
+        self.write_changes_by_source([(source, changes)])
+
+    def write_changes_by_source(self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]) -> None:
         """Record changes of the store, each with its message; erase what is known of messages to forget.
 
         A message is given by its bytes or by its heading.
@@ -88,21 +94,23 @@ class Recorder:
         The event of a message that is forgotten has no sender and no subject. Without the message, they are
         those of its last event.
         """
-        forgotten = {receipt.digest for receipt, _ in changes if receipt.label is None}
-        # A sent message that is forgotten had no label.
-        logged = [(receipt, raw) for receipt, raw in changes if receipt.old or receipt.new]
-        events = []
-        if logged and self._is_on():
-            for receipt, raw in logged:
-                if receipt.action == FORGOTTEN:
-                    heading = Heading("", "")
-                elif isinstance(raw, bytes):
-                    heading = read_heading(raw)
-                else:
-                    heading = raw or self._recall(receipt.digest)
-                events.append(_event(receipt, heading, source))
+        forgotten: set[bytes] = set()
+        events: list[Event] = []
+        for source, changes in changes_by_source:
+            forgotten |= {receipt.digest for receipt, _ in changes if receipt.label is None}
+            # A sent message that is forgotten had no label.
+            logged = [(receipt, raw) for receipt, raw in changes if receipt.old or receipt.new]
+            if logged and self._is_on():
+                events += [
+                    _event(receipt, self._find_heading(receipt, raw), source) for receipt, raw in logged
+                ]
         if events or forgotten:
             self._write(events, forgotten)
+
+    def _find_heading(self, receipt: Receipt, raw: bytes | Heading | None) -> Heading:
+        if receipt.action == FORGOTTEN:
+            return Heading("", "")
+        return read_heading(raw) if isinstance(raw, bytes) else raw or self._recall(receipt.digest)
 
     def _recall(self, digest: bytes) -> Heading:
         """Return the heading of the newest event of a message, empty if there is none."""

@@ -383,9 +383,11 @@ class Sieve:
             del messages, read
             has_moved = any(receipt.action == "moved" for of_one in changes.values() for receipt, _ in of_one)
             transaction.run((), run_jobs, has_more=has_more, has_moved=has_moved)
+        self._recorder.write_changes_by_source(
+            [(sources[number].source, of_one) for number, of_one in changes.items()]
+        )
         for number, of_one in changes.items():
             one = sources[number]
-            self._recorder.write_changes(of_one, one.source)
             actions[number].update(receipt.action for receipt, _ in of_one)
             if one.progress:
                 one.progress(actions[number].total())

@@ -7,6 +7,7 @@ in the store until the transaction is complete.
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -305,27 +306,25 @@ class Transaction:
             added.append(self._count_stored(self._relabelled))
         if self._stored:
             (subtracted if self._prunings else added).append(self._count_stored(self._stored))
-        pending = self._sum(added)
-        del added
+        sum_pending = partial(self._sum, added) if added else None
         if subtracted:
-            if pending is not None:
-                self._writer.add(pending)
+            if sum_pending is not None:
+                self._writer.add(sum_pending())
             self._writer.add_clipped(self._sum(subtracted))
-            pending = None
+            sum_pending = None
         has_removed = has_moved or any(receipt.action in ("moved", "forgotten") for receipt in receipts)
         if has_removed or not has_more:
-            update_weights(self._store, self._writer, has_removed=has_removed, pending=pending)
-        elif pending is not None:
-            self._writer.add(pending)
+            update_weights(self._store, self._writer, has_removed=has_removed, sum_pending=sum_pending)
+        elif sum_pending is not None:
+            self._writer.add(sum_pending())
         return receipts
 
-    def _sum(self, tables: "Sequence[CountTable]") -> "CountTable | None":
-        """Sum tables of counts; return None if there are none."""
-        if not tables:
-            return None
+    def _sum(self, tables: "list[CountTable]") -> "CountTable":
+        """Sum tables of counts, and clear the list, whose memory is large."""
         total: CountTable = import_module("tamis_mail.store.tables").CountTable.total(
             tables, self._writer.n_labels
         )
+        tables.clear()
         return total
 
     def _counting_job(

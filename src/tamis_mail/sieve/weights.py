@@ -6,10 +6,10 @@ A fit is a function of the set of remembered messages, so after `forget` a store
 never had the message and was fitted at that moment.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tamis_mail.labels import SPAM, count_messages
 from tamis_mail.records import replace
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from tamis_mail.store.tables import CountTable
     from tamis_mail.verdict.fitting import WeightFit
+
+    SumPending = Callable[[], CountTable]  # the sum of counts that are to be added to the store
 
 __all__ = ["FIRST_FIT", "can_fit_tokens", "fit_messages", "fit_store", "is_fit_due", "update_weights"]
 
@@ -47,14 +49,14 @@ def can_fit_tokens(token_version: int) -> bool:
 
 
 def update_weights(
-    store: Store, writer: Writer, *, has_removed: bool, pending: "CountTable | None" = None
+    store: Store, writer: Writer, *, has_removed: bool, sum_pending: "SumPending | None" = None
 ) -> None:
-    """Fit the weights again inside the open transaction, if that is due, and add the pending counts."""
+    """Fit the weights again inside the open transaction, if that is due, and add pending counts."""
     writer.finish()
     if is_fit_due(store, has_removed=has_removed):
-        fit_store(store, writer, pending)
-    elif pending is not None:
-        writer.add(pending)
+        fit_store(store, writer, sum_pending)
+    elif sum_pending is not None:
+        writer.add(sum_pending())
 
 
 def is_fit_due(store: Store, *, has_removed: bool) -> bool:
@@ -71,21 +73,21 @@ def is_fit_due(store: Store, *, has_removed: bool) -> bool:
     return find_scheduled_size(spams + others) != find_scheduled_size(fitted)
 
 
-def fit_store(store: Store, writer: Writer, pending: "CountTable | None" = None) -> "WeightFit | None":
+def fit_store(store: Store, writer: Writer, sum_pending: "SumPending | None" = None) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them.
 
     With too few messages, and with older tokens, the weights before fitting are used, and the result is None.
-    `pending` are counts of these messages that are not in the store: they are added while the fit runs.
+    `sum_pending` returns counts of these messages that are not in the store: they are added while the fit
+    runs.
     """
-    compute = _prepare_fit(store, pending)
+    compute, pending = _prepare_fit(store, sum_pending)
     if pending is None:
         fit = None if compute is None else compute()
     elif compute is None:
         writer.add(pending)
         fit = None
     else:
-        run_together = import_module("tamis.threads").run_together
-        _, fit = run_together([partial(writer.add, pending), compute])
+        _, fit = _run_together([partial(writer.add, pending), compute])
     if fit is None:
         writer.drop_weights()
         return None
@@ -105,17 +107,19 @@ def fit_store(store: Store, writer: Writer, pending: "CountTable | None" = None)
 
 def fit_messages(store: Store) -> "WeightFit | None":
     """Fit the weights to the store's messages, and write nothing; return None if that is not possible."""
-    compute = _prepare_fit(store)
+    compute, _ = _prepare_fit(store)
     return None if compute is None else compute()
 
 
-def _prepare_fit(store: Store, pending: "CountTable | None" = None) -> "Callable[[], WeightFit] | None":
-    """Read what the fit needs; return the function that computes it, or None if that is not possible.
+def _prepare_fit(
+    store: Store, sum_pending: "SumPending | None" = None
+) -> "tuple[Callable[[], WeightFit] | None, CountTable | None]":
+    """Read what the fit needs, while pending counts are summed.
 
-    `pending` are counts that are not in the store yet.
+    Return the function that computes the fit, or None if that is not possible, and the pending counts.
     """
     if not can_fit_tokens(store.token_version()):
-        return None
+        return None, None if sum_pending is None else sum_pending()
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
     rule = replace(Rule.read_prior(store), guessed=0.0)  # guesses are made by the weights
     views = import_module("tamis_mail.features.arrays").views
@@ -127,9 +131,13 @@ def _prepare_fit(store: Store, pending: "CountTable | None" = None) -> "Callable
         sample: NDArray[numpy.intp] = fitting.training_sample(is_spam)
         return sample if fitting.can_fit(is_spam) else sample[:0]
 
-    messages = store.message_features(choose=choose)
+    read_messages = partial(store.message_features, choose=choose)
+    if sum_pending is None:
+        messages, pending = read_messages(), None
+    else:
+        messages, pending = _run_together([read_messages, sum_pending])
     if not len(messages):
-        return None
+        return None, pending
     training = fitting.Training(
         messages.indices, messages.starts, messages.labels, messages.weights, np.arange(len(messages.keys))
     )
@@ -143,4 +151,10 @@ def _prepare_fit(store: Store, pending: "CountTable | None" = None) -> "Callable
     if pending is not None:
         is_present, places = import_module("tamis_mail.features.arrays").find_keys(pending.keys, distinct)
         counts[is_present, : pending.counts.shape[1]] += pending.counts[places]
-    return partial(fitting.fit_weights, training, distinct, counts, labels, rule, unit)
+    return partial(fitting.fit_weights, training, distinct, counts, labels, rule, unit), pending
+
+
+def _run_together(tasks: "Sequence[Callable[[], Any]]") -> "list[Any]":
+    """Run tasks at the same time, the first in this thread, which alone may use the store."""
+    results: list[Any] = import_module("tamis.threads").run_together(tasks)
+    return results

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.threads import map_ahead
 from tamis_mail.features.hashing import FINAL_MULTIPLIER, MULTIPLIER
 from tamis_mail.labels import GUESSED_LABELS, Label
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES, TABLES, find_row_fault
@@ -33,6 +34,8 @@ __all__ = [
 _MIN_COMBINED = 8  # the number of small bundles from which on they are combined
 _SMALL_SIZES = (8, 64)  # a bundle is small if it has fewer messages than this; both limits are tried in turn
 _CACHED = 4  # the number of bundles that a reader keeps in memory
+
+StoredBundle = tuple[int, object, object]  # its id, the number of its messages, and its bytes
 
 
 class BundleReader:
@@ -104,17 +107,10 @@ def read_messages(
     bundles = []
     places: dict[int, list[tuple[int, int]]] = {}  # the same, with places among the messages that are chosen
     sizes = np.zeros(len(rows), np.intp)
-    for bundle_id, pairs in members.items():
-        bundle = _read(connection, bundle_id)
-        for _, place in pairs:
-            refuse_place_outside_bundle(place, len(bundle))
-        messages, bundle_places = np.array(pairs).T
-        if len(pairs) < len(bundle):
-            is_chosen = np.zeros(len(bundle), bool)
-            is_chosen[bundle_places] = True
-            chosen = np.flatnonzero(is_chosen)
-            bundle = bundle.select(chosen.tolist())
-            bundle_places = np.searchsorted(chosen, bundle_places)
+    stored = ((_fetch(connection, bundle_id), pairs) for bundle_id, pairs in members.items())
+    # Bundles are unpacked in threads; this thread alone reads the store.
+    unpacked = map_ahead(lambda one: _unpack_messages(*one), stored)
+    for bundle_id, (bundle, messages, bundle_places) in zip(members, unpacked, strict=True):
         bundles.append(bundle)
         places[bundle_id] = list(zip(messages.tolist(), bundle_places.tolist(), strict=True))
         sizes[messages] = np.diff(bundle.starts)[bundle_places]
@@ -136,6 +132,26 @@ def read_messages(
         weights=np.array([row[5] for row in rows], np.int64),
         dates=np.array([np.nan if row[3] is None else row[3] for row in rows], np.float64),
     )
+
+
+def _unpack_messages(
+    stored: StoredBundle, pairs: Sequence[tuple[int, int]]
+) -> tuple[Bundle, NDArray[np.intp], NDArray[np.intp]]:
+    """Return a bundle of the chosen messages alone, their numbers, and their places in this bundle.
+
+    `pairs` has the number of each chosen message and its place in the stored bundle.
+    """
+    bundle = _unpack(stored)
+    for _, place in pairs:
+        refuse_place_outside_bundle(place, len(bundle))
+    messages, places = np.array(pairs).T
+    if len(pairs) < len(bundle):
+        is_chosen = np.zeros(len(bundle), bool)
+        is_chosen[places] = True
+        chosen = np.flatnonzero(is_chosen)
+        bundle = bundle.select(chosen.tolist())
+        places = np.searchsorted(chosen, places)
+    return bundle, messages, places
 
 
 def tidy(connection: sqlite3.Connection, changed_bundles: Iterable[int]) -> None:
@@ -294,10 +310,20 @@ def _list_places(connection: sqlite3.Connection, bundle_id: int) -> list[tuple[b
 
 def _read(connection: sqlite3.Connection, bundle_id: int) -> Bundle:
     """Read a bundle; raise StoreError if it is missing or invalid."""
+    return _unpack(_fetch(connection, bundle_id))
+
+
+def _fetch(connection: sqlite3.Connection, bundle_id: int) -> StoredBundle:
+    """Read the row of a bundle; raise StoreError if it is missing."""
     row = connection.execute("SELECT messages, data FROM bundle WHERE id = ?", (bundle_id,)).fetchone()
     if row is None:
         raise bundle_error(f"there is no bundle {bundle_id}")
-    messages, data = row
+    return bundle_id, *row
+
+
+def _unpack(stored: StoredBundle) -> Bundle:
+    """Read a bundle of a row; raise StoreError if it is invalid."""
+    bundle_id, messages, data = stored
     bundle = unpack(data)
     if len(bundle) != messages:
         raise bundle_error(f"bundle {bundle_id} has {len(bundle)} messages, expected {messages!r:.40}")
