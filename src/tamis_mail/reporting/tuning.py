@@ -106,7 +106,9 @@ def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Ru
     def fit(rows: NDArray[np.bool_]) -> tuple[Floats, ScaleFit]:
         """Find the centres, and the posterior of the scales, by some of the messages."""
         weights = rows.astype(np.float64)
-        centres = left_out.find_centres(corpus.is_spam, weights) if is_fitted else np.zeros(len(default.views))
+        centres = (
+            left_out.find_centres(corpus.is_spam, weights) if is_fitted else np.zeros(len(default.views))
+        )
         designs = left_out.subtract(centres)[rows]
         return centres, fit_scales(designs, corpus.is_spam[rows], weights[rows], default_scales)
 

@@ -1,9 +1,9 @@
 """When the weights of a store are fitted to its messages, and how they are written.
 
 They are fitted when the number of remembered messages passes a size of a fixed schedule (12, 13, …, 20, 22,
-24, …, each a tenth more than the one before), after each change that removes or moves a message, and by `tamis tune`.
-A fit is a function of the set of remembered messages, so after `forget` a store has the weights of one that
-never had the message and was fitted at that moment.
+24, …, each a tenth more than the one before), after each change that removes or moves a message, and by
+`tamis tune`. A fit is a function of the set of remembered messages, so after `forget` a store has the weights
+of one that never had the message and was fitted at that moment.
 """
 
 from collections.abc import Callable, Sequence

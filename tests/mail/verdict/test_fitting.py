@@ -222,9 +222,7 @@ def test_a_centre_of_one_lowers_the_score_of_a_view_by_the_presence_of_its_known
 def test_between_the_centred_means_of_spam_and_of_other_mail_lies_zero(seed: int) -> None:
     """Whatever the shares of the two are; and a view without features has the centre zero."""
     messages, keys, is_spam = training(seed, 40)
-    held_out = leave_one_out(
-        messages, keys, count_features(messages, keys), label_messages(is_spam), RULE, 1
-    )
+    held_out = leave_one_out(messages, keys, count_features(messages, keys), label_messages(is_spam), RULE, 1)
     weights = np.random.default_rng(seed).uniform(0.1, 3, len(is_spam))
     centred = held_out.subtract(held_out.find_centres(is_spam, weights))[:, :-1]
     means = [np.average(centred[kind], axis=0, weights=weights[kind]) for kind in (is_spam, ~is_spam)]
