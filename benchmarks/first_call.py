@@ -3,10 +3,10 @@
     python -m benchmarks.first_call [CASE …] [--repeats 7] [--output FILE]
 
 Each side is a program of a few lines, which makes or reads its data without SciPy, then starts the clock,
-imports what a user would import and makes one call: the first call. It makes the same call three times more;
-the least of these is the warm call. The two sides take turns; the ratio is taken pair by pair, and above 1
-tamis is the faster. The time of the whole process, the start of Python, the data and the warm calls included, is
-printed beside it.
+imports what a user would import and makes one call: the first call. It makes the same call three times
+more; the least of these is the warm call. The two sides take turns; the ratio is taken pair by pair, and
+above 1 tamis is the faster. The time of the whole process, the start of Python, the data and the warm calls
+included, is printed beside it.
 """
 
 import argparse

@@ -35,6 +35,7 @@ COMPARED = (
 # Okabe and Ito's colours, which the colour-blind can tell apart; each filter has its own dashes, too.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
 _DASHES = ("none", "6 3", "2 2", "8 3 2 3", "4 2", "1 3")
+_WAITING = "The classifiers of SpamAssassin and rspamd wait until they have learned 200 spam and 200 ham."
 _SIZE, _MARGIN = 320, 44
 
 
@@ -60,9 +61,18 @@ def compare_filters(stream: Stream) -> list[FilterComparison]:
     return [
         FilterComparison(stream["name"], measure, peer, _judge(ours[measure], figures[measure]))
         for peer, figures in filters.items()
-        if peer != OURS
+        if peer != OURS and peer not in _silent_filters(stream)
         for measure in COMPARED
         if len(ours.get(measure, ())) == 3 and len(figures.get(measure, ())) == 3
+    ]
+
+
+def _silent_filters(stream: Stream) -> list[str]:
+    """Filters that said the same of every message: there is nothing to win against them."""
+    return [
+        one["filter"]
+        for one in stream["filters"]
+        if (bins := one.get("calibration")) and len(bins) == 1 and bins[0][1] == 0.5
     ]
 
 
@@ -107,6 +117,10 @@ def describe_stream(stream: Stream, note: Callable[[str], str]) -> Iterator[str]
         cells = [_goal(stream, measure, wanted, missed, note) for measure in measures]
         yield f"| *wanted of {OURS}* | {' | '.join(cells)} | | |"
     yield ""
+    if silent := _silent_filters(stream):
+        names = " and ".join(silent)
+        yield f"{names}: unsure of every message (probability 0.5), so not compared. {_WAITING}"
+        yield ""
     rows = compare_filters(stream)
     yield f"| {OURS} against | {' | '.join(COMPARED)} |"
     yield "|---|" + "---|" * len(COMPARED)

@@ -107,7 +107,7 @@ def test_a_page_that_is_stopped_leaves_the_old_one(
     page = tmp_path / "page.md"
     page.write_text("old", encoding="utf-8")
     assert main(["--results", str(tmp_path), "--page", str(page)]) == 1
-    assert capsys.readouterr().err.startswith("scoreboard: lost or missed without an explanation: slow")
+    assert "scoreboard: lost or missed without an explanation: slow" in capsys.readouterr().err
     assert page.read_text(encoding="utf-8") == "old"
 
 
@@ -131,7 +131,7 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_a_file_that_holds_no_results_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_text('{"title": "Odd"}', encoding="utf-8")
-    with pytest.raises(SystemExit, match="not a file of results .'command'.; write it again"):
+    with pytest.raises(SystemExit, match="not a file of results"):
         read_runs(tmp_path)
 
 
@@ -160,6 +160,14 @@ def test_a_filter_wins_where_neither_figure_lies_in_the_interval_of_the_other() 
     assert compare_filters(near)[0].result == "tied"
 
 
+def test_a_filter_that_was_unsure_of_every_message_is_shown_and_not_beaten() -> None:
+    silent = json.loads(json.dumps(STREAM))
+    silent["filters"][1]["calibration"] = [[100, 0.5, 0.4]]
+    assert compare_filters(silent) == []
+    explanations = Explanations([(["*"], "Few messages.")])
+    assert "peer: unsure of every message" in make_page([run_of(stream=silent)], explanations, [])
+
+
 @pytest.mark.parametrize(("percent", "count"), [(0.0, 50), (2.0, 50), (37.5, 8), (100.0, 3)])
 def test_the_interval_of_a_share_is_wilsons(percent: float, count: int) -> None:
     low, high = proportion_confint(percent * count / 100, count, alpha=0.05, method="wilson")
@@ -167,12 +175,14 @@ def test_the_interval_of_a_share_is_wilsons(percent: float, count: int) -> None:
 
 
 def test_the_figures_of_a_filter_count_its_calibration_by_bins() -> None:
-    answers = [
-        Answer(p, p, label) for p, label in ((0.05, "ham"), (0.05, "ham"), (0.95, "spam"), (0.96, "ham"))
-    ]
-    figures = describe_filter("tamis", answers, np.array([False, True, True, True]), 1.5)
-    assert figures["calibration"] == [[2, pytest.approx(0.05), 0.5], [2, pytest.approx(0.955), 1.0]]
+    said = ((0.05, "ham"), (0.05, "ham"), (0.15, "ham"), (0.95, "spam"), (0.96, "ham"))
+    answers = [Answer(probability, probability, label) for probability, label in said]
+    figures = describe_filter("tamis", answers, np.array([False, True, False, True, True]), 1.5)
+    first, second, last = figures["calibration"]
+    assert first == [2, pytest.approx(0.05), 0.5]
+    assert second == [1, pytest.approx(0.15), 0.0]
+    assert last == [2, pytest.approx(0.955), 1.0]
     assert figures["figures"]["spam not called spam %"][0] == pytest.approx(200 / 3)
     plot = calibration_plot({**STREAM, "filters": [figures]})
-    assert plot.count("<circle") == 2
+    assert plot.count("<circle") == 3
     assert make_plots([run_of(stream={**STREAM, "filters": [figures]}, name="mail")]).keys() == {"mail.svg"}
