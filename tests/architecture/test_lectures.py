@@ -17,10 +17,9 @@ SECTIONS = {"A": 12, "B": 8, "C": 6, "D": 5, "E": 3, "F": 5, "G": 3, "H": 4, "I"
 PICTURES = {"C6", "F3", "H4"}  # the rows that ask for a picture
 
 
-def read_rows() -> dict[str, list[str]]:
-    """The cells of each row of the tables, by its identifier."""
-    lines = re.findall(r"^\| ([A-I]\d+) \|(.*)\|$", PAGE, flags=re.MULTILINE)
-    return {row: [cell.strip() for cell in cells.split("|")] for row, cells in lines}
+def read_rows() -> dict[str, str]:
+    """The item of each row, with its objects, tests and pictures, by its identifier."""
+    return dict(re.findall(r"^- \*\*([A-I]\d+)\*\*: (.*\n(?:  .*\n)+)", PAGE, flags=re.MULTILINE))
 
 
 MAP = read_rows()
@@ -49,24 +48,22 @@ def find_object(name: str) -> Any:
 
 def test_every_row_is_on_the_page_once_and_in_order() -> None:
     expected = [f"{letter}{number + 1}" for letter, count in SECTIONS.items() for number in range(count)]
-    assert re.findall(r"^\| ([A-I]\d+) \|", PAGE, flags=re.MULTILINE) == expected
+    assert re.findall(r"^- \*\*([A-I]\d+)\*\*: ", PAGE, flags=re.MULTILINE) == expected
     assert ROWS.keys() <= MAP.keys(), "a row that the model room shows is not on the page"
 
 
 @pytest.mark.parametrize("row", MAP)
 def test_objects_tests_and_pictures_of_a_row_exist(row: str) -> None:
-    shown, objects, tests, pictures = MAP[row]
-    assert shown
-    names = re.findall(r"`([^`]+)`", objects)
-    assert names
-    for name in names:
+    (objects,) = re.findall(r"^  - Objects: (.*)$", MAP[row], flags=re.MULTILINE)
+    for name in re.findall(r"`([^`]+)`", objects):
         assert find_object(name) is not None
-    nodes = re.findall(r"`([^`]+)::([^`]+)`", tests)
+    nodes = re.findall(r"`(\S+\.py)::(\w+)`", MAP[row])
     assert nodes
+    assert len(nodes) == MAP[row].count("::")
     for file, test in nodes:
         assert test in list_tests(ROOT / "tests" / file), f"{file} has no {test}"
-    drawn = re.findall(r"\]\(\.\./auto_gallery/(\w+)\.rst\)", pictures)
+    drawn = re.findall(r"\]\(\.\./auto_gallery/(\w+)\.rst\)", MAP[row])
     assert drawn or row not in PICTURES
-    assert pictures.count("](") == len(drawn)
+    assert MAP[row].count("](") == len(drawn)
     for script in drawn:
         assert (ROOT / "docs" / "gallery" / f"{script}.py").is_file(), script

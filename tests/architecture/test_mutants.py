@@ -6,12 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tools import load_tool
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "def clip(x):\n    return x if x > 0 else 0\n"
@@ -27,16 +27,7 @@ TESTS = "from toy import clip\n\ndef test_clip():\n    assert [clip(x) for x in 
 @pytest.fixture(scope="module")
 def tool() -> Any:
     """tools/mutants as a module."""
-    loader = SourceFileLoader("mutants", str(ROOT / "tools" / "mutants"))
-    spec = spec_from_loader("mutants", loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = cached
-    return module
+    return load_tool("mutants")
 
 
 @pytest.mark.parametrize("inside", [True, False])

@@ -1,12 +1,11 @@
 """docs/reference/scikit-learn.md says what inspecting both libraries says now."""
 
-import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tools import load_tool
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,17 +13,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def tool() -> Any:
     """tools/scikit_learn_table as a module."""
-    loader = SourceFileLoader("scikit_learn_table", str(ROOT / "tools" / "scikit_learn_table"))
-    spec = spec_from_loader("scikit_learn_table", loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    sys.modules["scikit_learn_table"] = module  # its dataclasses ask for it
-    cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = cached
-    return module
+    return load_tool("scikit_learn_table")
 
 
 def test_the_page_is_up_to_date(tool: Any) -> None:

@@ -1,12 +1,11 @@
 """The pictures of the README show what the program prints, and are small."""
 
-import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tools import load_tool
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -15,16 +14,7 @@ PICTURES = ROOT / "docs" / "pictures"
 @pytest.fixture(scope="module")
 def tool() -> Any:
     """tools/pictures as a module."""
-    loader = SourceFileLoader("pictures", str(ROOT / "tools" / "pictures"))
-    spec = spec_from_loader("pictures", loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = cached
-    return module
+    return load_tool("pictures")
 
 
 def test_the_terminal_shows_what_the_demo_prints(tool: Any) -> None:
