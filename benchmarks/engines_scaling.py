@@ -3,8 +3,8 @@
     python -m benchmarks.engines_scaling
 
 fits each model to the same shards in memory, in processes that may use one core or two (by their affinity),
-in turns, and prints the quickest of each and their ratio. The last column is a fit to all rows at once, on two
-cores.
+in turns, and prints the quickest of each and their ratio. The last column is a fit to all rows at once, on
+two cores.
 """
 
 import argparse
