@@ -1,7 +1,7 @@
 """A Spark cluster on this machine: two executors in processes of their own, on two hosts, with speculation.
 
-Spark runs the second attempt of a slow task on another host only, and not at all in its local modes. So a master
-and two workers are started here, whose hosts are two addresses of the loopback interface.
+Spark runs the second attempt of a slow task on another host only, and not at all in its local modes. So a
+master and two workers are started here, whose hosts are two addresses of the loopback interface.
 """
 
 import os
