@@ -20,7 +20,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 import tamis
 from tamis.engines import Batch, Request, open_shards
 from tamis.stats import Moments
-from tests.engines.spark_sessions import PANDAS, find_reason_to_skip, start_session
+from tests.engines.spark_sessions import PANDAS, find_reason_to_skip, run_cluster
 
 REASON = find_reason_to_skip()
 pytestmark = [
@@ -48,11 +48,10 @@ ROWS = make_rows()
 
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    started = start_session(tmp_path_factory.mktemp("spark"))
     # executors cannot import this file: its functions are sent as a whole
     import_module("pyspark.cloudpickle").register_pickle_by_value(sys.modules[__name__])
-    yield started
-    started.stop()
+    with run_cluster(tmp_path_factory.mktemp("spark")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,6 @@ try:
         MLWriter,
     )
     from pyspark.sql import functions
-    from pyspark.sql.pandas.functions import ArrowUDFType
 except ModuleNotFoundError as error:
     raise explain_missing(error, "tamis.engines.spark_ml") from None
 
@@ -171,9 +170,7 @@ class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc] 
             elif not hasattr(self.face, "predict_proba"):
                 kind = "double"
             predict = functions.arrow_udf(
-                _Predict(self.face, read),
-                f"prediction {kind}, probability array<double>",
-                ArrowUDFType.SCALAR,
+                _make_function(_Predict(self.face, read)), f"prediction {kind}, probability array<double>"
             )
             rows = functions.struct(*(dataset[_quote(name)] for name in inputs))
             answers = predict(rows)
@@ -218,6 +215,16 @@ class _Predict:
         cells: Any = pa.array(probabilities.ravel())
         lists = pa.ListArray.from_arrays(offsets, cells)
         return pa.StructArray.from_arrays([_to_arrow(answers), lists], ["prediction", "probability"])
+
+
+def _make_function(predict: _Predict) -> Any:
+    """The function with the annotations by which Spark knows that it takes and returns arrays of Arrow."""
+
+    def predict_rows(rows: Any) -> Any:
+        return predict(rows)
+
+    predict_rows.__annotations__ = {"rows": pa.Array, "return": pa.Array}
+    return predict_rows
 
 
 def _to_arrow(answers: Any) -> Any:
