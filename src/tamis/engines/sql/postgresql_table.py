@@ -11,8 +11,7 @@ import numpy as np
 from tamis.engines.batches import Batch
 from tamis.engines.iterables import Batches
 from tamis.engines.iterables import open_shards as open_batches
-from tamis.engines.local import LocalShards
-from tamis.engines.opening import Request
+from tamis.engines.opening import BatchShards, Request
 from tamis.engines.sql.database import Column, Row, SQLTable, first_line, quote
 from tamis.extras import import_package
 from tamis.tables import Kind, Table
@@ -105,7 +104,7 @@ class PostgreSQLTable(SQLTable):
             rows: list[Row] = connection.execute(query.encode()).fetchall()
         return rows
 
-    def open_rows(self, request: Request) -> LocalShards[Batch]:
+    def open_rows(self, request: Request) -> BatchShards[Batch]:
         by_name = {column.name: column for column in self.list_columns()}
         names = request.choose_columns(list(by_name))
         selected = [by_name[name] for name in dict.fromkeys([*names, *request.named_roles.values()])]
