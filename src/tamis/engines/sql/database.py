@@ -72,7 +72,7 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def first_line(problem: object) -> str:
+def read_first_line(problem: object) -> str:
     """The first line of what a database says, which may go on with hints and positions."""
     text = str(problem).strip()
     return text.splitlines()[0].rstrip(".") if text else type(problem).__name__
