@@ -64,6 +64,7 @@ class StoreSize(Size):
 
     needed: float  # bytes of the store that a verdict needs
     file: float  # bytes, with free pages
+    opened: float  # seconds of a verdict by a store that is opened for it
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,9 @@ def measure_mail(mail: Sequence[Mail], n: int) -> StoreSize:
             sieve.sort_batch(others[:2])
             judge, _ = take_time(lambda: [sieve.sort_batch([raw]) for raw in others])
         needed = float(np.mean([count_needed_bytes(path, raw) for raw in others[:60]]))
-        file = path.stat().st_size
-        return StoreSize(n, learn, judge / len(others), count_used_bytes(path), needed, file)
+        opened, _ = take_time(lambda: [judge_once(path, raw) for raw in others[:60]])
+        file, used = path.stat().st_size, count_used_bytes(path)
+        return StoreSize(n, learn, judge / len(others), used, needed, file, opened / 60)
 
 
 def learn_anew(path: Path, mail: Sequence[Mail]) -> None:
@@ -156,6 +158,12 @@ def learn_anew(path: Path, mail: Sequence[Mail]) -> None:
     with Sieve.open(path, log=False) as sieve:
         for label in (HAM, SPAM):
             sieve.learn_many([one.raw for one in mail if one.label == label], label, processes=1)
+
+
+def judge_once(path: Path, raw: bytes) -> None:
+    """Judge one message of a mailbox: the next one is another mailbox's."""
+    with Sieve.open(path, readonly=True, log=False) as sieve:
+        sieve.sort(raw)
 
 
 def count_needed_bytes(path: Path, raw: bytes) -> int:
@@ -229,18 +237,25 @@ class MailLaws:
     """What mail costs, by the number of messages that a store has learned."""
 
     learn: Law  # seconds, of all
-    judge: Law  # seconds, of one
+    judge: Law  # seconds of one, with the store opened for it
     store: Law  # bytes
-    needed: Law  # bytes of the store that a verdict needs
+    # Bytes of the store that a verdict needs, by messages. No law: they grow with the store only until each
+    # feature of the message is on a page of its own.
+    needed: dict[int, float]
     features: float  # of a message
     letter: float  # bytes of a message
+
+    def interpolate_needed(self, n: float) -> float:
+        """Between the sizes that were measured, on logarithmic scales."""
+        known = [np.log(list(part)) for part in (self.needed, self.needed.values())]
+        return float(np.exp(np.interp(math.log(n), *known)))
 
 
 def show_mailboxes(laws: MailLaws, mailboxes: float, learned: float, judged: float, bill: Bill) -> None:
     """Print what so many mailboxes take."""
     write = sys.stdout.write
     rate = mailboxes * judged / 86_400
-    size, read = laws.store.predict(learned), laws.needed.predict(learned)
+    size, read = laws.store.predict(learned), laws.interpolate_needed(learned)
     terabytes, cores = mailboxes * size / 1e12, rate * laws.judge.predict(learned)
     hours = mailboxes * laws.learn.predict(learned) / 3600
     write(
@@ -248,9 +263,8 @@ def show_mailboxes(laws: MailLaws, mailboxes: float, learned: float, judged: flo
     )
     write(f"  stores: {size / 1e6:.2f} MB each, {terabytes:,.0f} TB, ")
     write(f"${terabytes * bill.terabyte_month:,.0f} a month\n")
-    write(
-        f"  verdicts: {rate:,.0f} a second, {cores:,.0f} cores, ${cores * 730 * bill.core_hour:,.0f} monthly\n"
-    )
+    write(f"  verdicts: {rate:,.0f} a second, {cores:,.0f} cores, ")
+    write(f"${cores * 730 * bill.core_hour:,.0f} a month\n")
     write(
         f"  mail itself: {rate * laws.letter / 1e9:.2f} GB/s; features: {rate * laws.features:,.0f} per s\n"
     )
@@ -266,12 +280,15 @@ def measure_laws_of_mail(mail: Sequence[Mail]) -> MailLaws:
     found = extract_features([canonical(one.raw) for one in mail[:300]], tokens.VERSION)
     laws = MailLaws(
         show_law(f"mail {sizes[0].n}–{sizes[1].n}–{sizes[2].n}: learn", "s", sizes, "learn", 1.0, 1.0),
-        show_law("  judge one", "ms", sizes, "judge", None, 1e3),
+        show_law("  open the store and judge one", "ms", sizes, "opened", None, 1e3),
         show_law("  store", "MB", sizes, "bytes", None, 1e-6),
-        show_law("  bytes of it for a verdict", "MB", sizes, "needed", None, 1e-6),
+        {size.n: size.needed for size in sizes},
         float(np.mean([len(keys) for keys in found])),
         float(np.mean([len(one.raw) for one in mail])),
     )
+    show_law("  judge one, the store in memory", "ms", sizes, "judge", None, 1e3)
+    cells = "".join(f"{size.needed * 1e-6:>12.4g}" for size in sizes)
+    sys.stdout.write(f"{'  bytes of it for a verdict':34}{'MB':>8}{cells}\n")
     show_law("  file with free pages", "MB", sizes, "file", None, 1e-6)
     sys.stdout.write(f"  a message has {laws.features:,.0f} features and {laws.letter:,.0f} bytes\n")
     return laws
@@ -283,7 +300,7 @@ def main() -> None:
     parser.add_argument("--documents", type=float, default=1e9)
     parser.add_argument("--mailboxes", type=float, default=1e8)
     parser.add_argument("--learned", type=float, default=500, help="messages that a mailbox has learned")
-    parser.add_argument("--overlay", type=float, default=50, help="messages of its own, beside those of all")
+    parser.add_argument("--overlay", type=float, default=100, help="messages of its own, beside those of all")
     parser.add_argument("--judged", type=float, default=30, help="messages that come to a mailbox per day")
     parser.add_argument("--core-hour", type=float, default=0.04, help="dollars")
     parser.add_argument("--terabyte-month", type=float, default=80.0, help="dollars, of solid-state disks")

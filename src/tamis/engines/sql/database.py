@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tamis.engines.batches import Batch
-from tamis.engines.local import LocalShards
-from tamis.engines.opening import Request
+from tamis.engines.opening import BatchShards, Request
 from tamis.tables import Kind
 
 Row = tuple[Any, ...]
@@ -53,7 +52,7 @@ class SQLTable(ABC):
         """All rows that a query returns; ValueError if the database refuses it."""
 
     @abstractmethod
-    def open_rows(self, request: Request) -> LocalShards[Batch]:
+    def open_rows(self, request: Request) -> BatchShards[Batch]:
         """The rows in batches, for a model that the database cannot sum."""
 
     @contextmanager
@@ -73,7 +72,7 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def first_line(problem: object) -> str:
+def read_first_line(problem: object) -> str:
     """The first line of what a database says, which may go on with hints and positions."""
     text = str(problem).strip()
     return text.splitlines()[0].rstrip(".") if text else type(problem).__name__

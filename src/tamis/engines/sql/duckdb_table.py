@@ -5,9 +5,8 @@ from typing import Any
 
 from tamis.engines.arrow import open_relation
 from tamis.engines.batches import Batch
-from tamis.engines.local import LocalShards
-from tamis.engines.opening import Request
-from tamis.engines.sql.database import Column, Row, SQLTable, first_line
+from tamis.engines.opening import BatchShards, Request
+from tamis.engines.sql.database import Column, Row, SQLTable, read_first_line
 from tamis.extras import import_package
 from tamis.tables import Kind
 
@@ -49,10 +48,10 @@ class DuckDBTable(SQLTable):
         try:
             rows: list[Row] = self.relation.query(_SOURCE, query).fetchall()
         except duckdb.Error as problem:
-            raise ValueError(f"DuckDB cannot sum the relation: {first_line(problem)}") from problem
+            raise ValueError(f"DuckDB cannot sum the relation: {read_first_line(problem)}") from problem
         return rows
 
-    def open_rows(self, request: Request) -> LocalShards[Batch]:
+    def open_rows(self, request: Request) -> BatchShards[Batch]:
         return open_relation(self.relation, replace(request, engine=None))
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from tamis.engines.batches import Batch
 from tamis.engines.iterables import Batches
 from tamis.engines.iterables import open_shards as open_batches
-from tamis.engines.local import LocalShards
-from tamis.engines.opening import Request
-from tamis.engines.sql.database import Column, Row, SQLTable, first_line, quote
+from tamis.engines.opening import BatchShards, Request
+from tamis.engines.sql.database import Column, Row, SQLTable, read_first_line, quote
 from tamis.extras import import_package
 from tamis.tables import Kind, Table
 
@@ -64,7 +63,7 @@ class PostgreSQLTable(SQLTable):
             connection = self._psycopg.connect(self.connection)
         except self._psycopg.Error as problem:
             raise ConnectionError(
-                f"cannot reach the PostgreSQL server: {first_line(problem)}: start it, or mend the connection"
+                f"cannot reach the PostgreSQL server: {read_first_line(problem)}: start it, or mend the connection"
             ) from None
         with connection:
             yield connection
@@ -105,7 +104,7 @@ class PostgreSQLTable(SQLTable):
             rows: list[Row] = connection.execute(query.encode()).fetchall()
         return rows
 
-    def open_rows(self, request: Request) -> LocalShards[Batch]:
+    def open_rows(self, request: Request) -> BatchShards[Batch]:
         by_name = {column.name: column for column in self.list_columns()}
         names = request.choose_columns(list(by_name))
         selected = [by_name[name] for name in dict.fromkeys([*names, *request.named_roles.values()])]
@@ -139,9 +138,9 @@ class PostgreSQLTable(SQLTable):
         try:
             yield
         except self._psycopg.OperationalError as problem:
-            raise ConnectionError(f"the PostgreSQL server went away: {first_line(problem)}") from problem
+            raise ConnectionError(f"the PostgreSQL server went away: {read_first_line(problem)}") from problem
         except self._psycopg.Error as problem:
-            raise ValueError(f"PostgreSQL cannot sum the table: {first_line(problem)}") from problem
+            raise ValueError(f"PostgreSQL cannot sum the table: {read_first_line(problem)}") from problem
 
 
 def _name_type(column: Any, connection: Any) -> str:

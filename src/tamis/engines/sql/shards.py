@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tamis.engines.batches import Batch
-from tamis.engines.local import LocalShards
-from tamis.engines.opening import Request
+from tamis.engines.opening import BatchShards, Request
 from tamis.engines.sql.class_sums import ClassSums, refuse_missing, refuse_unfit
 from tamis.engines.sql.database import Column, SQLTable
 from tamis.engines.sql.duckdb_table import DuckDBTable
@@ -115,18 +114,18 @@ class SQLShards:
     # ── rows ──
 
     @cached_property
-    def _batches(self) -> LocalShards[Batch]:
+    def _batches(self) -> BatchShards[Batch]:
         return self.table.open_rows(self.request)
 
     def total(self, observe: Callable[[Batch], S | None], /) -> S:
         """Read the rows in batches and observe them in this process."""
         return self._batches.total(observe)
 
-    def map(self, change: Callable[[Batch], Y], /) -> LocalShards[Y]:
+    def map(self, change: Callable[[Batch], Y], /) -> BatchShards[Y]:
         """The batches with a change that is made whenever they are read."""
         return self._batches.map(change)
 
-    def keep(self) -> LocalShards[Batch]:
+    def keep(self) -> BatchShards[Batch]:
         """The batches, which are read again at each pass."""
         return self._batches.keep()
 
