@@ -9,9 +9,11 @@ import mailbox
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
@@ -68,7 +70,7 @@ class Command:
 
 def read_commands(language: str, block: str) -> Iterator[Command]:
     """The commands of a block: all lines of `sh`; of `console` those after a prompt, with what follows."""
-    lines = re.sub(r"\\\n\s*(> )?", " ", block).splitlines()
+    lines = re.sub(r"\s*\\\n\s*(?:> *)?", " ", block).splitlines()
     if language == "sh":
         yield from (Command(line, None) for line in lines if line.strip() and not line.startswith("#"))
         return
@@ -122,8 +124,8 @@ class Home:
     """A folder with a sample mailbox, in which the commands of one page run one after the other."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="tamis-docs-")
-        self.path = Path(self._folder.name)
+        self.path = Path(tempfile.mkdtemp(prefix="tamis-docs-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
         self._write_mail()
 
     def _write_mail(self) -> None:
