@@ -33,7 +33,7 @@ sys.meta_path.insert(0, Refuse())
 MAIN = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main())"
 COMMAND = 'pip install "tamis[models]"'
 # Of tamis.__all__:
-WITH_NUMPY_ALONE = {"__version__", "decide", "logit", "show_versions", "sigmoid", "stats", "text"}
+WITH_NUMPY_ALONE = {"__version__", "decide", "engines", "logit", "show_versions", "sigmoid", "stats", "text"}
 
 
 def run(
