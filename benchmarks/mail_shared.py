@@ -48,11 +48,16 @@ class Client:
 
     def start(self) -> None:
         lines = self.record.read_text(encoding="utf-8").count("\n")
+        self._size = self.record.stat().st_size
         words = ["work", self._address, str(self._owner), str(10 * lines), str(self.record)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.mail_shared_client", *words],
             env={**os.environ, REPLICAS: str(self._folder)},
         )
+
+    def is_at_work(self) -> bool:
+        """Whether it has begun an operation since its start."""
+        return self.record.stat().st_size > self._size
 
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)
@@ -107,16 +112,17 @@ def measure_kills(kind: str, number: int) -> Counter[str]:
     with run_server(kind) as server, tempfile.TemporaryDirectory() as folder:
         address = server.store("kills")
         clients = [Client(address, owner, Path(folder)) for owner in range(CLIENTS)]
-        time.sleep(5)
         for kill in range(number):
-            time.sleep(dice.uniform(0.1, 0.9))
+            while not (working := [client for client in clients if client.is_at_work()]):
+                time.sleep(0.005)
+            time.sleep(dice.uniform(0, 0.1))  # so that one of them is in the middle of something
             if kill % 5 == 4:
                 server.kill()
                 time.sleep(dice.uniform(0, 0.5))
                 server.start()
                 kills["kills of the server"] += 1
             else:
-                client = dice.choice(clients)
+                client = dice.choice(working)
                 client.kill()
                 client.start()
                 kills["kills of a client"] += 1
