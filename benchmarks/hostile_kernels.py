@@ -815,6 +815,54 @@ def _sum_tables(dice: Generator) -> Call:
     return Call("", call, (keys, sizes, counts), refer)
 
 
+def _bundle(dice: Generator) -> tuple[NDArray[np.uint64], Words, Words]:
+    """The distinct keys of messages, the starts of the messages, and the indices of their keys."""
+    keys, sizes = _lists(dice)
+    distinct, indices = bundle_arrays.merge_sorted(keys, sizes)
+    return distinct, np.concatenate([[0], np.cumsum(sizes)]), indices.astype(np.int64)
+
+
+def _encode_bundle(dice: Generator) -> Call:
+    def call(keys: Any, starts: Any, indices: Any, low_bytes: Any) -> Any:
+        return [
+            np.frombuffer(part, np.uint8) for part in _mail().encode_bundle(keys, starts, indices, low_bytes)
+        ]
+
+    def refer(*arguments: Any) -> Any:
+        return [np.frombuffer(part, np.uint8) for part in bundle_arrays.encode_by_numpy(*arguments)]
+
+    return Call("", call, (*_bundle(dice), int(dice.integers(4, 6))), refer)
+
+
+def _decode_bundle(dice: Generator) -> Call:
+    keys, starts, indices = _bundle(dice)
+    low_bytes = int(dice.integers(4, 6))
+    head, tail = (
+        np.frombuffer(part, np.uint8)
+        for part in bundle_arrays.encode_by_numpy(keys, starts, indices, low_bytes)
+    )
+    lows, highs = 4 * (len(starts) - 1), 4 * (len(starts) - 1) + low_bytes * len(keys)
+    parts = [head[:lows], head[lows:highs], head[highs:], tail[: len(indices)], tail[len(indices) :]]
+    if dice.random() < 0.5:  # bytes that lie: a fault, the same one
+        place = int(dice.integers(1, 4))
+        damaged = parts[place].copy()
+        damaged[dice.random(len(damaged)) < 0.1] ^= np.uint8(1 << dice.integers(0, 8))
+        if place < 3 or np.array_equal(damaged == 255, parts[place] == 255):
+            parts[place] = damaged
+
+    def run(decode: Callable[..., int], *arguments: Any) -> Any:
+        own_keys, own_indices = np.zeros(len(keys), np.uint64), np.zeros(len(indices), np.int64)
+        fault = decode(*arguments, own_keys, own_indices)
+        return (np.array([fault]), *((own_keys, own_indices) if not fault else ()))
+
+    return Call(
+        "",
+        lambda *arguments: run(_mail().decode_bundle, *arguments),
+        (*(part.copy() for part in parts), low_bytes),
+        lambda *arguments: run(bundle_arrays.decode_by_numpy, *arguments),
+    )
+
+
 def _sparse_rows(dice: Generator) -> tuple[Words, NDArray[np.int32], Floats, int]:
     rows, features = _size(dice), 1 + _size(dice)
     starts = np.concatenate([[0], np.cumsum(dice.integers(0, 5, size=rows))])
@@ -1019,6 +1067,8 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "mail.merge_lists": _merge_lists,
     "mail.find_keys": _find_stored_keys,
     "mail.sum_tables": _sum_tables,
+    "mail.encode_bundle": _encode_bundle,
+    "mail.decode_bundle": _decode_bundle,
     "mail.multiply_rows": _multiply_rows,
     "mail.multiply_columns": _multiply_columns,
     "mail.sum_views": _sum_views,

@@ -67,7 +67,7 @@ class Executor:
         self._pool: Pool | Threads | None = None
 
     def prepare(
-        self, messages: Iterable[Message], processes: int | None, measure: Callable[[Message], int] = len
+        self, messages: Iterable[Message], processes: int | None, measure: Callable[[Any], int] = len
     ) -> tuple[Iterator[Message], RunJobs]:
         """Return the messages, and the function that runs their jobs; `measure` returns the size of one."""
         remaining = iter(messages)

@@ -64,9 +64,12 @@ class Transaction:
         return _receipt(old, entry)
 
     def learn_read(
-        self, messages: Sequence[bytes], read: "ReadMessages", label: str, source: str
+        self, messages: Sequence[bytes], read: "ReadMessages", label: str, source: str | None = None
     ) -> list[Receipt]:
-        """Record that messages of a source, which `jobs.read_messages` has read, have a label."""
+        """Record that messages, which `jobs.read_messages` has read, have a label.
+
+        `source` is where they are from, if it is not the source of the transaction.
+        """
         jobs = import_module("tamis_mail.sieve.jobs")
         old_entries = self._store.find_entries(read.digests)
         new_entries: dict[bytes, Entry] = {}

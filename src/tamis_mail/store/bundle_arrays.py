@@ -121,14 +121,16 @@ def unpack(stored: object) -> Bundle:
     data = expand_gaps(stored)
     layout = read_layout(data)
     ends = (layout.lows, layout.highs, layout.gaps, layout.long_gaps, len(data))
-    parts = [np.frombuffer(data, np.uint8, end - begin, begin) for begin, end in pairwise((HEAD.size, *ends))]
+    sizes, lows, highs, gaps, long_gaps = (
+        np.frombuffer(data, np.uint8, end - begin, begin) for begin, end in pairwise((HEAD.size, *ends))
+    )
     keys = np.empty(layout.keys, np.uint64)
     indices = np.empty(layout.long_gaps - layout.gaps, np.int64)
     decode = decode_by_numpy if core is None else core.mail.decode_bundle
-    if fault := decode(*parts, layout.low_bytes, keys, indices):
+    if fault := decode(sizes, lows, highs, gaps, long_gaps, layout.low_bytes, keys, indices):
         raise bundle_error(_FAULTS[fault])
-    sizes = np.frombuffer(data, "<u4", layout.messages, HEAD.size)
-    starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
+    message_sizes = np.frombuffer(data, "<u4", layout.messages, HEAD.size)
+    starts = np.concatenate([[0], np.cumsum(message_sizes, dtype=np.intp)])
     return Bundle(keys, starts, indices.astype(np.intp, copy=False))
 
 

@@ -6,13 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tamis_mail import Sieve
+from tamis_mail.records import replace
 from tamis_mail.sample import messages
+from tamis_mail.sieve import LabelledMail
 from tamis_mail.sieve.pool import Pool, WorkerError
 from tamis_mail.store import StoreError, maintenance
 
@@ -64,6 +67,44 @@ def test_a_source_that_breaks_leaves_whole_batches(tmp_path: Path) -> None:
         assert maintenance.check(sieve.store) == []
         assert list(sieve.store.entries()) == []
         assert sieve.learn_many([raw for raw, _ in SAMPLE[:200]], "ham", processes=2) == {"learned": 200}
+
+
+def test_sources_that_are_learned_together_are_learned_as_one_after_the_other(tmp_path: Path) -> None:
+    spam, ham = ([raw for raw, label in SAMPLE if label == kind] for kind in ("spam", "ham"))
+    mail = [(spam[:90], "spam", "a"), ([], "ham", "b"), (ham[:120], "ham", "c"), (spam[80:100], "ham", "d")]
+    with Sieve.open(tmp_path / "one") as one, Sieve.open(tmp_path / "two") as two:
+        together = list(two.learn_sources([LabelledMail(*each) for each in mail], processes=2))
+        assert together == [
+            one.learn_many(raw_messages, label, source=source, processes=1)
+            for raw_messages, label, source in mail
+        ]
+        assert [counts["moved"] for counts in together] == [0, 0, 0, 10]
+        assert next(one.store.count_slices()) == next(two.store.count_slices())
+        for left, right in zip(one.store.entries(), two.store.entries(), strict=True):
+            assert replace(left, time=0) == replace(right, time=0)
+        assert one.store.setting("weights") == two.store.setting("weights")
+        assert maintenance.check(two.store) == []
+
+
+def test_a_source_that_breaks_leaves_the_sources_before_it(tmp_path: Path) -> None:
+    def breaking() -> Iterator[bytes]:
+        yield from (raw for raw, _ in SAMPLE[200:260])
+        raise OSError("the disk is gone")
+
+    with Sieve.open(tmp_path / "store") as sieve:
+        learned = sieve.learn_sources(
+            [
+                LabelledMail([raw for raw, _ in SAMPLE[:170]], "ham"),
+                LabelledMail(breaking(), "spam"),
+                LabelledMail([raw for raw, _ in SAMPLE[260:270]], "ham"),
+            ],
+            processes=2,
+        )
+        assert next(learned) == {"learned": 170}
+        with pytest.raises(OSError, match="the disk is gone"):
+            next(learned)
+        assert {label.name: label.messages for label in sieve.store.labels()} == {"ham": 170}
+        assert maintenance.check(sieve.store) == []
 
 
 def test_a_script_without_a_main_guard_is_not_run_again(tmp_path: Path) -> None:

@@ -17,7 +17,17 @@ from tamis_mail import schema
 from tamis_mail.features import KEY_BITS
 from tamis_mail.features.arrays import find_keys
 from tamis_mail.store import Store, StoreError, bundle_arrays, maintenance
-from tamis_mail.store.bundle_arrays import Bundle, combine, divide, merge_lists, merge_sorted, pack, unpack
+from tamis_mail.store.bundle_arrays import (
+    Bundle,
+    combine,
+    decode_by_numpy,
+    divide,
+    encode_by_numpy,
+    merge_lists,
+    merge_sorted,
+    pack,
+    unpack,
+)
 from tamis_mail.store.bundles import HEAD, expand_gaps, read_message
 from tests.compiled_core import needs_core
 from tests.mail.store.memory import careless, digest, features, forget, learn
@@ -48,6 +58,27 @@ def test_a_bundle_is_read_as_it_was_written(sets: list[list[int]]) -> None:
     assert as_sets(unpack(data)) == sets
     assert [read_message(data, place) for place in range(len(sets))] == sets
     assert pack(unpack(data)) == data
+
+
+@needs_core
+@given(SETS, st.sampled_from((4, 5)))
+@settings(max_examples=100, deadline=None)
+def test_the_core_writes_the_bytes_of_numpy_and_reads_them(sets: list[list[int]], low_bytes: int) -> None:
+    bundle = Bundle.of([np.array(one, np.uint64) for one in sets])
+    assert core is not None
+    head, gaps = encode_by_numpy(bundle.keys, bundle.starts, bundle.indices, low_bytes)
+    assert core.mail.encode_bundle(bundle.keys, bundle.starts, bundle.indices, low_bytes) == (head, gaps)
+    lows, features = 4 * len(sets), len(bundle.indices)
+    highs = lows + low_bytes * len(bundle.keys)
+    parts = [
+        np.frombuffer(part, np.uint8)
+        for part in (head[:lows], head[lows:highs], head[highs:], gaps[:features], gaps[features:])
+    ]
+    for decode in (decode_by_numpy, core.mail.decode_bundle):
+        keys, indices = np.empty_like(bundle.keys), np.empty(features, np.int64)
+        assert decode(*parts, low_bytes, keys, indices) == 0
+        assert keys.tolist() == bundle.keys.tolist()
+        assert indices.tolist() == bundle.indices.tolist()
 
 
 @given(st.lists(SETS, max_size=4))
