@@ -40,7 +40,7 @@ def prune(
             table.counts.sum(axis=1) <= message_weight
         )
         for name, rest in questions(list_other_labels(labels)):
-            question = rule if name == SPAM else rule.without_centres()
+            question = rule if name == SPAM else rule.drop_centres()
             one, other = sides(labels, name, rest, message_weight, rule.guessed)
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)
             for kind in (WORDS, PAIRS):

@@ -35,7 +35,7 @@ def find_scheduled_size(messages: int) -> int:
     """Return the largest size of the schedule up to this number of messages; 0 before the first.
 
     >>> [find_scheduled_size(n) for n in (11, 12, 13, 20, 21, 22, 100)]
-    [0, 12, 13, 20, 20, 22, 96]
+    [0, 12, 13, 20, 20, 22, 94]
     """
     size, following = 0, FIRST_FIT
     while following <= messages:

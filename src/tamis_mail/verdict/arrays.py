@@ -66,7 +66,7 @@ def judge_many(
     all_labels, questions = one_versus_rest(labels, other_labels, unit)
     total = side_counts(counts, all_labels)
     odds_of = {}
-    label_rule = rule.without_centres()
+    label_rule = rule.drop_centres()
     for one in questions:
         own, others = side_counts(counts, one.own), total - side_counts(counts, one.own)
         odds_of[one.name] = compute_log_odds((own, one.own.messages), (others, one.rest), label_rule)

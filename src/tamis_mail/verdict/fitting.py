@@ -216,7 +216,7 @@ def leave_one_out(
     kinds = views(keys, rule.token_version)
     by_id = {label.id: label for label in labels}
     other_labels = list_other_labels(labels)
-    rule = rule.without_centres()
+    rule = rule.drop_centres()
     designs = np.zeros((len(training.columns), len(rule.views) + 1))
     present = np.zeros((len(training.columns), len(rule.views)))
 

@@ -54,7 +54,7 @@ def judge(
     log_odds += sum(one.contribution for one in further_evidence)
     log_odds_of_labels = {}
     all_labels, comparisons = one_versus_rest(labels, other_labels, unit)
-    label_rule = rule.without_centres() if comparisons else rule
+    label_rule = rule.drop_centres() if comparisons else rule
     totals = {key: all_labels.count(row) for key, row in counts.items()} if comparisons else {}
     for one in comparisons:
         own_counts = {key: one.own.count(row) for key, row in counts.items()}

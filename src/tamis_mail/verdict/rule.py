@@ -157,7 +157,7 @@ class Rule:
         views = (replace(view, centre=centre) for view, centre in zip(self.views, centres, strict=True))
         return replace(self, views=tuple(views))
 
-    def without_centres(self) -> Rule:
+    def drop_centres(self) -> Rule:
         """Return the rule for a comparison of two labels of wanted mail: centres are those of spam."""
         return self.with_centres([0.0] * len(self.views))
 

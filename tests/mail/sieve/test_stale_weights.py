@@ -204,7 +204,7 @@ def test_a_store_of_older_tokens_is_not_fitted(tmp_path: Path) -> None:
         assert has_no_weights(sieve.store)
 
 
-def test_weights_of_a_time_without_centres_judge_as_they_did_until_the_next_fit(sieve: Sieve) -> None:
+def test_weights_of_a_time_drop_centres_judge_as_they_did_until_the_next_fit(sieve: Sieve) -> None:
     fitted = sieve.store.setting("weights")
     assert fitted is not None
     older = " ".join(fitted.split()[:14])

@@ -53,7 +53,8 @@ def log_ratios(view: View, spam: Tally, ham: Tally) -> Floats:
     known = (s + h > 0) & (rate < 1)  # a feature of all messages weighs nothing, and no Beta has rate 1
     prior = Beta(np.where(known, strength * rate, 1.0), np.where(known, strength * (1 - rate), 1.0))
     ratios = np.log(prior.update(spam).mean) - np.log(prior.update(ham).mean)
-    return np.where(known, ratios, 0.0) - view.centre * (s + h > 0)
+    found: Floats = np.where(known, ratios, 0.0) - view.centre * (s + h > 0)
+    return found
 
 
 def trust(spams: float, hams: float, rule: Rule) -> float:
