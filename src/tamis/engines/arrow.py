@@ -9,14 +9,13 @@ from typing import Any
 from tamis.engines.batches import Batch
 from tamis.engines.iterables import Batches
 from tamis.engines.iterables import open_shards as open_batches
-from tamis.engines.local import LocalShards
-from tamis.engines.opening import Request
+from tamis.engines.opening import BatchShards, Request
 from tamis.engines.tabular import ROWS, Layout, import_arrow
 
 _AHEAD = 2  # batches that Arrow reads ahead: by default it is 16, and memory grows with it
 
 
-def open_shards(data: Any, request: Request) -> LocalShards[Batch]:
+def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
     """Open a dataset or a reader of Arrow, or a relation of DuckDB."""
     package = type(data).__module__.partition(".")[0]
     if package != "pyarrow":
@@ -27,7 +26,7 @@ def open_shards(data: Any, request: Request) -> LocalShards[Batch]:
     return open_dataset(data, request)
 
 
-def open_dataset(dataset: Any, request: Request) -> LocalShards[Batch]:
+def open_dataset(dataset: Any, request: Request) -> BatchShards[Batch]:
     """Open a `pyarrow.dataset`: only the columns that are needed are read."""
     layout = Layout.of(dataset.schema, request)
 
@@ -40,7 +39,7 @@ def open_dataset(dataset: Any, request: Request) -> LocalShards[Batch]:
     return open_stream(scan, layout, request)
 
 
-def open_relation(relation: Any, request: Request) -> LocalShards[Batch]:
+def open_relation(relation: Any, request: Request) -> BatchShards[Batch]:
     """Open a relation of DuckDB: its query runs once per pass, with the columns that are needed."""
     import_arrow()  # DuckDB hands rows over by it
     layout = Layout.of(relation.limit(0).to_arrow_table().schema, request)
@@ -55,7 +54,7 @@ def open_relation(relation: Any, request: Request) -> LocalShards[Batch]:
 
 def open_stream(
     read: Callable[[], Iterator[Any]], layout: Layout, request: Request, once: bool = False
-) -> LocalShards[Batch]:
+) -> BatchShards[Batch]:
     """Shards of record batches that `read` iterates over, anew at each pass unless it can be read `once`."""
     if request.engine not in (None, "threads"):
         raise TypeError("got an engine for a stream of rows, expected none: it is read in this process")

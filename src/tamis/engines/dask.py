@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tamis.engines.batches import Batch, Loaded, Piece
+from tamis.engines.iterables import read_batch
 from tamis.engines.opening import Request
 from tamis.engines.parts import Part, change_shard, finish, observe_part
 from tamis.extras import import_package
@@ -42,9 +43,10 @@ class DaskShards(Generic[X]):
         ]
         while len(parts) > 1:
             parts = [delayed(_add)(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
-        return finish(self._compute(parts[0]), len(self.shards))
+        part: Part[S] = self._compute(parts[0])
+        return finish(part, len(self.shards))
 
-    def map(self, change: Callable[[X], Y], /) -> "DaskShards[Y]":
+    def map(self, change: Callable[[X], Y | None], /) -> "DaskShards[Y]":
         """The shards after a change, which is made where they are."""
         delayed = _import_dask().delayed
         changed = [
@@ -109,6 +111,14 @@ def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> DaskShards[X]:
     return DaskShards(shards, [piece.name for piece in pieces], request.engine)
 
 
+def open_delayed(tasks: Sequence[Any], request: Request) -> DaskShards[Batch]:
+    """Tasks of `dask.delayed`, each of which makes a batch: (X, y), (X, y, sample_weight) or X."""
+    delayed = _import_dask().delayed
+    shards = [delayed(read_batch)(task, number) for number, task in enumerate(tasks)]
+    names = [f"batch {number}" for number in range(len(shards))]
+    return DaskShards(shards, names, _find_client(request.engine))
+
+
 def _load(piece: Piece[X]) -> X:
     return piece.load()
 
@@ -169,7 +179,7 @@ def _split_role(name: str, value: Any, data: Any) -> list[Any]:
             )
         if known:
             value = value.rechunk({0: data.chunks[0]})
-        parts = value.to_delayed().ravel().tolist()
+        parts: list[Any] = value.to_delayed().ravel().tolist()
     else:
         parts = list(value.to_delayed())
     if len(parts) != _count_partitions(data):

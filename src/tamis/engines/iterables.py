@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
 from tamis.arrays import one_line
 from tamis.engines.batches import Batch, Loaded
-from tamis.engines.local import LocalShards
-from tamis.engines.opening import Request
+from tamis.engines.opening import BatchShards, Request, place_pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,20 +16,25 @@ class Batches:
     """Batches of rows: (X, y), (X, y, sample_weight), or X alone.
 
     A list of batches, or a function that returns a new iterator of them for each pass, serves every model. An
-    iterator can be read once, which is enough for models that learn in one pass.
+    iterator can be read once, which is enough for models that learn in one pass. A list of batches may hold
+    tasks of `dask.delayed`, each of which makes a batch on a worker.
     """
 
     content: Iterable[Any] | Callable[[], Iterable[Any]]
 
 
-def open_shards(data: Any, request: Request) -> LocalShards[Batch]:
+def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
     """Open batches, or an iterator of them."""
     if request.roles or request.columns is not None:
         name = next(iter(request.roles), "columns")
         raise ValueError(f"got {name} beside batches, expected batches (X, y, sample_weight) that hold all")
     content = data.content if isinstance(data, Batches) else data
-    count = len(content) if isinstance(content, list | tuple) else None
-    return LocalShards(_Pieces(content), count, request.progress)
+    if not isinstance(content, list | tuple):
+        return place_pieces(_Pieces(content), None, request)
+    if content and all(type(each).__module__.partition(".")[0] == "dask" for each in content):
+        shards: BatchShards[Batch] = import_module("tamis.engines.dask").open_delayed(content, request)
+        return shards
+    return place_pieces(_Pieces(content), len(content), request)
 
 
 class _Pieces:
@@ -45,7 +50,7 @@ class _Pieces:
             batches = self._read_once(self._content)
         else:
             batches = iter(self._content() if callable(self._content) else self._content)
-        return (Loaded(f"batch {number}", _read_batch(each, number)) for number, each in enumerate(batches))
+        return (Loaded(f"batch {number}", read_batch(each, number)) for number, each in enumerate(batches))
 
     def _read_once(self, content: Iterator[Any]) -> Iterator[Any]:
         if self._is_read:
@@ -61,11 +66,12 @@ class _Pieces:
         yield from content
 
 
-def _read_batch(content: Any, number: int) -> Batch:
+def read_batch(content: Any, number: int) -> Batch:
+    """The batch of a tuple, or of rows alone, with the number of its shard."""
     if isinstance(content, Batch):
         return replace(content, number=number)
     if not isinstance(content, tuple):
         return Batch(content, number=number)
     if not 1 <= len(content) <= 3:
         raise ValueError(f"batch {number} is {one_line(content)}, expected (X, y) or (X, y, sample_weight)")
-    return Batch(*content, number=number)
+    return replace(Batch(*content), number=number)

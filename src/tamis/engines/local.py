@@ -7,7 +7,7 @@ decoding and observing of different shards overlap.
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tamis import threads
 from tamis.engines.batches import Piece
@@ -48,7 +48,7 @@ class LocalShards(Generic[X]):
     def _bind(observe: Callable[[X], S | None]) -> Callable[[Piece[X]], S | None]:
         return lambda piece: observe_piece(observe, piece)
 
-    def map(self, change: Callable[[X], Y], /) -> "LocalShards[Y]":
+    def map(self, change: Callable[[X], Y | None], /) -> "LocalShards[Y]":
         """The shards with a change that is made whenever they are read; None is a shard without rows."""
         return LocalShards(_Changed(self.pieces, change), self.count, self.progress)
 
@@ -68,7 +68,7 @@ class _Changed(Generic[X, Y]):
     """Pieces whose content is changed as they are loaded."""
 
     pieces: Iterable[Piece[X]]
-    change: Callable[[X], Y]
+    change: Callable[[X], Y | None]
 
     def __iter__(self) -> Iterator["_ChangedPiece[X, Y]"]:
         return (_ChangedPiece(piece, self.change) for piece in self.pieces)
@@ -77,11 +77,11 @@ class _Changed(Generic[X, Y]):
 @dataclass(frozen=True, slots=True, eq=False)
 class _ChangedPiece(Generic[X, Y]):
     piece: Piece[X]
-    change: Callable[[X], Y]
+    change: Callable[[X], Y | None]
 
     @property
     def name(self) -> str:
         return self.piece.name
 
-    def load(self) -> Y | None:
+    def load(self) -> Any:
         return change_shard(self.change, self.piece.load())

@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class BatchShards(Protocol[X_co]):
     def total(self, observe: Callable[[X_co], S | None], /) -> S:
         """Observe every shard, once, where it is; add. `observe` returns None for a shard without rows."""
 
-    def map(self, change: Callable[[X_co], Y], /) -> "BatchShards[Y]":
+    def map(self, change: Callable[[X_co], Y | None], /) -> "BatchShards[Y]":
         """The shards after a change, which is made where they are, whenever they are read.
 
         The change may make None of a shard without rows, which is then passed over.
@@ -149,7 +149,8 @@ def find_module(data: object) -> str | None:
 def place_pieces(pieces: Iterable[Piece[X]], count: int | None, request: Request) -> BatchShards[X]:
     """Pieces, as shards of the engine that the caller asks for; by default of threads in this process."""
     if request.engine is None or request.engine == "threads":
-        return LocalShards(pieces, count, request.progress)
+        local: Any = LocalShards(pieces, count, request.progress)
+        return cast("BatchShards[X]", local)
     module = ENGINES.get(type(request.engine).__module__.partition(".")[0])
     if module is None:
         raise TypeError(

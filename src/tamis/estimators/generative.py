@@ -461,7 +461,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def learn_labelled(self, X: object, y: object, sample_weight: object = None) -> int:
-        """Learn more rows as `partial_fit` does, but for those whose label is missing; return their number."""
+        """Learn the rows that have a label, as `partial_fit` does; return the number of the others."""
         return self._learn_rows(X, y, None, sample_weight, skip_unlabelled=True)
 
     def _learn_rows(
