@@ -5,8 +5,9 @@
 Each case is timed from the data frame of a Parquet file, which is not cached, to the fitted model. MLlib
 joins the columns by VectorAssembler and caches them, as its guide advises for models that iterate; tamis
 takes the columns as they are. The two alternate, and the median of the repeats is printed, after one run of
-each that is not counted (in the first, Java compiles and Python's workers start). How well both fit is
-printed, too, so that neither is fast by stopping early.
+each that is not counted (in the first, Java compiles and Python's workers start). Beside it is the processor
+time of all processes, which others on the machine change less. How well both fit is printed, too, so that
+neither is fast by stopping early.
 """
 
 import argparse
@@ -284,10 +285,42 @@ def _start_session() -> Any:
     return session
 
 
-def _time(fit: Callable[[Any], Any], frame: Any) -> tuple[float, Any]:
-    start = time.perf_counter()
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one fit."""
+
+    elapsed: float
+    processor: float  # of this process, Java and Python's workers
+
+
+def _measure(fit: Callable[[Any], Any], frame: Any) -> tuple[Cost, Any]:
+    start, before = time.perf_counter(), _count_processor_seconds()
     model = fit(frame)
-    return time.perf_counter() - start, model
+    return Cost(time.perf_counter() - start, _count_processor_seconds() - before), model
+
+
+def _count_processor_seconds() -> float:
+    """The processor time of this process and of all that descend from it, living or ended (Linux)."""
+    parents, ticks = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended
+                continue
+            parents[int(folder.name)], ticks[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    total = 0
+    for process in ticks:
+        ancestor = process
+        while ancestor in parents and ancestor != os.getpid():
+            ancestor = parents[ancestor]
+        total += ticks[process] if ancestor == os.getpid() else 0
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def _median(costs: list[Cost]) -> Cost:
+    elapsed, processor = ([cost.elapsed for cost in costs], [cost.processor for cost in costs])
+    return Cost(statistics.median(elapsed), statistics.median(processor))
 
 
 def _write_line(text: str) -> None:
@@ -315,18 +348,25 @@ def main() -> None:
             rows.mkdir()
             case.write(rows, options.rows)
             frame = session.read.parquet(str(rows))
-            times: dict[str, list[float]] = {"theirs": [], "ours": []}
+            costs: dict[str, list[Cost]] = {"theirs": [], "ours": []}
             models = {}
             for repeat in range(options.repeats + 1):
                 for who, fit in (("theirs", case.fit_theirs), ("ours", case.fit_ours)):
-                    seconds, models[who] = _time(fit, frame)
+                    cost, models[who] = _measure(fit, frame)
                     if repeat:
-                        times[who].append(seconds)
-            theirs, ours = statistics.median(times["theirs"]), statistics.median(times["ours"])
+                        costs[who].append(cost)
+            theirs, ours = _median(costs["theirs"]), _median(costs["ours"])
             scores = case.score(models["theirs"], models["ours"], rows)
+            for who, cost, score in (
+                (f"MLlib's {case.theirs}", theirs, scores[0]),
+                (f"tamis {case.ours}", ours, scores[1]),
+            ):
+                seconds = f"{cost.elapsed:.2f} s, {cost.processor:.2f} s of processors"
+                _write_line(f"{name}: {who}: {seconds}, {score}")
+            ratios = theirs.elapsed / ours.elapsed, theirs.processor / ours.processor
             _write_line(
-                f"{name}: MLlib's {case.theirs} {theirs:.2f} s ({scores[0]}), tamis {case.ours} {ours:.2f} s "
-                f"({scores[1]}): {theirs / ours:.2f} ×; load {os.getloadavg()[0]:.1f}"
+                f"{name}: {ratios[0]:.2f} × by the clock, {ratios[1]:.2f} × by processor time; load "
+                f"{os.getloadavg()[0]:.1f}"
             )
     finally:
         session.stop()

@@ -183,6 +183,10 @@ def check(dice: random.Random) -> str:
     return outcome
 
 
+def main() -> int:
+    return run_fuzzer(__doc__, check, 100_000)
+
+
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt):
-        sys.exit(run_fuzzer(__doc__, check, 100_000))
+        sys.exit(main())

@@ -172,5 +172,9 @@ def check(dice: random.Random) -> str:
     return dice.choice((check_session, check_message, check_replies))(dice)
 
 
+def main() -> int:
+    return run_fuzzer(__doc__, check)
+
+
 if __name__ == "__main__":
-    sys.exit(run_fuzzer(__doc__, check))
+    sys.exit(main())

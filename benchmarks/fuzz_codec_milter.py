@@ -137,5 +137,9 @@ def check(dice: random.Random) -> str:
     return "read, with a message" if any(isinstance(item, Message) for item in items) else "read"
 
 
+def main() -> int:
+    return run_fuzzer(__doc__, check)
+
+
 if __name__ == "__main__":
-    sys.exit(run_fuzzer(__doc__, check))
+    sys.exit(main())

@@ -92,5 +92,9 @@ def check(dice: random.Random) -> str:
     return outcome if isinstance(outcome, str) else "request" if outcome else "nothing"
 
 
+def main() -> int:
+    return run_fuzzer(__doc__, check)
+
+
 if __name__ == "__main__":
-    sys.exit(run_fuzzer(__doc__, check))
+    sys.exit(main())

@@ -1,5 +1,7 @@
 """Columns of vectors, as Spark sends them in Arrow, are matrices; this needs no Spark."""
 
+import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -93,3 +95,15 @@ def test_labels_and_weights_are_beside_the_rows() -> None:
     assert batch.X.column_names == ["a"]
     assert (batch.y.tolist(), batch.sample_weight.tolist()) == (["x", "y"], [0.5, 1.0])
     assert batch.others["offset"].tolist() == [3.0, 4.0]
+
+
+def test_a_stage_without_spark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyspark"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "tamis.engines.spark_ml", raising=False)
+    with pytest.raises(ImportError) as raised:
+        import_module("tamis.engines.spark_ml")
+    assert str(raised.value) == (
+        'tamis.engines.spark_ml needs PySpark, which is not installed: pip install "tamis[spark]"'
+    )

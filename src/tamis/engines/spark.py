@@ -91,7 +91,7 @@ class SparkShards(Generic[X]):
         source.count = source.count or max(part.shards, default=-1) + 1
         return finish(part, source.count)
 
-    def map(self, change: Callable[[X], Y], /) -> "SparkShards[Y]":
+    def map(self, change: Callable[[X], Y | None], /) -> "SparkShards[Y]":
         """The shards after a change, which tasks make whenever they read them."""
         return SparkShards(self.source, self.read_head, (*self.changes, change), self.kept_changes)
 
@@ -168,13 +168,19 @@ class _Task:
         """The statistic of a partition; None if it has no rows."""
         total = None
         for piece in self.read(batches):
-            part = self.observe(_change(piece, self.changes))
+            changed = _change(piece, self.changes)
+            part = None if changed is None else self.observe(changed)
             total = part if total is None else total if part is None else total + part
         return total
 
 
 def _change(content: Any, changes: Sequence[Callable[[Any], Any]]) -> Any:
-    return reduce(lambda changed, change: change(changed), changes, content)
+    """Make all changes; None as soon as one of them makes None, of a shard without rows."""
+    for change in changes:
+        if content is None:
+            return None
+        content = change(content)
+    return content
 
 
 def _observe_rows(receive_task: Callable[[], _Task], batches: Iterator[Any]) -> Iterator[Any]:
@@ -253,8 +259,11 @@ def _keep(
     with threads.use_one_thread():
         try:
             for piece in read(batches):
+                changed = _change(piece, changes)
+                if changed is None:
+                    continue
                 buffers: list[pickle.PickleBuffer] = []
-                content = pickle.dumps(_change(piece, changes), protocol=5, buffer_callback=buffers.append)
+                content = pickle.dumps(changed, protocol=5, buffer_callback=buffers.append)
                 yield make_row(content, [_pad(buffer.raw()) for buffer in buffers], None)
         except (TypeError, ValueError) as error:
             if type(error) not in (TypeError, ValueError):
