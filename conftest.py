@@ -4,6 +4,8 @@ Blocks of shell commands (`sh`, `console`) are checked by `tests/shell_blocks.py
 Blocks of `text` are output, settings and drawings; `tests/architecture/test_docs.py` allows no other kind.
 """
 
+from importlib.util import find_spec
+
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
@@ -18,13 +20,6 @@ def make_shell_parser(language: str) -> CodeBlockParser:
 
     return CodeBlockParser(language=language, evaluator=evaluate)
 
-<<<<<<< HEAD
-=======
-from importlib.util import find_spec
-
-from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
->>>>>>> h-spark
 
 collect_ignore_glob = ["docs/*.py", "docs/auto_gallery/*", "docs/gallery/*"]
 # a module that derives from classes of a package that may be missing (tools/engine_programs)
