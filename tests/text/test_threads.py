@@ -150,7 +150,7 @@ def test_items_are_taken_as_they_are_needed(monkeypatch: pytest.MonkeyPatch, cou
     for consumed in range(1, 30):
         assert next(found) == consumed
         assert taken <= consumed + count + 2
-    found.close()  # type: ignore[attr-defined]  # it is a generator
+    found.close()
     assert taken < 40
 
 

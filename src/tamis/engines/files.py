@@ -92,14 +92,22 @@ class RowGroups:
     def read_table(self) -> Any:
         """The columns that are needed, as an Arrow table."""
         parquet = import_arrow("pyarrow.parquet")
-        with parquet.ParquetFile(self.path, metadata=_read_metadata(self.path), memory_map=False) as file:
+        with parquet.ParquetFile(
+            self.path, metadata=read_metadata(Path(self.path)), memory_map=False
+        ) as file:
             self.layout.refuse_drift(file.schema_arrow)
             # threads read other groups meanwhile
             return file.read_row_groups(list(self.groups), columns=self.layout.names, use_threads=False)
 
 
+def read_metadata(path: Path) -> Any:
+    """What a Parquet file says of its row groups; it is read again after the file has changed."""
+    state = path.stat()
+    return _read_metadata(str(path), state.st_mtime_ns, state.st_size)
+
+
 @lru_cache(maxsize=64)
-def _read_metadata(path: str) -> Any:
+def _read_metadata(path: str, changed: int, size: int) -> Any:
     return import_arrow("pyarrow.parquet").read_metadata(path)
 
 
@@ -108,14 +116,10 @@ def _open_parquet(paths: list[Path], request: Request) -> BatchShards[Batch]:
     layout = Layout.of(_read(paths[0], parquet.read_schema), request)
     pieces: list[RowGroups] = []
     for path in paths:
-        metadata = _read(path, _read_metadata_of)
+        metadata = _read(path, read_metadata)
         for groups in _join_groups(metadata, layout):
             pieces.append(RowGroups(str(path), groups, layout, len(pieces)))
     return place_pieces(pieces, len(pieces), request)
-
-
-def _read_metadata_of(path: Path) -> Any:
-    return _read_metadata(str(path))
 
 
 def _join_groups(metadata: Any, layout: Layout) -> Iterator[tuple[int, ...]]:

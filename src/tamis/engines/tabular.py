@@ -7,6 +7,7 @@ from tamis.engines.batches import Batch
 from tamis.engines.opening import Request
 from tamis.extras import import_package
 
+_NOTHING = "no values"  # of a column of nulls, which any shard may have
 ROWS = 1 << 16  # in a batch that is read from a stream of rows
 
 
@@ -40,17 +41,18 @@ class Layout:
         return list(self.types)
 
     def refuse_drift(self, schema: Any) -> None:
-        """Raise if a shard of this Arrow schema lacks a column, or has another type there."""
+        """Raise if a shard of this Arrow schema lacks a column, or holds values of another kind there."""
         for name, kind in self.types.items():
             place = schema.get_field_index(name)
             if place < 0:
                 raise ValueError(
                     f"there is no column {name!r}, which the first shard has: write all shards alike"
                 )
-            if schema.field(place).type != kind:
+            given, expected = describe_type(schema.field(place).type), describe_type(kind)
+            if given != expected and _NOTHING not in (given, expected):
                 raise ValueError(
-                    f"column {name!r} is of type {schema.field(place).type}, expected {kind} as in the first "
-                    "shard: write all shards alike"
+                    f"column {name!r} holds {given}, expected {expected} as in the first shard: write all "
+                    "shards alike"
                 )
 
     def make_batch(self, table: Any, number: int) -> Batch:
@@ -62,6 +64,20 @@ class Layout:
         values = {role: _to_values(table.column(name)) for role, name in self.roles.items()}
         y, weight = values.pop("y", None), values.pop("sample_weight", None)
         return Batch(table.select(list(self.columns)), y, weight, values, number)
+
+
+def describe_type(kind: Any) -> str:
+    """The values of a column of this Arrow type, whatever their width; of others, the name of the type."""
+    types = import_arrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = {
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "whole numbers": (types.is_integer,),
+        "numbers with fractions": (types.is_floating,),
+        _NOTHING: (types.is_null,),
+    }
+    return next((name for name, checks in tests.items() if any(check(kind) for check in checks)), str(kind))
 
 
 def _to_values(column: Any) -> Any:

@@ -56,7 +56,7 @@ class LinearRows:
         """How many rows have some weight."""
         return len(self.design) if self.weights is None else int(np.count_nonzero(self.weights))
 
-    def lightest_share(self) -> float:
+    def find_lightest_share(self) -> float:
         """The smallest weight of a row that has one, as a share of all weight."""
         if self.weights is None:
             return 1.0 / len(self.design)
@@ -290,7 +290,7 @@ class Objective:
             ),
         )
 
-    def margin_range(self, direction: Array) -> tuple[float, float]:
+    def find_margin_range(self, direction: Array) -> tuple[float, float]:
         """The least and the largest gain of own classes on the next best along a direction (D,).
 
         Of rows with weight; (∞, −∞) if there are none.
@@ -300,7 +300,7 @@ class Objective:
         )
         return float(margins.min(initial=np.inf)), float(margins.max(initial=-np.inf))
 
-    def least_information(self, parameters: Array) -> float:
+    def find_least_information(self, parameters: Array) -> float:
         """The least information that a row with weight has left at a point, as a share of that at first."""
         remaining = self.response.remaining_information(self.scores(parameters))
         return float(self._drop_weightless(remaining).min(initial=np.inf))

@@ -161,7 +161,7 @@ class ShardedRows(LinearRows):
     def count_with_weight(self) -> int:
         return self.survey.with_weight
 
-    def lightest_share(self) -> float:
+    def find_lightest_share(self) -> float:
         return self.survey.lightest / self.survey.weight
 
     def count_classes(self, classes: int) -> Array:
@@ -330,12 +330,12 @@ class ShardedObjective(Objective):
         bounds: _Bounds = self._total(_EvaluateBounds, "information_change", before, after)
         return bounds.largest
 
-    def margin_range(self, direction: Array) -> tuple[float, float]:
-        bounds: _Bounds = self._total(_EvaluateBounds, "margin_range", direction)
+    def find_margin_range(self, direction: Array) -> tuple[float, float]:
+        bounds: _Bounds = self._total(_EvaluateBounds, "find_margin_range", direction)
         return bounds.least, bounds.largest
 
-    def least_information(self, parameters: Array) -> float:
-        bounds: _Bounds = self._total(_EvaluateBounds, "least_information", parameters)
+    def find_least_information(self, parameters: Array) -> float:
+        bounds: _Bounds = self._total(_EvaluateBounds, "find_least_information", parameters)
         return bounds.least
 
     def scores(self, parameters: Array) -> Array:

@@ -52,7 +52,7 @@ def find_separating_columns(
     loose = np.where(flat, at, 0.0)
     if has_all_rows_correct(objective, loose) or _is_separated_but_for_light_rows(objective, at, flat):
         return np.empty(0, dtype=np.int64)
-    if not objective.least_information(at) < _LITTLE_INFORMATION:
+    if not objective.find_least_information(at) < _LITTLE_INFORMATION:
         return None
     if precision is None or precision.ndim == 1:
         if objective.size > _FULL_SIZE:
@@ -63,7 +63,7 @@ def find_separating_columns(
 
 def has_all_rows_correct(objective: Objective, direction: Array) -> bool:
     """Whether every row with weight has its own class strictly ahead."""
-    least, largest = objective.margin_range(direction)
+    least, largest = objective.find_margin_range(direction)
     return bool(least > _STRICT * largest) if least <= largest else False
 
 
@@ -92,7 +92,7 @@ def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDAr
 
 def _is_proof(objective: Objective, direction: Array) -> bool:
     """Whether along the direction some rows gain, and none lose."""
-    least, largest = objective.margin_range(direction)
+    least, largest = objective.find_margin_range(direction)
     return bool(largest > 0.0 and least >= -_BORDER * largest)
 
 
@@ -121,7 +121,7 @@ def _find_directions(
         return None
     direction = lost @ (lost.T @ (scale * at))  # where rows have no information, steps went out without end
     if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
-        if values[0] > level * objective.rows.lightest_share():
+        if values[0] > level * objective.rows.find_lightest_share():
             return None
         direction = vectors[:, 0]
     share = np.abs(direction.reshape(-1, width)).max(axis=0)[:columns]
