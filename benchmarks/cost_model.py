@@ -160,10 +160,10 @@ def learn_anew(path: Path, mail: Sequence[Mail]) -> None:
             sieve.learn_many([one.raw for one in mail if one.label == label], label, processes=1)
 
 
-def judge_once(path: Path, raw: bytes) -> None:
-    """Judge one message of a mailbox: the next one is another mailbox's."""
+def judge_once(path: Path, raw: bytes) -> str:
+    """The label of one message of a mailbox: the next one is another mailbox's."""
     with Sieve.open(path, readonly=True, log=False) as sieve:
-        sieve.sort(raw)
+        return sieve.sort(raw).label
 
 
 def count_needed_bytes(path: Path, raw: bytes) -> int:
@@ -247,8 +247,8 @@ class MailLaws:
 
     def interpolate_needed(self, n: float) -> float:
         """Between the sizes that were measured, on logarithmic scales."""
-        known = [np.log(list(part)) for part in (self.needed, self.needed.values())]
-        return float(np.exp(np.interp(math.log(n), *known)))
+        sizes, needed = np.log(list(self.needed)), np.log(list(self.needed.values()))
+        return float(np.exp(np.interp(math.log(n), sizes, needed)))
 
 
 def show_mailboxes(laws: MailLaws, mailboxes: float, learned: float, judged: float, bill: Bill) -> None:

@@ -1,11 +1,13 @@
 """Shards that can sum their rows themselves, as a database does, instead of handing them to `observe`."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from tamis.models.generative.block import Block
 from tamis.schema import Schema
 from tamis.stats import Gram, Joint, Moments
+
+if TYPE_CHECKING:  # its package loads SciPy, which engines do not need before data comes
+    from tamis.models.generative.block import Block
 
 
 class UnfitError(Exception):
@@ -20,7 +22,7 @@ class SummingShards(Protocol):
         """The columns to learn from, by their types."""
 
     def sum_by_class(
-        self, schema: Schema, blocks: Mapping[str, Block[Any, Any]], missing_label: object, /
+        self, schema: Schema, blocks: "Mapping[str, Block[Any, Any]]", missing_label: object, /
     ) -> tuple[Schema, Joint]:
         """The statistic that a generative model of these blocks would observe."""
 

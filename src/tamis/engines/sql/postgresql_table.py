@@ -12,7 +12,7 @@ from tamis.engines.batches import Batch
 from tamis.engines.iterables import Batches
 from tamis.engines.iterables import open_shards as open_batches
 from tamis.engines.opening import BatchShards, Request
-from tamis.engines.sql.database import Column, Row, SQLTable, read_first_line, quote
+from tamis.engines.sql.database import Column, Row, SQLTable, quote, read_first_line
 from tamis.extras import import_package
 from tamis.tables import Kind, Table
 
@@ -63,7 +63,8 @@ class PostgreSQLTable(SQLTable):
             connection = self._psycopg.connect(self.connection)
         except self._psycopg.Error as problem:
             raise ConnectionError(
-                f"cannot reach the PostgreSQL server: {read_first_line(problem)}: start it, or mend the connection"
+                f"cannot reach the PostgreSQL server: {read_first_line(problem)}: start it, or mend the "
+                "connection"
             ) from None
         with connection:
             yield connection
