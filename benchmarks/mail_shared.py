@@ -56,8 +56,10 @@ class Client:
         )
 
     def is_at_work(self) -> bool:
-        """Whether it has begun an operation since its start."""
-        return self.record.stat().st_size > self._size
+        """Whether an operation was acknowledged since its start, so that the next one is under way."""
+        with self.record.open("rb") as file:
+            file.seek(self._size)
+            return b'["done"' in file.read()
 
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)
@@ -131,6 +133,8 @@ def measure_kills(kind: str, number: int) -> Counter[str]:
         for client in clients:
             client.kill()
         kills.update(audit(address, clients))
+        if kills["acknowledged"] < number:
+            raise SystemExit(f"only {kills['acknowledged']} operations were acknowledged: nothing is shown")
         return kills
 
 
@@ -183,13 +187,15 @@ def measure_judging(kind: str, seconds: float, lessons: float) -> dict[str, floa
                 time.sleep(1 / lessons)
         figures = [json.loads(client.communicate()[0]) for client in clients]
         server_seconds = count_processor_seconds(server.process.pid) - start
-        rspamd: dict[str, float] = {}
+        others: dict[str, float] = {}
+        if kind == "redis":  # PostgreSQL has a process per client, which has ended by now
+            others["processor seconds of the server"] = server_seconds
         if kind == "redis" and has_rspamd():
             host = server.address.removeprefix("redis://").partition("/")[0]
             start = count_processor_seconds(server.process.pid)
-            rspamd = measure_rspamd(host, mail, Path(folder), seconds)
+            others |= measure_rspamd(host, mail, Path(folder), seconds)
             # With what it took to learn the messages.
-            rspamd["rspamd: processor seconds of the server"] = (
+            others["rspamd: processor seconds of the server"] = (
                 count_processor_seconds(server.process.pid) - start
             )
     judged = sum(number for number, _, _ in figures)
@@ -199,8 +205,7 @@ def measure_judging(kind: str, seconds: float, lessons: float) -> dict[str, floa
         "messages per second": judged / max(spent for _, spent, _ in figures),
         "messages per second of processor time": judged / sum(spent for _, _, spent in figures),
         "processor seconds of the clients": sum(spent for _, _, spent in figures),
-        "processor seconds of the server": server_seconds,
-        **rspamd,
+        **others,
     }
 
 

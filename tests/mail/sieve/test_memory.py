@@ -183,8 +183,8 @@ class Memory(RuleBasedStateMachine):
     @rule(number=NUMBERS, label=LABELS)
     def learn_and_forget_leaves_verdicts(self, number: int, label: str) -> None:
         name = digest(canonical(MAIL[number]))
-        if name in self.remembered:
-            return
+        if name in self.remembered or any(SENT[sent][0] == MAIL[number] for sent in self.sent):
+            return  # forgetting would also forget what was known before
         before = [self.sieve.sort(raw).judgement for raw in PROBES]
         self.sieve.learn(MAIL[number], label)
         self.sieve.forget(MAIL[number])
