@@ -7,11 +7,12 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tamis_mail.sieve import Sieve
+from tamis_mail.sieve import LabelledMail, Sieve
 from tamis_mail.store import Store
 from tamis_mail.surfaces.cli.sources import format_bar
 from tests.surfaces.terminal import COMMAND, HAM, NEW_HAM, NEW_SPAM, SPAM, Type, spawn, write_mail
@@ -160,13 +161,14 @@ def test_status_says_what_was_learned(typed: Type, tmp_path: Path) -> None:
 def test_ctrl_c_says_what_is_done(typed: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spam, ham = write_mail(tmp_path / "mail")
 
-    def stopped(self: Sieve, mail: object, label: str, *, progress: object, **_: object) -> Counter[str]:
-        if label == "ham":
-            progress(4000)  # type: ignore[operator]
-            raise KeyboardInterrupt
-        return Counter(learned=8000)
+    def stopped(self: Sieve, sources: Sequence[LabelledMail]) -> Iterator[Counter[str]]:
+        yield Counter(learned=8000)
+        assert sources[1].label == "ham"
+        assert sources[1].progress is not None
+        sources[1].progress(4000)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(Sieve, "learn_many", stopped)
+    monkeypatch.setattr(Sieve, "learn_sources", stopped)
     answer = typed("learn", "--spam", spam, "--ham", ham)
     assert answer.status == 130
     assert answer.err == "tamis learn: interrupted; learned so far: 12,000; run again to go on\n"
@@ -177,7 +179,7 @@ def test_ctrl_c_leaves_a_sound_store(store: Path) -> None:
         b"From me Mon Jan  5 10:00:00 2026\nSubject: note %d\n\n" % number
         + b"some words of note %d\n" % number * 60
         + b"\n"
-        for number in range(6500)
+        for number in range(13_000)
     )
     process = subprocess.Popen(
         [COMMAND, "learn", "--mbox", "--ham", "-"],
@@ -195,8 +197,8 @@ def test_ctrl_c_leaves_a_sound_store(store: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert (process.returncode, out) == (130, b"")
-    assert err == b"tamis learn: interrupted; learned so far: 5,000; run again to go on\n"
-    assert messages(store) == {"ham": 5000}
+    assert err == b"tamis learn: interrupted; learned so far: 10,000; run again to go on\n"
+    assert messages(store) == {"ham": 10_000}
     assert spawn("store", "check").status == 0
 
 
