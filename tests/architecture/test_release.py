@@ -28,7 +28,7 @@ AUDIT, RELEASE, SBOM = load("audit"), load("release"), load("sbom")
 
 
 def read_texts() -> dict[str, str]:
-    """The files that a release changes, with a line in the changelog, which has none right after a release."""
+    """The files that a release changes, with a line in the changelog: right after a release it has none."""
     names = ["pyproject.toml", "CHANGELOG.md", "CITATION.cff", *RELEASE.EXAMPLES]
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
     log = texts["CHANGELOG.md"].replace(RELEASE.UNRELEASED, f"{RELEASE.UNRELEASED}\n- A new line.\n", 1)
