@@ -11,15 +11,14 @@ checked:
 - No more bytes are taken from the server than the limits allow, and a session takes less than 10 seconds.
 """
 
-import argparse
 import random
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from unittest import mock
 
+from benchmarks.mutations import run_fuzzer
 from tamis_mail.surfaces.imap.account import Account
 from tamis_mail.surfaces.imap.connection import (
     CommandRefusedError,
@@ -174,32 +173,16 @@ def run_session(dice: random.Random) -> tuple[str, int]:
     return outcome, made.taken
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--inputs", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    outcomes: Counter[str] = Counter()
-    slowest = 0.0
-    for number in range(options.inputs):
-        dice = random.Random(f"{options.seed} {number}")
-        begun = time.perf_counter()
-        try:
-            outcome, taken = run_session(dice)
-        except Exception as error:  # noqa: BLE001 (that is what we look for)
-            sys.stdout.write(f"seed {options.seed}, input {number}: {error!r}\n")
-            return 1
-        seconds = time.perf_counter() - begun
-        slowest = max(slowest, seconds)
-        if taken > 20 * _LIMIT or seconds > _SECONDS:
-            sys.stdout.write(f"seed {options.seed}, input {number}: {taken} bytes, {seconds:.1f} s\n")
-            return 1
-        outcomes[outcome] += 1
-    listed = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
-    sys.stdout.write(f"{options.inputs} sessions, no finding: {listed}; slowest {slowest:.2f} s\n")
-    return 0
+def check(dice: random.Random) -> str:
+    """Run a session with mutated answers, and check that it took little memory and time."""
+    begun = time.perf_counter()
+    outcome, taken = run_session(dice)
+    seconds = time.perf_counter() - begun
+    if taken > 20 * _LIMIT or seconds > _SECONDS:
+        raise AssertionError(f"{outcome}: {taken} bytes, {seconds:.1f} s")
+    return outcome
 
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt):
-        sys.exit(main())
+        sys.exit(run_fuzzer(__doc__, check, 100_000))

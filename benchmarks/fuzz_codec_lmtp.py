@@ -11,13 +11,12 @@ What is checked of each input:
 - Replies: a reply or a ReplyError, the same in pieces; a reply that is passed on is read as the same reply.
 """
 
-import argparse
 import random
 import re
 import sys
-from collections import Counter
 from collections.abc import Sequence
 
+from benchmarks.mutations import cut, run_fuzzer
 from tamis_mail.surfaces.lmtp.codec import (
     AmbiguousDotError,
     BadLine,
@@ -76,12 +75,6 @@ def mutate(dice: random.Random, data: bytes) -> bytes:
 def join(dice: random.Random, lines: Sequence[bytes]) -> bytes:
     """Return some lines, with ends of all kinds."""
     return b"".join(dice.choice(lines) + dice.choice(_LINE_ENDS) for _ in range(dice.randrange(12)))
-
-
-def cut(dice: random.Random, data: bytes) -> list[bytes]:
-    """Cut bytes into packets."""
-    places = sorted(dice.randrange(len(data) + 1) for _ in range(dice.randrange(6)))
-    return [data[start:stop] for start, stop in zip((0, *places), (*places, len(data)), strict=True)]
 
 
 def read_session(packets: Sequence[bytes]) -> list[Event]:
@@ -174,24 +167,10 @@ def check_replies(dice: random.Random) -> str:
     return "replies with an error" if is_error else "replies"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--inputs", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    outcomes: Counter[str] = Counter()
-    for number in range(options.inputs):
-        dice = random.Random(f"{options.seed} {number}")
-        check = (check_session, check_message, check_replies)[number % 3]
-        try:
-            outcomes[check(dice)] += 1
-        except Exception as error:  # noqa: BLE001 (that is what we look for)
-            sys.stdout.write(f"seed {options.seed}, input {number}: {error!r}\n")
-            return 1
-    listed = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
-    sys.stdout.write(f"{options.inputs} inputs, no finding: {listed}\n")
-    return 0
+def check(dice: random.Random) -> str:
+    """Draw a session, a message or a series of replies, and check it."""
+    return dice.choice((check_session, check_message, check_replies))(dice)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_fuzzer(__doc__, check))

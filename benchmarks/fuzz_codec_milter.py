@@ -11,14 +11,12 @@ What is checked of each input:
 - The answers, and the changes that a service makes of a message, are packets of the protocol.
 """
 
-import argparse
 import random
 import struct
 import sys
-from collections import Counter
 from collections.abc import Sequence
 
-from benchmarks.mutations import cut, mutate
+from benchmarks.mutations import cut, mutate, run_fuzzer
 from tamis_mail.surfaces.milter import codec
 from tamis_mail.surfaces.milter.codec import Action, ProtocolError
 from tamis_mail.surfaces.milter.service import remove_old_fields
@@ -126,30 +124,18 @@ def has_all(items: Sequence[bytes | Message | str], messages: Sequence[bytes]) -
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--inputs", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    outcomes: Counter[str] = Counter()
-    for number in range(options.inputs):
-        dice = random.Random(f"{options.seed} {number}")
-        data, messages = make_input(dice)
-        try:
-            items = read([data])
-            is_right = items == read(cut(dice, data)) and (messages is None or has_all(items, messages))
-        except Exception as error:  # noqa: BLE001 (that is what we look for)
-            sys.stdout.write(f"seed {options.seed}, input {number}: {error!r}: {data[:300]!r}\n")
-            return 1
-        if not is_right:
-            sys.stdout.write(f"seed {options.seed}, input {number}: another outcome: {data[:300]!r}\n")
-            return 1
-        outcomes["refused" if items and isinstance(items[-1], str) else "read"] += 1
-        outcomes["messages"] += sum(isinstance(item, Message) for item in items)
-    listed = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
-    sys.stdout.write(f"{options.inputs} inputs, no finding: {listed}\n")
-    return 0
+def check(dice: random.Random) -> str:
+    """Draw a connection, and read it in one piece and in packets."""
+    data, messages = make_input(dice)
+    items = read([data])
+    if items != read(cut(dice, data)):
+        raise AssertionError(f"the outcome depends on the packets: {data[:300]!r}")
+    if messages is not None and not has_all(items, messages):
+        raise AssertionError(f"a message is missing or another one: {data[:300]!r}")
+    if items and isinstance(items[-1], str):
+        return "refused"
+    return "read, with a message" if any(isinstance(item, Message) for item in items) else "read"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_fuzzer(__doc__, check))

@@ -11,15 +11,13 @@ What is checked of each input:
 - The answer to an error is one line of printable ASCII.
 """
 
-import argparse
 import random
 import re
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Sequence
 
-from benchmarks.mutations import cut, mutate
+from benchmarks.mutations import cut, mutate, run_fuzzer
 from tamis_mail.surfaces.spamd.codec import METHODS, ProtocolError, Request, RequestReader, answer_error
 
 _LARGEST = 2000
@@ -83,31 +81,16 @@ def read(packets: Sequence[bytes]) -> Request | str | None:
         return f"error {error.code}"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--inputs", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    outcomes: Counter[str] = Counter()
-    for number in range(options.inputs):
-        dice = random.Random(f"{options.seed} {number}")
-        data = make_input(dice)
-        try:
-            outcome = read([data])
-            parts = read(cut(dice, data))
-            size = len(outcome.message) if isinstance(outcome, Request) else 0
-            is_right = outcome == parts and size <= _LARGEST
-        except Exception as error:  # noqa: BLE001 (that is what we look for)
-            sys.stdout.write(f"seed {options.seed}, input {number}: {error!r}: {data[:300]!r}\n")
-            return 1
-        if not is_right:
-            sys.stdout.write(f"seed {options.seed}, input {number}: two outcomes: {data[:300]!r}\n")
-            return 1
-        outcomes[outcome if isinstance(outcome, str) else "request" if outcome else "nothing"] += 1
-    listed = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
-    sys.stdout.write(f"{options.inputs} inputs, no finding: {listed}\n")
-    return 0
+def check(dice: random.Random) -> str:
+    """Draw a request, and read it in one piece and in packets."""
+    data = make_input(dice)
+    outcome = read([data])
+    if read(cut(dice, data)) != outcome:
+        raise AssertionError(f"the outcome depends on the packets: {data[:300]!r}")
+    if isinstance(outcome, Request) and len(outcome.message) > _LARGEST:
+        raise AssertionError(f"a message of {len(outcome.message)} bytes: {data[:300]!r}")
+    return outcome if isinstance(outcome, str) else "request" if outcome else "nothing"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_fuzzer(__doc__, check))

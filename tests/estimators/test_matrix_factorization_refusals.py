@@ -118,7 +118,7 @@ def test_more_that_is_refused(model: MatrixFactorization, drawn: MatrixFactoriza
         ("names no item", lambda: made(columns={"user": "user"}).fit(timed()[["user", "rating"]])),
         ("expected a mapping", lambda: made(columns="user").fit(timed())),
         ("expected a mapping", lambda: made(columns="user").fit(FEW)),
-        ("at least 0 with feedback", lambda: made(feedback="implicit").fit([("a", "x", -1.0)])),
+        ("at least 0: with feedback", lambda: made(feedback="implicit").fit([("a", "x", -1.0)])),
         ("all 0", lambda: made(feedback="implicit").fit([("a", "x", 0.0)])),
         ("expected method='gibbs'", lambda: model.predict([("u00", "i00")], return_std=True)),
         ("expected method='gibbs'", lambda: model.predict_interval([("u00", "i00")])),
