@@ -38,6 +38,7 @@ PROGRAMS = {
     "curl": "tests/surfaces/web/test_api.py sends the same requests",
     "doveadm": "tests/surfaces/test_recipes_dovecot.py runs the recipes",
     "install": "copies files to /etc; tests/surfaces/test_recipes_dovecot.py copies them elsewhere",
+    "eval": _SYSTEM,
     "grep": _SYSTEM,
     "head": _SYSTEM,
     "jq": _SYSTEM,
@@ -57,7 +58,7 @@ PROGRAMS = {
     "zcat": _SYSTEM,
 }
 OPERATORS = {"|", "||", "&&", ";", "&", "(", ")"}
-KEYWORDS = {"for", "do", "done", "while", "if", "then", "fi", "eval"}
+KEYWORDS = {"for", "do", "done", "while", "if", "then", "fi"}
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,10 @@ def read_commands(language: str, block: str) -> Iterator[Command]:
 
 def split_programs(command: str) -> Iterator[list[str]]:
     """The words of each program of a command, without redirections and keywords of the shell."""
-    flat = re.sub(r'"?\$\(([^)]*)\)"?', r"; \1 ;", command)  # eval "$(tamis completion bash)"
-    lexer = shlex.shlex(flat, posix=True, punctuation_chars=True)
+    for inner in re.findall(r"\$\(([^)]*)\)", command):  # eval "$(tamis completion bash)"
+        yield from split_programs(inner)
+    outer = re.sub(r"\$\([^)]*\)", "VALUE", command)
+    lexer = shlex.shlex(outer, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words: list[str] = []
     tokens = iter(lexer)

@@ -31,9 +31,10 @@ def test_redirections_keywords_and_remarks_are_not_arguments() -> None:
         'X=1 tamis sort < message > "a b" | grep spam && eval "$(tamis completion bash)"  # x'
     )
     assert [words for words in programs if words] == [
+        ["tamis", "completion", "bash"],
         ["tamis", "sort"],
         ["grep", "spam"],
-        ["tamis", "completion", "bash"],
+        ["eval", "VALUE"],
     ]
 
 

@@ -7,6 +7,8 @@ probability 0.08, so that naive Bayes counts their evidence four times. Both mod
 judge the same 4000 new messages.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -35,7 +37,8 @@ def compare(copies: int) -> tuple[Array, Array]:
     for i, size in enumerate(SIZES):
         for j in range(REPEATS):
             rows, labels = draw(np.random.default_rng([size, j]), size, copies)
-            for k, model in enumerate((BernoulliNB(), LogisticRegression(alpha=0.01, posterior="none"))):
+            models: tuple[Any, Any] = BernoulliNB(), LogisticRegression(alpha=0.01, posterior="none")
+            for k, model in enumerate(models):
                 errors[k, i, j] = np.mean(model.fit(rows, labels).predict(new) != truth)
     gap = errors[0] - errors[1]
     return errors.mean(axis=2), gap.mean(axis=1) / (gap.std(axis=1, ddof=1) / np.sqrt(REPEATS))
