@@ -45,9 +45,8 @@ _PROBLEMS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": V
 def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
     """Open a data frame of Spark, or one of its pandas interface."""
     import_package("pyarrow", _USER)
-    frame = (
-        data.to_spark() if hasattr(type(data), "to_spark") else data
-    )  # a frame has any column as attribute
+    # the type is asked: a frame of Spark Connect takes any attribute for a column
+    frame = data.to_spark() if hasattr(type(data), "to_spark") else data
     with explain_failures():
         frame, read = choose_rows(frame, request)
     return SparkShards(_Source(frame, _ReadTable(read)), lambda: read(frame.limit(_FIRST_ROWS).toArrow()))
