@@ -824,12 +824,12 @@ def _bundle(dice: Generator) -> tuple[NDArray[np.uint64], Words, Words]:
 
 def _encode_bundle(dice: Generator) -> Call:
     def call(keys: Any, starts: Any, indices: Any, low_bytes: Any) -> Any:
-        return [
+        return tuple(
             np.frombuffer(part, np.uint8) for part in _mail().encode_bundle(keys, starts, indices, low_bytes)
-        ]
+        )
 
     def refer(*arguments: Any) -> Any:
-        return [np.frombuffer(part, np.uint8) for part in bundle_arrays.encode_by_numpy(*arguments)]
+        return tuple(np.frombuffer(part, np.uint8) for part in bundle_arrays.encode_by_numpy(*arguments))
 
     return Call("", call, (*_bundle(dice), int(dice.integers(4, 6))), refer)
 

@@ -25,6 +25,7 @@ void keep_memory() {
 #if defined(__GLIBC__)
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // The largest value that it takes.
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_ARENA_MAX, 2);  // What one thread has freed, others can use: 365 MB instead of 440 to learn 6,046 messages.
 #endif
 }
 
