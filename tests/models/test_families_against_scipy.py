@@ -1,10 +1,9 @@
 """Families against SciPy, sixty-digit arithmetic, textbook numbers, and the edges of their parameters."""
 
+import math
 from collections.abc import Callable
 from decimal import Decimal, getcontext
 from typing import Any
-
-import math
 
 import numpy as np
 import pytest
