@@ -207,7 +207,7 @@ def _fit_our_ratings(frame: Any) -> Any:
     # Ratings are of all users and items at once: they come to the driver as Arrow, and one process fits them.
     table = frame.where("held_out = 0").select("user", "item", "rating").toArrow()
     pairs = np.column_stack([table["user"].to_numpy(), table["item"].to_numpy()])
-    model = tamis.MatrixFactorization(8, ridge=4.0, max_iter=10, random_state=1)
+    model = tamis.MatrixFactorization(8, random_state=1)  # chooses its ridge by validation
     return model.fit(pairs, table["rating"].to_numpy())
 
 
