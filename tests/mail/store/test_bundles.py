@@ -70,13 +70,13 @@ def test_the_core_writes_the_bytes_of_numpy_and_reads_them(sets: list[list[int]]
     assert core.mail.encode_bundle(bundle.keys, bundle.starts, bundle.indices, low_bytes) == (head, gaps)
     lows, features = 4 * len(sets), len(bundle.indices)
     highs = lows + low_bytes * len(bundle.keys)
-    parts = [
+    sizes, low_parts, high_parts, short, long = (
         np.frombuffer(part, np.uint8)
         for part in (head[:lows], head[lows:highs], head[highs:], gaps[:features], gaps[features:])
-    ]
+    )
     for decode in (decode_by_numpy, core.mail.decode_bundle):
         keys, indices = np.empty_like(bundle.keys), np.empty(features, np.int64)
-        assert decode(*parts, low_bytes, keys, indices) == 0
+        assert decode(sizes, low_parts, high_parts, short, long, low_bytes, keys, indices) == 0
         assert keys.tolist() == bundle.keys.tolist()
         assert indices.tolist() == bundle.indices.tolist()
 
