@@ -39,6 +39,7 @@ PROGRAMS = {
     "doveadm": "tests/surfaces/test_recipes_dovecot.py runs the recipes",
     "install": "copies files to /etc; tests/surfaces/test_recipes_dovecot.py copies them elsewhere",
     "eval": _SYSTEM,
+    "export": _SYSTEM,
     "grep": _SYSTEM,
     "head": _SYSTEM,
     "jq": _SYSTEM,
