@@ -3,10 +3,6 @@
 #include "common.hpp"
 #include "parts.hpp"
 
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
-
 namespace {
 
 const char* name_processor() {
@@ -19,22 +15,11 @@ const char* name_processor() {
 #endif
 }
 
-// Keeps freed memory in this process. glibc returns large blocks to the system when they are freed, and gets them back filled with
-// zeros, page by page: bulk work that allocates the same arrays again and again spends a tenth of its time so.
-void keep_memory() {
-#if defined(__GLIBC__)
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // The largest value that it takes.
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_ARENA_MAX, 2);  // What one thread has freed, others can use: 365 MB instead of 440 to learn 6,046 messages.
-#endif
-}
-
 }  // namespace
 
 NB_MODULE(_core, m) {
   tamis::nb::set_leak_warnings(false);  // Modules keep readers of messages until the interpreter ends.
   m.attr("processor") = name_processor();
-  m.def("keep_memory", &keep_memory);
   auto add = [&m](const char* name, void (*bind)(tamis::nb::module_&)) {
     tamis::nb::module_ part = m.def_submodule(name);
     bind(part);

@@ -5,5 +5,3 @@ from tamis._core import sums as sums
 from tamis._core import text as text
 
 processor: str
-
-def keep_memory() -> None: ...

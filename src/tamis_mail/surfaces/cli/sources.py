@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from tamis.compiled import core
 from tamis.progress import Line
 from tamis_mail.framing import LARGEST, exceeds_limit
 from tamis_mail.mailbox import RawMessage, Source, open_source
@@ -53,10 +52,8 @@ def open_sources(
 
 
 def prepare_bulk_work() -> None:
-    """Let this process, which ends after one command, keep its memory and not search for cycles."""
+    """Let this process, which ends after one command, not search for cycles."""
     gc.disable()  # messages, features and verdicts refer to nothing that refers to them
-    if core is not None:
-        core.keep_memory()
 
 
 def name_of(source: Source) -> str:
