@@ -24,7 +24,8 @@ def make_shell_parser(language: str) -> CodeBlockParser:
 collect_ignore_glob = ["docs/*.py", "docs/auto_gallery/*", "docs/gallery/*"]
 # a module that derives from classes of a package that may be missing (tools/engine_programs)
 collect_ignore = [] if find_spec("pyspark") else ["src/tamis/engines/spark_ml.py"]
-_IN_TESTS = ["docs/howto/spark.md"]  # pages that tests/engines run, since they need what may be missing
+# pages that tests/engines run, since they need what may be missing
+_IN_TESTS = ["docs/howto/spark.md", "docs/howto/sql-postgresql.md"]
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), make_shell_parser("sh"), make_shell_parser("console"), SkipParser()],
     patterns=["*.md"],

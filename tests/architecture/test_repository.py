@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LOCKS = ["use", "dev", "mutants", "wheel", "package"]
+LOCKS = ["use", "dev", "engines", "mutants", "wheel", "package"]
 # In pieces, so that this file does not name them either.
 INDEX_HOSTS = ["pypi" + ".org", "python" + "hosted.org", "pypi" + ".python.org"]
 
@@ -70,12 +71,16 @@ def test_the_lock_covers_what_the_project_declares(lock: str) -> None:
     extras, groups = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
     use = [*PROJECT["project"]["dependencies"], *groups["build"], *extras["models"]]
     use += [line for line in extras["web"] if not line.startswith("tamis[")]
-    third_party = [line for extra in extras.values() for line in extra if not line.startswith("tamis[")]
-    dev = [*use, *groups["dev"], *third_party]
+    third_party = {
+        name: [line for line in extra if not line.startswith("tamis[")] for name, extra in extras.items()
+    }
+    engines = third_party.pop("spark")  # 500 MB, which only tests of Spark need
+    dev = [*use, *groups["dev"], *chain.from_iterable(third_party.values())]
     package = [*use, *extras["daemons"], *extras["imap"], *extras["maildir"]]
     declared = {
         "use": use,
         "dev": dev,
+        "engines": engines,
         "mutants": groups["mutants"],
         "wheel": groups["wheel"],
         "package": package,

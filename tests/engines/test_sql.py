@@ -3,10 +3,12 @@
 import datetime
 import decimal
 import math
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -422,3 +424,21 @@ def test_a_range_that_is_too_wide_is_read_in_rows(database: Database) -> None:
     with pytest.warns(UserWarning, match="column 'x' holds numbers from 1e-200 to 1e.100"):
         learned = tamis.GaussianNB().fit(table, "y")
     assert learned.statistic_ == tamis.GaussianNB().fit([[1e-200], [1e100]], ["a", "b"]).statistic_
+
+
+def test_the_how_to_of_postgresql_is_true() -> None:
+    if find_program("initdb") is None:
+        pytest.skip(MISSING)
+    page = (Path(__file__).parents[2] / "docs/howto/sql-postgresql.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    with run_database("postgresql") as database:
+        database.connection.execute("CREATE SCHEMA archive")
+        database.connection.execute(
+            "CREATE TABLE archive.mail AS SELECT 1000.5 * n AS size, n % 3 AS links, "
+            "CASE WHEN n % 2 = 0 THEN 'en' ELSE 'fr' END AS language, "
+            "CASE WHEN n % 4 = 0 THEN 'junk' ELSE 'inbox' END AS folder, "
+            "DATE '2025-12-01' + n AS day FROM generate_series(1, 60) AS n"
+        )
+        namespace: dict[str, Any] = {}
+        exec(block.replace("host=db.example.org dbname=site", database.address), namespace)
+    assert namespace["model"].class_count_.tolist() == [45 + 21, 15 + 8]  # 29 days after the first of 2026
