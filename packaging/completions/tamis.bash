@@ -24,12 +24,13 @@ _tamis() {
         'undo') words='-h --help --from --store -q --quiet' files=0 ;;
         'digest') words='-h --help --since --mail --store' files=0 ;;
         'status') words='-h --help --json --store' files=0 ;;
-        'store') words='backup restore export import merge prune decay compact upgrade check -h --help' files=0 ;;
+        'store') words='backup restore export import merge copy prune decay compact upgrade check -h --help' files=0 ;;
         'store backup') words='-h --help --store -q --quiet' files=1 ;;
         'store restore') words='-h --help --store -q --quiet' files=1 ;;
         'store export') words='-h --help --store -q --quiet' files=1 ;;
         'store import') words='-h --help --format --words --store -q --quiet' files=1 ;;
         'store merge') words='-h --help --store -q --quiet' files=1 ;;
+        'store copy') words='-h --help --replace -q --quiet' files=0 ;;
         'store prune') words='-h --help --bound --halvings --store -q --quiet' files=0 ;;
         'store decay') words='-h --help --store -q --quiet' files=0 ;;
         'store compact') words='-h --help --store -q --quiet' files=0 ;;
