@@ -140,7 +140,10 @@ def _are_floats(data: NDArray[Any]) -> bool:
 
 
 def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | None:
-    """Copy a few plain rows and their plain labels; None if anything about them needs a closer look."""
+    """Copy at most 16 rows of numbers, and their labels, which are integers, words or flags.
+
+    None if there are more rows, or if they are of other types and need the checks of `read_next_table`.
+    """
     if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW or X.shape[1] != schema.width:
         return None
     if (X.dtype is not _FLOAT64 and X.dtype.kind not in "iub") or "unknown" in schema.kinds:

@@ -157,7 +157,7 @@ def test_a_log_that_is_locked_delays_a_verdict_by_a_second_at_most(typed: Type, 
         other.execute("BEGIN IMMEDIATE")
         answer = typed("sort", stdin=NEW_SPAM)
     assert answer.status == 0
-    assert "another process has been writing" in answer.err
+    assert "another process that is writing" in answer.err
 
 
 def test_without_a_store_there_is_no_log(

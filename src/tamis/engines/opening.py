@@ -27,7 +27,7 @@ _LARGE_MAP = 1 << 28  # bytes: a memory map that is larger is read in shards, a 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """What a caller asks for, besides the data.
+    """The arguments of `fit` besides the data, and where and how to read it.
 
     `y`, `sample_weight` and `others` are names of columns, or data of the same kind as the rows. `columns`
     are the names of those to learn from; by default all that have no other meaning.

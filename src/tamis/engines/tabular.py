@@ -7,8 +7,8 @@ from tamis.engines.batches import Batch
 from tamis.engines.opening import Request
 from tamis.extras import import_package
 
-_NOTHING = "no values"  # of a column of nulls, which any shard may have
-ROWS = 1 << 16  # in a batch that is read from a stream of rows
+_NOTHING = "no values"  # describes an all-null column; it matches any type
+ROWS = 1 << 16  # rows per batch, where a stream of rows is read
 
 
 def import_arrow(module: str = "pyarrow") -> Any:
@@ -26,7 +26,10 @@ class Layout:
 
     @classmethod
     def of(cls, schema: Any, request: Request) -> "Layout":
-        """The layout that a caller asks for, of a table of this Arrow schema."""
+        """The layout of a table of this Arrow schema.
+
+        `request` has the arguments of `fit`: which columns are labels, weights or features.
+        """
         columns = request.choose_columns(list(schema.names))
         if not columns:
             raise ValueError("got a table without columns to learn from, expected one besides the label")
@@ -41,14 +44,14 @@ class Layout:
         return list(self.types)
 
     def refuse_drift(self, schema: Any) -> None:
-        """Raise if a shard of this Arrow schema lacks a column, or holds values of another kind there."""
-        for name, kind in self.types.items():
-            place = schema.get_field_index(name)
-            if place < 0:
+        """Raise if a shard's schema differs from the first: a column is missing or of another type."""
+        for name, arrow_type in self.types.items():
+            index = schema.get_field_index(name)
+            if index < 0:
                 raise ValueError(
                     f"there is no column {name!r}, which the first shard has: write all shards alike"
                 )
-            given, expected = describe_type(schema.field(place).type), describe_type(kind)
+            given, expected = describe_type(schema.field(index).type), describe_type(arrow_type)
             if given != expected and _NOTHING not in (given, expected):
                 raise ValueError(
                     f"column {name!r} holds {given}, expected {expected} as in the first shard: write all "
@@ -56,7 +59,7 @@ class Layout:
                 )
 
     def make_batch(self, table: Any, number: int) -> Batch:
-        """The batch of a table, or of a record batch, that has the columns."""
+        """The batch of a table, or of a record batch, that has the columns; `number` is that of its shard."""
         arrow = import_arrow()
         if isinstance(table, arrow.RecordBatch):
             table = arrow.Table.from_batches([table])
@@ -66,22 +69,23 @@ class Layout:
         return Batch(table.select(list(self.columns)), y, weight, values, number)
 
 
-def describe_type(kind: Any) -> str:
-    """The values of a column of this Arrow type, whatever their width; of others, the name of the type."""
+def describe_type(arrow_type: Any) -> str:
+    """Name the type in plain words, ignoring bit width; other types by their Arrow name."""
     types = import_arrow().types
-    if types.is_dictionary(kind):
-        kind = kind.value_type
+    if types.is_dictionary(arrow_type):
+        arrow_type = arrow_type.value_type
     tests = {
         "text": (types.is_string, types.is_large_string, types.is_string_view),
         "whole numbers": (types.is_integer,),
         "numbers with fractions": (types.is_floating,),
         _NOTHING: (types.is_null,),
     }
-    return next((name for name, checks in tests.items() if any(check(kind) for check in checks)), str(kind))
+    names = (name for name, checks in tests.items() if any(check(arrow_type) for check in checks))
+    return next(names, str(arrow_type))
 
 
 def _to_values(column: Any) -> Any:
-    """One value per row, as an array; of dictionaries, the values."""
+    """One value per row, as an array; dictionary-encoded columns are decoded."""
     arrow = import_arrow()
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

@@ -113,9 +113,9 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     def _shrinkage(self) -> Shrinkage:
         """As given; for "auto" the coefficients that `fit` chose, once it has."""
-        fitted = self._get_state_or_none()
-        if is_automatic(self.shrinkage) and fitted is not None:
-            block = fitted.model.blocks[_BLOCK]
+        state = self._get_state_or_none()
+        if is_automatic(self.shrinkage) and state is not None:
+            block = state.model.blocks[_BLOCK]
             if isinstance(block, GaussianVectors) and isinstance(block.shrinkage, LedoitWolf):
                 return block.shrinkage
         return self.shrinkage
@@ -150,14 +150,14 @@ class GaussianDiscriminant(GenerativeClassifier):
             X, y, folds, sample_weight=sample_weight, groups=groups, random_state=random_state
         )
 
-    def _describe_choice(self) -> Any:
+    def _describe_selected(self) -> Any:
         chosen = self._shrinkage()
         if not isinstance(chosen, LedoitWolf):
             return None
         by_class, others = np.asarray(chosen.by_class), [chosen.later, chosen.overall]
         return {"classes": chosen.keys, "by_class": by_class, "others": np.array(others)}
 
-    def _restore_choice(self, model: Generative, description: Any) -> Generative:
+    def _restore_selected(self, model: Generative, description: Any) -> Generative:
         if description is None:
             return model
         keys, by_class = description["classes"], np.asarray(description["by_class"], dtype=np.float64)
@@ -301,17 +301,17 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
         )
         return {_BLOCK: block}
 
-    def _refuse_classes(self, schema: Schema, classes: Keys) -> None:
+    def _check_suitability(self, schema: Schema, classes: Keys) -> None:
         if self.n_components is not None:
             count_components(self.n_components, len(classes), schema.width)
 
     def transform(self, X: object) -> Array:
         """Rows along the directions (n, components)."""
-        fitted = self.state_
+        state = self.state_
         table = read_next_table(
-            X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing
+            X, state.schema, type(self).__name__, self._accepts_sparse, self._takes_missing
         )
-        return self._projection("transform").transform(fitted.model.encode(table, learn=False).blocks[_BLOCK])
+        return self._projection("transform").transform(state.model.encode(table, learn=False).blocks[_BLOCK])
 
     @property
     def scalings_(self) -> Array:
@@ -338,9 +338,9 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
         return self._projection("criterion").criterion(direction)
 
     def _projection(self, name: str) -> Projection:
-        fitted = self._require_state(name)
-        if fitted.projection is None:
-            moments: Any = fitted.statistic[_BLOCK]
+        state = self._require_state(name)
+        if state.projection is None:
+            moments: Any = state.statistic[_BLOCK]
             priors = check_class_probabilities(self.priors, self.posterior_.keys)
-            fitted.projection = discriminant(moments, self.n_components, self._shrinkage(), priors)
-        return fitted.projection
+            state.projection = discriminant(moments, self.n_components, self._shrinkage(), priors)
+        return state.projection

@@ -1,7 +1,11 @@
-"""The base of naive Bayes, discriminants and mixtures: scikit-learn's verbs, and those of the algebra.
+"""The base of naive Bayes, discriminants and mixtures.
 
-The state is a statistic; the posterior is inferred from it when it is first needed. To learn is to add to the
-statistic. `GenerativeFace` is the base of all these faces, `GenerativeClassifier` that of those with labels.
+It has scikit-learn's methods, and merge, unlearn and decay, which add, subtract and scale the statistic.
+
+The state (`GenerativeState`) is a statistic; the posterior is inferred from it when it is first needed. To
+learn is to add to the statistic. A face stores its state in `_fitted`; the property `state_` returns it, and
+raises NotFittedError if nothing was learned. `GenerativeFace` is the base of all these faces (scikit-learn
+estimators), `GenerativeClassifier` that of those with labels.
 """
 
 import importlib
@@ -37,7 +41,7 @@ from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Po
 from tamis.models.generative.contrasts import contribute
 from tamis.models.generative.em import History
 from tamis.models.generative.model import all_classes, classes_of
-from tamis.models.generative.state import GenerativeState, InferenceChoice
+from tamis.models.generative.state import GenerativeState, InferenceModel
 from tamis.parameters import (
     check_class_probabilities,
     check_decay_factor,
@@ -49,10 +53,10 @@ from tamis.stats import Joint, Keys, Labels, Tally
 from tamis.tables import Table, make_frame, runs
 from tamis.warning import warn
 
-_PLAIN = (bool, int, float, str, type(None))  # types of parameters whose values never change
+_IMMUTABLE = (bool, int, float, str, type(None))  # types of parameters that can only change by assignment
 _CELLS = 1 << 22  # log-probabilities in memory at a time
 _UNCALIBRATED = {
-    True: "every row has its own class ahead when it is left out, so that temperature_ is held at {:.2g} and "
+    True: "every left-out row is predicted correctly, so that temperature_ is held at {:.2g} and "
     "probabilities are nearly all 0 or 1",
     False: "left-out rows are predicted no better than by chance, so that temperature_ is held at {:.2g} and "
     "all classes are nearly as probable",
@@ -73,9 +77,10 @@ class GenerativeFace(TableFace[GenerativeState]):
         """Whether NaN is taken, for a value that is missing."""
         return True
 
-    _learned_with: ClassVar[tuple[str, ...]] = ()  # parameters by which rows are summed
-    _absent: ClassVar[float] = np.nan  # the value of a column that a row by name does not have
-    _takes_new_columns: ClassVar[bool] = False  # whether rows by name may bring columns
+    # Parameters that change the statistic, so that infer() cannot change them.
+    _learned_with: ClassVar[tuple[str, ...]] = ()
+    _absent: ClassVar[float] = np.nan  # the value of a column that a row given as a dict does not name
+    _takes_new_columns: ClassVar[bool] = False  # whether rows given as dicts may add columns
 
     max_iter: int
     tol: float
@@ -89,15 +94,20 @@ class GenerativeFace(TableFace[GenerativeState]):
         """The arguments of `Generative` that define the probabilities of the classes."""
         return {}
 
+    def _check_class_prior(self, classes: Keys) -> None:
+        """Raise if the parameters give no valid probabilities for these classes."""
+        self._class_prior(classes)
+
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        """The model of these columns; `declared` are classes announced in advance, with or without rows."""
         return Generative(self._blocks(schema), classes=declared, **self._class_prior(classes))
 
-    def _describe_choice(self) -> Any:
-        """For a file: what was chosen from the rows besides their sums; None for most faces."""
+    def _describe_selected(self) -> Any:
+        """For a file: settings selected from the data that the statistic does not contain; usually None."""
         return None
 
-    def _restore_choice(self, model: Generative, description: Any) -> Generative:
-        """The model with the choice that a file describes."""
+    def _restore_selected(self, model: Generative, description: Any) -> Generative:
+        """The model with the selected settings that a file describes."""
         return model
 
     # ── the algebra ──
@@ -106,26 +116,26 @@ class GenerativeFace(TableFace[GenerativeState]):
         """Add the statistics of other models of the same class and columns."""
         states = self._states_to_merge(others)
         schema = states[0].schema
-        for state in states[1:]:
-            schema = schema.with_kinds_of(state.schema)
-        fitted, *rest = (self._adopt_kinds(state, state.schema.with_kinds_of(schema)) for state in states)
-        statistic, declared = fitted.statistic, fitted.declared
-        for theirs in rest:
-            if not theirs.model.sums_like(fitted.model):
+        for other in states[1:]:
+            schema = schema.with_kinds_of(other.schema)
+        state, *rest = (self._adopt_kinds(one, one.schema.with_kinds_of(schema)) for one in states)
+        statistic, declared = state.statistic, state.declared
+        for other in rest:
+            if not other.model.sums_like(state.model):
                 raise ValueError(
                     "the models sum rows in different ways, expected the same families of the same columns, "
                     "the same form of covariance and the same thresholds: fit them alike"
                 )
-            statistic = statistic + theirs.statistic
-            declared = declared.union(theirs.declared)[0]
-        self._class_prior(all_classes(statistic, declared))
-        self._fitted = fitted.replace(statistic, declared)
+            statistic = statistic + other.statistic
+            declared = declared.union(other.declared)[0]
+        self._check_class_prior(all_classes(statistic, declared))
+        self._fitted = state.replace(statistic, declared)
         return self
 
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much."""
-        fitted = self.state_
-        self._fitted = fitted.replace(fitted.statistic * check_decay_factor(factor))
+        state = self.state_
+        self._fitted = state.replace(state.statistic * check_decay_factor(factor))
         return self
 
     def infer(self, **params: Any) -> Self:
@@ -133,7 +143,7 @@ class GenerativeFace(TableFace[GenerativeState]):
 
         The temperature that `calibrate` fitted belongs to the old parameters and is dropped.
         """
-        fitted = self.state_
+        state = self.state_
         before = self.get_params(deep=False)
         for name in self._learned_with:
             if name in params and params[name] != before[name]:
@@ -142,51 +152,51 @@ class GenerativeFace(TableFace[GenerativeState]):
                     "with: fit a new model instead"
                 )
         with self._try_params(params):
-            model = self._model(fitted.schema, Keys(()), Keys(()))
-            if not model.sums_like(fitted.model):
+            model = self._model(state.schema, Keys(()), Keys(()))
+            if not model.sums_like(state.model):
                 raise ValueError(
-                    f"got {_format_params(params)}, by which rows are summed in another way than "
-                    "those that were learned: fit a new model instead"
+                    f"got {_format_params(params)}, which needs a different statistic from the one "
+                    "that was learned: fit a new model instead"
                 )
-            posterior = self._infer_posterior(fitted)
+            posterior = self._infer_posterior(state)
         self._fitted = GenerativeState(
-            fitted.schema,
+            state.schema,
             model,
-            fitted.statistic,
-            fitted.declared,
+            state.statistic,
+            state.declared,
             posterior,
-            fitted.history,
+            state.history,
         )
         return self
 
-    def _observe(self, fitted: GenerativeState, table: Table, labels: Labels, weights: Array | None) -> Joint:
-        model = fitted.model
+    def _observe(self, state: GenerativeState, table: Table, labels: Labels, weights: Array | None) -> Joint:
+        model = state.model
         return model.observe(LabelledRows(model.encode(table), labels, weights))
 
     # ── what was learned ──
 
-    def _infer_posterior(self, fitted: GenerativeState) -> Posterior:
-        keys = all_classes(fitted.statistic, fitted.declared)
-        params = self._list_plain_params()
-        choice = fitted.choice
-        if choice is None or params is None or choice.params != params or choice.keys != keys:
-            model = self._model(fitted.schema, keys, fitted.declared)
-            choice = fitted.choice = None if params is None else InferenceChoice(params, keys, model)
-            return model.infer(fitted.statistic)
-        return choice.model.infer(fitted.statistic)
+    def _infer_posterior(self, state: GenerativeState) -> Posterior:
+        keys = all_classes(state.statistic, state.declared)
+        params = self._list_immutable_params()
+        cached = state.inference_model
+        if cached is None or params is None or cached.params != params or cached.keys != keys:
+            model = self._model(state.schema, keys, state.declared)
+            state.inference_model = None if params is None else InferenceModel(params, keys, model)
+            return model.infer(state.statistic)
+        return cached.model.infer(state.statistic)
 
-    def _list_plain_params(self) -> list[Any] | None:
-        """The present parameters, if none of them can change without being set anew; else None."""
+    def _list_immutable_params(self) -> list[Any] | None:
+        """The present parameters, if all are immutable, so that equal lists mean equal models; else None."""
         params = [value for name, value in vars(self).items() if name[0] != "_" and name[-1] != "_"]
-        return params if all(type(value) in _PLAIN for value in params) else None
+        return params if all(type(value) in _IMMUTABLE for value in params) else None
 
     @property
     def posterior_(self) -> Posterior:
         """The posterior that the present parameters infer from the statistic."""
-        fitted = self.state_
-        if fitted.posterior is None:
-            fitted.posterior = self._infer_posterior(fitted)
-        return fitted.posterior
+        state = self.state_
+        if state.posterior is None:
+            state.posterior = self._infer_posterior(state)
+        return state.posterior
 
     @property
     def statistic_(self) -> Joint:
@@ -195,12 +205,12 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels, in the order of all answers."""
-        fitted = self._require_state("classes_")
-        if fitted.classes is None:
-            keys = all_classes(fitted.statistic, fitted.declared)
-            fitted.classes = to_label_array(keys)
-        return fitted.classes
+        """The labels, in the order of the columns of `predict_proba`."""
+        state = self._require_state("classes_")
+        if state.classes is None:
+            keys = all_classes(state.statistic, state.declared)
+            state.classes = to_label_array(keys)
+        return state.classes
 
     @property
     def n_iter_(self) -> int:
@@ -219,7 +229,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         """The mean log-likelihood per row that the last iteration of EM began with.
 
         An iteration never lowers the log-likelihood where there is no prior, so that this is a lower bound
-        on that of the fitted model. Rows with a label count with it: log p(x, label).
+        on that of the fitted model. A labelled row contributes log p(x, label), any other log p(x).
         """
         return float(self.lower_bounds_[-1])
 
@@ -262,25 +272,25 @@ class GenerativeFace(TableFace[GenerativeState]):
         self._require_state("log_evidence_")
         return self.posterior_.log_evidence()
 
-    # ── answers ──
+    # ── predictions ──
 
-    def _read_rows(self, X: object, fitted: GenerativeState) -> Table:
+    def _read_rows(self, X: object, state: GenerativeState) -> Table:
         """Further rows of the same columns; words in a column of unknown kind count as missing."""
         table = read_next_table(
-            X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
+            X, state.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
         )
-        return table.blank_categories(fitted.schema.unknown_columns)
+        return table.blank_categories(state.schema.unknown_columns)
 
-    def _adopt_kinds(self, fitted: GenerativeState, schema: Schema) -> GenerativeState:
+    def _adopt_kinds(self, state: GenerativeState, schema: Schema) -> GenerativeState:
         """The state that a model of these kinds of columns would have after the same rows."""
-        if schema is fitted.schema:
-            return fitted
-        return fitted.with_columns(schema, self._model(schema, Keys(()), Keys(())))
+        if schema is state.schema:
+            return state
+        return state.with_columns(schema, self._model(schema, Keys(()), Keys(())))
 
     def _encode(self, X: object) -> tuple[Posterior, Encoded, Table]:
-        fitted = self.state_
-        table = self._read_rows(X, fitted)
-        return self.posterior_, fitted.model.encode(table, learn=False), table
+        state = self.state_
+        table = self._read_rows(X, state)
+        return self.posterior_, state.model.encode(table, learn=False), table
 
     def predict_joint_log_proba(self, X: object) -> Array:
         """log p(x, class), (n, classes)."""
@@ -320,9 +330,9 @@ class GenerativeFace(TableFace[GenerativeState]):
         group, blocks = self.posterior_.draw(make_generator(random_state), int(n_samples))
         columns: list[NDArray[Any]] = [np.empty(0)] * schema.width
         for name, block in self._blocks(schema).items():
-            places = range(schema.width) if block.columns is None else block.columns
-            for place, values in zip(places, blocks[name], strict=True):
-                columns[place] = _restore_type(values, schema.kind(place), block.type_of_draws)
+            indices = range(schema.width) if block.columns is None else block.columns
+            for index, values in zip(indices, blocks[name], strict=True):
+                columns[index] = _restore_type(values, schema.kind(index), block.type_of_draws)
         labels = self.classes_[group]
         if schema.library is not None and schema.names is not None:
             return make_frame(dict(zip(schema.names, columns, strict=True)), schema.library), labels
@@ -354,20 +364,20 @@ class GenerativeFace(TableFace[GenerativeState]):
     # ── files ──
 
     def describe_state(self) -> dict[str, Any]:
-        fitted = self.state_
-        schema, history = fitted.schema, fitted.history
+        state = self.state_
+        schema, history = state.schema, state.history
         return {
             "schema": schema.to_tuple(),
-            "statistic": fitted.statistic,
-            "declared": fitted.declared,
+            "statistic": state.statistic,
+            "declared": state.declared,
             "history": history
             and {
                 "log_likelihoods": np.array(history.log_likelihoods),
                 "weight": history.weight,
                 "converged": history.converged,
             },
-            "temperature": fitted.temperature,
-            "choice": self._describe_choice(),
+            "temperature": state.temperature,
+            "choice": self._describe_selected(),
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
@@ -378,7 +388,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         rules.check_statistic(model, state["statistic"], schema.width)
         self._fitted = GenerativeState(
             schema,
-            self._restore_choice(model, state.get("choice")),
+            self._restore_selected(model, state.get("choice")),
             state["statistic"],
             state["declared"],
             history=history
@@ -400,7 +410,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return {"prior": check_class_probabilities(self.priors, classes)}
 
     def _counts_classes(self) -> bool:
-        """Whether the probabilities of the classes are counted, so that a new class needs none given."""
+        """Whether the probabilities of the classes are estimated from counts.
+
+        If so, a new class needs no entry in `priors`.
+        """
         return self.priors is None
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
@@ -408,23 +421,28 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         weight = check_nonnegative("unlabelled_weight", self.unlabelled_weight)
         return replace(model, unlabelled_weight=weight)
 
-    def _refuse_classes(self, schema: Schema, classes: Keys) -> None:
-        """Raise if the parameters do not fit these columns and classes; most faces have none to check."""
+    def _check_suitability(self, schema: Schema, classes: Keys) -> None:
+        """Raise if the parameters do not suit these columns and classes; the default checks nothing."""
 
     def expect_columns(self, X: object) -> Schema:
-        """Read all later rows by the columns, and the kinds of values, that these rows have."""
+        """Fix the columns and their kinds from X, without learning its rows."""
         _, schema = read_first_table(X, self._accepts_sparse, self._absent)
         self._fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
         return schema
 
     def learn_sums(self, shards: SummingShards) -> None:
-        """Learn rows that are summed where they are, by label; UnfitError if some have no label."""
+        """Learn rows that each shard sums itself, by label, without sending them here.
+
+        The shards raise UnfitError if they cannot, for example if a row has no label; the caller then reads
+        the rows.
+        """
         schema = shards.read_schema()
         model = self._model(schema, Keys(()), Keys(()))
-        known, statistic = shards.sum_by_class(schema, model.blocks, self.missing_label)
-        model = self._model(known, Keys(()), Keys(()))  # which warns of columns that are poor categories
-        self._class_prior(classes_of(statistic))
-        self._fitted = GenerativeState(known, model, statistic, Keys(()))
+        schema, statistic = shards.sum_by_class(schema, model.blocks, self.missing_label)
+        # Built again because the kinds are now known; this also warns of columns unsuitable as categories.
+        model = self._model(schema, Keys(()), Keys(()))
+        self._check_class_prior(classes_of(statistic))
+        self._fitted = GenerativeState(schema, model, statistic, Keys(()))
 
     @with_callbacks
     @with_shards
@@ -441,11 +459,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         if not len(labels.keys):
             raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
         model = self._model(schema, labels.keys, Keys(()))
-        self._refuse_classes(schema, labels.keys)
+        self._check_suitability(schema, labels.keys)
         data = LabelledRows(model.encode(table), labels, weights)
         labelled = data.select_labelled()
         statistic = model.observe(labelled)
-        model = model.choose(labelled, statistic)
+        model = model.choose(labelled, statistic)  # selects settings such as shrinkage='auto'
         posterior = model.infer(statistic)
         history = None
         if (labels.group < 0).any():
@@ -476,22 +494,24 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def _learn_rows(
         self, X: object, y: object, classes: object, sample_weight: object, skip_unlabelled: bool = False
     ) -> int:
-        fitted = self._get_state_or_none()
+        state = self._get_state_or_none()
         if isinstance(X, Mapping) and (isinstance(y, str | bytes) or not isinstance(y, Iterable)):
             y = [y]  # the label of the one row
-        if fitted is None:
+        if state is None:
             table, schema = read_first_table(X, self._accepts_sparse, self._absent)
-            fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+            state = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
         else:
-            few = read_few_rows(X, y, fitted.schema) if classes is None and sample_weight is None else None
-            if few is not None and not fitted.is_empty and self._takes(fitted, *few):
-                self._fitted = fitted.with_pending(*few)
+            # A batch of at most 16 rows of numbers is only stored here, and summed when the statistic is next
+            # read; None if there are more rows, or if they need the checks below.
+            batch = read_few_rows(X, y, state.schema) if classes is None and sample_weight is None else None
+            if batch is not None and not state.is_empty and self._can_sum_later(state, *batch):
+                self._fitted = state.with_pending(*batch)
                 return 0
-            fitted = self._add_columns(fitted, X)
+            state = self._add_columns(state, X)
             table = read_next_table(
-                X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
+                X, state.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
             )
-            fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
+            state = self._adopt_kinds(state, state.schema.with_kinds_of(table))
         labels = read_labels(y, table.rows, self.missing_label)
         weights = read_weights(sample_weight, table.rows)
         is_missing = labels.group < 0
@@ -508,18 +528,21 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         labels, weights, table = drop_weightless(labels, weights, table)
         if skipped and weights is not None and (weights == 1.0).all():
             weights = None
-        declared = fitted.declared if classes is None else fitted.declared.union(_read_classes(classes))[0]
-        data = LabelledRows(fitted.model.encode(table), labels, weights)
-        if fitted.is_empty:
-            statistic = fitted.model.observe(data)
+        declared = state.declared if classes is None else state.declared.union(_read_classes(classes))[0]
+        data = LabelledRows(state.model.encode(table), labels, weights)
+        if state.is_empty:
+            statistic = state.model.observe(data)
         else:
-            statistic = fitted.model.add_rows(fitted.statistic, data)
-        self._class_prior(all_classes(statistic, declared))
-        self._fitted = fitted.replace(statistic, declared)
+            statistic = state.model.add_rows(state.statistic, data)
+        self._check_class_prior(all_classes(statistic, declared))
+        self._fitted = state.replace(statistic, declared)
         return skipped
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards in one pass; `fit` goes on by EM over them where labels are missing."""
+        """Learn from rows in shards in one pass: as `fit` if `anew`, else as `partial_fit`.
+
+        Where labels are missing, `fit` continues by EM over the shards.
+        """
         if not anew:
             return super().learn_shards(shards, anew)
         learned = learn_in_one_pass(self, shards, skip_unlabelled=True)
@@ -530,7 +553,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def _run_shards(self, start: Self, shards: BatchShards[Batch]) -> GenerativeState:
-        """Run EM over shards, from what was learned of the rows that have a label."""
+        """Run EM over shards, starting from the model `start` of the rows that have a label."""
         check_em_options(self.max_iter, self.tol)
         schema, posterior = start.state_.schema, start.posterior_
         model = self._model(schema, posterior.keys, Keys(()))
@@ -542,6 +565,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             self.missing_label,
             schema=schema,
         )
+        # Engines with workers keep the encoded rows there; otherwise each pass reads and encodes them again.
         data = shards.map(reader).map(partial(encode_rows, model)).keep()
         with self._report_progress(self.max_iter, None) as report:
             outcome = em.run(
@@ -550,21 +574,21 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         self._warn_unless_converged(outcome.history)
         return GenerativeState(schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history)
 
-    def _add_columns(self, fitted: GenerativeState, X: object) -> GenerativeState:
-        """The state with the columns that rows by name bring, in which the rows before have no value."""
+    def _add_columns(self, state: GenerativeState, X: object) -> GenerativeState:
+        """Add the new columns of dict rows; earlier rows are missing there."""
         rows = list_named_rows(X)
         if rows is None:
-            return fitted
-        known = set(require_names(fitted.schema, type(self).__name__))
-        new = dict.fromkeys(name for row in rows for name in row if name not in known)
+            return state
+        names = set(require_names(state.schema, type(self).__name__))
+        new = dict.fromkeys(name for row in rows for name in row if name not in names)
         if not new:
-            return fitted
+            return state
         if not self._takes_new_columns:
             raise ValueError(
                 f"X has a column {next(iter(new))!r}, which {type(self).__name__} was not fitted with: "
                 "drop it"
             )
-        return self._adopt_kinds(fitted, fitted.schema.with_columns(new))
+        return self._adopt_kinds(state, state.schema.with_columns(new))
 
     # ── one row at a time ──
 
@@ -572,9 +596,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Learn one row, a dict from the names of columns to values: as `partial_fit`, in less time.
 
         The model is the same, to the bit, as if all rows had been learned at once. A column that the row
-        does not name is a missing value; of `MultinomialNB` and `ComplementNB`, whose columns count
-        together, a count of 0. A name that no row had before is learned as a new column, in which the rows
-        before had no value; only naive Bayes takes new columns.
+        does not name is a missing value; in `MultinomialNB` and `ComplementNB` it is a count of 0. A name
+        that no row had before is learned as a new column, in which earlier rows are missing; only naive Bayes
+        accepts new columns.
 
         >>> import tamis
         >>> model = tamis.GaussianNB()
@@ -583,60 +607,60 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         >>> model.predict_one({"x": 1.2}), model.n_features_in_
         ('a', 2)
         """
-        fitted = self._get_state_or_none()
-        if fitted is not None and not fitted.is_empty and type(weight) is float and 0.0 < weight < np.inf:
-            table = self._read_plain_row(fitted, row, label)
+        state = self._get_state_or_none()
+        if state is not None and not state.is_empty and type(weight) is float and 0.0 < weight < np.inf:
+            table = self._read_plain_row(state, row, label)
             if table is not None:
-                self._learn_plain_row(fitted, table, label, weight)
+                self._learn_plain_row(state, table, label, weight)
                 return self
         return self.partial_fit([_require_mapping(row)], [label], sample_weight=[weight])
 
-    def _read_plain_row(self, fitted: GenerativeState, row: Mapping[Any, Any], label: Any) -> Table | None:
-        """A row and a label that need no closer look; None if they do."""
+    def _read_plain_row(self, state: GenerativeState, row: Mapping[Any, Any], label: Any) -> Table | None:
+        """Read a dict of numbers and words with its label; None if `partial_fit` must check them."""
         if type(row) is not dict or type(label) not in (str, int, bool) or not self._counts_classes():
             return None
-        if label == self.missing_label or not fitted.has_columns(row.keys()):
+        if label == self.missing_label or not state.has_columns(row.keys()):
             return None
-        return read_plain_row(row, fitted.schema, self._absent)
+        return read_plain_row(row, state.schema, self._absent)
 
-    def _learn_plain_row(self, fitted: GenerativeState, table: Table, label: Any, weight: float) -> None:
+    def _learn_plain_row(self, state: GenerativeState, table: Table, label: Any, weight: float) -> None:
         data = table.data
-        if weight == 1.0 and type(data) is np.ndarray and fitted.model.admits(data):
-            self._fitted = fitted.with_pending(data, [label])
+        if weight == 1.0 and type(data) is np.ndarray and state.model.admits(data):  # summed later
+            self._fitted = state.with_pending(data, [label])
             return
         labels = Labels(Keys((label,)), np.zeros(1, dtype=np.int64))
         weights = None if weight == 1.0 else np.array([weight])
-        rows = LabelledRows(fitted.model.encode(table), labels, weights)
-        self._fitted = fitted.replace(fitted.model.add_rows(fitted.statistic, rows))
+        rows = LabelledRows(state.model.encode(table), labels, weights)
+        self._fitted = state.replace(state.model.add_rows(state.statistic, rows))
 
     def predict_one(self, row: Mapping[Any, Any]) -> Any:
         """The most probable class of one row, a dict; None if nothing was learned yet.
 
         Names that no learned row had are left out; columns that the row does not name are as in `learn_one`.
         """
-        fitted = self._get_state_or_none()
-        if fitted is None or fitted.is_empty:
+        state = self._get_state_or_none()
+        if state is None or state.is_empty:
             _require_mapping(row)
             return None
-        posterior, scores = self._score_one(fitted, row)
+        posterior, scores = self._score_one(state, row)
         return posterior.keys[int(scores.argmax())]
 
     def predict_proba_one(self, row: Mapping[Any, Any]) -> dict[Any, float]:
         """p(class | row) by class, of one row as in `predict_one`; no class if nothing was learned yet."""
-        fitted = self._get_state_or_none()
-        if fitted is None or fitted.is_empty:
+        state = self._get_state_or_none()
+        if state is None or state.is_empty:
             _require_mapping(row)
             return {}
-        posterior, scores = self._score_one(fitted, row)
+        posterior, scores = self._score_one(state, row)
         probabilities = decide.probabilities(self._apply_temperature(scores))
         return dict(zip(posterior.keys, probabilities[0].tolist(), strict=True))
 
-    def _score_one(self, fitted: GenerativeState, row: Mapping[Any, Any]) -> tuple[Posterior, Array]:
-        table = read_plain_row(row, fitted.schema, self._absent) if type(row) is dict else None
+    def _score_one(self, state: GenerativeState, row: Mapping[Any, Any]) -> tuple[Posterior, Array]:
+        table = read_plain_row(row, state.schema, self._absent) if type(row) is dict else None
         if table is None:
-            table = self._read_rows([_require_mapping(row)], fitted)
+            table = self._read_rows([_require_mapping(row)], state)
         posterior = self.posterior_
-        return posterior, self._score(posterior, fitted.model.encode(table, learn=False))
+        return posterior, self._score(posterior, state.model.encode(table, learn=False))
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
@@ -655,46 +679,47 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         if not isinstance(given, Tally) or sums.keys is None or len(sums.total.shape) != 2:
             raise TypeError("expected sums by class: tamis.stats.Tally.observe(rows, by=labels)")
         width = sums.total.shape[-1]
-        fitted = self._get_state_or_none()
-        if fitted is None:
+        state = self._get_state_or_none()
+        if state is None:
             schema = Schema(width, "number")
-            fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
-        elif width != fitted.schema.width:
-            raise ValueError(f"got sums of {width} columns, expected {fitted.schema.width}")
-        part = fitted.model.convert_sums(sums)
-        declared = fitted.declared if classes is None else fitted.declared.union(_read_classes(classes))[0]
-        statistic = part if fitted.is_empty else fitted.statistic + part
-        fitted.model.refuse_impossible(statistic)
-        self._class_prior(all_classes(statistic, declared))
-        self._fitted = fitted.replace(statistic, declared)
+            state = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+        elif width != state.schema.width:
+            raise ValueError(f"got sums of {width} columns, expected {state.schema.width}")
+        part = state.model.convert_sums(sums)
+        declared = state.declared if classes is None else state.declared.union(_read_classes(classes))[0]
+        statistic = part if state.is_empty else state.statistic + part
+        state.model.refuse_impossible(statistic)  # raises if no rows could have these sums
+        self._check_class_prior(all_classes(statistic, declared))
+        self._fitted = state.replace(statistic, declared)
         return self
 
-    def _takes(self, fitted: GenerativeState, values: Array, named: list[Any]) -> bool:
+    def _can_sum_later(self, state: GenerativeState, values: Array, labels: list[Any]) -> bool:
         """Whether rows are sure to be learned without an error, so that they may be summed later."""
-        return fitted.model.admits(values) and self.missing_label not in named and self._counts_classes()
+        return state.model.admits(values) and self.missing_label not in labels and self._counts_classes()
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their labels and weights: as if they had never been learned."""
-        fitted = self.state_
-        table, labels = self._read_learned(fitted, X, y)
-        known = set(classes_of(fitted.statistic))
+        state = self.state_
+        table, labels = self._read_learned(state, X, y)
+        learned_classes = set(classes_of(state.statistic))
         for key in labels.keys:
-            if key not in known:
+            if key not in learned_classes:
                 raise ValueError(
-                    f"label {key!r} was never learned, expected one of {classes_of(fitted.statistic)!r}: "
+                    f"label {key!r} was never learned, expected one of {classes_of(state.statistic)!r}: "
                     "nothing was changed"
                 )
         weights = read_weights(sample_weight, table.rows)
         labels, weights, table = drop_weightless(labels, weights, table)
-        rest = fitted.statistic - self._observe(fitted, table, labels, weights)
-        keys = all_classes(rest, fitted.declared)
-        self._model(fitted.schema, keys, fitted.declared).refuse_impossible(rest)
+        rest = state.statistic - self._observe(state, table, labels, weights)
+        keys = all_classes(rest, state.declared)
+        # Raises if more was subtracted than was learned.
+        self._model(state.schema, keys, state.declared).refuse_impossible(rest)
         if not len(classes_of(rest)):
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
                 "nothing was changed"
             )
-        self._fitted = fitted.replace(rest)
+        self._fitted = state.replace(rest)
         return self
 
     def predict(self, X: object) -> NDArray[Any]:
@@ -752,16 +777,17 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
         One number, the temperature, is fitted (see `tamis.decide.Temperature`); from then on `predict_proba`
         and `predict_log_proba` use it. It changes no prediction. Where all rows are predicted right, or no
-        better than by chance, no temperature is the best: it is held at a bound, with a ConvergenceWarning.
+        better than by chance, the best temperature would be 0 or infinite, so it is held at a bound, with a
+        ConvergenceWarning.
         """
-        fitted, data = self.state_, self._read_labelled_rows(X, y, sample_weight)
-        model = self._model(fitted.schema, self.posterior_.keys, fitted.declared)
-        held = validate.leave_one_out(model, data, fitted.statistic)
+        state, data = self.state_, self._read_labelled_rows(X, y, sample_weight)
+        model = self._model(state.schema, self.posterior_.keys, state.declared)
+        held = validate.leave_one_out(model, data, state.statistic)
         temperature = decide.Temperature.fit(held.log_joint, held.group, held.weights)
         if temperature.is_at_bound:
             reason = _UNCALIBRATED[temperature.value < 1.0].format(temperature.value)
             warn(f"{reason}, {_REMEDY}", ConvergenceWarning)
-        self._fitted = fitted.replace(posterior=self.posterior_, temperature=temperature.value)
+        self._fitted = state.replace(posterior=self.posterior_, temperature=temperature.value)
         return self
 
     def tune(
@@ -774,11 +800,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     ) -> Self:
         """Set the parameter named to the best of the values given, and infer again: `tune(alpha=[0.1, 1])`.
 
-        By evidence what was learned is enough; leaving one out takes rows that were learned, with their
-        labels and weights, and reads them without learning them again. `tune_scores_` holds the score of
-        each value.
+        `by="evidence"` needs no rows; `by="leave-one-out"` needs the learned rows again, with their labels
+        and weights, and does not learn them twice. `tune_scores_` holds the score of each value.
         """
-        fitted = self.state_
+        state = self.state_
         if len(grid) != 1:
             raise ValueError(f"got {len(grid)} parameters to tune, expected one: tune(alpha=[0.1, 1.0])")
         ((name, values),) = grid.items()
@@ -792,30 +817,30 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         for value in values:
             if not isinstance(value, Hashable):
                 raise TypeError(f"got {name}={value!r} to try, expected values like numbers, words or None")
-            candidates[value] = self._make_candidate(fitted, {name: value})
-        known = self._read_labelled_rows(X, y, sample_weight) if by == "leave-one-out" else fitted.statistic
-        choice = validate.choose(candidates, known, by)
-        if len(candidates) > 1 and len(set(choice.scores.values())) == 1:
+            candidates[value] = self._make_candidate(state, {name: value})
+        data = self._read_labelled_rows(X, y, sample_weight) if by == "leave-one-out" else state.statistic
+        selection = validate.choose(candidates, data, by)
+        if len(candidates) > 1 and len(set(selection.scores.values())) == 1:
             raise ValueError(
-                f"all values of {name} come to the same by {by}, expected a parameter that makes a "
+                f"all values of {name} have the same score by {by}, expected a parameter that makes a "
                 "difference: tune another, or by='leave-one-out'"
             )
-        self.infer(**{name: choice.best})
-        self.tune_scores_ = dict(choice.scores)
+        self.infer(**{name: selection.best})
+        self.tune_scores_ = dict(selection.scores)
         return self
 
-    def _make_candidate(self, fitted: GenerativeState, params: dict[str, Any]) -> Generative:
+    def _make_candidate(self, state: GenerativeState, params: dict[str, Any]) -> Generative:
         """The model that these parameters make of the state."""
         keys, before = self.posterior_.keys, self.get_params(deep=False)
         try:
             self.set_params(**params)
-            return self._model(fitted.schema, keys, fitted.declared)
+            return self._model(state.schema, keys, state.declared)
         finally:
             self.set_params(**before)
 
-    def _read_learned(self, fitted: GenerativeState, X: object, y: object) -> tuple[Table, Labels]:
+    def _read_learned(self, state: GenerativeState, X: object, y: object) -> tuple[Table, Labels]:
         """Rows that were learned, and their labels."""
-        table = self._read_rows(X, fitted)
+        table = self._read_rows(X, state)
         labels = read_labels(y, table.rows, self.missing_label)
         if (labels.group < 0).any():
             raise ValueError("a label is missing, expected those that the rows were learned with")
@@ -823,11 +848,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _read_labelled_rows(self, X: object, y: object, sample_weight: object) -> LabelledRows:
         """Rows that were learned, encoded."""
-        fitted = self.state_
-        table, labels = self._read_learned(fitted, X, y)
+        state = self.state_
+        table, labels = self._read_learned(state, X, y)
         weights = read_weights(sample_weight, table.rows)
         labels, weights, table = drop_weightless(labels, weights, table)
-        return LabelledRows(fitted.model.encode(table), labels, weights)
+        return LabelledRows(state.model.encode(table), labels, weights)
 
 
 def _require_mapping(row: object) -> Mapping[Any, Any]:
@@ -845,11 +870,11 @@ def _read_classes(classes: object) -> Keys:
     return Keys.of(np.asarray(classes) if isinstance(classes, list | tuple) else classes)[0]
 
 
-def _restore_type(values: NDArray[Any], kind: str, draws: type[np.generic]) -> NDArray[Any]:
-    """Counts and flags as integers and flags again, if the column held those."""
-    if values.dtype.kind != "f" or draws is np.float64 or kind not in ("bool", "integer"):
+def _restore_type(values: NDArray[Any], kind: str, dtype: type[np.generic]) -> NDArray[Any]:
+    """Convert drawn floats to integers or flags, if the column held those; `dtype` is that of the draws."""
+    if values.dtype.kind != "f" or dtype is np.float64 or kind not in ("bool", "integer"):
         return values
-    return values.astype(draws if kind == "bool" else np.int64)
+    return values.astype(dtype if kind == "bool" else np.int64)
 
 
 def _format_params(params: dict[str, Any]) -> str:

@@ -185,8 +185,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
         """Learn from rows in shards: EM's steps are those of all rows, and shards stay where they are."""
-        keys, fitted = self._components(), None if anew else self._get_state_or_none()
-        if fitted is not None:
+        keys, state = self._components(), None if anew else self._get_state_or_none()
+        if state is not None:
             return self._add_shards(self.state_, shards)
         last = self._get_state_or_none() if self.warm_start else None
         reader = self._row_reader(keys, None if last is None else last.schema)
@@ -230,13 +230,13 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             type(self).__name__, self._accepts_sparse, self._takes_missing, labels=keys, schema=schema
         )
 
-    def _add_shards(self, fitted: GenerativeState, shards: BatchShards[Batch]) -> Self:
+    def _add_shards(self, state: GenerativeState, shards: BatchShards[Batch]) -> Self:
         """One step of online EM over rows in shards."""
-        posterior = self._infer_posterior(fitted) if fitted.posterior is None else fitted.posterior
-        reader = self._row_reader(posterior.keys, fitted.schema)
-        model = replace(fitted.model, hard=bool(self.hard))
+        posterior = self._infer_posterior(state) if state.posterior is None else state.posterior
+        reader = self._row_reader(posterior.keys, state.schema)
+        model = replace(state.model, hard=bool(self.hard))
         data = shards.map(reader).map(partial(encode_rows, model))
-        self._fitted = fitted.replace(fitted.statistic + observe_shards(model, data, posterior))
+        self._fitted = state.replace(state.statistic + observe_shards(model, data, posterior))
         return self
 
     @with_callbacks
@@ -340,10 +340,10 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """Add more rows by their responsibilities under the present components: one step of online EM."""
         if self._get_state_or_none() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
-        fitted = self.state_
-        table = read_next_table(X, fitted.schema, type(self).__name__, self._accepts_sparse)
-        fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
-        self._fitted = fitted.replace(fitted.statistic + self._observe_rows(fitted, table, sample_weight))
+        state = self.state_
+        table = read_next_table(X, state.schema, type(self).__name__, self._accepts_sparse)
+        state = self._adopt_kinds(state, state.schema.with_kinds_of(table))
+        self._fitted = state.replace(state.statistic + self._observe_rows(state, table, sample_weight))
         return self
 
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
@@ -352,23 +352,23 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         That is near a model that never learned them, and not exact, for responsibilities have changed since;
         a new `fit` without the rows is exact.
         """
-        fitted = self.state_
-        rest = fitted.statistic - self._observe_rows(fitted, self._read_rows(X, fitted), sample_weight)
-        fitted.model.refuse_impossible(rest)
+        state = self.state_
+        rest = state.statistic - self._observe_rows(state, self._read_rows(X, state), sample_weight)
+        state.model.refuse_impossible(rest)
         counted: Any = rest["classes"]
         if not counted.weight.value > 0:
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
                 "nothing was changed"
             )
-        self._fitted = fitted.replace(rest)
+        self._fitted = state.replace(rest)
         return self
 
-    def _observe_rows(self, fitted: GenerativeState, table: Table, sample_weight: object) -> Joint:
+    def _observe_rows(self, state: GenerativeState, table: Table, sample_weight: object) -> Joint:
         weights = read_weights(sample_weight, table.rows)
-        posterior = self._infer_posterior(fitted) if fitted.posterior is None else fitted.posterior
-        data = _leave_unlabelled(fitted.model.encode(table), posterior.keys, weights)
-        return replace(fitted.model, hard=bool(self.hard)).observe(data, posterior)
+        posterior = self._infer_posterior(state) if state.posterior is None else state.posterior
+        data = _leave_unlabelled(state.model.encode(table), posterior.keys, weights)
+        return replace(state.model, hard=bool(self.hard)).observe(data, posterior)
 
     def predict(self, X: object) -> NDArray[np.int64]:
         """The most probable component of each row."""
@@ -435,8 +435,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def n_parameters_(self) -> int:
         """The number of free parameters."""
-        fitted = self._require_state("n_parameters_")
-        return fitted.model.count_parameters(self.posterior_)
+        state = self._require_state("n_parameters_")
+        return state.model.count_parameters(self.posterior_)
 
     @property
     def weights_(self) -> Array:

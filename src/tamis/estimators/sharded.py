@@ -90,7 +90,7 @@ def has_rows(batch: Batch) -> bool:
 
 
 def refuse_drift(schema: Schema, expected: Schema) -> None:
-    """Raise if a shard has other columns than the first."""
+    """Raise if a shard's schema differs from that of the first: other columns, or another order."""
     if schema.width != expected.width:
         raise ValueError(
             f"got {schema.width} columns, expected the {expected.width} of the first shard: give all the same"

@@ -481,7 +481,8 @@ def transaction(connection: Connection, path: object) -> Iterator[None]:
 _HINTS = {
     "disk is full": "the disk is full: free some space and do it again; nothing was half-written",
     "readonly": "it cannot be written: check its permissions and its folder's",
-    "locked": f"another process has been writing for {BUSY_SECONDS:.0f} seconds: try again when it is done",
+    "locked": f"waited {BUSY_SECONDS:.0f} seconds for another process that is writing: try again when it is "
+    "done",
     "malformed": "the file is damaged: restore a backup (tamis store restore)",
     "not a database": "the file is damaged: restore a backup (tamis store restore)",
     "disk I/O": "the disk cannot be read or written: check it, then tamis store check",

@@ -386,7 +386,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 _HINTS = {
     "disk is full": "the disk is full: free some space",
     "readonly": "it cannot be written: check its permissions and its folder's",
-    "locked": f"another process has been writing for {_BUSY_SECONDS:.0f} second",
+    "locked": f"waited {_BUSY_SECONDS:.0f} second for another process that is writing",
     "unable to open": "it cannot be opened: check its permissions and its folder's",
     "disk I/O": "the disk cannot be read or written: check it and its free space",
 }

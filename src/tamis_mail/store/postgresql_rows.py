@@ -2,8 +2,13 @@
 
     tamis_store    one row per store: its name and its position; a writer locks this row
     tamis_row      the rows of all stores; `version` is that of the commit that changed the row last, and a
-                   deleted row stays for a while, without a value, so that replicas hear of it
-    tamis_commit   the tokens of the last commits, by which replicas are recognised
+                   deleted row stays for a while, without a value, so that replicas can delete it too
+    tamis_commit   the ids of the last commits (column `token`), used to check that a replica's version
+                   belongs to this store's history
+
+A row of the store is a key and a value, both bytes (`shared_rows`); it is one SQL row of tamis_row. A
+replica is the local SQLite copy of the store on each host (`replica`), not a replica of PostgreSQL. A
+position is the version of the store, which is its number of commits, and the random id of the last commit.
 
 A writer holds the lock on the row of its store from `begin` on, so that the writers of one store come one
 after the other, and rows are changed in the order of their keys. A commit is one transaction. A client that
@@ -19,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tamis_mail.locations import Address
 from tamis_mail.store.database import MIGRATIONS, StoreError
-from tamis_mail.store.shared_rows import TOKEN_BYTES, Changes, Position, Progress
+from tamis_mail.store.shared_rows import COMMIT_ID_BYTES, Changes, Position, Progress
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -29,10 +34,10 @@ __all__ = ["PostgresqlRows", "connect"]
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 10
-_RETRY_SECONDS = 5.0  # after which a lost connection is an error: a server that restarts is back by then
-_ROWS = 2000  # rows of a statement
+_RETRY_SECONDS = 5.0  # how long to try reconnecting; enough for a server restart
+_ROWS = 2000  # rows that are read or written at once
 _KEPT_COMMITS = 10_000  # a replica that is further behind reads all rows
-_TRIM = 500  # commits between two deletions of what is older
+_TRIM = 500  # delete expired commits and deleted rows every so many commits
 _SCHEMA_LOCK = 0x74616D69  # taken by the process that makes the tables
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS tamis_store (
@@ -40,12 +45,12 @@ _SCHEMA = """
         name text NOT NULL UNIQUE,
         format text NOT NULL,      -- the newest migration of the tamis that wrote it
         version bigint NOT NULL,   -- the number of commits
-        token bytea NOT NULL       -- of the last commit
+        token bytea NOT NULL       -- the id of the last commit
     );
     CREATE TABLE IF NOT EXISTS tamis_commit (
         store integer NOT NULL REFERENCES tamis_store ON DELETE CASCADE,
         version bigint NOT NULL,
-        token bytea NOT NULL,
+        token bytea NOT NULL,      -- the id of the commit
         PRIMARY KEY (store, version)
     );
     CREATE TABLE IF NOT EXISTS tamis_row (
@@ -76,8 +81,10 @@ class PostgresqlRows:
     """The rows of one store in a PostgreSQL database."""
 
     def __init__(self, address: Address) -> None:
-        self._name, self._url, self._store = address.own_name, address.url, address.store
-        self._id: int | None = None  # of the store
+        self._name = address.own_name  # the whole address of the store, for error messages
+        self._store = address.store  # the name of the store in the database
+        self._url = address.url
+        self._id: int | None = None  # the store's id in the database; set when its position is read
         self._connection = self._connect()
 
     def _connect(self) -> "Connection[tuple[Any, ...]]":
@@ -113,15 +120,16 @@ class PostgresqlRows:
             ).fetchone()
         except psycopg.errors.UndefinedTable:
             return None
-        return None if row is None else self._read_head(row)
+        return None if row is None else self._parse_store_row(row)
 
-    def _read_head(self, row: Sequence[Any]) -> Position:
-        self._id, newest, version, token = row
+    def _parse_store_row(self, row: Sequence[Any]) -> Position:
+        """Return the position in a row of tamis_store (id, format, version, token); set `_id`."""
+        self._id, newest, version, commit_id = row
         if newest > _FORMAT:
             raise StoreError(
                 f"the store {self._name} was written by a newer tamis ({newest}): upgrade this one"
             )
-        return Position(version, bytes(token))
+        return Position(version, bytes(commit_id))
 
     def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
         return self._retry(lambda: self._read_changes(since))
@@ -130,14 +138,14 @@ class PostgresqlRows:
         with self._snapshot():
             position = self._find_position()
             if position is None or position.version < since.version:
-                return None
-            known = self._connection.execute(
+                return None  # the store was deleted, or lost commits: all rows must be read
+            commit = self._connection.execute(
                 "SELECT token FROM tamis_commit WHERE store = %s AND version = %s",
                 (self._id, since.version),
                 binary=True,
             ).fetchone()
-            if known is None or bytes(known[0]) != since.token:
-                return None
+            if commit is None or bytes(commit[0]) != since.commit_id:
+                return None  # too long ago, or not of this store's history: all rows must be read
             rows = self._connection.execute(
                 "SELECT key, value FROM tamis_row WHERE store = %s AND version > %s",
                 (self._id, since.version),
@@ -156,13 +164,13 @@ class PostgresqlRows:
                 cursor.execute(
                     "SELECT key, value FROM tamis_row WHERE store = %s AND value IS NOT NULL", (self._id,)
                 )
-                yield position, []
+                yield position, []  # so that a store without rows has a position, too
                 while rows := cursor.fetchmany(_ROWS):
                     yield position, [(bytes(key), bytes(value)) for key, value in rows]
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        """Read one state of the database. Inside the transaction of a writer, that is its own."""
+        """Read one state of the database. Inside a writer's transaction, read in that transaction."""
         if self._is_in_transaction():
             yield
             return
@@ -178,7 +186,7 @@ class PostgresqlRows:
         return self._retry(self._create)
 
     def _create(self) -> Position:
-        token = token_bytes(TOKEN_BYTES)
+        commit_id = token_bytes(COMMIT_ID_BYTES)
         with self._connection.transaction():
             (has_tables,) = self._connection.execute(
                 "SELECT to_regclass('tamis_row') IS NOT NULL"
@@ -189,10 +197,10 @@ class PostgresqlRows:
             row = self._connection.execute(
                 "INSERT INTO tamis_store (name, format, version, token) VALUES (%s, %s, 0, %s) "
                 "ON CONFLICT (name) DO NOTHING RETURNING id",
-                (self._store, _FORMAT, token),
+                (self._store, _FORMAT, commit_id),
             ).fetchone()
             if row is not None:
-                self._connection.execute("INSERT INTO tamis_commit VALUES (%s, 0, %s)", (row[0], token))
+                self._connection.execute("INSERT INTO tamis_commit VALUES (%s, 0, %s)", (row[0], commit_id))
         position = self._find_position()
         if position is None:
             raise StoreError(f"the store {self._name} was deleted while it was made: try again")
@@ -212,12 +220,14 @@ class PostgresqlRows:
                 binary=True,
             ).fetchone()
             if row is None:
-                raise StoreError(f"the store {self._name} was deleted from its server: learn some mail first")
-            return self._read_head(row)
+                raise StoreError(
+                    f"the store {self._name} no longer exists on the server: learning mail creates it again"
+                )
+            return self._parse_store_row(row)
         except psycopg.errors.LockNotAvailable as error:
             self._end("ROLLBACK")
             raise StoreError(
-                f"the store {self._name}: another process has been writing for {seconds:.0f} seconds: "
+                f"the store {self._name}: waited {seconds:.0f} seconds for another process that is writing: "
                 "try again when it is done"
             ) from error
         except BaseException:
@@ -247,14 +257,14 @@ class PostgresqlRows:
         cursor = execute(
             "UPDATE tamis_store SET version = %s, token = %s, format = greatest(format, %s) "
             "WHERE id = %s AND version = %s AND token = %s",
-            (following.version, following.token, _FORMAT, self._id, base.version, base.token),
+            (following.version, following.commit_id, _FORMAT, self._id, base.version, base.commit_id),
         )
         if cursor.rowcount != 1:
             raise StoreError(
                 f"the store {self._name} was changed meanwhile, and nothing was written: try again"
             )
         execute(
-            "INSERT INTO tamis_commit VALUES (%s, %s, %s)", (self._id, following.version, following.token)
+            "INSERT INTO tamis_commit VALUES (%s, %s, %s)", (self._id, following.version, following.commit_id)
         )
         deleted: list[tuple[bytes, bytes | None]] = [(key, None) for key in changes.deleted]
         everything = [*changes.rows, *deleted]
@@ -286,7 +296,7 @@ class PostgresqlRows:
                 (self._id, position.version),
                 binary=True,
             ).fetchone()
-            return row is not None and bytes(row[0]) == position.token
+            return row is not None and bytes(row[0]) == position.commit_id
 
         return self._retry(find)
 
@@ -346,9 +356,12 @@ class PostgresqlRows:
         except psycopg.Error as error:
             text = " ".join(str(error).split())[:300] or type(error).__name__
             if isinstance(error, psycopg.OperationalError):
-                hint = f"its server cannot be reached or used ({text}): check that it runs and the address"
+                hint = (
+                    f"its server cannot be reached or used ({text}): check the address and that the server "
+                    "is running"
+                )
             elif isinstance(error, psycopg.errors.InsufficientPrivilege):
-                hint = f"{text}: let the user create tables in this database once"
+                hint = f"{text}: grant this user CREATE on the schema for the first run"
             else:
                 hint = text
             raise StoreError(f"the store {self._name}: {hint}") from error

@@ -1,8 +1,9 @@
 """The rows of a store on a Redis or Valkey server.
 
-    tamis:{name}:head      its position, its format, and the version before the first commit of the log
+    tamis:{name}:head      its position (the number of commits and the random id of the last one, `token`),
+                           its format, and the version before the first commit of the log
     tamis:{name}:rows      a hash: the key of a row → its value
-    tamis:{name}:log       a list: the last commits, each the token of the position before and its changes
+    tamis:{name}:log       a list: the last commits, each the id of the commit before and its changes
     tamis:{name}:writer    the writer that holds the lock
     tamis:{name}:new:…     the rows of a commit while they are sent
 
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from tamis_mail.locations import Address
 from tamis_mail.store.database import MIGRATIONS, StoreError
 from tamis_mail.store.shared_rows import (
-    TOKEN_BYTES,
+    COMMIT_ID_BYTES,
     Changes,
     Position,
     Progress,
@@ -79,11 +80,11 @@ _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL
 # Numbers are versions and sizes, far below 2**53, and change by HINCRBY; rows are strings throughout.
 _COMMIT = """
     local head, rows, log, lock, staged, deleted = unpack(KEYS)
-    local holder, version, token, next_token, entry, format, log_bytes = unpack(ARGV)
+    local holder, version, id, next_id, entry, format, log_bytes = unpack(ARGV)
     local present = redis.call('HMGET', head, 'version', 'token', 'format')
-    if present[2] == next_token then return 'committed' end
+    if present[2] == next_id then return 'committed' end
     if redis.call('GET', lock) ~= holder then return 'lock' end
-    if present[1] ~= version or present[2] ~= token then return 'changed' end
+    if present[1] ~= version or present[2] ~= id then return 'changed' end
     local size = redis.call('LLEN', staged)
     for start = 0, size - 1, 2000 do
         redis.call('HSET', rows, unpack(redis.call('LRANGE', staged, start, start + 1999)))
@@ -93,7 +94,7 @@ _COMMIT = """
         redis.call('HDEL', rows, unpack(redis.call('LRANGE', deleted, start, start + 1999)))
     end
     redis.call('HINCRBY', head, 'version', 1)
-    redis.call('HSET', head, 'token', next_token)
+    redis.call('HSET', head, 'token', next_id)
     if present[3] < format then redis.call('HSET', head, 'format', format) end
     if entry == '' then
         redis.call('DEL', log)
@@ -161,22 +162,23 @@ class RedisRows:
             return self._read_head(self._client.hmget(self._head, ["version", "token", "format"]))
 
     def _read_head(self, values: Any) -> Position | None:
-        version, token, newest = values
+        version, commit_id, newest = values
         if version is None:
             return None
         if newest.decode() > _FORMAT:
             raise StoreError(
                 f"the store {self._name} was written by a newer tamis ({newest.decode()}): upgrade this one"
             )
-        return Position(int(version), token)
+        return Position(int(version), commit_id)
 
     def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
         with self._explain_errors():
-            answer: Any = self._find_changes([self._head, self._log], [since.version, since.token])
+            answer: Any = self._find_changes([self._head, self._log], [since.version, since.commit_id])
         if answer is None:
             return None
-        version, token, commits = answer
-        return Position(int(version), token), [decode_changes(entry[TOKEN_BYTES:]) for entry in commits]
+        version, commit_id, commits = answer
+        changes = [decode_changes(entry[COMMIT_ID_BYTES:]) for entry in commits]
+        return Position(int(version), commit_id), changes
 
     def read_all(self) -> Iterator[tuple[Position, list[tuple[bytes, bytes]]]]:
         position = self.find_position()
@@ -196,7 +198,7 @@ class RedisRows:
     def create(self) -> Position:
         with self._explain_errors():
             keys = [self._head, self._rows, self._log]
-            position = self._read_head(self._create_store(keys, [token_bytes(TOKEN_BYTES), _FORMAT]))
+            position = self._read_head(self._create_store(keys, [token_bytes(COMMIT_ID_BYTES), _FORMAT]))
         if position is None:
             raise StoreError(f"the store {self._name} was deleted while it was made: try again")
         return position
@@ -208,7 +210,8 @@ class RedisRows:
                 position = self.find_position()
                 if position is None:
                     raise StoreError(
-                        f"the store {self._name} was deleted from its server: learn some mail first"
+                        f"the store {self._name} no longer exists on the server: learning mail creates "
+                        "it again"
                     )
             except BaseException:
                 self.roll_back()
@@ -233,8 +236,8 @@ class RedisRows:
                 continue
             if time.monotonic() > end:
                 raise StoreError(
-                    f"the store {self._name}: another process has been writing for {seconds:.0f} seconds: "
-                    "try again when it is done"
+                    f"the store {self._name}: waited {seconds:.0f} seconds for another process that is "
+                    "writing: try again when it is done"
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 0.02)
@@ -251,20 +254,20 @@ class RedisRows:
     ) -> None:
         if self._holder is None:
             raise StoreError(f"the store {self._name} is not locked")
-        staged, deleted = (f"{self._new}:{following.token.hex()}:{what}" for what in ("rows", "deleted"))
+        staged, deleted = (f"{self._new}:{following.commit_id.hex()}:{what}" for what in ("rows", "deleted"))
         try:
             with self._explain_errors():
                 self._stage(staged, changes.rows, progress)
                 self._stage(deleted, [(key,) for key in changes.deleted], None)
-                entry = base.token + encode_changes(changes)
+                entry = base.commit_id + encode_changes(changes)
                 keys = [self._head, self._rows, self._log, self._lock, staged, deleted]
                 outcome: Any = self._commit_rows(
                     keys,
                     [
                         self._holder,
                         base.version,
-                        base.token,
-                        following.token,
+                        base.commit_id,
+                        following.commit_id,
                         entry if len(entry) <= _LOG_BYTES // 2 else b"",
                         _FORMAT,
                         _LOG_BYTES,
@@ -329,7 +332,10 @@ class RedisRows:
         except (redis.RedisError, OSError) as error:
             text = " ".join(str(error).split())[:300] or type(error).__name__
             if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
-                hint = f"its server cannot be reached or used ({text}): check that it runs and the address"
+                hint = (
+                    f"its server cannot be reached or used ({text}): check the address and that the server "
+                    "is running"
+                )
             else:
                 hint = text
             raise StoreError(f"the store {self._name}: {hint}") from error

@@ -25,8 +25,8 @@ from tamis_mail.schema import REPLICA_POSITION, TABLES
 from tamis_mail.store.database import BUSY_SECONDS, Connection, StoreError, explain_errors, open_file
 from tamis_mail.store.log import EventLog, LogError
 from tamis_mail.store.shared_rows import (
+    COMMIT_ID_BYTES,
     SHARED_TABLES,
-    TOKEN_BYTES,
     Changes,
     Position,
     Progress,
@@ -204,7 +204,7 @@ class ReplicaConnection(Connection):
             return
         changes = self._list_changes()
         if changes.rows or changes.deleted:
-            following = Position(self._base.version + 1, secrets.token_bytes(TOKEN_BYTES))
+            following = Position(self._base.version + 1, secrets.token_bytes(COMMIT_ID_BYTES))
             self._write_position(following)
             super().execute("DELETE FROM changed")
             base, self._base = self._base, None
@@ -225,7 +225,7 @@ class ReplicaConnection(Connection):
 
     def state_number(self) -> int:
         position = self._read_position()
-        return int.from_bytes(position.token[:7], "big") if position else 0
+        return int.from_bytes(position.commit_id[:7], "big") if position else 0
 
     # Following the server.
 
@@ -243,7 +243,7 @@ class ReplicaConnection(Connection):
             position = self.rows.find_position()
             if position is None:
                 raise StoreError(
-                    f"the store {self._name} was deleted from its server: learn some mail first, "
+                    f"the store {self._name} no longer exists on the server: learn mail to create it again, "
                     "or copy a store there (tamis store copy)"
                 )
             self._apply(position)
@@ -284,7 +284,7 @@ class ReplicaConnection(Connection):
             start = start or position
             self._insert(rows)
         if start is None:
-            raise StoreError(f"the store {self._name} was deleted from its server")
+            raise StoreError(f"the store {self._name} no longer exists on the server")
         answer = self.rows.read_changes(start)
         if answer is None:
             raise StoreError(f"the store {self._name} changes faster than it can be read: try again")
@@ -355,13 +355,13 @@ class ReplicaConnection(Connection):
         if row is None:
             return None
         try:
-            version, token = str(row[0]).split()
-            return Position(int(version), bytes.fromhex(token))
+            version, commit_id = str(row[0]).split()
+            return Position(int(version), bytes.fromhex(commit_id))
         except ValueError:
             return None
 
     def _write_position(self, position: Position) -> None:
-        value = f"{position.version} {position.token.hex()}"
+        value = f"{position.version} {position.commit_id.hex()}"
         super().execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (REPLICA_POSITION, value))
 
 

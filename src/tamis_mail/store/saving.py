@@ -133,7 +133,7 @@ def _overwrite(source: Path, target: Path) -> bool:
     def refuse_busy(result: int, _remaining: int, _total: int) -> None:
         if result in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise StoreError(
-                f"the store {target}: another process has been writing for {BUSY_SECONDS:.0f} seconds: "
+                f"the store {target}: waited {BUSY_SECONDS:.0f} seconds for another process that is writing: "
                 "try again"
             )
 

@@ -2,8 +2,10 @@
 
 A row has a key (the number of its table, then its primary key) and a value (all of its columns). The rows of
 a store change by commits. A commit replaces and deletes rows, all of them or none, and takes the store from
-one *position* to the next. The token of a position is random, so that a replica recognises a server that lost
-its last commits, or a store that was deleted and created again.
+one *position* to the next. A position is a version, which is the number of commits, and the id of the last
+commit. This id is random, so that a *replica*, the local SQLite copy of the store on each host, can tell that
+the server lost its last commits, or that the store was deleted and created again. On servers the id has the
+name `token`.
 """
 
 import struct
@@ -14,8 +16,8 @@ from tamis_mail.records import record
 from tamis_mail.store.database import StoreError
 
 __all__ = [
+    "COMMIT_ID_BYTES",
     "SHARED_TABLES",
-    "TOKEN_BYTES",
     "Changes",
     "Position",
     "Progress",
@@ -31,7 +33,7 @@ __all__ = [
 Progress = Callable[[float], None]  # called with the completed share, from 0 to 1
 Value = int | str | bytes | None
 
-TOKEN_BYTES = 16
+COMMIT_ID_BYTES = 16
 # The number of a table is its place here. A new table is added at the end; `migration` is the replica's own.
 SHARED_TABLES = (
     "setting",
@@ -56,10 +58,10 @@ _SIZES = struct.Struct("<II")
 
 @record(frozen=True, slots=True)
 class Position:
-    """A state of a store: after so many commits, the last of which has a token."""
+    """A state of a store: the number of commits, and the random id of the last one."""
 
     version: int
-    token: bytes
+    commit_id: bytes
 
 
 @record(frozen=True, slots=True)

@@ -201,7 +201,7 @@ def test_while_the_store_is_locked_mail_is_judged_and_learning_is_a_fault(
             writer.execute("BEGIN IMMEDIATE")
             learning = asyncio.create_task(filtering.learn(NEW_HAM, "spam"))
             assert label_of(await filtering.judge(NEW_SPAM)) == "spam"
-            assert "another process has been writing" in sentence_of(await learning)
+            assert "another process that is writing" in sentence_of(await learning)
             writer.execute("ROLLBACK")
         assert action_of(await filtering.learn(NEW_HAM, "spam")) == "learned"
 

@@ -371,7 +371,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
             sieve.log_verdict(B, sieve.sort(B))
             sieve.flush_log()
         assert sieve.log_fault is not None
-        assert "another process has been writing" in sieve.log_fault
+        assert "another process that is writing" in sieve.log_fault
         assert sieve.store.find_entry(digest(canonical(B))) is not None
 
 

@@ -174,7 +174,7 @@ def test_a_log_that_is_locked_is_an_error_after_a_second(log: EventLog) -> None:
     log.append([verdict()])
     with closing(sqlite3.connect(log.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LogError, match="another process has been writing for 1 second"):
+        with pytest.raises(LogError, match="waited 1 second for another process that is writing"):
             log.append([verdict()])
         assert len([*log.events()]) == 1  # readers do not wait
         other.execute("ROLLBACK")

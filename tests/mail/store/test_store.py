@@ -96,7 +96,7 @@ def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytes
     statements: list[str] = []
     with Store(tmp_path / "store") as one, Store(tmp_path / "store") as other, one.transaction():
         other._connection.set_trace_callback(statements.append)
-        with pytest.raises(StoreError, match="another process has been writing for"):
+        with pytest.raises(StoreError, match="seconds for another process that is writing"):
             learn(other, [1])
         other._connection.set_trace_callback(None)
         assert statements == ["BEGIN IMMEDIATE"]  # one attempt, which SQLite makes for as long as it is told:

@@ -253,7 +253,7 @@ class Generative:
             return np.asarray(np.log(weights) - np.log(weights.sum()))
 
     def refuse_impossible(self, statistic: Joint) -> None:
-        """Raise if no rows have this statistic."""
+        """Raise ValueError if no rows could have this statistic: more was subtracted than was learned."""
         counts: Any = statistic[CLASSES]
         refuse_excess_subtraction(bool((counts.total.value < 0).any()))
         weights = dict(zip(counts.terms, counts.total.value.tolist(), strict=True))

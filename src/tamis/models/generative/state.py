@@ -31,8 +31,8 @@ class PendingRows(NamedTuple):
     rows: int  # in the whole chain
 
 
-class InferenceChoice(NamedTuple):
-    """The model that infers, for as long as the parameters and the classes stay what they are."""
+class InferenceModel(NamedTuple):
+    """The model that inferred last; it is used again while the parameters and the classes are the same."""
 
     params: list[Any]
     keys: Keys
@@ -40,15 +40,19 @@ class InferenceChoice(NamedTuple):
 
 
 class GenerativeState:
-    """A statistic, the posterior inferred from it, and the columns."""
+    """A statistic, the posterior inferred from it, and the columns.
+
+    `declared` are the classes that were announced in advance, by `classes` of `partial_fit`; rows of them may
+    or may not have been learned.
+    """
 
     __slots__ = (
         "_names",
         "_sums",
-        "choice",
         "classes",
         "declared",
         "history",
+        "inference_model",
         "model",
         "posterior",
         "projection",
@@ -70,13 +74,13 @@ class GenerativeState:
         self.schema = schema.drop_remarks()
         self.model = model  # encodes and observes; the face makes another to infer, of its present parameters
         self._sums = (statistic, pending)  # one assignment: other threads may read meanwhile
-        self.declared = declared  # classes that may not have been seen yet
+        self.declared = declared  # classes announced in advance
         self.posterior = posterior  # None until it is asked for
         self.history = history  # of EM; None where all labels were given
         self.temperature = temperature  # by which probabilities are calibrated
         self.classes: NDArray[Any] | None = None  # None until asked for, as is the projection
         self.projection: Projection | None = None
-        self.choice: InferenceChoice | None = None
+        self.inference_model: InferenceModel | None = None
         self._names: frozenset[object] | None = None
 
     @property
@@ -119,7 +123,8 @@ class GenerativeState:
             temperature=self.temperature if temperature is None else temperature,
         )
         state._names = self._names
-        state.choice = self.choice if declared is None or declared == self.declared else None
+        if declared is None or declared == self.declared:
+            state.inference_model = self.inference_model
         return state
 
     def with_columns(self, schema: Schema, model: Generative) -> "GenerativeState":
@@ -137,7 +142,7 @@ class GenerativeState:
         )
 
     def with_pending(self, values: Array, labels: list[Any]) -> "GenerativeState":
-        """The same with a few more rows, which were checked and are summed later."""
+        """The same with a few more rows, already checked, that are summed when `statistic` is next read."""
         statistic, pending = self._sums
         count = len(values) + (0 if pending is None else pending.rows)
         if count > _MOST_PENDING:
@@ -147,7 +152,7 @@ class GenerativeState:
             self.schema, self.model, statistic, self.declared, None, self.history, chain, self.temperature
         )
         state._names = self._names
-        state.choice = self.choice
+        state.inference_model = self.inference_model
         return state
 
     def _join_pending(self, pending: PendingRows) -> LabelledRows:
@@ -166,9 +171,10 @@ class GenerativeState:
     def __getstate__(self) -> dict[str, Any]:
         if not self.is_empty:
             self.statistic  # noqa: B018  (sums pending rows: a long chain would be a deep pickle)
-        return {name: getattr(self, name) for name in self.__slots__ if name not in ("_names", "choice")}
+        derived = ("_names", "inference_model")
+        return {name: getattr(self, name) for name in self.__slots__ if name not in derived}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._names = self.choice = None
+        self._names = self.inference_model = None
         for name, value in state.items():
             setattr(self, name, value)

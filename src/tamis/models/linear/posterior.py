@@ -10,7 +10,7 @@ from tamis.arrays import Array
 from tamis.conjugate import Normal, StudentT, Univariate
 from tamis.conjugate.distribution import tail_of
 
-_TINY = float(np.finfo(np.float64).tiny)  # a scale is above zero
+_TINY = float(np.finfo(np.float64).tiny)  # the smallest scale, since scales must be positive
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +25,8 @@ class NoisePosterior:
 class LinearPosterior:
     """The distribution of w, level and noise in y = level + (x − centre)·w + noise, for each of q targets.
 
-    Given the noise's precision β, w is N(mean, GGᵀ/β) and the level N(level, slack/β), independent of it.
+    Given the noise's precision β, w is N(mean, GGᵀ/β); the level has mean `level` and variance slack/β, and
+    is independent of w. A variance "in units of the noise" was divided by the noise's variance, 1/β.
     """
 
     centre: Array  # (d,)
@@ -33,22 +34,22 @@ class LinearPosterior:
     slack: float
     mean: Array  # (q, d)
     root: Array  # (1 or q, d, d): G
-    beta: Array  # (q,): its mean, where it is not known
-    noise: NoisePosterior | None  # None where it is known, or was chosen by evidence
-    alpha: Array | None  # (q,) by evidence; as given, else; None for a prior covariance
+    beta: Array  # (q,): noise precision; its posterior mean if unknown
+    noise: NoisePosterior | None  # None if the noise is known, or was chosen by evidence
+    alpha: Array | None  # (q,) if chosen by evidence, otherwise as given; None if the prior is a covariance
     effective: Array  # (q,): γ, how many coefficients the data determine
     log_evidence: Array | None  # (q,); None where the prior does not integrate to one
 
     @property
     def covariance(self) -> Array:
-        """Of the coefficients (q, d, d); ∞ and NaN for a t distribution of 2 degrees of freedom or less."""
+        """Covariance of the coefficients (q, d, d); ∞ and NaN if t with at most 2 degrees of freedom."""
         covariance = self.root @ np.swapaxes(self.root, -1, -2)
         with np.errstate(invalid="ignore"):
-            return np.asarray(covariance * (self._inflation / self.beta)[:, None, None])
+            return np.asarray(covariance * (self._variance_ratio / self.beta)[:, None, None])
 
     @property
     def intercept(self) -> Array:
-        """The answer for x = 0, (q,)."""
+        """The prediction for x = 0, (q,)."""
         return np.asarray(self.level - self.mean @ self.centre)
 
     def marginals(self) -> Univariate:
@@ -57,21 +58,21 @@ class LinearPosterior:
 
     @property
     def variances(self) -> Array:
-        """Of the coefficients, in units of the noise (q, d)."""
+        """Variances of the coefficients, in units of the noise (q, d)."""
         return np.asarray(np.broadcast_to(np.square(self.root).sum(axis=-1), self.mean.shape))
 
     def predict(self, x: Array) -> Array:
-        """The mean answer for rows (n, d), (n, q)."""
+        """The mean of the targets for rows (n, d), (n, q)."""
         return np.asarray(self.level + (x - self.centre) @ self.mean.T)
 
     def leverage(self, x: Array) -> Array:
-        """Variance of the noiseless answer, in units of the noise, for rows (n, d): (n, q)."""
+        """Variance of the noiseless prediction, in units of the noise, for rows (n, d): (n, q)."""
         centred = x - self.centre
         squares = np.stack([np.square(centred @ root).sum(axis=1) for root in self.root], axis=1)
         return np.asarray(self.slack + squares * np.ones(len(self.level)))
 
     def distribution(self, x: Array, target: int | slice = slice(None)) -> Univariate:
-        """Of the next answer for each row (n, d): normal, or t if the noise is unknown.
+        """The distribution of a new target for each row (n, d): normal, or t if the noise is unknown.
 
         The batch is (n, q), or (n,) of one target alone.
         """
@@ -89,21 +90,24 @@ class LinearPosterior:
         return weights, self.level + scale * np.sqrt(self.slack) * rng.standard_normal((n, q))
 
     @property
-    def _inflation(self) -> Array:
-        """The variance of a t distribution in units of its squared scale."""
+    def _variance_ratio(self) -> Array:
+        """Variance over squared scale (q,): ν/(ν − 2) for t with ν degrees of freedom, 1 for a normal."""
         if self.noise is None:
             return np.ones(len(self.beta))
         excess = 2.0 * self.noise.shape - 2.0
         return np.where(excess > 0, (excess + 2.0) / np.where(excess > 0, excess, 1.0), np.inf)
 
     def deviation(self, variance: Array) -> Array:
-        """The standard deviation of a variance in units of the noise (..., q)."""
-        return np.asarray(np.sqrt(variance * self._inflation / self.beta))
+        """Convert a variance in units of the noise (..., q) to a standard deviation."""
+        return np.asarray(np.sqrt(variance * self._variance_ratio / self.beta))
 
     def _make_distribution(
         self, location: Array, variance: Array, target: int | slice = slice(None)
     ) -> Univariate:
-        """By location and variance in units of the noise, (..., q), or (...) of one target."""
+        """Normal or t distribution with this location and variance (in units of the noise).
+
+        Both are (..., q), or (...) for one target.
+        """
         scale = np.maximum(np.sqrt(variance / self.beta[target]), _TINY)
         if self.noise is None:
             return Normal(location, scale)
@@ -111,30 +115,30 @@ class LinearPosterior:
 
 
 class CoefficientTests(NamedTuple):
-    """Of each coefficient, in the shape of all: whether it may be 0, and where it lies."""
+    """Test of each coefficient against 0, and its interval; arrays shaped like the coefficients."""
 
     statistics: Array  # z or t: coefficients over standard errors
     p_values: Array  # two-sided
-    lower: Array
+    lower: Array  # bounds of the interval
     upper: Array
 
 
 def assess_coefficients(
     coefficients: Array, errors: Array, coverage: float, degrees: Array | None = None
 ) -> CoefficientTests:
-    """Test coefficients (k, d) of k outputs by their standard errors, by the normal distribution.
+    """Test coefficients (k, d) of k outputs, given their standard errors, by the normal distribution.
 
-    With `degrees` of freedom (k,) it is Student's t.
+    With `degrees` of freedom (k,), by Student's t distribution.
     """
     tail = tail_of(coverage)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistics = coefficients / errors
     if degrees is None:
-        reach = np.full((len(coefficients), 1), -float(special.ndtri(tail)))
+        critical = np.full((len(coefficients), 1), -float(special.ndtri(tail)))
         p_values = 2.0 * special.ndtr(-np.abs(statistics))
     else:
-        reach = np.asarray(special.stdtrit(degrees, 1.0 - tail))[:, None]
+        critical = np.asarray(special.stdtrit(degrees, 1.0 - tail))[:, None]
         p_values = 2.0 * special.stdtr(degrees[:, None], -np.abs(statistics))
     return CoefficientTests(
-        statistics, p_values, coefficients - reach * errors, coefficients + reach * errors
+        statistics, p_values, coefficients - critical * errors, coefficients + critical * errors
     )

@@ -1,4 +1,4 @@
-"""The manual page and the reference of the commands, made from the parser; `tools/manpage` writes both."""
+"""The parser of the commands → the manual page and the reference; `tools/manpage` writes both."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,15 @@ __all__ = ["manual", "markdown"]
 _STATUSES = [
     ("0", "success (`sort`: the message is spam)"),
     ("1", "`sort` only: the message is ham, or of another label that is not spam"),
-    ("2", "usage error (`sort`: the message is unsure)"),
+    ("2", "usage error; for `sort`, unsure (its usage errors give 3)"),
     ("3", "any other error (`sort`: any error); one line on stderr describes it"),
-    ("130", "interrupted by Ctrl-C; completed work is kept, and running it again does the rest"),
+    ("130", "interrupted by Ctrl-C; completed work is kept; run the command again to finish"),
 ]
 _VARIABLES = [
     ("TAMIS_STORE", "path of the store, unless `--store` is given"),
     ("XDG_DATA_HOME", "folder of the default store, `tamis/mail.tamis` (default: `~/.local/share`)"),
     ("TAMIS_DEBUG", "if set, an error is shown with its traceback"),
-    ("COLUMNS", "width of the output, if it is not the terminal's"),
+    ("COLUMNS", "width of the output, instead of the terminal's"),
 ]
 
 
@@ -41,7 +41,8 @@ def markdown() -> str:
         "",
     ]
     for command in all_commands[1:]:
-        lines += [f"{'##' if len(command.words) == 2 else '###'} {' '.join(command.words)}", ""]
+        is_top_level = len(command.words) == 2  # "tamis" and one more word
+        lines += [f"{'##' if is_top_level else '###'} {' '.join(command.words)}", ""]
         lines += ["```text", command.synopsis, "```", ""]
         lines += [_mark_code(command.description), ""]
         options = [
@@ -49,7 +50,9 @@ def markdown() -> str:
         ]
         if options:
             lines += ["| | |", "|---|---|"]
-            lines += [f"| `{_cell(_title(option))}` | {_mark_code(option.help)} |" for option in options]
+            lines += [
+                f"| `{_cell(_format_signature(option))}` | {_mark_code(option.help)} |" for option in options
+            ]
             lines.append("")
         if command.examples:
             lines += ["```console", *(f"$ {example}" for example in _align(command.examples)), "```", ""]
@@ -96,7 +99,7 @@ def manual(version: str) -> str:
             lines += [".PP", _roff(paragraph)]
         for option in (*command.arguments, *command.options):
             if "--help" not in option.names:
-                lines += [".TP", f".B {_roff(_title(option))}", _roff(option.help)]
+                lines += [".TP", f".B {_roff(_format_signature(option))}", _roff(option.help)]
         lines += [".PP", "Examples:"] if command.examples else []
         for example, purpose in command.examples:
             lines += [".TP", f".B {_roff(example)}", _roff(purpose)]
@@ -110,7 +113,8 @@ def manual(version: str) -> str:
     return "\n".join(lines)
 
 
-def _title(option: Option) -> str:
+def _format_signature(option: Option) -> str:
+    """Format the names of an option and its values, such as `-o, --output FILE`."""
     values = ["|".join(option.choices)] if option.choices else list(option.values)
     if option.repeated:
         values[-1] += "..."
