@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow
+import pyarrow.csv
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
@@ -16,6 +18,8 @@ from tamis.engines.opening import find_module
 
 pa: Any = pyarrow  # its stubs are narrower than it is
 pq: Any = pyarrow.parquet
+pc: Any = pyarrow.csv
+ds: Any = pyarrow.dataset
 RNG = np.random.default_rng(0)
 NAMES = ["a", "b", "c"]
 X, Y, W = RNG.normal(size=(500, 3)), RNG.choice(["x", "y"], 500), RNG.random(500) + 0.1
@@ -36,8 +40,8 @@ def write_pattern(folder: Path) -> Any:
 
 
 def write_csv(folder: Path) -> Any:
-    pa.csv.write_csv(TABLE.slice(0, 300), folder / "1.csv")
-    pa.csv.write_csv(TABLE.slice(300), folder / "2.csv")
+    pc.write_csv(TABLE.slice(0, 300), folder / "1.csv")
+    pc.write_csv(TABLE.slice(300), folder / "2.csv")
     return folder
 
 
@@ -54,7 +58,7 @@ def write_stream(folder: Path) -> Any:
 
 
 def open_dataset(folder: Path) -> Any:
-    return pa.dataset.dataset(write_parquet(folder), exclude_invalid_files=True)
+    return ds.dataset(write_parquet(folder), exclude_invalid_files=True)
 
 
 def open_reader(folder: Path) -> Any:
@@ -194,7 +198,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="got engine='ray', expected None for threads, or a Client"):
+    with pytest.raises(TypeError, match="got engine='ray', expected None for threads, a Client of Dask"):
         tamis.fit(tamis.GaussianNB(), write_parquet(tmp_path), "y", engine="ray")
     with pytest.raises(TypeError, match="got data of type ndarray, expected a path, a dataset, a memory map"):
         tamis.fit(tamis.GaussianNB(), X, Y)

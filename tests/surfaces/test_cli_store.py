@@ -112,8 +112,10 @@ def test_damage_is_found_and_is_status_3(typed: Type, store: Path) -> None:
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_store_that_is_not_there_is_one_line(typed: Type, tmp_path: Path, action: str) -> None:
-    words = [str(tmp_path / "file")] if action in ("backup", "restore", "merge", "import") else []
-    answer = typed("store", action, *words, "--store", tmp_path / "none" / "none.tamis")
+    missing = str(tmp_path / "none" / "none.tamis")
+    file = [str(tmp_path / "file")] if action in ("backup", "copy", "restore", "merge", "import") else []
+    words = [missing, *file] if action == "copy" else [*file, "--store", missing]
+    answer = typed("store", action, *words)
     assert answer.status == 3
     assert answer.err.startswith("tamis store: ")
     assert len(answer.err.splitlines()) == 1

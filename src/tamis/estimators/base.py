@@ -21,7 +21,7 @@ from sklearn.utils.metaestimators import available_if
 
 from tamis.arrays import one_line
 from tamis.engines import Batch, BatchShards, SummingShards, UnfitError
-from tamis.estimators.sharded import learn_in_one_pass
+from tamis.estimators.sharded import learn_in_one_pass, make_refusal
 from tamis.inputs import read_first_table, to_label_array
 from tamis.progress import Bar, StepReport
 from tamis.schema import Schema
@@ -177,9 +177,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
         """Learn from rows in shards (`tamis.engines`): `fit` if `anew`, else `partial_fit`."""
-        raise TypeError(
-            f"a {type(self).__name__} does not learn from shards, expected rows in memory: read them first"
-        )
+        raise make_refusal(self)
 
     # ── files ──
 

@@ -16,7 +16,7 @@ from tamis.estimators import rating_tables
 from tamis.estimators.base import Face, with_callbacks
 from tamis.estimators.rating_tables import RatingTable
 from tamis.estimators.reading import make_generator
-from tamis.estimators.sharded import with_shards
+from tamis.estimators.sharded import refuse_shards
 from tamis.inputs import to_label_array
 from tamis.models.factors import (
     DEFAULT_RIDGE,
@@ -168,7 +168,7 @@ class MatrixFactorization(Face[Recommender]):
     # ── learning ──
 
     @with_callbacks
-    @with_shards
+    @refuse_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn from ratings; `y` holds them if X is pairs."""
         options = self._read_options()
@@ -183,7 +183,7 @@ class MatrixFactorization(Face[Recommender]):
         self.state_ = fitted
         return self
 
-    @with_shards
+    @refuse_shards
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn more ratings, by known or new users of known or new items, by the rows they touch alone.
 

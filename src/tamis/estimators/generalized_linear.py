@@ -23,7 +23,7 @@ from tamis.estimators.linear import (
 )
 from tamis.estimators.newton import NewtonFace, NewtonState, restore_fit, warn_if_unbounded
 from tamis.estimators.reading import make_generator, read_target
-from tamis.estimators.sharded import with_shards
+from tamis.estimators.sharded import refuse_shards
 from tamis.inputs import read_first_table, read_weights
 from tamis.models.explanation import linear_terms
 from tamis.models.linear import generalized
@@ -138,7 +138,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     # ── learning ──
 
     @with_callbacks
-    @with_shards
+    @refuse_shards
     def fit(
         self,
         X: object,
@@ -228,7 +228,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         )
         return scaled.restore(result, result.prior if by_evidence else prior)
 
-    @with_shards
+    @refuse_shards
     def partial_fit(
         self,
         X: object,
