@@ -209,7 +209,8 @@ class Catalog:
         connection = self._connection
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA cache_size = -16000")  # kilobytes
+        # In kilobytes. With 16,000, pages of the list were no faster, and memory grew as they were turned.
+        connection.execute("PRAGMA cache_size = -2000")
         connection.execute("PRAGMA journal_mode = WAL")
         with self._write():
             (application,) = connection.execute("PRAGMA application_id").fetchone()
