@@ -5,6 +5,7 @@ The mail filter, the statistics and their Python kernels run with NumPy alone.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
@@ -34,11 +35,23 @@ class MissingPackageError(ImportError):
 
 
 def import_package(module: str, user: str) -> Any:
-    """Import a module that `user` needs, such as "a data frame"."""
+    """Import a module that `user` needs, such as "a data frame".
+
+    The garbage collector pauses meanwhile. Objects that an import makes stay alive, and the collector would
+    search them several times: 0.1 s of the 0.8 s that scikit-learn takes.
+    """
+    pause = gc.isenabled() and not gc.get_freeze_count()
+    if pause:
+        gc.disable()
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise explain_missing(error, user) from None
+    finally:
+        if pause:
+            gc.freeze()  # freezing and unfreezing moves all objects to the oldest generation, unsearched
+            gc.unfreeze()
+            gc.enable()
 
 
 def make_getattr(namespace: dict[str, Any], homes: Mapping[str, str], users: str) -> Callable[[str], object]:

@@ -1,5 +1,6 @@
 """Importing a package loads nothing heavy; using a name loads what that name needs."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 import tamis
+from tamis.extras import MissingPackageError, import_package
 
 HEAVY = {"matplotlib", "narwhals", "numba", "pandas", "polars", "pyarrow", "scipy", "sklearn"}
 
@@ -32,3 +34,30 @@ def test_every_public_name_resolves(name: str) -> None:
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'tamis' has no attribute 'Betta'"):
         getattr(tamis, "Betta")  # noqa: B009 (a type checker knows that it is not there)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("module", ["json", "sklearn.there_is_no_such_module"])
+def test_an_import_leaves_the_garbage_collector_as_it_was(enabled: bool, module: str) -> None:
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        try:
+            import_package(module, "a test")
+        except (MissingPackageError, ModuleNotFoundError):
+            assert module != "json"
+        assert gc.isenabled() is enabled
+        assert gc.get_freeze_count() == 0
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_an_import_unfreezes_nothing_that_the_program_froze() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        import_package("json", "a test")
+        assert gc.isenabled()
+        assert gc.get_freeze_count() == frozen
+    finally:
+        gc.unfreeze()
