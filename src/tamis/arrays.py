@@ -1,6 +1,6 @@
-"""Data of any library → plain float64 arrays, with the names of columns kept for messages.
+"""Convert data of any library to float64 arrays, with the names of columns for messages.
 
-The only module that knows of frames, of other array libraries and of dtypes.
+This is the only module that knows data frames, other array libraries and dtypes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -64,7 +64,7 @@ def matrix(data: object, target: bool = False) -> Matrix:
 
     `target` says that messages should speak of the target y instead of columns.
     """
-    if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # at once: this is timed
+    if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # the fast path
         return Matrix(_align(data))
     if isinstance(data, Matrix):
         return data
@@ -150,7 +150,7 @@ def _read_frame(frame: Any, target: bool = False) -> Matrix:
     values = np.empty((len(frame), len(names)))
     for column, (name, series) in enumerate(zip(names, frame.iter_columns(), strict=True)):
         cells = series.to_numpy()
-        if series.dtype.is_integer() and cells.dtype.kind == "f":  # because of nulls; look before that
+        if series.dtype.is_integer() and cells.dtype.kind == "f":  # nulls turned integers into floats
             cells = np.array(series.to_list(), dtype=object)
         if target:
             values[:, column] = _targets(cells, "y" if len(names) == 1 else f"y, in column {name!r},")
@@ -160,7 +160,7 @@ def _read_frame(frame: Any, target: bool = False) -> Matrix:
 
 
 def to_numpy(data: object) -> NDArray[Any]:
-    """A NumPy array of the same values; arrays of other libraries come over from their device."""
+    """A NumPy array of the same values; arrays of other libraries are copied from their device."""
     if hasattr(data, "toarray"):
         raise TypeError(
             f"got a sparse {type(data).__name__}, expected a dense array: "
@@ -201,12 +201,12 @@ def weights(data: object, n: int) -> Array | None:
 
 
 def _align(values: Array) -> Array:
-    """Aligned and in row-major order, as kernels want it."""
+    """Copy, if necessary, to an aligned array in row-major order, which kernels need."""
     flags = values.flags
     return values if flags.c_contiguous and flags.aligned else np.array(values, order="C")
 
 
-# From the index of a value and its text to its place in a message: "column 3 holds 'x' in row 5".
+# Describes a value by its index and its text: "column 3 holds 'x' in row 5".
 _Place = Callable[[tuple[int, ...], str], str]
 
 

@@ -1,4 +1,4 @@
-"""The name of a charset, as mail and web pages declare it → the codec to read it by.
+"""Find the Python codec for a charset that mail or a web page declares.
 
 One table serves the readers of text (`tamis.text`) and of mail (`tamis_mail.message`). It imports nothing
 heavy, because a process that judges one message loads it.
@@ -68,8 +68,8 @@ ALIASES: Final = {
     "x-mac-cyrillic": "mac-cyrillic",
 }
 
-# The codecs that a stranger may name. Others take quadratic time (punycode), warn (unicode_escape) or return
-# bytes (base64).
+# The codecs that untrusted input may name. Others take quadratic time (punycode), warn (unicode_escape) or
+# return bytes (base64).
 _CODECS: Final = """
 ascii utf-8 utf-7 utf-16 utf-16-le utf-16-be utf-16le utf-16be utf-32 utf-32-le utf-32-be utf-32le utf-32be
 cp437 cp720 cp737 cp775 cp850 cp852 cp855 cp857 cp858 cp860 cp861 cp862 cp863 cp864 cp865 cp866 cp869 cp874

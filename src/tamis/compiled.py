@@ -1,6 +1,6 @@
 """The compiled core: `core`, or None where it was not built or is switched off.
 
-Every kernel has a reference in Python or NumPy, which says what it means and serves where there is no core.
+Every kernel has a reference in Python or NumPy, which defines its results and is used where there is no core.
 `TAMIS_CORE=off` in the environment chooses the references, for tests and to compare.
 """
 

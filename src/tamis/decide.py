@@ -1,7 +1,7 @@
 """log-joint → probabilities → decision under a loss, with a reject option; and calibration.
 
-Everything a classifier answers is derived here from log p(x, class), (n, classes). A decision is an index of
-an action; with a plain loss the actions are the classes themselves.
+All predictions of a classifier are derived here from its log-joint, log p(x, class), (n, classes). A decision
+is the index of an action; without a loss matrix the actions are the classes themselves.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ def probabilities(log_joint: ArrayLike) -> Array:
     [[0.5, 0.5], [0.75, 0.25]]
     """
     if isinstance(log_joint, np.ndarray) and log_joint.ndim == 2 and len(log_joint) == 1 and log_joint.size:
-        most = log_joint.max()  # one row: its latency is measured
+        most = log_joint.max()  # the fast path for one row
         if -np.inf < most < np.inf:
             row: Array = np.exp(log_joint - most)
             row /= row.sum()
@@ -101,7 +101,7 @@ def decide(
         return chosen
     if not reject >= 0:
         raise ValueError(f"got reject={reject}, expected the cost of declining, at least 0")
-    # the chance of a mistake is a sum of probabilities: allow for its rounding, or 0.1 would reject 1 − 0.9
+    # a tolerance for rounding: otherwise reject=0.1 would reject a probability of 0.9
     return np.where(costs.min(axis=-1) > reject + 1e-12, REJECT, chosen)
 
 
@@ -228,7 +228,7 @@ def _check(log_joint: ArrayLike) -> Array:
     if joint.ndim == 0 or joint.shape[-1] == 0:
         raise ValueError(f"got a log-joint of shape {joint.shape}, expected (..., classes)")
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(joint.sum()):  # as nearly always; below, infinite and missing values are told apart
+        if np.isfinite(joint.sum()):  # the usual case; below, infinite and missing values are told apart
             return joint
     if np.isnan(joint).any() or np.isposinf(joint).any():
         raise ValueError("the log-joint holds NaN or ∞, expected logarithms of densities: check the model")

@@ -1,8 +1,8 @@
-"""A density and a function → the function's expectation, with its error, where there is no closed form.
+"""Estimate the expectation of a function under a density by sampling, with its standard error.
 
 One can draw from the density (`monte_carlo`), draw from one near it (`importance`), or only evaluate it up
-to a constant (`metropolis`). All take the generator they draw from. A draw may be a number, a vector, or the
-answer of a prior's `sample`: only the function looks inside.
+to a constant (`metropolis`). All take a random generator. A draw may be a number, a vector, or the result of
+a prior's `sample`: only the given function uses its content.
 """
 
 import warnings
@@ -62,7 +62,7 @@ def monte_carlo(
     return Expectation(np.asarray(values.mean(axis=0)), np.asarray(error), float(draws))
 
 
-_ENOUGH = 30.0  # effective draws: below, the variance of the weights themselves is unknown
+_ENOUGH = 30.0  # with fewer effective draws, the variance of the weights is not known well enough
 
 
 def importance(
@@ -74,11 +74,11 @@ def importance(
     *,
     rng: np.random.Generator,
 ) -> Expectation:
-    """E[f] under the target by weighing draws from a proposal; neither density need be normalised.
+    """E[f] under the target by weighting draws from a proposal; neither density need be normalised.
 
     The weights are normalised by their own sum. `effective` lies near `draws` when the proposal is close to
-    the target, and near 1 when a single draw carries the answer: then the error means nothing, and a warning
-    says so.
+    the target, and near 1 if a single draw has nearly all weight: then the error is meaningless, and there is
+    a warning.
     """
     _refuse_few(draws, 2)
     sample = sampler(rng, draws)

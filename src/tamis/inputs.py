@@ -1,4 +1,4 @@
-"""Data that a caller passes → tables, labels, targets and weights, or one line that says what is wrong."""
+"""Read and check data that a caller passes: tables, labels, targets and weights."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from numbers import Real
@@ -18,8 +18,8 @@ _CONTINUOUS = (
     "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
     "round them, or use a regression"
 )
-_FEW = 16  # rows that may wait to be summed with others
-_EXACT = 2**53  # up to here integers are floats, too
+_FEW = 16  # up to so many rows are stored and summed later, together with others
+_EXACT = 2**53  # float64 represents all integers up to this one
 _PLAIN = (int, str, bool)  # labels that are never missing nor a fraction
 
 
@@ -170,7 +170,7 @@ def _find_columns(
 
 
 def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
-    """Read labels by value. A label that is None, NaN, NA or equal to `missing_label` gets the place -1."""
+    """Read labels by value. A label that is None, NaN, NA or equal to `missing_label` gets the index -1."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
     if type(y) is np.ndarray or hasattr(y, "__array__"):
@@ -189,7 +189,7 @@ def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
 
 
 def match_labels(keys: Keys, labels: Labels) -> Labels:
-    """Give labels their places among these keys; raise for a label that is none of them."""
+    """Find the index of each label among these keys; raise for a label that is none of them."""
     place = keys.find(labels.keys)
     if (place < 0).any():
         unknown = labels.keys[int(np.argmin(place))]

@@ -1,4 +1,4 @@
-"""The only place that factorises a matrix. Every function takes leading batch axes."""
+"""Factorisations of matrices: no other module factorises one. Every function takes leading batch axes."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from scipy.linalg import eigh, lapack, qr, solve_triangular, svd
 
 from tamis.arrays import Array
 
-_ASYMMETRY = 1e-8  # of √(Mᵢᵢ Mⱼⱼ): what float32 and sums in another order leave is averaged away
-_FLAT = 1e-13  # of the largest, or of a column's own: less of a sum of squares is rounding
-_GRADED = 1e8  # of the largest variance to the least: from here on `eigh` would lose the small ones
-_LEFT = 1e-4  # of the trace: of less, a difference from it has fewer than ten digits
+_ASYMMETRY = 1e-8  # relative to √(Mᵢᵢ Mⱼⱼ): smaller asymmetries are rounding, and averaged away
+_FLAT = 1e-13  # a sum of squares below this part of the largest, or of a column's own, is rounding
+_GRADED = 1e8  # ratio of the largest to the least variance above which `eigh` would lose the small ones
+_LEFT = 1e-4  # a difference below this part of the trace has fewer than ten digits
 _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
 
 
 def symmetric(matrix: Array, what: str = "matrix") -> Array:
-    """The matrix with equal triangles; refused where the triangles differ by more than rounding."""
+    """Return the matrix with equal triangles; raise if they differ by more than rounding."""
     _refuse_unless_square(matrix, what)
     other = np.swapaxes(matrix, -1, -2)
     scale = np.sqrt(np.abs(np.diagonal(matrix, axis1=-2, axis2=-1)))
@@ -138,8 +138,8 @@ def whitening(matrix: Array, what: str, flat: float = 1e-8) -> Array:
 def find_dependent(gram: Array, flat: float = _FLAT) -> NDArray[np.int64]:
     """Columns that the others determine, in ascending order, for their Gram matrix or scatter (d, d).
 
-    A column is named if what those before it leave of its variance is at most the share `flat`. Without the
-    columns named, the matrix is definite.
+    A column is returned if the columns before it explain all but the part `flat` of its variance. Without
+    these columns, the matrix is positive definite.
 
     >>> find_dependent(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])).tolist()
     [1]
@@ -191,8 +191,8 @@ def spectrum(gram: Array) -> tuple[Array, Array]:
 def find_leading(gram: Array, k: int) -> tuple[Array, Array] | None:
     """The k largest eigenvalues (k,) of a `spectrum`, least first, and their vectors (d, k).
 
-    None if it takes all of them to tell: the columns' scales lie far apart, or so little is left over that
-    it is lost in the rounding of the trace.
+    None if all eigenvalues must be computed instead: the columns' scales lie far apart, or the sum of the
+    other eigenvalues would be lost in the rounding of the trace.
     """
     variances = np.diagonal(gram)
     live = variances[variances > 0]

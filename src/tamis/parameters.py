@@ -1,4 +1,4 @@
-"""A parameter that a caller sets → a checked value, or one line that says what was expected."""
+"""Check parameters that a caller sets; an error says what was expected."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -11,7 +11,7 @@ from tamis.stats import Keys
 
 
 def check_integer(name: str, value: object, least: int = 1) -> int:
-    """A parameter as a whole number of at least `least`.
+    """Return a parameter as an int; raise unless it is a whole number of at least `least`.
 
     >>> check_integer("max_iter", np.int64(3))
     3
@@ -22,7 +22,7 @@ def check_integer(name: str, value: object, least: int = 1) -> int:
 
 
 def check_em_options(max_iter: object, tol: Any, n_init: object = 1) -> None:
-    """Raise unless EM can go by these parameters: when to stop, and how often to start."""
+    """Raise unless these are valid parameters of EM: when to stop, and how often to start."""
     check_integer("max_iter", max_iter)
     check_integer("n_init", n_init)
     if not (isinstance(tol, float) and tol == -np.inf):  # never reached: exactly max_iter iterations
@@ -30,7 +30,7 @@ def check_em_options(max_iter: object, tol: Any, n_init: object = 1) -> None:
 
 
 def check_nonnegative(name: str, value: float) -> float:
-    """A parameter as a number, finite and not negative."""
+    """Return a parameter as a float; raise unless it is finite and not negative."""
     given: object = value
     if not isinstance(given, Real):
         raise TypeError(f"got {name}={one_line(given)}, expected a number of at least 0")

@@ -1,4 +1,4 @@
-"""Progress of long work → one line that is drawn again and again, in a terminal or a notebook."""
+"""A progress bar: one line that is redrawn, in a terminal or a notebook."""
 
 import importlib
 import sys

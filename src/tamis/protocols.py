@@ -1,8 +1,9 @@
-"""The one page: data → statistic → posterior.
+"""The protocols of all models: data → statistic → posterior.
 
-A model is two arrows and a plus. `observe` is the only code that touches data and knows no prior; `infer` is
-the only code that knows a prior and never sees data. Between them are statistics, which add, scale and, where
-the arithmetic allows, subtract. Everything else in this package is an instance of this page.
+A model has two methods. `observe` sums data to a statistic, and is the only code that reads data; it knows no
+prior. `infer` turns a statistic into a posterior, and is the only code that knows a prior; it sees no data.
+Statistics can be added, scaled and, where the arithmetic allows, subtracted. Everything else in this package
+is an instance of these protocols. A shard is a part of the data that is observed separately.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -70,7 +71,7 @@ class Conjugate(Protocol[S_contra]):
 
 
 class Classifier(Protocol[X_contra]):
-    """Everything a classifier answers is derived from one hook."""
+    """All predictions of a classifier are derived from one method."""
 
     def log_joint(self, x: X_contra, /) -> Array:
         """log p(x, class), (n, classes)."""
@@ -87,7 +88,7 @@ class Shards(Protocol[X_co]):
 
 
 def total(statistics: Iterable[S]) -> S:
-    """Their sum. There must be one: a statistic knows its own shape, nothing does not.
+    """The sum of one or more statistics; without any there is no zero, since its shape is unknown.
 
     >>> total([1, 2, 3])
     6

@@ -1,4 +1,4 @@
-"""A table → its schema: the width, and the kind and name of each column, by which further rows are read."""
+"""The schema of a table: the kind and name of each column, by which later rows are read."""
 
 import re
 from collections.abc import Iterable, Set
@@ -14,7 +14,7 @@ from tamis.tables import Kind, Sparse, Table
 ColumnKind = Kind | Literal["unknown"]
 
 _ROWS = 30  # with fewer rows it is normal that all values of a category are distinct
-_DISTINCT = 0.8  # of the rows: from here on nearly every value occurs once, and predicts nothing
+_DISTINCT = 0.8  # with more distinct values, relative to the rows, a category hardly predicts anything
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _WRITTEN_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}([T ].*)?")
 
@@ -26,11 +26,11 @@ class Schema:
     width: int
     kinds: tuple[ColumnKind, ...] | ColumnKind
     names: tuple[object, ...] | None = None
-    library: str | None = None  # of the data frame: answers are frames of the same library
+    library: str | None = None  # the library of the data frame; results are frames of the same library
     remarks: tuple[tuple[int, str], ...] = ()  # columns of the rows just read that make poor categories: why
 
     def kind(self, column: int) -> ColumnKind:
-        """What the column held; "unknown" until its first value comes."""
+        """The kind of the column's values; "unknown" until the first value was read."""
         return self.kinds if isinstance(self.kinds, str) else self.kinds[column]
 
     @property
@@ -65,11 +65,11 @@ class Schema:
         return replace(self, remarks=()) if self.remarks else self
 
     def to_tuple(self) -> tuple[Any, ...]:
-        """Width, kinds, names and library: what a file holds of the columns."""
+        """Width, kinds, names and library, which are saved in files."""
         return self.width, self.kinds, self.names, self.library
 
     def name(self, column: int) -> Any:
-        """The column's name, or its place if it has none."""
+        """The column's name, or its index if it has none."""
         return column if self.names is None else self.names[column]
 
 

@@ -1,4 +1,4 @@
-"""Data of any kind → columns of numbers, counts, flags and categories, read once and checked.
+"""Read data of any kind as a table: columns of numbers, counts, flags and categories, checked once.
 
 Arrays, SciPy's sparse matrices and frames all become a `Table`. The types decide what a column holds:
 an integer may be a count or a category, and the user of the model chooses.
@@ -20,12 +20,12 @@ Kind = Literal["number", "integer", "bool", "category"]
 Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
 _ALL = slice(None)
-_STACKED = 1 << 18  # cells that are stacked at a time
+_STACKED = 1 << 18  # values that are stacked at a time
 _KINDS: dict[str, Kind] = {"f": "number", "i": "integer", "u": "integer", "b": "bool"}
 
 
 def runs(rows: int, width: int, cells: int) -> Iterator[slice]:
-    """The rows in runs of about so many cells, each row having `width` of them."""
+    """Split rows of `width` values into slices of about `cells` values."""
     step = max(1, cells // max(1, width))
     for start in range(0, rows, step):
         yield slice(start, start + step)
@@ -33,10 +33,10 @@ def runs(rows: int, width: int, cells: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sparse:
-    """Rows of few numbers: entries of row i are at indptr[i] to indptr[i + 1]."""
+    """A sparse matrix (CSR): the entries of row i are at indptr[i] to indptr[i + 1]."""
 
     indptr: NDArray[np.int64]  # (n + 1,)
-    indices: NDArray[np.int64] | NDArray[np.int32]  # (entries,): as they came, for they are many
+    indices: NDArray[np.int64] | NDArray[np.int32]  # (entries,): not converted, to save memory
     values: Array  # (entries,)
     columns: int
 
@@ -44,13 +44,13 @@ class Sparse:
         return len(self.indptr) - 1
 
     def matrix(self) -> Any:
-        """As SciPy's CSR array."""
+        """Convert to SciPy's CSR array."""
         sparse = arrays.scipy_sparse()
         indptr = self.indptr.astype(self.indices.dtype, copy=False)
         return sparse.csr_array((self.values, self.indices, indptr), shape=(len(self), self.columns))
 
     def dense(self, rows: slice) -> Array:
-        """These rows with their zeros."""
+        """These rows as a dense array."""
         start, stop, _ = rows.indices(len(self))
         span = slice(int(self.indptr[start]), int(self.indptr[stop]))
         dense = np.zeros((stop - start, self.columns))
@@ -156,7 +156,7 @@ class Table:
         return numbers
 
     def blocks(self, cells: int, rows: Rows = _ALL) -> Iterator[tuple[Rows, Array]]:
-        """These rows' places and numbers, all at once; of sparse rows, dense in blocks of so many cells."""
+        """Yield indices and numbers of rows: all at once, or sparse rows in dense blocks of `cells`."""
         if self.sparse is None:
             yield rows, self.numbers()[rows]
         elif isinstance(rows, slice) and rows == _ALL:
@@ -254,7 +254,7 @@ def _read_sparse(data: Any) -> Table:
     if data.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: the sparse matrix is of type {data.dtype}")
     _refuse_broken(data)
-    matrix = data.tocsr()  # of CSR this is the caller's own, whose arrays must not be written to
+    matrix = data.tocsr()  # if it is CSR already, these are the caller's arrays, which must not be changed
     n, d = matrix.shape
     if matrix is not data:
         _refuse_broken(matrix)
@@ -276,9 +276,9 @@ def _read_sparse(data: Any) -> Table:
 
 
 def _is_canonical(matrix: Any) -> bool:
-    """Whether each row's columns ascend: else SciPy sorts and sums them in place, in arrays that are shared.
+    """Whether each row's columns ascend; otherwise SciPy would sort them in place, in the caller's arrays.
 
-    SciPy's own flag is not asked for: it is kept on the caller's matrix, and may be older than its arrays.
+    SciPy's own flag is not used: it is stored in the caller's matrix, and may be out of date.
     """
     ascends = matrix.indices[1:] > matrix.indices[:-1]
     starts = matrix.indptr[1:-1]

@@ -1,6 +1,6 @@
-"""Rows → a chunk for each thread: kernels hold no interpreter lock, so that they run side by side.
+"""Split rows into chunks for threads: kernels release the interpreter's lock, so they run in parallel.
 
-No result may depend on how many threads there are: chunks write rows of their own, or add integers.
+No result depends on the number of threads: each chunk writes its own rows, or adds integers.
 """
 
 import os
@@ -17,13 +17,13 @@ from tamis.extras import import_package
 A = TypeVar("A")
 R = TypeVar("R")
 
-MOST = 4  # threads: beyond them memory, not arithmetic, sets the pace
-_SMALL = 300  # rows of a matrix that one thread decomposes as fast as two
-ENOUGH = 1_000_000  # cells, about 2 ms of work; handing a chunk over and back costs 0.1 ms
+MOST = 4  # the largest number of threads: with more, memory bandwidth is the limit
+_SMALL = 300  # one thread decomposes a matrix of so many rows as fast as two do
+ENOUGH = 1_000_000  # array elements, about 2 ms of work; passing a chunk to a thread takes 0.1 ms
 
 
 class _Pool:
-    """Threads of this process, started when first needed: those of a parent do not live on after a fork."""
+    """Threads of this process, started when first needed; after a fork, the parent's threads are gone."""
 
     def __init__(self) -> None:
         # One tuple, so that a thread that races another sees a process and an executor that belong together.
@@ -46,7 +46,7 @@ def _mark() -> None:
 
 
 def count_chunks(work: int) -> int:
-    """The number of chunks into which to cut this many cells of work."""
+    """The number of chunks for this much work, in array elements."""
     return min(MOST, _processors()) if work >= ENOUGH else 1
 
 
@@ -72,7 +72,7 @@ def use_one_thread() -> Iterator[None]:
 
 def run_together(tasks: Sequence[Callable[[], R]]) -> list[R]:
     """Run tasks at the same time, the first in this thread; return their results."""
-    if hasattr(_here, "is_worker"):  # a worker that waits for other workers could wait for ever
+    if hasattr(_here, "is_worker"):  # a worker that waits for other workers could deadlock
         return [task() for task in tasks]
     futures = [_pool.executor().submit(task) for task in tasks[1:]]
     return [task() for task in tasks[:1]] + [future.result() for future in futures]
@@ -103,7 +103,7 @@ def run_in_turns(pieces: int, work: int, function: Callable[[int], object]) -> N
 def map_ahead(function: Callable[[A], R], items: Iterable[A]) -> Generator[R, None, None]:
     """Call `function` for each item, in threads; yield the results in order.
 
-    Items are read as they are needed, and no more are held than there are threads, and one.
+    Items are read as they are needed; at most one more than there are threads is in memory.
     """
     count = min(MOST, _processors())
     if count == 1 or hasattr(_here, "is_worker"):
@@ -127,7 +127,7 @@ def _bound(function: Callable[[int, int], R], start: int, stop: int) -> Callable
 
 
 class _OneBlasThread(AbstractContextManager[None]):
-    """No sum may depend on the threads of BLAS; and threads that call a BLAS of many wait for each other.
+    """Limits BLAS to one thread: its sums would depend on their number, and our threads would wait for them.
 
     (150 ms for a step of EM over 2e5 rows of 16, instead of 70.) The first thread to enter sets the limit,
     the last one to leave lifts it.
@@ -154,7 +154,7 @@ one_blas_thread = _OneBlasThread()
 
 
 def limit_blas(size: int) -> AbstractContextManager[None]:
-    """One thread of BLAS for small square matrices, where waiting threads only cost time.
+    """Limit BLAS to one thread for small square matrices, for which more threads take longer.
 
     (NumPy's and SciPy's libraries each have their own, which keep cores busy while they wait: solving for 100
     unknowns next to an eigendecomposition took 0.3 ms, or 90.)

@@ -1,7 +1,7 @@
-"""statistic − part → infer → score: validation by subtraction, and the choice between models.
+"""statistic − part → infer → score: cross-validation by subtraction, and the choice between models.
 
 Every row is observed once. The posterior without a fold, or without a row, is inferred from the statistic of
-all rows less that part, exactly; nothing is fitted again.
+all rows minus that part, exactly; nothing is fitted again.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -33,7 +33,7 @@ class HeldOut:
     keys: Keys  # all classes
     log_joint: Array  # (n, K): log p(row, class); −∞ for a class that the model had not seen
     group: Indices  # (n,): the true class
-    fold: Indices  # (n,): the part that was left out
+    fold: Indices  # (n,): the fold of each row, which the model had not seen
     weights: Array | None = None  # (n,)
 
     @property
@@ -56,7 +56,7 @@ class HeldOut:
 
     @property
     def log_loss(self) -> float:
-        """The mean of `log_losses`; ∞ if a class was met that the model had not seen."""
+        """The mean of `log_losses`; ∞ if a row has a class that the model had not seen."""
         return float(np.average(self.log_losses, weights=self.weights))
 
     def by_fold(self) -> "list[HeldOut]":
@@ -219,7 +219,7 @@ class Check:
 
     @property
     def p_value(self) -> float:
-        """Two-sided: how often the model is as far out as the data, the data being one of its draws."""
+        """Two-sided p-value: the fraction of draws at least as extreme as the data, the data included."""
         beyond = min((self.replicated >= self.observed).sum(), (self.replicated <= self.observed).sum())
         return min(1.0, 2.0 * float(1 + beyond) / (1 + len(self.replicated)))
 

@@ -1,4 +1,4 @@
-"""What is installed: the versions to name in a report of a fault."""
+"""Print the versions of installed packages, for bug reports."""
 
 import platform
 import sys

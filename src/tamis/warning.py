@@ -1,4 +1,4 @@
-"""A message → a warning that points at the line of the caller, however deep in the library it arises."""
+"""Issue warnings that point to the caller's line, outside this library."""
 
 import inspect
 import warnings

@@ -1,4 +1,4 @@
-"""a path → a file that is read or replaced safely: the one place of this package that writes files by name.
+"""Read and replace files safely; no other module of this package writes files by name.
 
 A file is written under a random name beside its place (mode 600, O_EXCL, so that nothing planted there is
 followed), synced, and renamed. The writer holds a lock on it meanwhile. A killed process loses its lock, so

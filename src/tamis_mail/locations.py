@@ -1,4 +1,4 @@
-"""a path or an address → where a store is: in a file, or on a server that several hosts share.
+"""Parse the location of a store: a file, or a server that several hosts share.
 
     mail.tamis                                  a file
     postgresql://user@host/database?store=name  a store of a PostgreSQL database

@@ -1,4 +1,4 @@
-"""the environment → the default path of the store."""
+"""The default path of the store, from environment variables."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_wide_forms_say_what_they_cannot_do(solver: str) -> None:
 
 
 def test_the_solver_is_chosen_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tamis.models.components.wide._MODERATE", 30)
+    monkeypatch.setattr("tamis.models.components.wide._FEW_COLUMNS", 30)
     wide = np.random.default_rng(8).normal(size=(40, 60))
     assert PCA(2).fit(wide[:, :30]).solver_ == "moments"
     assert PCA(2).fit(wide).solver_ == "randomized"
@@ -202,7 +202,7 @@ def test_the_solver_is_chosen_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     later = PCA().fit(wide)
     with pytest.raises(ValueError, match="solver='rows', which keeps no statistic to add to"):
         later.partial_fit(wide)
-    monkeypatch.setattr("tamis.models.components.wide._WIDEST", 50)
+    monkeypatch.setattr("tamis.models.components.wide._MAX_COLUMNS", 50)
     with pytest.raises(ValueError, match="got 60 columns, whose products"):
         PCA().partial_fit(wide)
 

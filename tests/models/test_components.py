@@ -109,7 +109,7 @@ def test_few_directions_of_many_columns_are_those_of_all(kind: str, monkeypatch:
         x = x * np.logspace(-4, 4, 330)
     weights = np.full(500, 0.008) if kind == "light" else None
     found = fitted(x, count, weights)
-    monkeypatch.setattr("tamis.models.components.model._LARGE", np.inf)
+    monkeypatch.setattr("tamis.models.components.model._MANY_COLUMNS", np.inf)
     slow, new = fitted(x, count, weights), low_rank(20, 330, 12, seed=3)
     assert_allclose(found.variances, slow.variances, rtol=1e-11, atol=1e-25)
     assert_allclose(found.noise, slow.noise, rtol=1e-10, atol=1e-25)

@@ -146,8 +146,8 @@ def in_each_way(
     """Rows filled, densities, expected covariance and log-likelihood, all in a row, for each way."""
     told = []
     for call, clear in ((np.inf, 1e-6), (0.0, 1e-6), (0.0, np.inf)):
-        monkeypatch.setattr(gaps_module, "_CALL", call)
-        monkeypatch.setattr(gaps_module, "_CLEAR", clear)
+        monkeypatch.setattr(gaps_module, "_SINGLE_COST", call)
+        monkeypatch.setattr(gaps_module, "_MIN_RELATIVE_NOISE", clear)
         expected = ComponentsWithGaps(None).observe(Gaps.of(x, weights), given)
         sums, log_likelihood = expected.moments, expected.log_likelihood
         parts = (
@@ -181,7 +181,7 @@ def test_all_ways_of_guessing_are_one(
 @pytest.mark.parametrize("call", [0.0, np.inf])
 def test_without_noise_no_way_loses_what_was_seen(call: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise shrinks to its floor, on the way to which covariances take over from factors."""
-    monkeypatch.setattr(gaps_module, "_CALL", call)
+    monkeypatch.setattr(gaps_module, "_SINGLE_COST", call)
     x = with_gaps(low_rank(150, 8, 2, noise=0.0), 0.15)
     steps = list(islice(refine(Gaps.of(x), 2), 300))
     told = np.array([step.objective for step in steps])

@@ -1,11 +1,11 @@
-"""The one door to the kernels: it chooses the implementation.
+"""The only entry to the kernels (functions on arrays): it checks arguments and chooses the implementation.
 
-`compiled` serves where the compiled core is installed, else `reference` (NumPy). Both give the same bits, so
-the choice changes the time and nothing else. (Only `log_sum_rows` may differ in its last digits: each
-implementation has its own exp and log.)
+`compiled` is used where the compiled core is installed, else `reference` (NumPy). Both give the same bits, so
+the choice changes only the speed. (Only `log_sum_rows` may differ in its last digits: each implementation has
+its own exp and log.) "Settled" sums are in the canonical form that `reference` defines.
 
-Indices are checked here, and sizes where they must agree: compiled code reads and writes wherever an index
-says. (1,000,000 entries of a sparse matrix: 0.1 ms of the 8 ms that their sums take.)
+Indices and sizes are checked here, because compiled code would read and write wherever an index points.
+(Checking 1,000,000 entries of a sparse matrix takes 0.1 ms of the 8 ms of their sums.)
 """
 
 from typing import TYPE_CHECKING
@@ -104,7 +104,7 @@ def describe_moments(
 ) -> Floats:
     """Weight, mean and scatter (3, cells) of diagonal moments in groups of so many columns.
 
-    If `pooled`, the last columns are those of all groups together, and a fourth row is the mean less theirs.
+    If `pooled`, the last columns are those of all groups together, and a fourth row is the mean minus theirs.
     """
     moments = np.empty((4, weight.shape[1] + columns) if pooled else (3, weight.shape[1]))
     _kernels.describe_moments(weight, weight_low, first, first_low, second, second_low, columns, moments)
@@ -212,7 +212,7 @@ def _refuse_weights(weights: Floats | None, rows: int) -> None:
 
 
 def _refuse_codes(codes: Words, offsets: Words, cells: int) -> None:
-    """Raise if a code leads outside its cells; what is below 0 is missing."""
+    """Raise if a code is outside its column's cells; codes below 0 are missing values."""
     refuse_unless(len(offsets) == codes.shape[1] + 1, "codes and offsets")
     if not _kernels.are_codes_within(codes, offsets, cells):
         raise ValueError(

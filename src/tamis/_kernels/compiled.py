@@ -1,6 +1,6 @@
 """The kernels of `reference.py` in the compiled core: same functions, same bits, as `tests/kernels` checks.
 
-Much work is cut into chunks of rows, which threads do side by side; little is one call.
+Large inputs are split into chunks of rows, which threads process in parallel; small ones take one call.
 """
 
 from collections.abc import Callable
@@ -47,9 +47,9 @@ __all__ = [
     "two_product",
 ]
 
-# (start, stop, words, apart, shared, low): rows to add, their cells, and what to use instead for one group;
-# the position of the words, or None to add integers. Returns the bits that any value and any weight has, and
-# the sum of magnitudes.
+# (start, stop, words, apart, shared, low): rows to add; the words to add them to; other words, `apart`, for
+# the rows of the group `shared`, to which another thread adds at the same time; the position of the words, or
+# None to add integers. Returns the bits that any value and any weight has, and the sum of magnitudes.
 Adder: TypeAlias = Callable[[int, int, Words, Words, int, int | None], tuple[int, int, int]]
 
 MIN_VALUES_PER_CELL = 8  # with fewer, joining the words of the chunks costs what the chunks have saved
@@ -157,16 +157,16 @@ def deposit_codes(
 
 
 class _Chunks(NamedTuple):
-    """Chunks of rows in an order, and the function that adds one of them."""
+    """Rows split into chunks, and the function that adds one chunk."""
 
     add: Adder
     group: Words
-    order: Words  # empty for the rows' own
+    order: Words  # the order of the rows; empty for their own order
     cuts: Words
     columns: int
 
     def add_together(self, words: Words, low: int | None) -> list[tuple[int, int, int]]:
-        """Add every chunk of rows to the words, side by side."""
+        """Add all chunks of rows to the words, in parallel."""
         tasks = []
         joins = []
         for start, stop in pairwise(self.cuts.tolist()):
@@ -184,7 +184,7 @@ class _Chunks(NamedTuple):
         return results
 
     def _find_shared_group(self, start: int) -> int:
-        """The group that the cut before a row goes through, or -1."""
+        """The group that has rows both before and after this chunk boundary, or -1."""
         if not 0 < start < self.order.size:
             return -1
         before, after = self.group[self.order[start - 1 : start + 1]].tolist()
@@ -192,7 +192,7 @@ class _Chunks(NamedTuple):
 
 
 def _scatter(chunks: _Chunks, cells: int, entries: int, values: Floats, weights: Floats) -> tuple[Words, int]:
-    """Settled sums, of integers if the numbers are such and surely added without overflow."""
+    """Settled sums; they are added as integers if all numbers are integers that cannot overflow."""
     words = np.zeros((1, cells), dtype=np.int64)  # by NumPy: pages are zeroed when first touched
     results = chunks.add_together(words, None)
     bits = sum(max(result[k].bit_length() for result in results) for k in (0, 1)) + entries.bit_length()
@@ -241,7 +241,7 @@ def _write_in_chunks(
     results: Floats,
     work: int,
 ) -> None:
-    """Write the results of rows, in chunks side by side if there is enough work."""
+    """Write the results of rows; if there is enough work, in chunks in parallel."""
     if threads.count_chunks(work) == 1:
         kernel(rows, *parameters, results)
     else:

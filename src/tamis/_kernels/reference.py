@@ -1,13 +1,13 @@
-"""The meaning of every kernel, in NumPy and Python integers: arrays in, arrays out.
+"""The reference implementation of the kernels, in NumPy and Python integers: it defines their results.
 
 An exact sum is an integer written in base 2**32. Its digits are an int64 array `words` of shape
 (length, cells) and a position `low`; the number in cell c is
 
     sum over j of  words[j, c] * 2 ** (32 * (low + j)).
 
-*Settled* words are the one canonical writing of those numbers: every word but the last lies in
-[0, 2**32), the last is signed and lies in [-2**31, 2**31), and no plane of words could be dropped at
-either end. Two settled arrays are equal if and only if the numbers are.
+*Settled* words are the canonical form of these numbers: every word but the last is in [0, 2**32), the last
+is signed and in [-2**31, 2**31), and neither the first nor the last row of words can be dropped. Two settled
+arrays are equal if and only if their numbers are.
 
 Floats come as (n, m) arrays with their `bounds` (2, m), as `span` gives them. They are summed by group:
 `group` (n,) numbers the group of each row, or is empty when all rows are one group.
@@ -30,18 +30,18 @@ BITS = 32
 MASK = (1 << BITS) - 1
 HALF = 1 << (BITS - 1)
 SMALLEST = -1126  # no significand scaled to 53 bits has a unit below 2**-1126 (subnormals included)
-# Where scaling stops: no product of two floats has a bit below this word, so only what was scaled down
-# can reach it, and float64 has long called that zero.
+# The lowest word: no product of two floats has a bit below it, so only numbers that were scaled down reach
+# it, and these are far below the smallest float64.
 DEEPEST = 2 * SMALLEST // BITS
 # A weighted square has 159 bits, and a sum of 2**30 of them 189: scaling it by a float of up to 35 bits stays
-# exact. Repeated scaling (decay) would add words without end; they are cut here, 2**-224 below the first bit.
+# exact. Repeated scaling (decay) would add words without bound; numbers are truncated to this many words.
 KEEP = 8
 WHOLE = 2.0**52  # whole numbers whose magnitudes add to less are added exactly, in whatever order
 BLOCK = 1 << 17  # numbers that fit a second-level cache
 
 
 def are_within(places: Indices, size: int) -> bool:
-    """Whether all places (n,) are from 0 to below the size; in one pass: negatives are large if unsigned."""
+    """Whether all indices (n,) are from 0 to below the size; negative ones are large as unsigned integers."""
     return not len(places) or int(places.view(f"u{places.dtype.itemsize}").max()) < size
 
 
@@ -82,7 +82,7 @@ def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _halves(x: Floats) -> tuple[Floats, Floats]:
-    scaled = 134217729.0 * x  # 2**27 + 1 cuts a 53-bit significand into two halves (Veltkamp)
+    scaled = 134217729.0 * x  # 2**27 + 1 splits a 53-bit significand into two halves (Veltkamp)
     high = scaled - (scaled - x)
     return high, x - high
 
@@ -145,7 +145,7 @@ def describe_moments(
     """Write weight, mean and scatter about the mean of each cell (3, cells), from settled sums.
 
     If there is room for `columns` more, they are filled with the moments of all groups of so many cells
-    together, and a fourth row with each mean less that of all groups, 0 where the weight is. The sums are
+    together, and a fourth row with each mean minus that of all groups, 0 where the weight is. The sums are
     shifted exactly to a float next to the mean, so nothing cancels: the error is a few units in the last
     place, however large the mean. The scatter is 0 where the weight is.
     """
@@ -244,7 +244,7 @@ def _window(bounds: Words, bits: int) -> tuple[int, int]:
 
 
 def _digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
-    """|value| as digits, the last of them zero: room for a shift; its sign, and the exponent of its unit."""
+    """|value| as digits, with a zero as the last for later shifts; its sign; the exponent of its unit."""
     significand, unit = _significands(values)
     digits = significand & np.uint64(MASK), significand >> np.uint64(BITS), np.zeros_like(significand)
     return digits, np.sign(values), unit
@@ -263,7 +263,7 @@ def _significands(values: Floats) -> tuple[Digits, Words]:
 
 
 def _long_product(a: Digits, b: Digits) -> tuple[Digits, ...]:
-    """The digits of a * b, the last of them zero: room for a shift."""
+    """The digits of a * b, with a zero as the last for later shifts."""
     mask, bits = np.uint64(MASK), np.uint64(BITS)
     bottom = (a & mask) * (b & mask)
     middle = (a & mask) * (b >> bits) + (a >> bits) * (b & mask)
@@ -320,8 +320,8 @@ def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Word
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
     """Settled products of each cell with its finite factor.
 
-    They are exact down to `keep` words from each cell's first, and cut towards zero there and at word
-    DEEPEST; a factor of 1 or -1 cuts nothing.
+    They are exact down to `keep` words from each cell's first, and truncated towards zero there and at word
+    DEEPEST; a factor of 1 or -1 truncates nothing.
     """
     numbers = _integers(words)
     ratios = [factor.as_integer_ratio() for factor in factors.tolist()]
@@ -410,7 +410,7 @@ def gaussian_scores(
     np.multiply(distance, distance, out=distance)
     np.multiply(distance, (0.5 * precision).T[:, None], out=distance)
     missing = np.isnan(x)
-    if not np.count_nonzero(missing):  # any() takes a microsecond more, which one row feels
+    if not np.count_nonzero(missing):  # any() takes a microsecond more, which matters for a single row
         scales = np.empty((d + 1, len(constant)))
         scales[0] = constant
         np.negative(log_scale.T, out=scales[1:])
@@ -454,7 +454,8 @@ def _subtract_in_order(terms: Floats) -> Floats:
 def log_sum_rows(scores: Floats) -> Floats:
     """log Σ_k exp(scores[i, k]) of each row (n,); a row of -inf gives -inf.
 
-    The twins agree to 1e-14 of the largest score (or of 1), not to the bit: each has its own exp and log.
+    Both implementations agree to 1e-14 of the largest score (or of 1), not to the bit: each has its own exp
+    and log.
     """
     largest = scores.max(axis=1, initial=-np.inf)
     finite = np.isfinite(largest)

@@ -1,7 +1,7 @@
-"""columns → functions of columns, by which a model that is linear in its weights fits curves.
+"""Basis functions: transformers that replace columns by functions of them, so that linear models fit curves.
 
-They are transformers of scikit-learn, to stand before a linear model in a pipeline. Each column is expanded
-by itself. The places of the functions follow from the range of the data, or are given by hand.
+They are scikit-learn transformers, for a pipeline with a linear model. Each column is expanded separately.
+The positions of the functions (centres, knots) follow from the range of the data, or are parameters.
 """
 
 from tamis.extras import explain_missing

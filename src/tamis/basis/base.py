@@ -1,7 +1,7 @@
-"""The base of all bases: it reads and checks rows, and learns the ranges of columns.
+"""The base class of basis functions: it reads and checks rows, and learns the ranges of columns.
 
-`define_functions` decides once, from the parameters and the ranges, which functions there are; `_expand` and
-`_name` read only its answer. So a parameter that is set later counts from the next `fit` on.
+`define_functions` computes a description of the functions from the parameters and the ranges, in `fit`;
+`_expand` and `_name` use only that description. So a parameter that is set later has no effect until `fit`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from tamis.tables import Table, runs
 Functions = dict[str, Any]  # described by arrays, lists of arrays, numbers and words: a file can hold them
 
 BIAS = "1"  # the name of the column of ones
-_CELLS = 1 << 15  # rows are expanded in runs of so many cells, which stay in the cache
+_CELLS = 1 << 15  # array elements that are computed at a time, few enough for the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
 
 def _read(X: object) -> tuple[Table, Array]:
-    """Dense rows of finite numbers; raise for the first other value, naming its column."""
+    """Read dense rows of finite numbers; raise for the first other value, naming its column."""
     if hasattr(X, "tocsr"):
         raise TypeError(
             f"Sparse data was passed: got a {type(X).__name__}, expected dense rows: call .toarray()"

@@ -1,4 +1,4 @@
-"""x → sin 2πhx / P, cos 2πhx / P for h = 1, 2, …: waves that a period repeats."""
+"""x → sin 2πhx / P, cos 2πhx / P for h = 1, 2, …: a Fourier series of period P."""
 
 from collections.abc import Iterator
 

@@ -91,7 +91,7 @@ class GaussianBasis(Basis):
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
         centres, widths = functions["centres"], functions["widths"]
-        with np.errstate(over="ignore", under="ignore"):  # far away is 0
+        with np.errstate(over="ignore", under="ignore"):  # far from the centre, the function is 0
             if isinstance(centres, list):
                 for j, (c, s) in enumerate(zip(centres, widths, strict=True)):
                     yield np.exp(-0.5 * ((values[:, j, None] - c) / s) ** 2)

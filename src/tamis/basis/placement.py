@@ -1,4 +1,4 @@
-"""parameters and the ranges of columns → the places of functions, and their widths."""
+"""parameters and the ranges of columns → the positions (places) of basis functions, and their widths."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tamis.arrays import Array
 
 Placement = Literal["evenly", "quantiles"]
 
-_NOISE = 64 * np.finfo(np.float64).eps  # a range below so many roundings of its ends is that of a constant
+_NOISE = 64 * np.finfo(np.float64).eps  # a smaller range, relative to its ends, is that of a constant
 _DIGITS = range(3, 18)  # 17 digits distinguish any two numbers
 
 
@@ -25,7 +25,7 @@ class Range:
 
     @classmethod
     def of(cls, values: Array) -> "Range":
-        """Of rows (n, d)."""
+        """The range of each column of rows (n, d)."""
         return cls(values.min(axis=0), values.max(axis=0))
 
     def __add__(self, other: "Range") -> "Range":
@@ -125,7 +125,7 @@ def _compute_spacing(centres: Array, size: float) -> Array:
 
 
 def broadcast(what: str, given: Array, shape: tuple[int, int]) -> Array:
-    """A parameter for every function and column."""
+    """Broadcast a parameter to every function and column."""
     try:
         return np.broadcast_to(given, shape)
     except ValueError:
@@ -136,7 +136,7 @@ def broadcast(what: str, given: Array, shape: tuple[int, int]) -> Array:
 
 
 def check_finite(what: str, given: Any) -> Array:
-    """A parameter as finite numbers."""
+    """Return a parameter as an array; raise unless all numbers are finite."""
     values = arrays.to_numpy(given)
     if values.dtype.kind not in "iuf":
         raise TypeError(f"got {what}={given!r}, expected numbers")
@@ -147,7 +147,7 @@ def check_finite(what: str, given: Any) -> Array:
 
 
 def check_positive(what: str, given: Any) -> Array:
-    """A parameter as numbers above 0."""
+    """Return a parameter as an array; raise unless all numbers are above 0."""
     numbers = check_finite(what, given)
     if not (numbers > 0).all():
         raise ValueError(f"got {what}={given!r}, expected numbers above 0")
@@ -155,7 +155,7 @@ def check_positive(what: str, given: Any) -> Array:
 
 
 def check_integer(what: str, given: object, least: int) -> int:
-    """A parameter as a whole number of at least `least`."""
+    """Return a parameter as an int; raise unless it is a whole number of at least `least`."""
     if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < least:
         kind = ValueError if isinstance(given, Real) else TypeError
         raise kind(f"got {what}={given!r}, expected a whole number of at least {least}")

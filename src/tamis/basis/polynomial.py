@@ -12,7 +12,7 @@ from tamis.basis.base import Basis, Functions
 from tamis.basis.placement import Range, check_finite, check_integer
 
 _CHUNK = 4096
-_MOST = 1_000_000  # functions: a thousand rows of them are 8 GB
+_MOST = 1_000_000  # the largest number of functions: a thousand rows of them are 8 GB
 
 
 class PolynomialBasis(Basis):
@@ -53,7 +53,7 @@ class PolynomialBasis(Basis):
 
     @property
     def powers_(self) -> NDArray[np.int64]:
-        """The power of each column in each function, less the ones (functions, d)."""
+        """The power of each column in each function, without the column of ones (functions, d)."""
         functions = self._require_state().functions
         shorter, column = _list_factors(functions, len(functions["centre"]))
         powers = np.zeros((len(shorter) + 1, len(functions["centre"])), dtype=np.int64)  # the last: no factor

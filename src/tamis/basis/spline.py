@@ -1,4 +1,4 @@
-"""x → B-splines: pieces of polynomials between knots, each of which is 0 but for a few of them."""
+"""x → B-splines: piecewise polynomials between knots, each nonzero only between a few of them."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -74,7 +74,7 @@ class SplineBasis(Basis):
             "degree": degree,
             "extrapolation": self.extrapolation,
             "all": bool(self.include_bias),
-            "bias": False,  # the ones are the sum of all
+            "bias": False,  # the functions sum to the column of ones
         }
         if any(_count_functions(functions, each) == 0 for each in knots):
             raise ValueError(

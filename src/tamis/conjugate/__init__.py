@@ -1,6 +1,7 @@
-"""Conjugate priors, and the distributions by which they predict.
+"""Conjugate priors, and their predictive distributions.
 
-A prior is a statistic that nobody observed: `prior.update(statistic)` is the posterior, a prior in its turn.
+A prior is equivalent to a statistic of pseudo-observations: `prior.update(statistic)` adds the observed
+statistic and returns the posterior, which is a prior of further observations.
 """
 
 from tamis.extras import explain_missing

@@ -1,7 +1,8 @@
-"""Log-evidence and its gradient → the hyper-parameters of largest evidence, for all of a batch at once.
+"""Maximise log-evidence over hyper-parameters, for a batch of problems (cells) at once.
 
-L-BFGS inside a box. Each cell of the batch takes its own steps and stops at its own optimum. Cells that have
-not stopped are evaluated together: a thousand columns take a few more calls of NumPy, not a thousand runs.
+The method is L-BFGS within bounds. Each cell of the batch takes its own steps and stops at its own optimum.
+Cells that have not stopped are evaluated together: a thousand columns take a few more calls of NumPy, not a
+thousand runs.
 """
 
 import warnings
@@ -15,19 +16,19 @@ from tamis.arrays import Array
 # points (live, p) and which cells they are (live,) → values (live,) and gradients (live, p)
 Objective = Callable[[Array, NDArray[np.int64]], tuple[Array, Array]]
 
-# A prior worth a million of the heaviest group moves that group's own estimate all but a millionth of the way
-# to the prior mean: nobody could tell it from an infinite one, and floats still can.
+# A prior worth a million times the heaviest group moves that group's estimate to the prior mean within one
+# millionth: it acts like an infinite one, and floats can still represent it.
 MOST_STRENGTH = 1e6
 LEAST_STRENGTH = 1e-6
-LEAST_SHARE = 1e-9  # of a category that no group holds, and of events that never came
+LEAST_SHARE = 1e-9  # the prior probability of a category that no group has, or of events that never occurred
 
-_STEPS = 500  # 10 to 40 are usual; a flat ridge takes more
+_STEPS = 500  # 10 to 40 steps are usual; a flat objective takes more
 _MEMORY = 8
-_LONGEST = 2.0  # in logarithms: a factor of 7 a step
-_SLACK = 4.0 * float(np.finfo(np.float64).eps)  # of the value: nearer the optimum, rounding hides the rise
-_FLAT = 1e-13  # of 1 + |value|
-_STEEP = 1e-6  # of 1 + |value|: a gradient at which the optimum is still far
-_IDLE = 3  # steps without a rise that rounding would not hide
+_LONGEST = 2.0  # the longest step, in logarithms of parameters: a factor of 7
+_SLACK = 4.0 * float(np.finfo(np.float64).eps)  # relative: smaller increases are hidden by rounding
+_FLAT = 1e-13  # times 1 + |value|: a cell with a smaller gradient has converged
+_STEEP = 1e-6  # times 1 + |value|: with a larger gradient a cell has not converged
+_IDLE = 3  # steps without an increase beyond rounding, after which a cell stops
 
 
 def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> Array:
@@ -47,7 +48,7 @@ def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> 
         optimum[live], unfinished[live] = (
             point,
             steepness > _STEEP,
-        )  # of those that stop now, this is the last word
+        )  # cells that stop now keep these values
         if not active.any():
             break
         live, point, low, high, idle = live[active], point[active], low[active], high[active], idle[active]
@@ -82,7 +83,7 @@ def _step(
     direction: Array,
     box: tuple[Array, Array],
 ) -> _State:
-    """Halve the step of each cell until it rises; a cell that finds no rise stays where it is."""
+    """Halve the step of each cell until its value increases; a cell without an increase does not move."""
     point, value, gradient = (part.copy() for part in state)
     remaining = np.arange(len(live))
     for halving in range(40):
@@ -102,7 +103,7 @@ def _step(
 
 
 def _secant(step: Array, change: Array) -> _Secant:
-    """Where a cell went and how its gradient changed; zeros where the function did not curve downwards."""
+    """The step of each cell and the change of its gradient; zeros where the function is not concave."""
     curvature = _dot(step, change)
     curved = curvature > 1e-12 * np.sqrt(_dot(step, step) * _dot(change, change))
     return np.where(curved, step, 0.0), np.where(curved, change, 0.0), np.where(curved, curvature, 0.0)
@@ -143,12 +144,12 @@ UNDERDISPERSED = (
     "it is held at a million times the heaviest group; pool the groups, or set a prior by from_mean"
 )
 OVERDISPERSED = (
-    "the groups have nothing in common, expected some likeness to learn a strength from: "
+    "the groups have nothing in common, expected some similarity to learn a strength from: "
     "it is held at a millionth; fit each group by itself, or set a prior by from_mean"
 )
 UNFINISHED = (
     f"the evidence still rises where steps ended, after {_STEPS} or where rounding hides what they gain, "
-    "expected a top: what was reached is near it at best; drop categories or columns that hardly occur, or "
+    "expected a maximum: the result is near it at best; drop categories or columns that hardly occur, or "
     "set a prior by from_mean"
 )
 SINGLES = (

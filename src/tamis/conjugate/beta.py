@@ -83,12 +83,12 @@ class Beta(Prior):
 
     @classmethod
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "bernoulli") -> Self:
-        """The posterior of a prior worth nothing, after this statistic."""
+        """The posterior of a prior of strength 0, after this statistic."""
         a, b = _outcomes(statistic, likelihood)
         return cls(a.value, b.value, likelihood, keys=statistic.keys)
 
     def as_statistic(self) -> Tally:
-        """The pseudo-observations: a prior is a statistic that nobody observed.
+        """The pseudo-observations as a statistic, which can be added to an observed one.
 
         >>> prior, tosses = Beta(2, 2), Tally.observe([1, 1])
         >>> float(Beta.from_statistic(prior.as_statistic() + tosses).mean) == float(prior.update(tosses).mean)
@@ -102,8 +102,8 @@ class Beta(Prior):
     def fit(cls, groups: Tally, likelihood: Likelihood = "bernoulli") -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        See `Prior.fit`. Groups of which each has one outcome only hold the strength at a millionth; groups
-        of one toss say nothing of it, and 1 is taken; an outcome in no group gets a billionth of the mean.
+        See `Prior.fit`. If each group has only one kind of outcome, the strength is 1e-6; if all groups are
+        single trials, they do not determine it, and it is 1; an outcome in no group has a mean of 1e-9.
         """
         a, b = _outcomes(groups, likelihood)
         concentration = simplex.fit(np.stack([a.value, b.value], axis=-1))
@@ -124,9 +124,9 @@ class Beta(Prior):
 
     @property
     def mode(self) -> Array:
-        """The most probable value; NaN where no one is: both ends are (a, b < 1), or all are (a = b = 1).
+        """The most probable value; NaN if there are two (a, b < 1), or if all are equal (a = b = 1).
 
-        Below 1 the density is infinite at an end: this is where its peak goes as the end is approached.
+        If a or b is below 1, the density is infinite at 0 or at 1, which then is the mode.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             inner = (self.a - 1.0) / ((self.a - 1.0) + (self.b - 1.0))

@@ -20,14 +20,14 @@ from tamis.conjugate.distribution import (
 from tamis.families.family import Size, check_generator, check_positive
 
 _BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB per array
-_MOST = 1 << 27  # terms in all: about a minute
+_MOST = 1 << 27  # largest number of terms in all: about a minute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BetaBinomial(Univariate):
     """Successes among `trials` with a probability drawn once from Beta(a, b).
 
-    The cumulative function is a sum over counts, and costs as much as there are trials.
+    The cumulative function is a sum over counts; its cost grows with the number of trials.
 
     >>> votes = BetaBinomial(10, 3, 7)
     >>> float(votes.mean), votes.interval(0.9)[1].tolist(), round(float(votes.cdf(2)), 4)

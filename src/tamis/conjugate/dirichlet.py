@@ -25,7 +25,7 @@ from tamis.families.family import Size, check_positive, check_vectors, freeze_pa
 from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio, sum_of_others
 from tamis.stats import Exact, Keys, Tally
 
-_SHARES = 1e-6  # of the weight: shares of float32 sum to one no better, as those of a Categorical need not
+_TOLERANCE = 1e-6  # relative to the weight: probabilities in float32 sum to one no better
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +34,9 @@ class Dirichlet(Prior):
 
     `terms` name the categories and `keys` the first batch axis; a statistic that has names brings them.
 
-    What updates it is a Tally with a total for each category: `Tally.count`, or one-hot rows, or rows of
-    counts, such as documents, of which the weight is the number of rows. Totals that sum to less than the
-    weight are refused: some category was left out of them, as a minimal Categorical leaves out its last.
+    It is updated by a Tally with a total for each category: `Tally.count`, or one-hot rows, or rows of
+    counts, such as documents, whose weight is the number of rows. If the totals sum to less than the weight,
+    an error is raised: a category is missing, as the last one is in a minimal Categorical.
 
     >>> weather = Dirichlet([1, 1]).update(Tally.count(["sun", "rain", "sun"]))  # rain, sun: in natural order
     >>> weather.mean.tolist(), round(float(weather.predictive().density([0, 1])), 9)
@@ -74,11 +74,11 @@ class Dirichlet(Prior):
 
     @classmethod
     def from_statistic(cls, statistic: Tally) -> Self:
-        """The posterior of a prior worth nothing, after this statistic."""
+        """The posterior of a prior of strength 0, after this statistic."""
         return cls(_counts(statistic), keys=statistic.keys, terms=statistic.terms)
 
     def as_statistic(self, terms: Sequence[Hashable] | None = None) -> Tally:
-        """The pseudo-observations: a prior is a statistic that nobody observed.
+        """The pseudo-observations as a statistic, which can be added to an observed one.
 
         With `terms`, or if it has some, the categories are known by name, and counts of some can be added.
 
@@ -104,9 +104,8 @@ class Dirichlet(Prior):
     def fit(cls, groups: Tally) -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        See `Prior.fit`. Groups of which each has one category only hold the strength at a millionth; groups
-        of one observation say nothing of it, and 1 is taken; a category in no group gets a
-        billionth of the mean.
+        See `Prior.fit`. If each group has only one category, the strength is a millionth; if all groups are
+        single observations, they do not determine it, and it is 1; a category in no group has a mean of 1e-9.
         """
         return cls(simplex.fit(_counts(groups)), terms=groups.terms)
 
@@ -127,9 +126,8 @@ class Dirichlet(Prior):
     def mode(self) -> Array:
         """The most probable probabilities (*batch, K); NaN where several are, or all.
 
-        Categories with a concentration of 1 or less have 0 in it: below 1 the density is infinite there, and
-        this is where its peak goes as the edge is approached. Where no concentration is above 1, a single one
-        of 1 has all.
+        Categories with a concentration of 1 or less have probability 0 in the mode; below 1 the density is
+        infinite there. If no concentration is above 1, and exactly one is 1, its category has probability 1.
         """
         if self.concentration.shape[-1] == 1:
             return np.ones_like(self.concentration)
@@ -141,7 +139,7 @@ class Dirichlet(Prior):
 
     @property
     def variance(self) -> Array:
-        """Of each probability (*batch, K)."""
+        """The variance of each probability (*batch, K)."""
         strength = self.strength[..., None]
         return np.asarray(self.mean * (sum_of_others(self.concentration) / strength) / (strength + 1.0))
 
@@ -151,7 +149,7 @@ class Dirichlet(Prior):
         return type(self)(self.concentration + counts, keys=keys, terms=terms)
 
     def _match_terms(self, statistic: Tally) -> tuple[Array, Keys | None]:
-        """The counts of the categories that the prior is about, and the labels after the update."""
+        """The counts of the prior's categories, and the labels after the update."""
         counts, k = _counts(statistic), self.concentration.shape[-1]
         if counts.shape[-1] != k:
             names = "" if statistic.terms is None else f", {statistic.terms!r}"
@@ -199,13 +197,13 @@ class Dirichlet(Prior):
 
 
 def _counts(statistic: Tally) -> Array:
-    """Of each category (*batch, K)."""
+    """The count of each category (*batch, K)."""
     refuse_unless(statistic, Tally, "a Dirichlet")
     weight, total = statistic.weight, statistic.total
     refuse_negative(statistic, weight)
     refuse_where(total.value < 0, total, weight.reindex(lambda words: words[..., None]), "none below zero")
     pooled = total.sum(axis=-1)
-    short = (weight - pooled).value > _SHARES * weight.value
+    short = (weight - pooled).value > _TOLERANCE * weight.value
     refuse_where(
         short, pooled, weight, "as much in all: a category is missing; use Tally.count or one-hot rows"
     )

@@ -1,4 +1,4 @@
-"""What a predictive distribution answers: density, cumulative function, quantiles, and draws from it."""
+"""The base classes of predictive distributions: density, cumulative function, quantiles, and draws."""
 
 from abc import ABC, abstractmethod
 from numbers import Real
@@ -11,15 +11,15 @@ from tamis.arrays import Array, floats
 from tamis.families import counts
 from tamis.families.family import Size, freeze_parameter, to_shape
 
-_LARGEST = 2.0**1000  # counts beyond are called infinite: there is no room left to compute with them
-# A cdf of exactly 0.3 may come out as 0.29999999999999993. For uniform priors and any number of trials up
-# to 2000 it lacks 116 ulp at most; a quantile forgives 256.
+_LARGEST = 2.0**1000  # larger counts are returned as infinity, because computing with them would overflow
+# A cdf of exactly 0.3 may be computed as 0.29999999999999993. For uniform priors and any number of trials up
+# to 2000 the error is at most 116 ulp; `quantile` tolerates 256.
 _ULPS = 256.0 * float(np.finfo(np.float64).eps)
 _MOST_TRIALS = 2.0**63  # NumPy draws 64-bit integers
 
 
 class Distribution(ABC):
-    """Of the next observation, parameters integrated out; one, or a batch."""
+    """The distribution of a new observation, with the parameters integrated out; one, or a batch."""
 
     @property
     @abstractmethod
@@ -64,7 +64,7 @@ class Univariate(Distribution):
         """The smallest x with cdf(x) ≥ probability."""
 
     def interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
-        """The interval that leaves equal tails on both sides (of a count: at most these tails)."""
+        """The equal-tailed interval; for a count, the tails have at most this probability."""
         tail = tail_of(coverage)
         return self.quantile(tail), self.quantile(1.0 - tail)
 
@@ -88,7 +88,7 @@ class Univariate(Distribution):
 
 
 class Counting(Univariate):
-    """A distribution of 0, 1, 2, … without end."""
+    """A distribution of unbounded counts 0, 1, 2, …"""
 
     def quantile(self, probability: ArrayLike) -> Array:
         """The smallest count whose cdf reaches the probability; ∞ for 1, and where no float is so large."""
@@ -122,12 +122,12 @@ def tail_of(coverage: float) -> float:
 
 
 def shape_of(size: Size, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of so many draws from each member of a batch."""
+    """The shape of an array of `size` draws from each distribution of a batch."""
     return (*to_shape(size), *batch)
 
 
 def broadcast_parameters(**parameters: Array) -> tuple[Array, ...]:
-    """Parameters as a distribution keeps them: of one batch's shape, its own copies, read-only."""
+    """Broadcast parameters to one shape and copy them to read-only arrays."""
     try:
         alike = np.broadcast_arrays(*parameters.values())
     except ValueError:
@@ -137,7 +137,7 @@ def broadcast_parameters(**parameters: Array) -> tuple[Array, ...]:
 
 
 def to_integers(trials: Array) -> NDArray[np.int64]:
-    """Trials as integers, or an error that says how many can be drawn."""
+    """Return trials as integers; raise if there are too many to draw."""
     if not (trials < _MOST_TRIALS).all():
         raise ValueError(
             f"got {trials.max():.3g} trials, expected below 2**63 to draw: use mean and variance"
@@ -146,12 +146,12 @@ def to_integers(trials: Array) -> NDArray[np.int64]:
 
 
 def allow_rounding(probability: Array) -> Array:
-    """What a cdf must reach for the probability to be reached, but for its rounding; 1 must be reached."""
+    """Reduce a probability by the rounding error of a cdf, except 1."""
     return np.where(probability < 1, probability * (1.0 - _ULPS), probability)
 
 
 def check_probabilities(probability: ArrayLike) -> Array:
-    """Numbers between 0 and 1, or an error that shows the one that is not."""
+    """Return the probabilities; raise unless they are between 0 and 1."""
     p = floats(probability, "probability")
     if not ((p >= 0) & (p <= 1)).all():
         raise ValueError(f"got a probability of {p.min()} to {p.max()}, expected between 0 and 1")
@@ -159,7 +159,7 @@ def check_probabilities(probability: ArrayLike) -> Array:
 
 
 def check_counts(value: ArrayLike, what: str) -> Array:
-    """Counts 0, 1, 2, …, or an error that names them."""
+    """Return the counts; raise unless they are whole numbers of at least 0."""
     array = floats(value, what)
     if not mask_counts(array)[0].all():
         raise ValueError(
@@ -169,7 +169,7 @@ def check_counts(value: ArrayLike, what: str) -> Array:
 
 
 def mask_counts(x: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
-    """Which x are counts 0, 1, 2, …, and x with 0 in the place of all others."""
+    """A mask of the x that are counts 0, 1, 2, …, and x with 0 in place of the others."""
     value = floats(x, "x")
     inside = counts.is_count(value)
     return inside, np.where(inside, value, 0.0)

@@ -80,12 +80,12 @@ class Gamma(Prior):
 
     @classmethod
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "poisson") -> Self:
-        """The posterior of a prior worth nothing, after this statistic."""
+        """The posterior of a prior of strength 0, after this statistic."""
         events, time = _events(statistic, likelihood)
         return cls(events.value, time.value, likelihood, keys=statistic.keys)
 
     def as_statistic(self) -> Tally:
-        """The pseudo-observations: a prior is a statistic that nobody observed."""
+        """The pseudo-observations as a statistic, which can be added to an observed one."""
         events, time = Exact.of(self.shape), Exact.of(self.rate)
         weight, total = (time, events) if self.likelihood == "poisson" else (events, time)
         return Tally(weight=weight, total=total.reindex(lambda words: words[..., None]), keys=self.keys)

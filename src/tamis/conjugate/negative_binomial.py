@@ -11,7 +11,7 @@ from tamis.conjugate.distribution import Counting, broadcast_parameters, mask_co
 from tamis.families.family import Size, check_generator, check_positive
 from tamis.families.stirling import deviance, factorial_remainder, remainder
 
-_POISSON = 1e15  # from here on a Poisson count is normal: its skewness is below 1e-7, and 2**53 is near
+_POISSON = 1e15  # counts of a larger mean are drawn from a normal: their skewness is below 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class NegativeBinomial(Counting):
         k = np.floor(floats(x, "x"))
         inside = (k >= 0) & np.isfinite(k)
         more = np.where(inside, k, 0.0) + 1.0
-        # each form where its argument is the smaller share, and so has all its bits
+        # of two equal forms, use the one whose argument is smaller and so more precise
         slow = special.betainc(self.shape, more, self.rate / (1.0 + self.rate))
         fast = special.betaincc(more, self.shape, 1.0 / (1.0 + self.rate))
         return np.where(inside, np.where(self.rate < 1, slow, fast), np.where(k == np.inf, 1.0, 0.0))

@@ -18,7 +18,7 @@ from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.families.stirling import deviance
 from tamis.stats import Keys, Moments
 
-_LOG_TAU = float(np.log(2.0 * np.pi))
+_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,8 +26,8 @@ class NormalInverseGamma(Prior):
     """variance ~ InverseGamma(shape, scale), mean ~ N(location, variance / strength).
 
     One prior for each column of diagonal `Moments`. The mean is worth `strength` observations, the
-    variance 2 (shape − 1) of them: two strengths, where a statistic has one weight. So this is not, in
-    general, a statistic that nobody observed, and unlike other priors it is neither read from one nor as one.
+    variance 2 (shape − 1) of them: two strengths, where a statistic has one weight. So in general it is not
+    equivalent to a statistic of pseudo-observations, and it has no `from_statistic` and `as_statistic`.
     If it has `keys`, they name the first batch axis; `update` takes them from a statistic grouped by label.
 
     >>> prior = NormalInverseGamma(location=0, strength=1, shape=2, scale=2)
@@ -108,7 +108,7 @@ class NormalInverseGamma(Prior):
     @property
     def mean(self) -> MeanVariance:
         """E[mean] (NaN where the shape is ½ or less) and E[variance] (∞ where it is 1 or less)."""
-        location = np.where(self.shape > 0.5, self.location, np.nan)  # as `marginal_of_mean` says
+        location = np.where(self.shape > 0.5, self.location, np.nan)  # see `marginal_of_mean`
         return MeanVariance(location, mean_variance(self.shape, self.scale))
 
     @property
@@ -129,18 +129,18 @@ class NormalInverseGamma(Prior):
         return type(self)(*parameters, keys=keys)
 
     def _compare_moments(self, statistic: Moments) -> tuple[Array, Array, Array]:
-        """The weight, the mean less the location, and what the scale grows by."""
+        """The weight, the mean minus the location, and the growth of the scale."""
         _refuse_unless_diagonal(statistic)
         weight = statistic.weight.value
         shift = normals.shift_of(statistic.weight, statistic.first, self.location)
         return weight, shift, _growth(self.strength, weight, shift, statistic.scatter)
 
     def log_normalizer(self) -> Array:
-        """With the (2π)^(−½) of the density to the power of the pseudo-observations: 2 · shape of them."""
+        """The log-normalizer, including the factor (2π)^(−½) of each of 2 · shape pseudo-observations."""
         return np.asarray(
             log_gamma_normalizer(self.shape, self.scale)
-            - self.shape * _LOG_TAU
-            + 0.5 * (_LOG_TAU - np.log(self.strength))
+            - self.shape * _LOG_2PI
+            + 0.5 * (_LOG_2PI - np.log(self.strength))
         )
 
     def _log_evidence(self, statistic: Moments) -> Array:
@@ -149,25 +149,25 @@ class NormalInverseGamma(Prior):
         return np.asarray(
             log_gamma_ratio(self.shape, self.scale, 0.5 * weight, growth)
             - 0.5 * np.log1p(weight / self.strength)
-            - 0.5 * weight * _LOG_TAU
+            - 0.5 * weight * _LOG_2PI
         )
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """log of the density at a mean and a variance; −∞ where they are no such thing."""
+        """log of the density at a mean and a variance; −∞ where the variance is not positive."""
         mean, variance = floats(parameters[0], "mean"), floats(parameters[1], "variance")
         inside = np.isfinite(mean) & np.isfinite(variance) & (variance > 0)
         spread = np.where(inside, variance, 1.0) / self.strength
-        with np.errstate(over="ignore"):  # so far out that the density is 0
+        with np.errstate(over="ignore"):  # where the square overflows, the density is 0
             square = np.square(np.where(inside, mean, 0.0) - self.location) / spread
-        normal = -0.5 * (_LOG_TAU + np.log(spread) + square)
+        normal = -0.5 * (_LOG_2PI + np.log(spread) + square)
         return np.where(inside, normal + self.marginal_of_variance().log_density(variance), -np.inf)
 
     def marginal_of_mean(self) -> StudentT:
-        """The distribution of the mean, whatever the variance."""
+        """The marginal distribution of the mean."""
         return StudentT(2.0 * self.shape, self.location, np.sqrt(self.scale / self.shape / self.strength))
 
     def marginal_of_variance(self) -> InverseGamma:
-        """The distribution of the variance, whatever the mean."""
+        """The marginal distribution of the variance."""
         return InverseGamma(self.shape, self.scale)
 
     def interval(self, coverage: float = 0.95) -> tuple[MeanVariance, MeanVariance]:
@@ -177,7 +177,7 @@ class NormalInverseGamma(Prior):
         return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
 
     def predictive(self) -> StudentT:
-        """The next observation."""
+        """The distribution of a new observation."""
         spread = self.scale / self.shape * (1.0 + 1.0 / self.strength)
         return StudentT(2.0 * self.shape, self.location, np.sqrt(spread))
 
@@ -199,7 +199,7 @@ Parameters = tuple[Array, Array, Array, Array]  # location, strength, shape and 
 def update_parameters(
     prior: tuple[Any, Any, Any, Any], weight: Array, shift: Array, scatter: Array
 ) -> Parameters:
-    """The parameters after an update by observations of this weight, mean less location, and scatter."""
+    """The parameters after an update by observations of this weight, mean − location, and scatter."""
     location, strength, shape, scale = prior
     total = strength + weight
     return (
@@ -211,7 +211,7 @@ def update_parameters(
 
 
 def _growth(strength: Any, weight: Array, shift: Array, scatter: Array) -> Array:
-    """What the scale grows by."""
+    """The growth of the scale."""
     pull = strength * weight / (strength + weight)
     return np.asarray(0.5 * (scatter + pull * np.square(shift)))
 

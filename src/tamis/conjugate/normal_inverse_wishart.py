@@ -18,8 +18,8 @@ from tamis.linalg import Cholesky, symmetric
 from tamis.stats import Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
-_LOG_TAU = float(np.log(2.0 * np.pi))
-_LOST = 0.1  # of the logarithm of a determinant: past this, what is left are a digit and rounding errors
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_LOST = 0.1  # largest error of a log-determinant: beyond, a covariance has at most one correct digit
 _TOO_FAR = "the data are too far from the location for float64 to hold it, put the location near them"
 
 
@@ -28,8 +28,8 @@ class NormalInverseWishart(Prior):
     """covariance ~ InverseWishart(freedom, scale), mean ~ N(location, covariance / strength).
 
     The mean is worth `strength` observations, the covariance `freedom` − d − 1 of them: two strengths, where
-    a statistic has one weight. So this is not, in general, a statistic that nobody observed, and unlike other
-    priors it is neither read from one nor as one. The freedom must be above d − 1.
+    a statistic has one weight. So in general it is not equivalent to a statistic of pseudo-observations, and
+    it has no `from_statistic` and `as_statistic`. The freedom must be above d − 1.
     If it has `keys`, they name the first batch axis; `update` takes them from a statistic grouped by label.
 
     The evidence keeps its digits however far the data are from the location. A posterior's scale does not: it
@@ -174,12 +174,12 @@ class NormalInverseWishart(Prior):
         return normals.compare_moments(self.strength, statistic.weight.value, shift, statistic.scatter)
 
     def log_normalizer(self) -> Array:
-        """With the (2π)^(−d/2) of the density to the power of the pseudo-observations: `freedom` of them."""
+        """The log-normalizer, including the factor (2π)^(−d/2) of each of `freedom` pseudo-observations."""
         d = self.dimension
         return np.asarray(
             normals.log_multigamma(0.5 * self.freedom, d)
             - 0.5 * self.freedom * (self.factor.log_determinant() + d * _LOG_PI)
-            + 0.5 * d * (_LOG_TAU - np.log(self.strength))
+            + 0.5 * d * (_LOG_2PI - np.log(self.strength))
         )
 
     def _log_evidence(self, statistic: Moments) -> Array:
@@ -199,7 +199,7 @@ class NormalInverseWishart(Prior):
         mean = np.where(inside[..., None], mean, self.location)
         determinant = factor.log_determinant()
         normal = -0.5 * (
-            d * (_LOG_TAU - np.log(self.strength))
+            d * (_LOG_2PI - np.log(self.strength))
             + determinant
             + self.strength * factor.quadratic(mean - self.location)
         )
@@ -216,7 +216,7 @@ class NormalInverseWishart(Prior):
         return np.broadcast_to(self.scale, (*shape, self.dimension, self.dimension))
 
     def marginal_of_mean(self) -> MultivariateT:
-        """The distribution of the mean, whatever the covariance."""
+        """The marginal distribution of the mean."""
         freedom = self.freedom - (self.dimension - 1.0)
         return MultivariateT(freedom, self.location, self.scale / (freedom * self.strength)[..., None, None])
 
@@ -232,7 +232,7 @@ class NormalInverseWishart(Prior):
         return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
 
     def predictive(self) -> MultivariateT:
-        """The next observation."""
+        """The distribution of a new observation."""
         freedom = self.freedom - (self.dimension - 1.0)
         spread = (1.0 + 1.0 / self.strength) / freedom
         return MultivariateT(freedom, self.location, spread[..., None, None] * self.scale)
@@ -258,7 +258,7 @@ class NormalInverseWishart(Prior):
             d * deviance(self.strength, other.strength, self.strength - other.strength) / self.strength
             + shift
         )
-        # Wishart: the deviance of the scales as if the freedoms were equal, and what these differ by
+        # the Wishart part: the divergence of the scales for equal freedoms, plus that of the freedoms
         step = (x / y)[..., None, None] * other.scale - self.scale
         ratio = self.factor.solve(np.broadcast_to(step, np.broadcast_shapes(step.shape, self.scale.shape)))
         scales = np.trace(ratio, axis1=-2, axis2=-1) - normals.log_determinant_rise(
@@ -267,7 +267,7 @@ class NormalInverseWishart(Prior):
         less = 0.5 * np.arange(d)
         x_, y_ = x[..., None] - less, y[..., None] - less
         freedoms = (deviance(y_, x_, y_ - x_) + bregman(y_, x_)).sum(axis=-1) - d * deviance(y, x, y - x)
-        # it cannot be below; only rounding can say otherwise
+        # a divergence is never negative, except by rounding
         return np.asarray(np.maximum(0.5 * means + y * scales + freedoms, 0.0))
 
 

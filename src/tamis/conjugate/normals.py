@@ -1,6 +1,6 @@
-"""Priors of a mean and a covariance: what normal–inverse-gamma and normal–inverse-Wishart have in common.
+"""What the normal–inverse-gamma and the normal–inverse-Wishart prior have in common.
 
-The first is the second in one dimension, with freedom 2 · shape and scale 2 · scale; fitted as such.
+The first is the second in one dimension, with freedom 2 · shape and scale 2 · scale, and is fitted as such.
 """
 
 from typing import NamedTuple
@@ -17,8 +17,8 @@ from tamis.linalg import Cholesky
 from tamis.stats import Exact, Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
-_LEAST_VARIANCE = 1e-12  # of the variance within groups
-_SMALL = 0.01  # size of a matrix up to which eight terms of the logarithm's series are all that a float holds
+_LEAST_VARIANCE = 1e-12  # the smallest variance, relative to that within groups
+_SMALL = 0.01  # for matrices of smaller norm, eight terms of the logarithm's series are exact in float64
 
 
 class MeanVariance(NamedTuple):
@@ -41,17 +41,17 @@ class MomentsAboutPrior(NamedTuple):
     weight: Array  # (...)
     shift: Array  # (..., d): mean − location, 0 where there is no weight
     scatter: Array  # (..., d, d)
-    pull: Array  # (...): how many observations the shift is worth, of data and prior together
+    pull: Array  # (...): strength · weight / (strength + weight), the factor of the squared shift
 
     @property
     def growth(self) -> Array:
-        """What the scale grows by (..., d, d)."""
+        """The growth of the scale in an update (..., d, d)."""
         squares = self.shift[..., :, None] * self.shift[..., None, :]
         return np.asarray(self.scatter + self.pull[..., None, None] * squares)
 
 
 def check_location(data: ArrayLike) -> Array:
-    """Locations, or an error that shows the one that is not finite."""
+    """Return the locations; raise unless they are finite."""
     value = floats(data, "location")
     if not np.isfinite(value).all():
         raise ValueError(f"got a location of {value[~np.isfinite(value)][0]}, expected finite numbers")
@@ -71,7 +71,7 @@ def labels_after_update(prior: Prior, keys: Keys | None, statistic: Moments) -> 
 
 
 def scale_matrix(share: Array, scale: Array) -> Array:
-    """share · scale (..., d, d): where the share is ∞ so is the diagonal, and the rest has no value, NaN.
+    """factor · scale (..., d, d); where the factor is ∞, the diagonal is ∞ and the rest is NaN.
 
     A square's expectation is infinite if it is not finite; a product's is then ∞ − ∞.
     """
@@ -82,7 +82,7 @@ def scale_matrix(share: Array, scale: Array) -> Array:
 
 
 def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
-    """The mean less the location, subtracted before anything is rounded; 0 where there is no weight.
+    """The mean minus the location, subtracted before anything is rounded; 0 where there is no weight.
 
     The weight has an axis for the columns, of length one if they share it.
     """
@@ -96,7 +96,7 @@ def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
 
 
 def compare_moments(strength: Array, weight: Array, shift: Array, scatter: Array) -> MomentsAboutPrior:
-    """A large mean does not cancel here: it met the location before anything is squared."""
+    """Moments about the prior's location; precise for large means, as the location is subtracted first."""
     return MomentsAboutPrior(weight, shift, scatter, strength * weight / (strength + weight))
 
 
@@ -127,9 +127,9 @@ def log_determinant_excess(ratio: Array) -> Array:
 
 
 def scale_rise(factor: Cholesky, scale: Array, data: MomentsAboutPrior) -> Array:
-    """log |S + growth| − log |S|: the scatter's share, and by the determinant lemma that of the shift.
+    """log |S + growth| − log |S|: the part of the scatter, and by the determinant lemma that of the shift.
 
-    Far from the location S + growth is all but of rank one, and float64 would keep nothing of the rest.
+    Far from the location S + growth is nearly of rank one, and float64 would lose the rest.
     """
     scatters = Cholesky.of(scale + data.scatter, "scale matrix with the scatter")
     leverage = data.pull * scatters.quadratic(data.shift)
@@ -152,7 +152,7 @@ def log_evidence(
 def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array, Array]:
     """Location, strength, freedom and scale of largest evidence for groups (groups, *cells[, d[, d]]).
 
-    Where a group's values are all the same, the evidence grows without end as the scale shrinks around them;
+    Where a group's values are all equal, the evidence grows without bounds as the scale shrinks around them;
     the result is the local maximum near the moments of the groups, with at least 1e-12 of their variance.
     """
     refuse_unless_grouped(weight)
@@ -184,7 +184,7 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
 
 
 def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, Array]:
-    """Where to measure from, and in what: one box and one start then do for data of any scale.
+    """Units for centring and scaling the data, so that the same bounds and start suit data of any scale.
 
     The pooled mean (cells, d), the covariance within groups, and in its units the deviation of all rows.
     """
@@ -203,7 +203,7 @@ def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, 
 
 
 def _box(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
-    """Moments to start from, and bounds: location, log strength, log(freedom − d + 1), root of the scale."""
+    """The start, by moments, and bounds: location, log strength, log(freedom − d + 1), root of the scale."""
     cells, d = unit.shape
     start = np.zeros((cells, d + 2 + d * (d + 1) // 2))
     between = np.maximum(np.square(unit) - 1.0, 1e-2).mean(axis=-1)

@@ -1,14 +1,14 @@
-"""What a conjugate prior is: a distribution of parameters that a statistic updates.
+"""The base class of conjugate priors: distributions of parameters that a statistic updates.
 
-A prior is a statistic that nobody observed: ν pseudo-observations of mean χ. `update` adds the statistic that
-somebody did observe. A prior's file defines `update`, `log_normalizer` and the moments; this file derives the
-log-evidence, a difference of two normalizers. Where that would cancel (one toss of a coin after a billion
-pseudo-observations), the prior's own file computes it from terms that do not; the laws hold both to agree.
+A prior is equivalent to ν pseudo-observations of mean χ. `update` adds an observed statistic to them. A
+prior's file defines `update`, `log_normalizer` and the moments; this file derives the log-evidence, a
+difference of two normalizers. Where that would lose digits (one toss of a coin after a billion
+pseudo-observations), the prior's own file computes it in another way; tests check that both agree.
 
 An object may be a batch of priors: its parameters are arrays, and a statistic with the same batch axes, or
 axes that broadcast with them, updates each. The parameters, a probability or a mean and a variance together,
-are one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A statistic by label leaves
-its labels with the prior, as `keys`; one by other labels is refused, and so is one that no data could have.
+are one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A posterior keeps the labels
+of its statistic as `keys`; a statistic with other labels, or one that no data could have, raises an error.
 """
 
 from abc import ABC, abstractmethod
@@ -50,7 +50,7 @@ class Prior(ABC):
 
     @abstractmethod
     def predictive(self) -> Distribution:
-        """Of the next observation, the parameters integrated out."""
+        """The distribution of a new observation, with the parameters integrated out."""
 
     @abstractmethod
     def log_normalizer(self) -> Array:
@@ -59,9 +59,9 @@ class Prior(ABC):
     def log_evidence(self, statistic: Any, log_base: ArrayLike = 0.0) -> Array:
         """log p(data) with the parameters integrated out (*batch,).
 
-        `log_base` is Σ log h(x) of the data, which no parameter changes and a statistic does not keep. It is
-        0 for bits, categories, waiting times and real numbers (a Gaussian's is a constant, and counted here
-        already). For Poisson counts it is −Σ log x!, which is `Poisson(1).log_base(x).sum()`; for counts x
+        `log_base` is Σ log h(x) of the data, which depends on no parameter and is not in a statistic. It is
+        0 for bits, categories, waiting times and real numbers (a Gaussian's constant is included here).
+        For Poisson counts it is −Σ log x!, which is `Poisson(1).log_base(x).sum()`; for counts x
         over exposures t it is Σ(x log t − log x!). It is the same for every prior: to compare two, leave
         it out.
         """
@@ -161,7 +161,7 @@ def refuse_where(bad: NDArray[np.bool_], total: Exact, weight: Exact, expected: 
 
 
 def refuse_negative(statistic: Sums, weight: Exact) -> None:
-    """Raise if less than nothing was seen."""
+    """Raise if a weight is negative."""
     if (weight.value < 0).any():
         raise ValueError(
             f"got a {type(statistic).__name__} of weight {weight.value.min()}, expected none below zero: "

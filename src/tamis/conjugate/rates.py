@@ -1,8 +1,8 @@
-"""Priors of a rate: what Gamma, and the variance of a normal (its inverse is a rate), have in common.
+"""Functions for priors of a rate: of the gamma prior, and of a normal's inverse variance.
 
 Events s in a time t update Gamma(a, b) to Gamma(a + s, b + t): counts and their exposure for the Poisson,
-number and sum of waiting times for the exponential, half the weight and half the scatter for the normal. Each
-formula is the textbook's with the bulk of its gamma functions cancelled on paper (see stirling).
+number and sum of waiting times for the exponential, half the weight and half the scatter for the normal. The
+large terms of the gamma functions are cancelled algebraically in all formulas (see `families.stirling`).
 """
 
 import numpy as np
@@ -33,10 +33,10 @@ def log_density(shape: Array, rate: Array, value: Array) -> Array:
 
 
 def kl(shape: Array, rate: Array, other_shape: Array, other_rate: Array) -> Array:
-    """From Gamma(shape, rate) to Gamma(other_shape, other_rate)."""
+    """KL(Gamma(shape, rate) ‖ Gamma(other_shape, other_rate))."""
     step = (other_shape * rate - other_rate * shape) / rate
     loss = deviance(other_shape, other_rate * (shape / rate), step)
-    # it cannot be below; only rounding can say otherwise
+    # a divergence is never negative, except by rounding
     return np.asarray(np.maximum(loss + bregman(other_shape, shape), 0.0))
 
 
@@ -76,9 +76,9 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
 
 
 def _log_mass(shape: Array, rate: Array, events: Array, time: Array) -> Array:
-    """log_gamma_ratio less the likelihood of each group at its own best rate, which no prior changes.
+    """log_gamma_ratio minus the log-likelihood of each group at its own best rate, a constant.
 
-    With a million events in a group that is e^−1000000, beside which no slope of the evidence would show.
+    That constant may be −1,000,000, beside which the slope of the evidence would be lost in rounding.
     """
     posterior = (shape + events) / (rate + time)
     step = (shape * time - rate * events) / (rate + time)
@@ -96,7 +96,7 @@ def _parameters(point: Array) -> tuple[Array, Array]:
 
 
 def _shape(events: Array, time: Array, by_time: bool) -> Array:
-    """By moments, to start from: of counts with a mean rate of one, χ² exceeds its freedom by Σt / shape."""
+    """The start, by moments: for counts with a mean rate of one, E[χ²] = degrees of freedom + Σt / shape."""
     if not by_time:
         return np.full(events.shape[1:], 2.0)
     square = np.square(events - time) / np.where(time > 0, time, 1.0)

@@ -90,7 +90,7 @@ def log_gamma_half(freedom: Array, d: int) -> Array:
 
 
 def log_one_plus_square(x: Array) -> Array:
-    """log(1 + x²) for x ≥ 0, of which the square may overflow."""
+    """log(1 + x²) for x ≥ 0, also where x² would overflow."""
     small = np.minimum(x, 1e10)
     with np.errstate(divide="ignore"):
         return np.where(x < 1e10, np.log1p(np.square(small)), 2.0 * np.log(x))

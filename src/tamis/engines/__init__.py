@@ -1,7 +1,8 @@
 """Where `observe` runs and statistics are added: threads over files larger than memory, Dask, and others.
 
-An engine replaces one step of `tamis.protocols`: "observe each shard, add". No model knows where that was.
-Every face takes the sources of `opening.SOURCES` in `fit` and `partial_fit`, and so does `tamis.fit`.
+A shard is a part of the data. An engine replaces one step of `tamis.protocols`, "observe each shard and add";
+models do not depend on where that happens. All estimators (faces) take the sources of `opening.SOURCES` in
+`fit` and `partial_fit`, and so does `tamis.fit`.
 """
 
 from tamis.engines.batches import Batch, Loaded, Piece

@@ -9,7 +9,7 @@ X = TypeVar("X")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Some rows, in any form that a face reads, with what belongs to each row."""
+    """Some rows, in any form that an estimator (face) reads, with their labels, weights and other values."""
 
     X: Any  # (n, d)
     y: Any = None  # (n,)
@@ -29,7 +29,7 @@ class Piece(Protocol[X_co]):
 
     @property
     def name(self) -> str:
-        """What error messages call it, such as "part-3.parquet, row group 2"."""
+        """Its name in error messages, such as "part-3.parquet, row group 2"."""
 
     def load(self) -> X_co:
         """Read it."""

@@ -1,4 +1,4 @@
-"""A statistic ↔ bytes of Arrow, to travel between processes: they hold data, and reading them runs no code.
+"""Encode a statistic as bytes of Arrow, to send it between processes; decoding runs no code.
 
 The bytes are a stream of Arrow with one row per array,
 

@@ -1,4 +1,4 @@
-"""Data of any source → shards, by a list of sources that are imported when their data comes.
+"""Open data of any source as shards (parts); the module of a source is imported when it is first needed.
 
 A source is a module with a function `open_shards(data, request) -> BatchShards[Batch]`. To add one, write the
 module and name the types of its data in `SOURCES`.

@@ -1,4 +1,4 @@
-"""Statistics of some shards each → the statistic of all, every shard counted once.
+"""Add the statistics of shards so that every shard is counted exactly once, even if tasks are repeated.
 
 A part holds a statistic and the numbers of the shards that it sums. Engines repeat tasks: a worker is lost, a
 slow task runs twice. A part whose shards were all added before adds nothing, and at the end every shard must

@@ -16,7 +16,7 @@ class UnfitError(Exception):
 
 @runtime_checkable
 class SummingShards(Protocol):
-    """Sums of all rows, each with what the sums show of the columns; UnfitError where there is no way."""
+    """Shards that sum all rows; each method also returns the schema, and raises UnfitError if it cannot."""
 
     def read_schema(self) -> Schema:
         """The columns to learn from, by their types."""

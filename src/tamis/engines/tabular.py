@@ -1,4 +1,4 @@
-"""Arrow tables → batches: the columns to learn from, labels and weights, of types that all shards share."""
+"""Convert Arrow tables to batches: the columns to learn from, labels and weights, with types checked."""
 
 from dataclasses import dataclass
 from typing import Any

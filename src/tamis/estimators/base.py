@@ -1,8 +1,9 @@
-"""The base of every face: a scikit-learn estimator that holds its parameters and one state.
+"""The base of every face (scikit-learn estimator): it holds its parameters and one state.
 
-The state is a value. Each verb that learns makes a new one and swaps it whole, so that a model that raised is
-what it was before the call. Here is what follows for all faces: the check that a model is fitted, attributes
-that are copies, names of columns, tags, the columns that models to be merged must share, progress and files.
+The state is all that was learned, one immutable value. Each method that learns makes a new state and assigns
+it at the end, so that a call that raises leaves the model unchanged. This module has what all faces share:
+the check that a model is fitted, attributes that are copies, names of columns, tags, the check of models that
+are merged, progress and files.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +48,7 @@ class State(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was learned yet: the columns may be known all the same."""
+        """Whether nothing was learned yet; the columns may be known already."""
 
 
 class TableState(State, Protocol):
@@ -61,7 +62,8 @@ class TableState(State, Protocol):
 S = TypeVar("S", bound=State)
 T = TypeVar("T", bound=TableState)
 
-# scikit-learn has callbacks since 1.9. Their module takes 0.1 s, for rich: only who sets a callback loads it.
+# scikit-learn has callbacks since 1.9. Importing their module, and rich, takes 0.1 s, so it is imported only
+# when a callback is set.
 _CALLBACKS = "sklearn.callback"
 _HAS_CALLBACKS = find_spec(_CALLBACKS) is not None
 
@@ -98,7 +100,7 @@ def _count_axes(value: Any) -> int:
 
 
 def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate `fit`: refuse parameters that are matrices, and let scikit-learn's callbacks see it."""
+    """Decorate `fit`: raise if a parameter is a matrix, and support scikit-learn's callbacks."""
 
     @wraps(method)
     def check_and_call(face: "Face[Any]", *args: Any, **kwargs: Any) -> Any:
@@ -120,10 +122,10 @@ def _copy_array(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  # scikit-learn has no types
-    """An estimator whose state is `_fitted`, and that keeps nothing else of what it learned.
+    """An estimator that stores all it has learned in one state, `_fitted`.
 
-    Every property whose name ends in `_` gives a copy of the array that the state holds: a caller who writes
-    to it changes no model.
+    Every property whose name ends in `_` returns a copy of the state's array, so that writing to it does not
+    change the model.
     """
 
     verbose: int
@@ -143,7 +145,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
         return self.__dict__.get("_fitted")
 
     def _require_state(self, attribute: str) -> S:
-        """The state; if there is none, raise NotFittedError, which names the attribute that was asked for."""
+        """Return the state; if there is none, raise NotFittedError, which names the attribute."""
         state = self._get_state_or_none()
         if state is None or state.is_empty:
             message = f"this {type(self).__name__} has learned nothing yet, expected a call to fit first"
@@ -152,7 +154,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     @property
     def state_(self) -> S:
-        """What was learned, as one value: for other models and files; the other attributes read it."""
+        """All that was learned, as one value; other models and files read it."""
         return self._require_state("")
 
     @state_.setter
@@ -164,7 +166,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     @contextmanager
     def _try_params(self, params: dict[str, Any]) -> Iterator[None]:
-        """Set parameters; if what is done with them raises, the old ones are set again."""
+        """Set parameters within a `with` block; restore the old ones if the block raises."""
         before = self.get_params(deep=False)
         try:
             self.set_params(**params)
@@ -186,11 +188,11 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
         import_module("tamis.estimators.saved").save(self, path)  # it loads sklearn.pipeline
 
     def describe_state(self) -> dict[str, Any]:
-        """What was learned, of types that a file can hold."""
+        """Describe what was learned by types that a file can hold."""
         raise NotImplementedError
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """Learn what `describe_state` described; raise if it does not fit the parameters."""
+        """Restore the state from its description; raise if it does not match the parameters."""
         raise NotImplementedError
 
     # ── progress ──
@@ -247,11 +249,11 @@ class TableFace(Face[T]):
         return self
 
     def learn_sums(self, shards: SummingShards) -> None:
-        """Learn rows that are summed where they are; UnfitError if that is not enough to learn from."""
+        """Learn from sums that the shards compute themselves, as a database can; UnfitError if it cannot."""
         raise UnfitError(f"a {type(self).__name__} has other sums")
 
     def expect_columns(self, X: object) -> Schema:
-        """The columns of these rows, which all shards must have; a face may prepare for their kinds."""
+        """Read the columns of these rows, which all shards must have; a face may prepare for their kinds."""
         return read_first_table(X, self._accepts_sparse)[1]
 
     def _states_to_merge(self, others: tuple[Self, ...]) -> list[T]:

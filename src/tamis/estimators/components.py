@@ -1,4 +1,4 @@
-"""Principal components from one sum of products: they can be merged, forgotten, and are right at any mean."""
+"""PCA from sums of products, which can be merged and subtracted, and are precise for any mean."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -51,13 +51,13 @@ _AT_ONCE = "rows with gaps are imputed together, so give them to fit, all at onc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComponentsState:
-    """The statistic and the components inferred from it; or only these, if the solver keeps no statistic."""
+    """The statistic and the components inferred from it; only the components if the solver keeps no sums."""
 
     schema: Schema
     statistic: Moments | None  # by fold, if n_components="held-out"; None for wide rows
     solver: str = "moments"
     log_likelihoods: tuple[float, ...] = ()  # of EM's steps, if there were gaps
-    components: Components | None = None  # None until they are asked for
+    components: Components | None = None  # None until they are first needed
 
     is_empty: ClassVar[bool] = False  # a state is only ever made by learning
 
@@ -78,14 +78,14 @@ class ComponentsState:
 
 
 class RequiresStatistic:
-    """Decorates a method that `hasattr` denies, in a line of its own, where the solver keeps no statistic."""
+    """Decorates a method that does not exist (`hasattr` is False) where the solver keeps no statistic."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
         update_wrapper(self, method)  # type: ignore[arg-type]
 
     def __get__(self, face: Any, kind: type) -> Any:
-        if face is None:  # as scikit-learn reads signatures
+        if face is None:  # read from the class, as scikit-learn does for signatures
             return self._method
         if face.solver in ("rows", "randomized"):
             raise AttributeError(
@@ -105,11 +105,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     Parameters
     ----------
     n_components : int, float, "mle", "held-out" or None
-        How many to keep: a number; the fewest that explain more than that share of the variance; the number
-        of largest evidence (Minka); the number that gives rows held out in five folds the largest density, at
-        no further look at the data; or all. A row's fold is chosen by what it holds. Directions in which no
-        row varies have no say in densities: of rows that span only r directions, at most r are kept.
-    whiten : whether codes are scaled to unit variance; a component without variance is not scaled
+        How many to keep: a number; the fewest that explain more than this part of the variance; the number
+        with the largest evidence (Minka's MLE); the number with the largest density of held-out rows in
+        five-fold cross-validation, which needs no further pass over the data; or all. A row's fold depends
+        on its values. Directions without variance are ignored: at most as many are kept as the rows span.
+    whiten : whether transformed rows are scaled to unit variance; components without variance are not scaled
     solver : "auto", "moments", "rows" or "randomized"
         "moments" keeps the statistic. Without one, and so without `partial_fit`, `merge`, `unlearn` and
         `decay`: "rows" decomposes the products of rows with each other, for fewer rows than columns;
@@ -118,7 +118,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     missing : "refuse" or "em"
         "em" takes NaN, and imputes missing values from the others of their row by the EM algorithm.
     tol, max_iter : EM ends when a step adds less than `tol` to a row's log-likelihood, or after `max_iter`
-    exact : whether sums of products are exact to the bit, at several times the price
+    exact : whether sums of products are exact to the bit, which takes several times as long
     random_state : of the randomized solver
     verbose : whether to show EM's progress
 
@@ -186,7 +186,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     # ── the algebra ──
 
     def learn_sums(self, shards: SummingShards) -> None:
-        """Learn rows that are summed where they are; UnfitError if these are not all that is needed."""
+        """Learn from sums that the shards compute themselves; UnfitError if the rows are needed."""
         self._check_parameters()
         asked = {"exact=True": self.exact, "missing='em'": self.missing == "em", "'held-out'": self._by_fold}
         if reasons := [option for option, is_set in asked.items() if is_set]:
@@ -200,7 +200,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @with_callbacks
     @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Learn from rows; `y` is not looked at."""
+        """Learn from rows; `y` is ignored."""
         self._check_parameters()
         table, schema = read_first_table(X)
         weights = read_weights(sample_weight, table.rows)
@@ -258,8 +258,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their weights: as if they had never come.
 
-        Products of many rows at once are rounded, unless `exact`; only rows far out among others are summed
-        exactly. So if less than 1e-10 of the squares of a column would be left, the rows are refused.
+        Products of many rows at once are rounded, unless `exact`; only outliers are summed exactly. So an
+        error is raised if less than 1e-10 of the squares of a column would be left.
         """
         self.state_.require_statistic("take from")
         self._change(lambda statistic, part: statistic - part, self._read_next(X), sample_weight)
@@ -296,7 +296,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         return self
 
     def decay(self, factor: float) -> Self:
-        """Let everything learned so far count `factor` times as much."""
+        """Multiply the weight of everything learned so far by `factor`."""
         state: ComponentsState = self.state_
         if not 0.0 < float(factor) <= 1.0:
             raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
@@ -317,19 +317,19 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         fold = fold_by_content(table) if by_fold else None
         try:
             return self._model().observe(table, None, weights, fold)
-        except ValueError:  # of NaN, say which remedies there are
+        except ValueError:  # if it was about NaN, raise a message that names the remedies
             refuse_gaps(table, _FILL if self.missing != "em" else _AT_ONCE)
             raise
 
     def _infer(self, attribute: str = "") -> Components:
-        """The components, inferred when they are first asked for; `attribute` is the one that is read."""
+        """The components, inferred when first needed; `attribute` is named in the error if that fails."""
         state: ComponentsState = self._require_state(attribute)
         if state.components is not None:
             return state.components
         try:
             components = self._model().infer(state.require_statistic("infer from"))
         except ValueError as problem:
-            if attribute:  # so that `hasattr` says no
+            if attribute:  # so that `hasattr` is False
                 raise AttributeError(f"no {attribute}: {problem}") from None
             raise
         self.state_ = replace(state, components=components)
@@ -365,17 +365,17 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             yield impute(block, given) if gaps else block
 
     def transform(self, X: object) -> Array:
-        """Codes of rows (n, n_components); of a row with gaps, their expectation given the other values."""
+        """Project rows on the components (n, n_components); gaps are replaced by their expectation."""
         given = self._infer()
         codes = np.concatenate([given.codes(block) for block in self._impute_blocks(self._read_next(X))])
         return np.asarray(codes / given.scale if self.whiten else codes)
 
     def fit_transform(self, X: object, y: object = None, sample_weight: object = None) -> Any:
-        """Learn from rows, and their codes."""
+        """Learn from rows and return their projections."""
         return self.fit(X, y, sample_weight=sample_weight).transform(X)
 
     def inverse_transform(self, X: object) -> Array:
-        """The rows that codes stand for (n, d)."""
+        """Reconstruct rows (n, d) from their projections."""
         given, codes = self._infer(), read_numbers(Table.of(X))
         if codes.shape[1] != given.count:
             raise ValueError(
@@ -384,7 +384,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         return given.rows(codes * given.scale if self.whiten else codes)
 
     def score_samples(self, X: object) -> Array:
-        """log p of each row under probabilistic PCA (n,); of a row with gaps, of the values it has."""
+        """log p of each row under probabilistic PCA (n,); for a row with gaps, of its observed values."""
         given = self._infer()
         return np.concatenate(
             [
@@ -410,11 +410,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         return self._infer().log_likelihood(statistic if statistic.keys is None else statistic.pooled())
 
     def get_covariance(self) -> Array:
-        """Of probabilistic PCA (d, d)."""
+        """The covariance of probabilistic PCA (d, d)."""
         return self._infer().covariance()
 
     def get_precision(self) -> Array:
-        """Its inverse (d, d)."""
+        """The inverse of the covariance (d, d)."""
         return self._infer().precision()
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
@@ -426,7 +426,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         return make_frame(dict(zip(schema.names, rows.T, strict=True)), schema.library)
 
     def explain(self, X: object, component: int | None = None) -> LinearExplanation:
-        """Each column's part in a row's code; without `component`, in its squared reconstruction error."""
+        """Each column's contribution to a row's projection, or to its squared reconstruction error."""
         given, table = self._infer(), self._read_next(X)
         rows = np.concatenate(list(self._impute_blocks(table)))
         if component is None:
@@ -487,28 +487,28 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def explained_variance_(self) -> Array:
-        """The variance along each (n_components,), divided by the total weight less one."""
+        """The variance along each component (n_components,), divided by the total weight minus one."""
         return self._infer("explained_variance_").variances
 
     @property
     def explained_variance_ratio_(self) -> Array:
-        """Its share of the variance of all columns; 0 if nothing varies."""
+        """The variance of each component divided by the total variance; 0 if nothing varies."""
         return self._infer("explained_variance_ratio_").ratios
 
     @property
     def singular_values_(self) -> Array:
-        """Of the centred rows (n_components,)."""
+        """The singular values of the centred rows (n_components,)."""
         components = self._infer("singular_values_")
         return np.asarray(np.sqrt(components.variances * components.freedom))
 
     @property
     def noise_variance_(self) -> float:
-        """The mean variance in the directions left over; 0 if there are none."""
+        """The mean variance of the directions that are not kept; 0 if there are none."""
         return self._infer("noise_variance_").noise
 
     @property
     def mean_(self) -> Array:
-        """Of each column (d,)."""
+        """The mean of each column (d,)."""
         return self._infer("mean_").mean
 
     @property
@@ -519,7 +519,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def n_samples_seen_(self) -> float:
-        """The same, by the name that scikit-learn's IncrementalPCA has for it."""
+        """The same as `n_samples_`: the name that scikit-learn's IncrementalPCA has for it."""
         return self.n_samples_
 
     @property
@@ -529,7 +529,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def log_likelihoods_(self) -> Array:
-        """Of the values seen of rows with gaps, before each step of EM (n_iter_,): it never falls."""
+        """The log-likelihood of the observed values before each step of EM (n_iter_,); it never falls."""
         likelihoods = self._require_state("log_likelihoods_").log_likelihoods
         if not likelihoods:
             raise AttributeError("no log_likelihoods_: there were no gaps to be imputed by EM")
@@ -537,7 +537,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def count_scores_(self) -> Array:
-        """Of 1, 2, … components: Minka's log-evidence, or the mean log-density of rows held out."""
+        """The score of 1, 2, … components: Minka's log-evidence, or the mean log-density of held-out rows."""
         scores = self._infer("count_scores_").scores
         if scores is None:
             raise AttributeError("no count_scores_: n_components was not 'mle' or 'held-out'")
@@ -545,10 +545,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def error_bound_(self) -> float:
-        """Bound on the largest singular value that the components leave of the centred rows.
+        """A bound on the largest singular value of the residuals of the centred rows.
 
-        Of the randomized solver, with probability 1 − 10⁻¹⁰; no components could leave less than the singular
-        value after theirs. The other solvers are exact: 0.
+        For the randomized solver it holds with probability 1 − 10⁻¹⁰; the best possible is the next singular
+        value. The other solvers are exact: 0.
         """
         return self._infer("error_bound_").error
 
@@ -557,7 +557,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def describe_state(self) -> dict[str, Any]:
         state: ComponentsState = self.state_
         schema, components = state.schema, None
-        if (c := state.components) is not None:  # inferred with parameters that may have been set since
+        if (
+            c := state.components
+        ) is not None:  # saved, because parameters may have changed since they were inferred
             numbers = (c.noise, c.total, c.weight, c.freedom, c.error)
             components = {
                 "mean": c.mean,

@@ -47,7 +47,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         By default one with the mean and the variances of all classes together, worth `strength` rows.
     strength : float
     unbiased : whether covariances are divided by the degrees of freedom instead of the weight
-    exact : whether sums of products are exact to the bit, at several times the price
+    exact : whether sums of products are exact to the bit, which takes several times as long
     priors : sequence or mapping of the classes' probabilities, optional
     missing_label, unlabelled_weight, max_iter, tol, verbose : as in `NaiveBayes`
 
@@ -112,7 +112,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return {_BLOCK: block}
 
     def _shrinkage(self) -> Shrinkage:
-        """As given; for "auto" the coefficients that `fit` chose, once it has."""
+        """The shrinkage as given; for "auto" the coefficients that `fit` chose, if it was called."""
         state = self._get_state_or_none()
         if is_automatic(self.shrinkage) and state is not None:
             block = state.model.blocks[_BLOCK]
@@ -121,7 +121,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return self.shrinkage
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
-        """As in every classifier; with shrinkage="auto" only after a `fit`, which chooses it."""
+        """As in every classifier; with shrinkage="auto" only after `fit`, which chooses the coefficients."""
         if is_automatic(self._shrinkage()):
             raise ValueError(
                 "got partial_fit before fit with shrinkage='auto', expected fit first, which chooses it from "
@@ -139,7 +139,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         groups: object = None,
         random_state: Any = None,
     ) -> validate.HeldOut:
-        """As in every classifier; not with shrinkage="auto", which would have seen the fold's rows."""
+        """As in every classifier; not with shrinkage="auto", which was chosen with the held-out rows."""
         if is_automatic(self.shrinkage):
             raise ValueError(
                 "got shrinkage='auto' in cross_validate, expected a number from 0 to 1: folds are "
@@ -196,7 +196,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     @property
     def covariance_(self) -> Array:
-        """One matrix if tied; else of each class a matrix, variances, or a variance."""
+        """One matrix if tied; else a matrix, variances or one variance for each class."""
         return self._density("covariance_").covariance  # type: ignore[no-any-return]
 
     @property

@@ -63,7 +63,7 @@ class MatrixFactorization(Face[Recommender]):
         Ratings; or actions (plays, clicks, purchases), where pairs without an action count a little, too.
         Scores of implicit feedback are preferences, about 0 to 1.
     method : "als" or "gibbs"
-        Least squares, or draws from the posterior, which also know their uncertainty.
+        Least squares, or draws from the posterior, which also give standard deviations.
     ridge : float or "validated"
         Of the factors; with ratings, per unit of weight of a row. "validated" tries up to nine, eight sweeps
         each, holds out a tenth of the ratings and takes the ridge with the least error on them; below 200
@@ -77,11 +77,11 @@ class MatrixFactorization(Face[Recommender]):
         Sweeps at most. If those of ratings end there and not by `tol`, a ConvergenceWarning says so; the
         objective of implicit feedback falls for hundreds of sweeps, so that only `converged_` says so.
     validation : float
-        Share of the ratings held out to find how many sweeps are best; as many are then made with all.
+        The part of the ratings that is held out to find the best number of sweeps for the fit to all of them.
     tol : float
-        Sweeps end when the penalised error falls by a smaller share; with `validation`, when the error of
-        the ratings held out has not fallen by that share for three sweeps. With 0, and without `validation`,
-        there are exactly `max_iter` sweeps, and no warning.
+        Sweeps end when the relative decrease of the penalised error is smaller; with `validation`, when the
+        error of the held-out ratings has not fallen by that much for three sweeps. With 0, and without
+        `validation`, there are exactly `max_iter` sweeps, and no warning.
     n_draws, burn_in, n_kept : int
         Of Gibbs: the number of draws, of those dropped before them, and of those to keep, evenly spaced.
     half_life : float or timedelta, optional
@@ -185,7 +185,7 @@ class MatrixFactorization(Face[Recommender]):
 
     @refuse_shards
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Learn more ratings, by known or new users of known or new items, by the rows they touch alone.
+        """Learn more ratings, by known or new users of known or new items; only their rows are solved again.
 
         Those users' rows are solved, then those items', then the users of these items again; all else stays
         as it was, the level too. Near a new fit as long as there is little new. With a `half_life`, newer
@@ -245,7 +245,7 @@ class MatrixFactorization(Face[Recommender]):
         return self.unlearn([(user, item)], of_items=of_item)
 
     def unlearn(self, X: object, y: object = None, of_items: bool = False) -> Self:
-        """Forget many ratings, as `forget` does one; only users and items of X are looked at."""
+        """Forget many ratings, as `forget` does one; only the users and items in X are used."""
         fitted = self.state_
         read = rating_tables.read_columns(X, self.columns)
         own, other = rating_tables.to_labels(read.user), rating_tables.to_labels(read.item)
@@ -299,7 +299,7 @@ class MatrixFactorization(Face[Recommender]):
         return self._clip(fitted, low), self._clip(fitted, high)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """R² of the predicted ratings: 1 less the share of their variance that is not predicted."""
+        """R² of the predicted ratings: 1 minus the unexplained part of their variance."""
         fitted = self._check_feedback()
         if fitted.is_implicit:
             raise ValueError(
@@ -593,7 +593,7 @@ class MatrixFactorization(Face[Recommender]):
 
     @property
     def ridge_(self) -> float:
-        """Of the factors: given, or chosen."""
+        """The ridge of the factors: as given, or as chosen."""
         return float(self._require_state("ridge_").solver.ridge)
 
     @property

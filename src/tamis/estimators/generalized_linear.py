@@ -1,4 +1,4 @@
-"""Generalised linear models: yes or no, counts, numbers and positive numbers, with their uncertainty."""
+"""Generalised linear models of binary, count, real and positive targets, with their uncertainty."""
 
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -52,7 +52,7 @@ class GeneralizedState(NewtonState):
 
 
 class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: ignore[misc]  # scikit-learn has no types
-    """Regression on means that are not numbers of any size: shares, counts, rates, positive amounts.
+    """Generalised linear regression, for targets such as fractions, counts, rates and positive amounts.
 
     The mean of a target is g⁻¹(intercept + x·w + offset), g being the link, and its variance φ V(mean), φ
     being the dispersion. The result is the mode of the posterior, and a Gaussian around it. A row of weight
@@ -167,7 +167,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         exposure: object,
         like: FittedGeneralized | None = None,
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
-        """Rows as the model reads them, checked, and their places among all if some have no weight."""
+        """Check and convert rows; also return their indices, if rows without weight are dropped."""
         weights = read_weights(sample_weight, table.rows)
         targets = read_target(y, table.rows)
         offsets = _read_offsets(offset, exposure, table.rows, response)
@@ -188,7 +188,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         y: object = None,
         near: Array | None = None,
     ) -> FittedGeneralized:
-        """Fit from nothing; steps start at the parameters `near`, if those are given."""
+        """Fit anew; steps start at the parameters `near`, if these are given."""
         method, level, intercept = (
             self._dispersion_method(),
             self._intercept_precision(),
@@ -218,7 +218,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         y: object,
         by_evidence: bool = False,
     ) -> Fit:
-        """Fit in a unit that suits the targets."""
+        """Fit with rescaled targets, so that losses are near one."""
         options = generalized.choose_options(self._check_options(), response, rows)
         scaled = ScaledRows.of(rows, response, prior)
         near = None if near is None else scaled.scale_parameters(near)
@@ -275,7 +275,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return generalized.decay_generalized(state.fit, factor)
 
     def _dispersion_method(self) -> str | float:
-        """How the dispersion is known, checked."""
+        """Return how the dispersion is estimated, or its value; raise if the parameter is not valid."""
         given: object = self.dispersion
         if isinstance(given, str) and given in _DISPERSIONS:
             return given
@@ -322,7 +322,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return self.predict_distribution(X, offset, exposure).interval(coverage)
 
     def predict_distribution(self, X: object, offset: object = None, exposure: object = None) -> Univariate:
-        """Of the next target of each row, coefficients averaged over, where that is closed.
+        """The predictive distribution of each row's target, where it has a closed form.
 
         Gaussian with the identity: `Normal`. Poisson: `NegativeBinomial`, by a gamma distribution of the mean
         whose logarithm has the score's mean and variance. Of bernoulli, `predict` is the distribution.
@@ -364,7 +364,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         offset: object = None,
         exposure: object = None,
     ) -> float:
-        """D²: the share of the deviance of an intercept alone that the model explains."""
+        """D²: the part of the deviance of an intercept-only model that this model explains."""
         fitted, table = self.state_.fit, self._table(X)
         rows, _ = self._rows_of(table, fitted.response, y, sample_weight, offset, exposure, fitted)
         return fitted.deviance_share(rows)
@@ -452,7 +452,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def p_values_(self) -> Array:
-        """How often a coefficient of 0 would look as far from it, by the normal distribution (d,)."""
+        """Two-sided p-values of the coefficients against 0, by the normal distribution (d,)."""
         self._require_state("p_values_")
         return np.asarray(2.0 * special.ndtr(-np.abs(self.z_values_)))
 
@@ -478,7 +478,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def log_likelihood_(self) -> float:
-        """Of the rows, at the mode and the dispersion."""
+        """The log-likelihood of the rows, at the mode and the dispersion."""
         return self._check_at_once("log_likelihood_").log_likelihood
 
     @property
@@ -506,7 +506,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def n_effective_(self) -> float:
-        """How many coefficients, the intercept too, rows rather than the prior determine."""
+        """The effective number of coefficients, the intercept included: those not determined by the prior."""
         return self._require_state("n_effective_").fit.effective
 
     @property

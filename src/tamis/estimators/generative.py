@@ -133,7 +133,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         return self
 
     def decay(self, factor: float) -> Self:
-        """Let everything learned so far count `factor` times as much."""
+        """Multiply the weight of everything learned so far by `factor`."""
         state = self.state_
         self._fitted = state.replace(state.statistic * check_decay_factor(factor))
         return self
@@ -298,7 +298,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         return self._score(posterior, rows)
 
     def _score(self, posterior: Posterior, rows: Encoded) -> Array:
-        """log p(x, class), or what the face has in its place, (n, classes)."""
+        """log p(x, class) (n, classes), or scores that a subclass uses in its place."""
         return posterior.log_joint(rows)
 
     def predict_log_proba(self, X: object) -> Array:
@@ -750,7 +750,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         groups: object = None,
         random_state: Any = None,
     ) -> validate.HeldOut:
-        """Predictions for each row by a model that never saw its fold, for the price of one pass.
+        """Predict each row by a model that was fitted without its fold; this takes one pass over the rows.
 
         `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. Rows
         of no weight are left out of the result.

@@ -1,7 +1,7 @@
 """Batches in shards → encoded rows in shards, for models that read them several times.
 
-The columns and their kinds are those of all shards together: `survey_rows` finds them in one pass. A sample
-of rows, by their places among all, is brought to this process.
+A shard is a part of the data. The columns and their kinds are those of all shards together: `survey_rows`
+finds them in one pass. A sample of rows, chosen by row number, is brought to this process.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from tamis.tables import Sparse, Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableRows:
-    """Rows of one shard that have some weight."""
+    """The rows of one shard with a weight above 0."""
 
     number: int  # of the shard
     table: Table
@@ -40,12 +40,12 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowReader:
-    """A batch → its rows of some weight; None if there are none."""
+    """Converts a batch to its rows with a weight above 0; None if there are none."""
 
     caller: str  # the class of the model, for messages
     sparse: bool  # whether sparse rows are taken
     takes_missing: bool
-    absent: object = None  # the value of a column that a row by name does not have
+    absent: object = None  # the value of a column that a row given as a dict does not name
     missing_label: object = None
     labels: Keys | None = None  # the classes, where no row has a label; None if labels are read
     schema: Schema | None = None  # the columns that rows must have; None to take those of the batch
@@ -75,7 +75,7 @@ class RowReader:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSurvey:
-    """Columns and numbers of rows of some shards; they add."""
+    """The columns and row counts of some shards; those of two sets of shards can be added."""
 
     number: int  # of the first of these shards
     schema: Schema
@@ -108,7 +108,7 @@ def _survey(reader: RowReader, batch: Batch) -> RowSurvey | None:
 
 
 def encode_rows(model: Generative, rows: TableRows) -> LabelledRows:
-    """Rows as the blocks of a model keep them."""
+    """Encode rows as the blocks of a model store them."""
     return LabelledRows(model.encode(rows.table), rows.labels, rows.weights)
 
 
@@ -129,7 +129,7 @@ class _Gathered:
 
 
 def gather_rows(shards: BatchShards[TableRows], survey: RowSurvey, places: NDArray[np.int64]) -> TableRows:
-    """The rows at these places, ascending, among the rows of all shards in their order."""
+    """Gather rows by their numbers (ascending) among the rows of all shards."""
     numbers = sorted(survey.counts)
     ends = np.cumsum([survey.counts[number] for number in numbers])
     starts = {number: int(end) - survey.counts[number] for number, end in zip(numbers, ends, strict=True)}

@@ -1,6 +1,7 @@
 """Bayesian linear regression: coefficients and noise with their uncertainty, from sums of products.
 
-Also what the faces of all linear models share: rows of numbers, tables of coefficients, explanations.
+It also has what the estimators of all linear models share: rows of numbers, tables of coefficients,
+explanations.
 """
 
 import importlib.util
@@ -36,8 +37,8 @@ from tamis.stats import Gram
 from tamis.tables import Table, make_frame
 
 INTERCEPT = "(intercept)"
-_NAME_WIDTH = 14  # least width of names in the text
-_LARGE = 1e4  # from here on z has three digits and a power
+_NAME_WIDTH = 14  # least width of the column of names
+_LARGE = 1e4  # larger z are printed in scientific notation, with three digits
 _LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")
 _INFERRED_WITH = ("alpha", "beta", "prior", "noise_shape", "noise_scale", "intercept", "exact")  # in files
 
@@ -47,7 +48,7 @@ _INFERRED_WITH = ("alpha", "beta", "prior", "noise_shape", "noise_scale", "inter
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearState:
-    """What a fitted linear model holds; each face adds what it learned."""
+    """The state of a fitted linear model; each estimator adds what it learned."""
 
     schema: Schema
 
@@ -55,10 +56,10 @@ class LinearState:
 
 
 class LinearFace(TableFace[T]):
-    """A linear model's columns: rows of numbers."""
+    """The base of linear estimators (faces), which read rows of numbers."""
 
     def _read(self, X: object) -> tuple[Table, Schema]:
-        """Rows to learn: the first, which define the columns, or further rows of the same columns."""
+        """Read rows to learn: the first ones define the columns; later ones must have the same."""
         state = self._get_state_or_none()
         if state is None:
             return read_first_table(X, self._accepts_sparse)
@@ -76,7 +77,7 @@ class LinearFace(TableFace[T]):
 
 
 def check_sample_count(n_samples: object) -> int:
-    """The number of draws, checked."""
+    """Return the number of draws; raise unless it is a whole number of at least 1."""
     count = float(n_samples) if isinstance(n_samples, Real) else np.nan
     if not 1.0 <= count < np.inf or not count.is_integer():
         raise ValueError(f"got n_samples={n_samples!r}, expected a whole number of at least 1")
@@ -90,7 +91,7 @@ def assign_folds(
     places: NDArray[np.int64] | None,
     random_state: Any,
 ) -> NDArray[np.int64] | None:
-    """The fold of each of the rows at these places, or of all; None to leave out one at a time."""
+    """The fold of each row, or of the rows with these indices; None for leave-one-out."""
     if places is not None:
         folds = folds if np.ndim(folds) == 0 else _check_per_row(folds, rows, "folds")[places]
         groups = None if groups is None else _check_per_row(groups, rows, "groups")[places]
@@ -133,7 +134,7 @@ class CoefficientSummary:
     headline: str
     columns: Mapping[str, tuple[Any, ...]]
     coverage: float
-    library: str | None = None  # of the frame that the model was fitted to
+    library: str | None = None  # the library of the data frame that the model was fitted to
 
     def to_frame(self, library: str | None = None) -> Any:
         """A frame of that library: by default of the one whose frame was fitted, and else pandas.
@@ -224,8 +225,8 @@ def summarize(
 class LinearExplanation(Contributions):
     """The prediction of each row on the scale on which the model is linear, column by column.
 
-    Of each row, `contributions` and `baseline` sum to `prediction`. The baseline is the answer for a row of
-    means, if the model has an intercept; a contribution is how far its column moves the answer from there.
+    For each row, `contributions` and `baseline` sum to `prediction`. The baseline is the prediction for a row
+    of means, if the model has an intercept; a contribution is how far its column moves the prediction.
     """
 
     baseline: Array  # (n,)
@@ -258,16 +259,16 @@ def explain_terms(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegressionState(LinearState):
-    """The sums, and the posterior once it was inferred from them."""
+    """The statistic, and the posterior inferred from it, once it was needed."""
 
-    model: BayesianLinear  # that infers the posterior
+    model: BayesianLinear  # infers the posterior
     statistic: Gram
-    is_flat: bool  # whether targets were (n,), and predictions are
+    is_flat: bool  # whether targets had the shape (n,); then predictions have it, too
     cache: list[LinearPosterior] = field(default_factory=list)  # the posterior, once it was needed
 
 
 class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # type: ignore[misc]  # scikit-learn has no types
-    """Linear regression that says how sure it is, chooses its own regularisation, and can forget.
+    """Bayesian linear regression: it estimates uncertainty, chooses its regularisation, and can forget rows.
 
     y = intercept + x·w + noise, with a normal prior on the coefficients w, a flat one on the intercept, and
     normal noise of precision β = 1/variance. A row of weight 2 is that row twice. Several columns of targets
@@ -288,7 +289,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     noise_shape, noise_scale : float
         Of the inverse gamma prior, for beta="unknown". 0 and 0 are an improper prior without evidence.
     fit_intercept : bool
-    exact : whether sums of products are exact to the bit, at several times the price
+    exact : whether sums of products are exact to the bit, which takes several times as long
 
     Notes
     -----
@@ -339,7 +340,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     # ── the algebra ──
 
     def learn_sums(self, shards: SummingShards) -> None:
-        """Learn rows that are summed where they are; UnfitError if their products must not be rounded."""
+        """Learn from sums that the shards compute themselves; UnfitError if products must not be rounded."""
         if self.exact:
             raise UnfitError("exact=True asks for products that are not rounded")
         schema, gram = shards.sum_normal_equations()
@@ -397,7 +398,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return self
 
     def decay(self, factor: float) -> Self:
-        """Let everything learned so far count `factor` times as much."""
+        """Multiply the weight of everything learned so far by `factor`."""
         state = self.state_
         self.state_ = self._with_statistic(state, state.statistic * check_decay_factor(factor))
         return self
@@ -412,7 +413,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return self
 
     def _with_statistic(self, state: RegressionState, statistic: Gram) -> RegressionState:
-        """The state with other sums, from which the parameters as they are now will infer."""
+        """The state with another statistic, and a model with the present parameters."""
         model = self._model(state.schema)
         model.refuse_impossible(state.schema.width, statistic.targets)
         return RegressionState(state.schema, model, statistic, state.is_flat)
@@ -435,17 +436,17 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return state.cache[0]
 
     def _drop_target_axis(self, values: Array, axis: int = -1) -> Array:
-        """Without the axis of targets, if y had none."""
+        """Drop the axis of targets, if y had none."""
         return np.asarray(np.take(values, 0, axis=axis) if self.state_.is_flat else values)
 
     def _number_or_array(self, attribute: str, values: Array) -> Any:
         """One number per target, or just one if y had one dimension."""
         return float(values[0]) if self._require_state(attribute).is_flat else values
 
-    # ── answers ──
+    # ── predictions ──
 
     def predict(self, X: object, return_std: bool = False) -> Any:
-        """The mean answer (n,) or (n, q); and if asked the standard deviation of the next, noise and all."""
+        """Predicted means (n,) or (n, q); with `return_std` also standard deviations, including the noise."""
         posterior, rows = self._posterior(), self._rows(X)
         mean = self._drop_target_axis(posterior.predict(rows))
         if not return_std:
@@ -453,11 +454,11 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return mean, self._drop_target_axis(posterior.deviation(1.0 + posterior.leverage(rows)))
 
     def predict_interval(self, X: object, coverage: float = 0.9) -> tuple[Array, Array]:
-        """Where the next answer lies with that probability: lower and upper ends, each (n,) or (n, q)."""
+        """The interval that holds a new target with this probability: both ends, each (n,) or (n, q)."""
         return self.predict_distribution(X).interval(coverage)
 
     def predict_distribution(self, X: object) -> Univariate:
-        """Of the next answer for each row: a `Normal`, or a `StudentT` for beta="unknown"."""
+        """The distribution of a new target for each row: a `Normal`, or a `StudentT` for beta="unknown"."""
         return self._posterior().distribution(self._rows(X), 0 if self.state_.is_flat else slice(None))
 
     def sample_functions(self, X: object, n_samples: int = 1, random_state: Any = None) -> Array:
@@ -506,11 +507,11 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         groups: object = None,
         random_state: Any = 0,
     ) -> HeldOutNumbers:
-        """Answers for each row from a model that never saw its fold, for the price of one pass.
+        """Predict each row by a model that was fitted without its fold; this takes one pass over the rows.
 
-        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. What
-        evidence chooses is chosen anew for each fold; leaving one out, it is what all rows chose. Rows of no
-        weight are left out of the answer.
+        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. If α
+        or β are chosen by evidence, they are chosen anew for each fold, but not for leave-one-out. Rows
+        without weight are left out of the result.
         """
         table, schema = read_first_table(X, self._accepts_sparse)
         targets, weights = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
@@ -527,7 +528,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
     @property
     def statistic_(self) -> Gram:
-        """All that was learned."""
+        """The sums of products of all rows that were learned."""
         return self._require_state("statistic_").statistic
 
     @property
@@ -548,12 +549,12 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
     @property
     def intercept_(self) -> Any:
-        """The answer for a row of zeros; 0 without an intercept."""
+        """The prediction for a row of zeros; 0 without an intercept."""
         return self._number_or_array("intercept_", self._posterior("intercept_").intercept)
 
     @property
     def intercept_std_(self) -> Any:
-        """Its standard deviation."""
+        """The standard deviation of the intercept."""
         posterior = self._posterior("intercept_std_")
         std = posterior.deviation(posterior.leverage(np.zeros((1, len(posterior.centre)))))[0]
         has_intercept = self.state_.model.intercept
@@ -576,12 +577,12 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
     @property
     def noise_std_(self) -> Any:
-        """1/√β."""
+        """The standard deviation of the noise, 1/√β."""
         return self._number_or_array("noise_std_", 1.0 / np.sqrt(self._posterior("noise_std_").beta))
 
     @property
     def n_effective_(self) -> Any:
-        """How many coefficients, the intercept too, the data rather than the prior determine: γ, and 1."""
+        """The effective number of coefficients, γ, plus 1 for the intercept."""
         effective = self._posterior("n_effective_").effective
         return self._number_or_array("n_effective_", effective + self.state_.model.intercept)
 
@@ -622,7 +623,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
 
 def _check_targets(part: Gram, state: RegressionState) -> Gram:
-    """The sums, if they are of as many targets as those that were learned."""
+    """Return the sums; raise unless they have as many targets as the learned ones."""
     learned = state.statistic.targets
     if part.targets != learned:
         raise ValueError(f"got {part.targets} targets per row, expected {learned}, as were learned")

@@ -1,4 +1,4 @@
-"""Batches in shards → rows of a linear model in shards: the columns, classes and the centre are known first.
+"""Batches in shards (parts of the data) → rows of a linear model in shards.
 
 One pass over the shards finds the columns, the classes and the columns' means (`survey_shards`). Then each
 shard becomes rows of the design matrix where it is.
@@ -22,7 +22,7 @@ from tamis.tables import Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableSurvey:
-    """Columns, their sums and the classes of some shards; they add."""
+    """The columns, their sums and the classes of some shards; two surveys can be added."""
 
     number: int  # of the first of these shards
     schema: Schema
@@ -65,7 +65,7 @@ class _SurveyShard:
 
 
 def survey_shards(shards: BatchShards[Batch], sparse: bool, has_classes: bool) -> TableSurvey:
-    """Look at all shards once."""
+    """Read all shards once, and find the columns, their means and the classes."""
     return shards.total(_SurveyShard(sparse, has_classes))
 
 

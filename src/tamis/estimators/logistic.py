@@ -52,7 +52,7 @@ class LogisticState(NewtonState):
     """What a logistic regression has learned."""
 
     keys: Keys
-    response: ClassResponse  # that of the fit
+    response: ClassResponse  # the response (distribution of classes given scores) of the fit
 
 
 class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: ignore[misc]  # scikit-learn has no types
@@ -64,7 +64,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         Precision of the Gaussian prior on each coefficient, 1/C; 1 if neither is given. 0 is maximum
         likelihood; "evidence" chooses one for all.
     prior : tuple, optional
-        Mean and covariance of the coefficients of two classes, instead of alpha, which is then left alone.
+        Mean and covariance of the coefficients, for two classes; it replaces alpha, which is not set then.
     fit_intercept : bool
     intercept_alpha : float
         Precision of the prior on intercepts: 0, none.
@@ -204,7 +204,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return self
 
     def read_shard(self, plan: "ShardPlan", batch: Batch) -> LinearRows | None:
-        """A batch as rows of the design matrix that the plan lays out; None if it has no rows."""
+        """Convert a batch to rows of the design matrix, as the plan says; None if it has no rows."""
         if not has_rows(batch):
             return None
         table = read_shard_table(batch, plan.schema, type(self).__name__, self._accepts_sparse)
@@ -232,7 +232,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         like: FittedLinear | None = None,
         may_lack_classes: bool = False,
     ) -> LinearRows:
-        """Rows as the model reads them; `may_lack_classes` is whether further classes may come later."""
+        """Convert rows for the model; with `may_lack_classes`, rows of some classes may come later."""
         design = self._build_design(table, like)
         if self.class_weight is not None:
             own = _weigh_classes(self.class_weight, labels, weights)[labels.group]
@@ -266,7 +266,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         near: Array | None = None,
         may_lack_classes: bool = False,
     ) -> LogisticState:
-        """Fit from nothing; steps start at the parameters `near`, if those are given."""
+        """Fit anew; steps start at the parameters `near`, if these are given."""
         if len(keys) < 2:
             raise ValueError(
                 f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples "
@@ -285,7 +285,9 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         full = classification.add_unseen_classes(prior, rows, response) if may_lack_classes else prior
         start = self._choose_start(rows, response, prior, keys) if near is None else near
         result = self._find_posterior_mode(rows, response, full, start, schema, X, y, by_evidence)
-        if full is not prior:  # half rows count as rows: models that are merged share their prior
+        if (
+            full is not prior
+        ):  # the half rows count as data, because models that are merged must share their prior
             precision = result.prior.precision - (full.precision - prior.precision)
             result = replace(result, prior=GaussianPrior(prior.mean, precision))
         fitted = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
@@ -365,7 +367,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return self
 
     def unlearn_approximately(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Take rows away by one step of Newton's method, and bound what is left to do in `removal_bound_`.
+        """Remove rows by one Newton step; `removal_bound_` bounds the distance to the exact solution.
 
         Rows that were never learned are not detected.
         """
@@ -418,17 +420,19 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row; ties go to the first."""
         state, design, scores = self._scores(X)
-        is_ordered = self.predictive == "plugin" or state.response.classes == 2  # averaging keeps their order
+        is_ordered = (
+            self.predictive == "plugin" or state.response.classes == 2
+        )  # averages have the same order
         best = (
             state.response.class_scores(scores) if is_ordered else self._probabilities(state, design, scores)
         )
         return np.asarray(self.classes_[best.argmax(axis=1)])
 
     def explain(self, X: object, for_: Hashable = None, against: Hashable = None) -> Explanation:
-        """How much each column speaks for one class against another: it sums to the log-odds.
+        """The contribution of each column to the log-odds of one class against another.
 
-        Of dense rows, relative to the mean row, whose log-odds are `prior`. With two classes the second
-        against the first; with more, each row's likeliest against its next, unless they are named.
+        For dense rows it is relative to the mean row, whose log-odds are `prior`. With two classes it is the
+        second against the first; with more, each row's likeliest class against the next, unless named.
         """
         state, _, scores = self._scores(X)
         response, schema = state.response, state.schema
@@ -514,10 +518,11 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     @property
     def removal_bound_(self) -> float:
-        """How far the exact answer can be after `unlearn_approximately`, in posterior standard deviations.
+        """A bound on the distance from the exact solution after `unlearn_approximately`.
 
-        More precisely, the gradient that is left, in that measure: to first order it is the distance. ∞ if
-        rows had been learned by `partial_fit`, `merge` or after `decay`: then no bound is known.
+        It is in posterior standard deviations: more precisely, the norm of the remaining gradient in that
+        metric, which is the distance to first order. It is ∞ if rows were learned by `partial_fit`, `merge`
+        or after `decay`, where no bound is known.
         """
         return _check_removal("removal_bound_", self._require_state("removal_bound_").fit.bound)
 
@@ -558,7 +563,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardPlan:
-    """How batches become rows of one design matrix."""
+    """What a shard needs to convert its batches to rows of one design matrix."""
 
     schema: Schema
     keys: Keys

@@ -1,4 +1,4 @@
-"""Mixtures: the models of the classifiers, fitted by EM to rows without labels."""
+"""Mixture models: the models of the generative classifiers, fitted by EM to rows without labels."""
 
 from dataclasses import replace
 from functools import partial
@@ -277,7 +277,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return self
 
     def _adopt_outcome(self, schema: Schema, model: Generative, outcome: em.Outcome) -> None:
-        """Keep what EM found, unless a component has collapsed."""
+        """Adopt the result of EM as the state; raise if a component has collapsed."""
         if self.estimate == "mle":
             refuse_collapse(outcome.posterior.densities.get("gaussian"))
         self._warn_unless_converged(outcome.history)

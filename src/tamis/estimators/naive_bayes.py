@@ -1,4 +1,4 @@
-"""Naive Bayes of every kind: columns independent given the class."""
+"""Naive Bayes classifiers, whose columns are independent given the class."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
@@ -146,7 +146,7 @@ class NaiveBayes(GenerativeClassifier):
 
 
 class GaussianNB(GenerativeClassifier):
-    """Gaussian naive Bayes, with scikit-learn's parameters and answers.
+    """Gaussian naive Bayes, with scikit-learn's parameters and predictions.
 
     Where `partial_fit` of scikit-learn adds a smoothing that depends on the order of the batches, this is the
     same to the bit however the rows come. Its smoothing goes by the weighted variances, where scikit-learn's
@@ -250,7 +250,7 @@ class DiscreteClassifier(GenerativeClassifier):
         return self.class_prior is None
 
     def _alpha(self, schema: Schema) -> Any:
-        """The pseudo-counts, checked: one number, or one per column where the face takes that."""
+        """Check the pseudo-counts: one number, or one per column where the estimator accepts that."""
         expected = "one number of at least 0"
         shapes: tuple[tuple[int, ...], ...] = ((),)
         if self._alpha_per_column:
@@ -281,7 +281,7 @@ class DiscreteClassifier(GenerativeClassifier):
 
 
 class MultinomialNB(DiscreteClassifier):
-    """Multinomial naive Bayes for counts, with scikit-learn's parameters and answers; dense or sparse.
+    """Multinomial naive Bayes for counts, with scikit-learn's parameters and predictions; dense or sparse.
 
     NaN is refused: the probability of the other counts depends on the lengths of rows, which the model does
     not describe. `PoissonNB` leaves missing counts out.
@@ -324,7 +324,7 @@ class MultinomialNB(DiscreteClassifier):
 
 
 class ComplementNB(MultinomialNB):
-    """Complement naive Bayes (Rennie and others, 2003), with scikit-learn's parameters and answers."""
+    """Complement naive Bayes (Rennie and others 2003), with scikit-learn's parameters and predictions."""
 
     def __init__(
         self,
@@ -357,7 +357,7 @@ class ComplementNB(MultinomialNB):
         return {"complement": ComplementCounts(alpha=self._alpha(schema), norm=self.norm)}
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        super()._class_prior(classes)  # which refuses a wrong one
+        super()._class_prior(classes)  # raises if the parameter is not valid
         return {"even": True}
 
     @property
@@ -379,7 +379,7 @@ class ComplementNB(MultinomialNB):
 
 
 class BernoulliNB(DiscreteClassifier):
-    """Bernoulli naive Bayes, with scikit-learn's parameters and answers; dense or sparse.
+    """Bernoulli naive Bayes, with scikit-learn's parameters and predictions; dense or sparse.
 
     >>> import tamis
     >>> model = tamis.BernoulliNB().fit([[1, 0], [1, 1], [0, 1]], ["spam", "spam", "ham"])
@@ -507,7 +507,7 @@ class PoissonNB(DiscreteClassifier):
 
 
 class CategoricalNB(DiscreteClassifier):
-    """Categorical naive Bayes, with scikit-learn's parameters and answers; categories of any kind.
+    """Categorical naive Bayes, with scikit-learn's parameters and predictions; categories of any kind.
 
     Numbers are taken for 0, 1, 2 … up to the largest seen, as in scikit-learn. Strings need no encoder, and a
     category may be new in `predict`.
@@ -595,12 +595,12 @@ class CategoricalNB(DiscreteClassifier):
 
 
 def _are_codes(keys: Keys, size: int) -> bool:
-    """Whether values are integers, of a range narrow enough to have a column each."""
+    """Whether the values are integers 0, 1, 2 … of a narrow range."""
     return size <= _MOST_CODES and all(isinstance(key, int | float) and key == int(key) for key in keys)
 
 
 def _fill_codes(table: Array, keys: Keys, size: int, absent: Array) -> Array:
-    """A column for each of 0, 1, … size − 1, as in scikit-learn, if the keys are such numbers."""
+    """Reorder a table to a column for each of 0, 1, … size − 1, as in scikit-learn, if keys are integers."""
     if not _are_codes(keys, size):
         return table
     columns = np.repeat(absent[:, None], size, axis=1)

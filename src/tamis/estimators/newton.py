@@ -59,7 +59,7 @@ class SeparationWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-lea
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewtonState(LinearState):
-    """The learned state of a face: its columns and the fitted model."""
+    """The learned state of an estimator (face): its columns and the fitted model."""
 
     fit: FittedLinear
 
@@ -136,7 +136,7 @@ class NewtonFace(LinearFace[StateT]):
         )
 
     def _centre_of(self, survey: TableSurvey) -> Array:
-        """The centre of columns in shards: not zero only if an intercept without a prior makes up for it."""
+        """The centre of columns in shards; zeros unless an intercept without a prior compensates for it."""
         is_free = bool(self.fit_intercept) and not self._intercept_precision()
         return survey.choose_centre() if is_free else np.zeros(survey.schema.width)
 

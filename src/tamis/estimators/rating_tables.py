@@ -1,4 +1,4 @@
-"""Frames, triples, pairs and sparse matrices → ids of users and items, and ratings, times and weights."""
+"""Read ratings from data frames, triples, pairs or sparse matrices: ids of users and items, and numbers."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _KINDS = "a frame, rows of (user, item, rating), pairs with y, or a sparse matri
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """n rows by role, as they were given."""
+    """The columns of n ratings as they were given, by role."""
 
     user: Any  # one id per row; an index into `users` where that is set
     item: Any
@@ -270,7 +270,7 @@ def _read_array(values: NDArray[Any]) -> Columns:
             "user, item, rating, time and weight"
         )
     parts: list[Any] = list(values.T)
-    if values.dtype.kind in "US":  # NumPy made strings of the numbers among them
+    if values.dtype.kind in "US":  # NumPy converted numbers to strings, because some values were strings
         parts[2:] = [_parse_numbers(part, role) for part, role in zip(parts[2:], ROLES[2:], strict=False)]
     return Columns(**dict(zip(ROLES, parts, strict=False)))
 

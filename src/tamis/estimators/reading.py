@@ -1,4 +1,4 @@
-"""Labels, targets, folds and random states as scikit-learn takes them → our values, with its warnings."""
+"""Read labels, targets, folds and random states in the forms that scikit-learn accepts, with its warnings."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""Which models can be saved, and the rules that the state of each must keep in a file: all in one list.
+"""The list of models that can be saved, with the rules that the state of each must satisfy in a file.
 
-A file may come from a stranger, so `load` takes nothing from it that is not declared here. The names of sizes
-in the rules: `columns` of the data, `classes`, `labels` of the first axis of a statistic, `parameters` of a
-linear model, `users`, `items`, and others where an axis counts something else.
+A file may come from an untrusted source, so `load` accepts nothing that is not declared here. Rules name the
+sizes of axes: `columns` of the data, `classes`, `labels` (the first axis of a statistic), `parameters` of a
+linear model, `users`, `items`, and others.
 """
 
 from collections.abc import Mapping
@@ -44,9 +44,9 @@ from tamis.persistence.rules import (
 )
 from tamis.stats import Gram, Joint, Keys, Moments, Tally
 
-_FUNCTIONS = 1 << 18  # that a basis makes of a row, at most: 2 MB
-_KNOTS = 4096  # of a column: splines take their square
-_OUTPUTS = 4096  # classes of softmax, whose contrasts take their square
+_FUNCTIONS = 1 << 18  # largest number of basis functions per row: 2 MB
+_KNOTS = 4096  # largest number of knots per column: memory grows with the square
+_OUTPUTS = 4096  # largest number of classes of softmax: memory grows with the square
 _KINDS = ("number", "integer", "bool", "category", "unknown")
 _ANY = Real(nan=True, infinite=True)
 _POSITIVE = Real(least=5e-324)
@@ -200,7 +200,7 @@ _PCA = Record(
         ),
         "rounded": Either(Real(least=0.0), Numbers("f8", "columns", least=0.0)),
     },
-    ("rounded",),  # of files of older versions: now the statistic has it
+    ("rounded",),  # only in files of older versions; now it is a field of the statistic
 )
 
 # ── latent factors ──
@@ -478,7 +478,7 @@ def check_statistic(model: Generative, statistic: Joint, columns: int) -> None:
 
 
 def _check_terms(terms: Keys | None, name: str, columns: int) -> None:
-    """Terms of categories are pairs of a column's place and a value."""
+    """Raise unless the terms of categories are pairs (index of a column, value)."""
     for term in () if terms is None else terms:
         if type(term) is not tuple or len(term) != 2 or type(term[0]) is not int:
             raise ValueError(f"{name} counts {str(term)[:40]}, expected pairs of a column and a value")
@@ -567,7 +567,7 @@ TRANSFORMERS = (
 REGISTRY = Registry(
     (*GENERATIVE, *MODELS, *TRANSFORMERS),
     Pipeline,
-    {"n_draws": Integer(1, 10**6)},  # by which answers, and not only learning, allocate
+    {"n_draws": Integer(1, 10**6)},  # a parameter that decides how much memory predictions take
 )
 
 
@@ -585,10 +585,10 @@ def save(model: Any, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Any:
-    """Read a model that `save` wrote. The file may come from a stranger: no code in it runs.
+    """Read a model that `save` wrote. The file may be untrusted: no code in it is run.
 
     A file that holds anything else is refused with a ValueError that names it. Sizes, types and ranges are
     checked before a model is made, and no number in a file makes a model larger than the file and some 32 MB.
-    The parameters that the file holds govern later learning: see `get_params`.
+    The parameters in the file are used in later learning: see `get_params`.
     """
     return REGISTRY.load(path)

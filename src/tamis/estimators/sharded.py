@@ -1,7 +1,7 @@
-"""Shards → a fitted face: each shard is learned where it is by a face of its own, and faces are merged.
+"""Fit an estimator (face) to shards, the parts of data in files or on a cluster.
 
-`fit` of the faces that learn in one pass is `Learned` of each shard, added. Faces that iterate have a way of
-their own (`Face.learn_shards`).
+A face that learns in one pass is fitted to each shard separately, where the shard is, and the results
+(`Learned`) are merged. Faces that iterate override `Face.learn_shards`.
 """
 
 import copy
@@ -36,7 +36,7 @@ _ROLES = ("y", "sample_weight")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned(Generic[F]):
-    """What a face learned of some shards, as a statistic: to add is to merge. It can be pickled."""
+    """A face fitted to some shards; adding two of them merges the faces. It can be pickled."""
 
     face: F | None  # None if it learned nothing
     unlabelled: int = 0  # rows that were passed over, since their label is missing
@@ -57,7 +57,7 @@ class Learned(Generic[F]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnShard(Generic[F]):
-    """A batch → what a face that has learned nothing yet learns of it; None if the batch has no rows."""
+    """Fits a copy of a face, which has learned nothing yet, to a batch; None if the batch has no rows."""
 
     face: F
     schema: Schema | None = None  # the columns that all shards must have
@@ -85,7 +85,7 @@ def _list_roles(batch: Batch) -> list[tuple[str, Any]]:
 
 
 def has_rows(batch: Batch) -> bool:
-    """Whether a batch has rows of some weight."""
+    """Whether a batch has rows with a weight above 0."""
     weights = batch.sample_weight
     return batch.rows > 0 and (weights is None or bool(np.any(np.asarray(weights) != 0)))
 
@@ -109,7 +109,7 @@ def refuse_drift(schema: Schema, expected: Schema) -> None:
 
 
 def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool = False) -> Learned[F]:
-    """What a face with the parameters of `face` learns of all shards."""
+    """Fit a face with the parameters of `face` to all shards in one pass."""
     fresh: Any = clone(face)
     if isinstance(shards, SummingShards):
         try:

@@ -1,4 +1,4 @@
-"""Exponential families, one per file: h, T, A, ∇A and the conjugate prior, and what follows from them."""
+"""Exponential families, one per file: base measure h, sufficient statistic T, log-normalizer A, ∇A, prior."""
 
 from tamis.extras import explain_missing
 

@@ -88,7 +88,7 @@ class Bernoulli(ProbabilityFamily):
         p = self.probability
         return np.asarray(
             special.entr(p) - special.xlog1py(1.0 - p, -p)
-        )  # 1 − p alone would forget a small p
+        )  # 1 − p alone would round away a small p
 
     def _kl(self, other: Self) -> Array:
         p, q = self.probability, other.probability

@@ -44,7 +44,7 @@ class Categorical(TallyFamily, ConjugateFamily):
 
     @property
     def categories(self) -> int:
-        """K."""
+        """The number K of categories."""
         return int(self.probabilities.shape[-1])
 
     @property
@@ -115,7 +115,7 @@ class Categorical(TallyFamily, ConjugateFamily):
         return np.asarray((total >= 0).all(axis=-1) & (total.sum(axis=-1) <= weight * (1.0 + 1e-9)))
 
     def _counts(self, weight: Array, total: Array) -> Array:
-        """Of all categories (*batch, K)."""
+        """The counts of all categories (*batch, K)."""
         return simplex.add_reference(total, weight, self.minimal)
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -1,10 +1,10 @@
 """A family's conjugate prior: ν pseudo-observations whose T(x) sum to τ, as if they had been observed.
 
-p(η) ∝ exp(η·τ − νA(η)), so that observing adds the weight to ν and ΣT(x) to τ. A family says what this
-distribution is in its usual parameters: its normalizer, its mode, and draws from it. Under it the expected
-mean parameters are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families, 1979), so
-that the posterior mean needs no formula of its own. With these, any family of one column is a column of naive
-Bayes and of a mixture: see `tamis.models.generative.family_columns`.
+p(η) ∝ exp(η·τ − νA(η)), so that observing adds the weight to ν and ΣT(x) to τ. A family defines the
+normalizer, the mode and draws of this distribution in its usual parameters. Under it the expected mean
+parameters are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families, 1979), so that
+the posterior mean needs no formula of its own. With these, any family of one column can be a column of naive
+Bayes or of a mixture: see `tamis.models.generative.family_columns`.
 """
 
 from abc import abstractmethod
@@ -42,7 +42,7 @@ class ConjugateFamily(Family):
 
     @abstractmethod
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
-        """log p(data) with the parameters integrated out, from its statistic, but for Σ log h(x) (*batch,).
+        """log p(data) with the parameters integrated out, from its statistic, without Σ log h(x) (*batch,).
 
         This is a difference of two normalizers, written so that large terms do not cancel.
         """
@@ -94,7 +94,7 @@ class RateFamily(ScalarFamily):
 
     rate: Array  # batch
 
-    extra_events: ClassVar[float] = 1.0  # by which the shape of the prior exceeds its events
+    extra_events: ClassVar[float] = 1.0  # the shape of the prior minus its events
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ class RateFamily(ScalarFamily):
         return log_gamma_ratio(*self._gamma(prior_weight, prior_total), *self.count_events(weight, total))
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
-        """0 where the shape is below 1, and the density infinite there."""
+        """The mode of the prior: 0 where the shape is below 1, and the density infinite at 0."""
         shape, rate = self._gamma(weight, total)
         return self._with_rate(np.maximum(shape - 1.0, 0.0) / rate)
 
@@ -134,7 +134,7 @@ class ProbabilityFamily(ScalarFamily):
 
     probability: Array  # batch
 
-    extra_successes: ClassVar[float] = 1.0  # by which the first parameter of the prior exceeds its successes
+    extra_successes: ClassVar[float] = 1.0  # the first parameter of the prior minus its successes
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -158,7 +158,7 @@ class ProbabilityFamily(ScalarFamily):
         return log_dirichlet_ratio(np.stack([a, b], axis=-1), np.stack([successes, failures], axis=-1))
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
-        """At an end where the density is infinite there; ½ where it is the same everywhere."""
+        """The mode of the prior: 0 or 1 if the density is infinite there; ½ if it is uniform."""
         a, b = self._beta(weight, total)
         if ((a < 1) & (b < 1)).any():
             raise ValueError(

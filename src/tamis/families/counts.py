@@ -1,9 +1,9 @@
-"""Counts: log-probabilities of Poisson counts, and their means, right to the last digits at any size.
+"""Log-probabilities of Poisson counts, and their means, precise to the last digits at any size.
 
 x log λ − λ − log x! is a small difference of large numbers. Written about λ = x it is
 −(s(x) + deviance(x, λ)), two terms of one sign, where s(x) = log x! − x log x + x
 (Loader 2000, "Fast and accurate computation of binomial probabilities"). Binomial and multinomial counts are
-Poisson counts given their sum, so this is theirs too.
+Poisson counts given their sum, so these functions serve them, too.
 """
 
 import math
@@ -16,14 +16,14 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.families.stirling import deviance, factorial_remainder
 
-# Means below 256 are summed over 0 … 511: what lies beyond has probability under e⁻⁹⁹.
-# From there on fourteen central moments leave an error below 2e-13 (measured against 60-digit sums).
+# For means below 256, sums run over 0 … 511: larger counts have a probability below e⁻⁹⁹. For larger means,
+# fourteen central moments leave an error below 2e-13 (measured against 60-digit sums).
 _LARGE = 256.0
 _TERMS = 512
 _ORDER = 14
-_SINGLE = 4096.0  # counts that are summed one by one
-_NORMAL = 1e18  # NumPy draws up to 9.2e18; here a normal count has skewness 0 for 1e-9, and is rounded by 128
-_CHUNK = 2048  # cells summed at a time: 8 MB per intermediate array
+_SINGLE = 4096.0  # up to this count, terms are summed one by one
+_NORMAL = 1e18  # counts of larger means are drawn from a normal, as NumPy's generator ends at 9.2e18
+_CHUNK = 2048  # array elements summed at a time: 8 MB per intermediate array
 
 
 def is_count(value: Array) -> NDArray[np.bool_]:

@@ -1,9 +1,9 @@
-"""What an exponential family is: p(x | η) = h(x) exp(η·T(x) − A(η)), and all that follows from it.
+"""The base class of exponential families: p(x | η) = h(x) exp(η·T(x) − A(η)), and what follows from it.
 
 A family's file defines h, T, A, ∇A and its inverse, and how to draw a sample; this file derives the rest.
 An object is one member of the family, or a batch of them: its parameters may be arrays, and x is broadcast
 against them. Where the derived formula would cancel (a Gaussian with a large mean) or meet 0 · ∞ (a
-probability of 0), the family's own file computes it from the usual parameters; the laws hold both to agree.
+probability of 0), the family's own file computes it from the usual parameters; tests check that both agree.
 """
 
 import operator
@@ -47,7 +47,7 @@ class Family(ABC):
 
     @abstractmethod
     def log_base(self, x: ArrayLike) -> Array:
-        """log h(x): what does not depend on the parameters; −∞ outside the support."""
+        """log h(x), the term that does not depend on the parameters; −∞ outside the support."""
 
     @abstractmethod
     def log_partition(self, natural: ArrayLike) -> Array:
@@ -169,14 +169,14 @@ class TallyFamily(Family):
 
 
 def freeze_parameter(data: ArrayLike, what: str) -> Array:
-    """A parameter as a member keeps it: float64, its own copy, read-only; `what` names it in a message."""
+    """Copy a parameter to a read-only array of float64; `what` names it in messages."""
     value = np.array(floats(np.asarray(data), what))
     value.setflags(write=False)
     return value
 
 
 def check_positive(value: ArrayLike, what: str) -> Array:
-    """Finite numbers above zero, or an error that names them."""
+    """Return the numbers as an array; raise unless they are finite and above zero."""
     array = floats(value, what)
     if not ((array > 0) & np.isfinite(array)).all():
         wrong = array[~((array > 0) & np.isfinite(array))].flat[0]
@@ -185,7 +185,7 @@ def check_positive(value: ArrayLike, what: str) -> Array:
 
 
 def check_positive_number(value: object, what: str) -> float:
-    """One finite number above zero, or an error that names it."""
+    """Return one number as a float; raise unless it is finite and above zero."""
     array = np.asarray(value)
     if array.ndim or array.dtype.kind not in "iuf":
         raise TypeError(f"got {what}={value!r}, expected one number above zero")
@@ -199,7 +199,7 @@ def log_or_minus_infinity(x: Array) -> Array:
 
 
 def check_vectors(x: ArrayLike, d: int, what: str) -> Array:
-    """Vectors (..., d), or an error that names them: one number would be broadcast to all coordinates."""
+    """Return vectors (..., d); raise for another shape, since one number would be broadcast silently."""
     values = floats(x, what)
     if values.ndim == 0 or values.shape[-1] != d:
         raise ValueError(f"got {what} of shape {values.shape}, expected {d} numbers: (..., {d})")
@@ -207,7 +207,7 @@ def check_vectors(x: ArrayLike, d: int, what: str) -> Array:
 
 
 def check_statistic(given: Any, kind: type[Sums]) -> Any:
-    """The statistic itself, if all of its cells hold some weight: no member fits what was never seen."""
+    """Return the statistic; raise unless it is of this kind and has weight everywhere."""
     statistic: Any = given
     if not isinstance(given, kind):
         raise TypeError(
@@ -234,7 +234,7 @@ def to_shape(size: Size) -> tuple[int, ...]:
 
 
 def check_generator(rng: object) -> np.random.Generator:
-    """The generator itself, or an error that says where to get one."""
+    """Return the generator; raise if it is something else, saying how to make one."""
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
             f"got rng={rng!r}, expected a generator first, then the size: sample(np.random.default_rng(), 5)"

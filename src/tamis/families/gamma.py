@@ -12,7 +12,7 @@ from tamis.families.conjugacy import RateFamily
 from tamis.families.family import check_positive, check_positive_number, freeze_parameter
 from tamis.families.stirling import deviance, log1p_gap, remainder
 
-_LEAST = float(np.nextafter(0.0, 1.0))  # a draw that rounding would make 0
+_SMALLEST = float(np.nextafter(0.0, 1.0))  # the smallest positive float, in place of a draw rounded to 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class Gamma(RateFamily):
         return self.shape * weight, total[..., 0]
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        return np.asarray(np.maximum(rng.standard_gamma(self.shape, shape) / self.rate, _LEAST))
+        return np.asarray(np.maximum(rng.standard_gamma(self.shape, shape) / self.rate, _SMALLEST))
 
     def mean_log_base(self) -> Array:
         expected_log = special.digamma(self.shape) - np.log(self.rate)

@@ -13,8 +13,8 @@ from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.families.stirling import log1p_gap
 from tamis.stats import Moments
 
-_LOG_TAU = float(np.log(2.0 * np.pi))
-_LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_MIN_VARIANCE = 1e-300  # no rounding makes it zero, and its inverse is finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,8 +22,8 @@ class Gaussian(ConjugateFamily):
     """A normal distribution with the given mean and variance.
 
     The density, entropy and divergence are computed from (x − μ)/σ: in natural parameters they would be
-    differences of numbers as large as μ²/σ². Mean parameters (μ, μ² + σ²) forget a variance that is small
-    against μ²; natural parameters and the statistic do not.
+    differences of numbers as large as μ²/σ². Mean parameters (μ, μ² + σ²) lose a variance that is small
+    against μ² to rounding; natural parameters and the statistic do not.
 
     The conjugate prior is normal–inverse-gamma: ν pseudo-observations of mean m and variance v have a mean
     around m of variance σ²/ν, and a variance of shape 1 + ν/2 and mean v.
@@ -35,7 +35,7 @@ class Gaussian(ConjugateFamily):
     """
 
     discrete: ClassVar[bool] = False
-    log_base_constant: ClassVar[float] = -0.5 * _LOG_TAU
+    log_base_constant: ClassVar[float] = -0.5 * _LOG_2PI
 
     mean: Array  # batch
     variance: Array  # batch
@@ -64,7 +64,7 @@ class Gaussian(ConjugateFamily):
         return np.stack([value, value * value], axis=-1)
 
     def log_base(self, x: ArrayLike) -> Array:
-        return np.where(self.supports(x), -0.5 * _LOG_TAU, -np.inf)
+        return np.where(self.supports(x), -0.5 * _LOG_2PI, -np.inf)
 
     def log_partition(self, natural: ArrayLike) -> Array:
         eta = floats(natural, "natural")
@@ -92,7 +92,7 @@ class Gaussian(ConjugateFamily):
 
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
         shape, scale = 1.0 + 0.5 * weight, 0.5 * _scatter(weight, total)
-        return np.asarray(log_gamma_normalizer(shape, scale) + 0.5 * (_LOG_TAU - np.log(weight)))
+        return np.asarray(log_gamma_normalizer(shape, scale) + 0.5 * (_LOG_2PI - np.log(weight)))
 
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
         n = np.where(weight > 0, weight, 1.0)
@@ -115,31 +115,31 @@ class Gaussian(ConjugateFamily):
         return type(self)(total[..., 0] / weight, _scatter(weight, total) / weight)
 
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
-        """With the mean and variance of all observations; a column that never varied has a variance of 1."""
+        """A prior with the mean and variance of all observations; a constant column has a variance of 1."""
         n = np.where(weight > 0, weight, 1.0)
         mean, variance = total[..., 0] / n, _scatter(n, total) / n
-        variance = np.where(variance > _LEAST, variance, 1.0)
+        variance = np.where(variance > _MIN_VARIANCE, variance, 1.0)
         sums = np.stack([mean, np.square(mean) + variance], axis=-1)
         return np.full(weight.shape, float(strength)), strength * sums
 
     def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
-        least = np.square(total[..., 0]) * (1.0 - 1e-9)  # but for rounding
+        least = np.square(total[..., 0]) * (1.0 - 1e-9)  # with a tolerance for rounding
         return np.asarray((weight >= 0) & (total[..., 1] >= 0) & (weight * total[..., 1] >= least))
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return np.asarray(self.mean + np.sqrt(self.variance) * rng.standard_normal(shape))
 
     def mean_log_base(self) -> Array:
-        return np.full(self.batch, -0.5 * _LOG_TAU)
+        return np.full(self.batch, -0.5 * _LOG_2PI)
 
     def log_density(self, x: ArrayLike) -> Array:
         inside = self.supports(x)
-        with np.errstate(over="ignore"):  # so far out that the density is 0
+        with np.errstate(over="ignore"):  # where the square overflows, the density is 0
             square = ((np.where(inside, floats(x, "x"), 0.0) - self.mean) / np.sqrt(self.variance)) ** 2
-        return np.where(inside, -0.5 * (_LOG_TAU + np.log(self.variance) + square), -np.inf)
+        return np.where(inside, -0.5 * (_LOG_2PI + np.log(self.variance) + square), -np.inf)
 
     def entropy(self) -> Array:
-        return np.asarray(0.5 * (1.0 + _LOG_TAU + np.log(self.variance)))
+        return np.asarray(0.5 * (1.0 + _LOG_2PI + np.log(self.variance)))
 
     def _kl(self, other: Self) -> Array:
         ratio = log1p_gap((self.variance - other.variance) / other.variance)

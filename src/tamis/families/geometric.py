@@ -63,7 +63,7 @@ class Geometric(ProbabilityFamily):
         mu = floats(mean, "mean")
         if not ((mu >= 0) & np.isfinite(mu)).all():
             raise ValueError(f"got a mean of {mu.min()} to {mu.max()}, expected finite, and not below zero")
-        # log(μ / (1 + μ)), by way of the smaller of μ and 1/μ: the probability 1 / (1 + μ) forgets a small μ
+        # log(μ / (1 + μ)), computed from the smaller of μ and 1/μ: 1 / (1 + μ) would round away a small μ
         small = np.minimum(mu, 1.0)
         return np.where(
             mu > 1, -np.log1p(1.0 / np.maximum(mu, 1.0)), log_or_minus_infinity(small) - np.log1p(small)
@@ -105,6 +105,6 @@ class Geometric(ProbabilityFamily):
         return np.asarray(-np.log(p) - special.xlog1py((1.0 - p) / p, -p))
 
     def _kl(self, other: Self) -> Array:
-        """That of one trial, times the trials it takes."""
+        """The divergence of one trial times the expected number of trials."""
         p, q = self.probability, other.probability
         return np.asarray((deviance(p, q) + deviance(1.0 - p, 1.0 - q)) / p)

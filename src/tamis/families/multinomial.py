@@ -19,7 +19,7 @@ _MOST_DRAWN = 2.0**63 - 1024.0  # the largest float64 that is an int64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Multinomial(TallyFamily):
-    """How often each of K categories came up in so many trials; a probability may be 0.
+    """Counts of K categories in a given number of trials; a probability may be 0.
 
     Counts are independent Poisson counts given their sum, which is how density and entropy are computed.
     Full: T(x) = x, η = log p. `minimal=True`: the last category is the reference, T(x) leaves it out,
@@ -53,7 +53,7 @@ class Multinomial(TallyFamily):
 
     @property
     def categories(self) -> int:
-        """K."""
+        """The number K of categories."""
         return int(self.probabilities.shape[-1])
 
     @property
@@ -109,7 +109,7 @@ class Multinomial(TallyFamily):
         return rng.multinomial(self.trials.astype(np.int64), self.probabilities, shape).astype(np.float64)
 
     def mean_log_base(self) -> Array:
-        """From the entropy, in which large terms do not cancel."""
+        """E[log h(x)], computed from the entropy, in which large terms do not cancel."""
         inner = special.xlogy(self._expected, self.probabilities).sum(axis=-1)
         return np.asarray(-inner - self.entropy())
 

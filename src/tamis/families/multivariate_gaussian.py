@@ -20,7 +20,7 @@ from tamis.stats import Moments
 
 Form = Literal["full", "diagonal", "spherical"]
 
-_LOG_TAU = float(np.log(2.0 * np.pi))
+_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +80,7 @@ class MultivariateGaussian(Family):
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """The number d of coordinates."""
         return int(self.mean.shape[-1])
 
     @property
@@ -94,7 +94,7 @@ class MultivariateGaussian(Family):
         return self._join_terms(self._vectors(x), 0.0)
 
     def log_base(self, x: ArrayLike) -> Array:
-        return np.where(self.supports(x), -0.5 * self.dimension * _LOG_TAU, -np.inf)
+        return np.where(self.supports(x), -0.5 * self.dimension * _LOG_2PI, -np.inf)
 
     def log_partition(self, natural: ArrayLike) -> Array:
         first, second = self._split(floats(natural, "natural"))
@@ -145,19 +145,19 @@ class MultivariateGaussian(Family):
         return np.asarray(self.mean + step)
 
     def mean_log_base(self) -> Array:
-        return np.full(self.batch, -0.5 * self.dimension * _LOG_TAU)
+        return np.full(self.batch, -0.5 * self.dimension * _LOG_2PI)
 
     def log_density(self, x: ArrayLike) -> Array:
         inside = self.supports(x)
-        with np.errstate(over="ignore"):  # so far out that the density is 0
+        with np.errstate(over="ignore"):  # where the square overflows, the density is 0
             step = np.where(inside[..., None], self._vectors(x), 0.0) - self.mean
             white = step / np.sqrt(self._variance) if self._factor is None else self._factor.whiten(step)
             square = np.square(white).sum(axis=-1)
-        constant = self.dimension * _LOG_TAU + self._log_determinant
+        constant = self.dimension * _LOG_2PI + self._log_determinant
         return np.where(inside, -0.5 * (constant + square), -np.inf)
 
     def entropy(self) -> Array:
-        return np.asarray(0.5 * (self.dimension * (1.0 + _LOG_TAU) + self._log_determinant))
+        return np.asarray(0.5 * (self.dimension * (1.0 + _LOG_2PI) + self._log_determinant))
 
     def _kl(self, other: Self) -> Array:
         """Half of Σ(m² − 1 − log m²) over the diagonal of M = L₂⁻¹L₁, Σm² below it, and |L₂⁻¹(μ₁ − μ₂)|²."""
@@ -203,12 +203,12 @@ class MultivariateGaussian(Family):
 
     @property
     def _squares(self) -> int:
-        """How many numbers T(x) has after x."""
+        """The number of components of T(x) that follow x."""
         return {"full": self.dimension**2, "diagonal": self.dimension, "spherical": 1}[self.form]
 
     @property
     def _variance(self) -> Array:
-        """One per axis (*batch, d), of the diagonal and spherical forms."""
+        """The variance of each coordinate (*batch, d), for the diagonal and spherical forms."""
         return (
             self.covariance
             if self.form == "diagonal"

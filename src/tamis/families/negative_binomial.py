@@ -1,6 +1,6 @@
 """Negative binomial of a fixed size r: failures before r successes. T(x) = x, A(η) = −r log(1 − e^η).
 
-h(x) = Γ(x + r) / (x! Γ(r)) and η = log(1 − p), as of the geometric family, which has a size of 1.
+h(x) = Γ(x + r) / (x! Γ(r)) and η = log(1 − p), as in the geometric family, whose size is 1.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from tamis.families.family import check_positive_number
 from tamis.families.geometric import Geometric
 from tamis.families.stirling import deviance, factorial_remainder, remainder
 
-_ONE_SUCCESS = Geometric(0.5)  # whose functions of η, times the size, are those of this family
+_ONE_SUCCESS = Geometric(0.5)  # its functions of η, times the size, are those of this family
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +89,7 @@ class NegativeBinomial(ProbabilityFamily):
         return draw_poisson(rng, rng.standard_gamma(self.size, shape) * odds, shape)
 
     def mean_log_base(self) -> Array:
-        """From the entropy, in which large terms do not cancel."""
+        """E[log h(x)], computed from the entropy, in which large terms do not cancel."""
         inner = special.xlog1py(self.mean_parameters[..., 0], -self.probability)
         return np.asarray(-self.size * np.log(self.probability) - inner - self.entropy())
 
@@ -99,7 +99,7 @@ class NegativeBinomial(ProbabilityFamily):
         return np.where(inside, _log_mass(count, np.asarray(self.size), self.probability), -np.inf)
 
     def entropy(self) -> Array:
-        """No closed form: a sum over counts, right to 1e-10."""
+        """The entropy has no closed form: it is a sum over counts, with an error below 1e-10."""
         entropies = np.zeros(self.batch)
         for place in np.ndindex(self.batch):
             p = self.probability[place]
@@ -112,13 +112,13 @@ class NegativeBinomial(ProbabilityFamily):
         return entropies
 
     def _kl(self, other: Self) -> Array:
-        """That of one trial, times the trials it takes."""
+        """The divergence of one trial times the expected number of trials."""
         p, q = self.probability, other.probability
         return np.asarray(self.size * (deviance(p, q) + deviance(1.0 - p, 1.0 - q)) / p)
 
 
 def _log_mass(count: Array, size: Array, probability: Array) -> Array:
-    """log p at counts, and between them."""
+    """log p at counts, also at fractional ones."""
     p = probability
     step = size * (1.0 - p) - count * p
     loss = deviance(size, (size + count) * p, step) + deviance(count, (size + count) * (1.0 - p), -step)

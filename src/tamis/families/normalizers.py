@@ -1,8 +1,8 @@
 """Normalizers of the gamma and the Dirichlet distribution, and ratios of two of them.
 
-The log-evidence of a statistic, and the predictive probability of one observation, are such ratios. Each is
-the textbook's formula with the bulk of its gamma functions cancelled on paper (see stirling): a difference of
-two log-normalizers has no digits left where counts are large.
+The log-evidence of a statistic, and the predictive probability of one observation, are such ratios. A
+difference of two log-normalizers would lose all digits where counts are large; so in each formula the large
+terms of the gamma functions are cancelled algebraically (see `stirling`).
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ def log_dirichlet_ratio(concentration: Array, counts: Array) -> Array:
 def sum_of_others(x: Array) -> Array:
     """For each number, the sum of all others on the last axis.
 
-    Nothing is subtracted: that would lose the small numbers beside the large.
+    It does not subtract from the total, which would lose small numbers beside large ones.
     """
     before = np.cumsum(x, axis=-1)
     after = np.cumsum(x[..., ::-1], axis=-1)[..., ::-1]

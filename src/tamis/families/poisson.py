@@ -85,7 +85,7 @@ class Poisson(RateFamily):
         return np.where(inside, log_poisson(np.where(inside, floats(x, "x"), 0.0), self.rate), -np.inf)
 
     def entropy(self) -> Array:
-        """No closed form: summed for rates below 256, by an asymptotic series beyond; right to 1e-12."""
+        """The entropy: summed for rates below 256, by an asymptotic series beyond; precise to 1e-12."""
         return -mean_log_poisson(self.rate)
 
     def _kl(self, other: Self) -> Array:

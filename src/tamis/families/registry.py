@@ -1,7 +1,7 @@
 """The families by name: this is the only list of them.
 
 A family of one column that is written in a file of its own and named here is a column of `NaiveBayes` and of
-`Mixture`, can be saved, and is tested by the laws of `tamis.testing`.
+`Mixture`, can be saved, and is tested by the equations in `tamis.testing`.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ __all__ = [
     "Poisson",
 ]
 
-# By name, a member that has the family's form; where nothing was observed, it stands for the others.
+# Maps a family's name to one of its members (distributions), which is also used where nothing was observed.
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "gaussian": Gaussian(0.0, 1.0),
@@ -51,7 +51,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     }
 )
 
-# By the kind of a column's values, its family when none is asked for.
+# Maps the kind of a column's values to its default family.
 AUTOMATIC: Mapping[str, str] = MappingProxyType(
     {
         "bool": "bernoulli",
@@ -65,7 +65,7 @@ _NAMES = {type(member): name for name, member in FAMILIES.items()}
 
 
 def find_family(given: object, where: str = "") -> Family:
-    """The member that a name stands for, or the member itself if one is given.
+    """Return the member that a name stands for, or `given` itself if it is a member.
 
     `where` says in a message what the family was given for.
 

@@ -1,4 +1,4 @@
-"""Probabilities that sum to one, in both parametrisations: what the categorical and the multinomial share.
+"""Probabilities that sum to one, in both parametrisations, for the categorical and the multinomial family.
 
 Full: one natural parameter per category, log p up to a shift that changes nothing. Minimal: the last category
 is the reference, and the others have log(p / p of the last). A probability of 0 is a parameter of −∞; in the
@@ -13,11 +13,11 @@ from tamis.arrays import Array
 from tamis.families.family import freeze_parameter, log_or_minus_infinity
 
 _LOOSE = 1e-6  # probabilities computed in float32 sum to one about this well; they are then rescaled
-_TIGHT = 1e-12  # what sums to one this well is kept to the bit, as given
+_TIGHT = 1e-12  # probabilities that sum to one this well are not rescaled
 
 
 def check_probabilities(probabilities: ArrayLike) -> Array:
-    """The probabilities (..., categories) as a member keeps them, or an error: not below 0, of sum 1."""
+    """Return the probabilities (..., categories); raise unless they are at least 0 and sum to 1."""
     p = freeze_parameter(probabilities, "probabilities")
     if p.ndim == 0 or p.shape[-1] == 0:
         raise ValueError(
@@ -67,7 +67,7 @@ def drop_reference(probabilities: Array, minimal: bool) -> Array:
 
 
 def add_reference(probabilities: Array, total: ArrayLike, minimal: bool) -> Array:
-    """Put back what the reference has: what the others leave of the total, and 0 if rounding left less."""
+    """Append the reference category: the total minus the others, or 0 if rounding made that negative."""
     if not minimal:
         return probabilities
     sums = np.asarray(total)[..., None]

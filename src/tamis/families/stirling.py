@@ -1,9 +1,9 @@
-"""log Γ without its large terms: ratios of gamma functions in which these are cancelled on paper.
+"""log Γ without its large terms, for ratios of gamma functions in which these terms cancel algebraically.
 
-log Γ(x) = x log x − x + remainder(x). At x = 1e12 the first two terms are 2.7e13, of which a float keeps no
-more than 4e-3, and the remainder is −13. In every evidence, predictive density and divergence of this package
-the large terms cancel, or nearly: what they leave is a `deviance`, which is never negative and has no large
-terms (C. Loader, Fast and Accurate Computation of Binomial Probabilities, 2000), and a few remainders.
+log Γ(x) = x log x − x + remainder(x). At x = 1e12 the first two terms are 2.7e13, which a float rounds to
+multiples of 4e-3, and the remainder is −13. In every evidence, predictive density and divergence of this
+package the large terms cancel, or nearly. A few remainders are left, and a `deviance`, which is never
+negative and has no large terms (C. Loader, Fast and Accurate Computation of Binomial Probabilities, 2000).
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy import special
 
 from tamis.arrays import Array
 
-_LOG_TAU = float(np.log(2.0 * np.pi))
+_LOG_2PI = float(np.log(2.0 * np.pi))
 
 # Stirling's series, coefficients of 1/x, 1/x³, …: at x ≥ 10 the first term left out is below 7e-16.
 _LARGE = 10.0
@@ -29,7 +29,7 @@ def remainder(x: Array) -> Array:
     """
     large = np.maximum(x, _LARGE)
     small = np.minimum(x, _LARGE)
-    far = 0.5 * (_LOG_TAU - np.log(large)) + _series(_BINET, 1.0 / large) / large
+    far = 0.5 * (_LOG_2PI - np.log(large)) + _series(_BINET, 1.0 / large) / large
     near = special.gammaln(small) - small * np.log(small) + small
     return np.where(x >= _LARGE, far, near)
 
@@ -38,7 +38,7 @@ def factorial_remainder(x: Array) -> Array:
     """log x! − x log x + x for x ≥ 0: about ½ log(2πx), and 0 at 0."""
     large = np.maximum(x, _LARGE)
     small = np.minimum(x, _LARGE)
-    far = 0.5 * (_LOG_TAU + np.log(large)) + _series(_BINET, 1.0 / large) / large
+    far = 0.5 * (_LOG_2PI + np.log(large)) + _series(_BINET, 1.0 / large) / large
     near = special.gammaln(small + 1.0) - special.xlogy(small, small) + small
     return np.where(x >= _LARGE, far, near)
 
@@ -53,7 +53,7 @@ def slope(x: Array) -> Array:
 
 
 def bregman(x: Array, about: Array) -> Array:
-    """remainder(x) less its tangent at `about`."""
+    """remainder(x) minus its tangent at `about`."""
     return np.asarray(remainder(x) - remainder(about) - (x - about) * slope(about))
 
 

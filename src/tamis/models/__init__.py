@@ -1,4 +1,7 @@
-"""The science of models, each a pair (observe, infer): generative, linear, components and factors."""
+"""Statistical models, each with `observe` (data → sums) and `infer` (sums → posterior), without scikit-learn.
+
+They are generative and linear models, principal components, and latent factors of ratings.
+"""
 
 from tamis.extras import import_package
 

@@ -95,7 +95,7 @@ def choose_classes(
     same = one == other
     if not same.any():
         return one, other
-    scores = joint.copy()  # of the classes that are left for the one that was not named
+    scores = joint.copy()  # those of classes that cannot be chosen become −∞
     scores[np.arange(len(joint)), other if for_ is None else one] = -np.inf
     best = scores.argmax(axis=1).astype(np.int64)
     if for_ is None:

@@ -8,10 +8,10 @@ The file is a ZIP archive without compression that any tool can open:
 and its comment ends with the SHA-256 of all that is before it, so that a file cut short or changed anywhere
 is refused before anything else in it is read. All dates are of 1980: the same content makes the same bytes.
 
-Digests reveal damage, not malice: a forger computes them anew. So nothing in the file chooses code. There
+Digests detect damage, not forgery: an attacker can compute them. So nothing in the file chooses code. There
 is no pickle, types of arrays are looked up in a table here, and the bytes before an array's numbers are not
-parsed but compared with those that its announced type and shape would have. No more is read than is
-announced, and no more is announced than the file is long.
+parsed but compared with those that its declared type and shape would have. No more is read than is declared,
+and no more can be declared than the file is long.
 """
 
 import errno
@@ -90,7 +90,7 @@ class _RefusedError(ValueError):
 
 def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> None:
     """Write a tree that JSON can hold, and arrays by name. If this fails, the old file stays as it was."""
-    target = Path(path).resolve()  # a link stays one
+    target = Path(path).resolve()  # so that a symbolic link is not replaced by a file
     if target.is_dir():
         raise ValueError(f"got {path}, which is a directory, expected the name of a file: add one")
     if not target.parent.is_dir():
@@ -113,7 +113,7 @@ def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> No
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
-    """The tree and the arrays, read-only, that `write` was given. Any file but such a one is a ValueError."""
+    """Return the tree and the arrays, read-only, that `write` was given; ValueError for any other file."""
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"got {path}, which does not exist, expected a saved model: check the path")
@@ -134,7 +134,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
 
 
 def _to_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """The array in the one order and byte order that files have."""
+    """The array in row-major order and little-endian, as in files."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"got an array named {name!r}, expected letters, digits and _.- in its name")
     little = array.dtype.newbyteorder("<")
@@ -193,7 +193,7 @@ def _add_member(archive: ZipFile, name: str, parts: list[Any]) -> None:
 
 @contextmanager
 def _replace(target: Path) -> Iterator[BinaryIO]:
-    """A new file, which replaces the old one when all of it is on the disk."""
+    """Open a new file, which replaces the old one atomically once all of it is on the disk."""
     fresh = target.with_name(f".tamis-{secrets.token_hex(8)}")
     try:
         with fresh.open("x+b") as file:

@@ -1,4 +1,4 @@
-"""The closed list of classes whose models can be saved: model ↔ file by that list, and by no other.
+"""Save and load models of a closed list of classes, and of no others.
 
 A file names a class; the name is looked up in the list of entries. An entry holds the module of the class,
 and the rules that the state in the file must keep before a model is made of it.
@@ -30,7 +30,7 @@ class Saveable(Protocol):
         """What was learned."""
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """Learn what `describe_state` described; raise if it does not fit the parameters."""
+        """Restore the state from its description; raise if it does not match the parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class Entry:
     """A class that a file may name."""
 
     name: str
-    module: str  # that defines the class; imported when such a file is read
+    module: str  # the module that defines the class; imported when such a file is read
     rule: Rule  # of the state
     flat: bool = False  # whether the fields of the state stand beside "params" in the file, not under "state"
 
     def owns(self, model: object) -> bool:
-        """Whether the model is of this class, and of no class that merely has its name."""
+        """Whether the model is of this class, not only of one with the same name."""
         kind = type(model)
         return kind.__name__ == self.name and f"{kind.__module__}.".startswith(f"{self.module}.")
 
     def describe(self, model: Saveable) -> dict[str, Any]:
-        """What a file holds of the model."""
+        """The content of a file for this model."""
         params = {
             name: sorted(value) if isinstance(value, set | frozenset) else value
             for name, value in model.get_params(deep=False).items()
@@ -78,15 +78,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Registry:
-    """The entries, and a class of pipelines: models in a row, each with a name."""
+    """The entries, and a class of pipelines: a sequence of named models."""
 
     entries: Sequence[Entry]
     pipeline: type  # is made of pairs of a name and a model, which are its `steps`
-    parameters: Mapping[str, Rule] = field(default_factory=dict)  # that allocate memory, and their rules
+    parameters: Mapping[str, Rule] = field(default_factory=dict)  # rules of parameters that allocate memory
 
     @property
     def names(self) -> list[str]:
-        """Of the classes whose models can be saved."""
+        """The names of the classes whose models can be saved."""
         return [entry.name for entry in self.entries]
 
     def save(self, model: Any, path: str | Path) -> None:
@@ -116,7 +116,7 @@ class Registry:
                 if name == _PIPELINE
                 else self.restore(name, content, length)
             )
-        except Exception as problem:  # noqa: BLE001 (a stranger's file can make any line of a constructor fail)
+        except Exception as problem:  # noqa: BLE001 (an untrusted file can make any line of a constructor fail)
             reason = " ".join(str(problem).split())[:_LONGEST] or type(problem).__name__
             raise ValueError(
                 f"{path} does not hold a {name} as this tamis knows it ({reason}): "

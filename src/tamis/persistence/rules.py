@@ -1,15 +1,15 @@
-"""What a file may hold: a rule per field, and one function that checks a value against its rules.
+"""Rules for the content of files: one rule per field, and a function that checks a value against its rule.
 
-A file may come from a stranger, so no value in it reaches a model before its rule has passed. A rule names
-the type of a value, its range, and the sizes of its axes. A size is a number, or a name: the first value
-that has the name says how long that axis is, and every later one must agree. The size "bytes" is known
-beforehand. It is the length of the file, which bounds what a number in it may make a model allocate.
+A file may come from an untrusted source, so no value reaches a model before it has passed its rule. A rule
+names the type of a value, its range, and the sizes of its axes. A size is a number or a name: the first value
+with the name defines the length of that axis, and all later ones must agree. The size "bytes" is the length
+of the file, which bounds how much memory a number in the file can make a model allocate.
 
     Record({"users": Ids("users"), "factors": Numbers("f8", "users", "rank")})
 
 `tamis.estimators.saved` declares the rules of every model that can be saved. `tamis_mail.schema` does the
-like for stores, and shares no code: its rules are of columns in SQLite and of settings in text, some of
-them in SQL, and it must not import NumPy, of whose arrays nearly all rules here are.
+same for stores of the mail filter. They share no code: its rules are about columns in SQLite and settings in
+text, and it must not import NumPy, while nearly all rules here are about NumPy arrays.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,17 +24,17 @@ Sizes = dict[str, int]
 Size = int | str
 Bound = float | str | None  # a number, the name of a size, or none
 
-ROOM = 1 << 22  # cells, of 32 MB: what a small file may make a model allocate, besides what it holds itself
+ROOM = 1 << 22  # array elements (32 MB) that a model may allocate beyond the size of its file
 
 
 class Rule(Protocol):
-    """What a value must be; `check` raises a ValueError that names the place of a value that is not."""
+    """A condition on a value; `check` raises a ValueError that names the field where it is not met."""
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None: ...
 
 
 def check(rule: Rule, value: Any, place: str, length: int) -> Sizes:
-    """Raise a ValueError if the value breaks the rule; else the sizes that it has.
+    """Return the sizes of the value; raise a ValueError if it violates the rule.
 
     `length` is that of the file in bytes.
 
@@ -155,7 +155,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Ids:
-    """Keys, as many as the size says."""
+    """A `Keys` (labels of an axis) of this size."""
 
     size: Size
 
@@ -167,7 +167,7 @@ class Ids:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic of one kind, whose sums have these shapes; what a file may lack is in `optional`."""
+    """A statistic of one kind, whose sums have these shapes and whose other fields are `traits`."""
 
     kind: type[Sums]
     shapes: Mapping[str, tuple[Size, ...]]
@@ -191,7 +191,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Anything:
-    """Any value: the model's own checks of its parameters come later."""
+    """Any value: the model checks its parameters itself."""
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         """Accept the value."""
@@ -199,7 +199,7 @@ class Anything:
 
 @dataclass(frozen=True)
 class Either:
-    """The first of some rules that the value keeps."""
+    """A value that satisfies one of several rules; the first that fits is used."""
 
     rules: tuple[Rule, ...]
 
@@ -220,7 +220,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Nullable:
-    """None, or a value that keeps the rule."""
+    """None, or a value that satisfies the rule."""
 
     rule: Rule
 
@@ -231,7 +231,7 @@ class Nullable:
 
 @dataclass(frozen=True)
 class Series:
-    """A tuple or list of values that keep one rule; as many as the size says."""
+    """A tuple or list, of this size, of values that satisfy one rule."""
 
     kind: type[list[Any]] | type[tuple[Any, ...]]
     rule: Rule
@@ -250,7 +250,7 @@ class Group:
     """A tuple of values, each with its own rule and a name for messages."""
 
     rules: Mapping[str, Rule]
-    optional: int = 0  # so many at the end may be missing
+    optional: int = 0  # how many values at the end may be missing
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         most = len(self.rules)
@@ -262,7 +262,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Record:
-    """A dict of these names and no others, and what must hold between its sizes."""
+    """A dict with these names and no others, and conditions (`holds`) on its sizes."""
 
     rules: Mapping[str, Rule]
     optional: tuple[str, ...] = ()
@@ -285,7 +285,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Also:
-    """A rule, and a function that returns what else is wrong with the value, or None."""
+    """A rule, and a function that returns a description of any other fault of the value, or None."""
 
     rule: Rule
     find_fault: Callable[[Any, Mapping[str, int]], str | None]

@@ -1,9 +1,8 @@
-"""Values ↔ a tree that JSON can hold, and arrays: a closed list of types, and no other.
+"""Convert values of a closed list of types to a tree that JSON can hold, plus arrays; and back.
 
-JSON's own values are themselves: null, booleans, integers of 64 bits, finite floats, text and lists. Any
-other value is an object of one entry, {tag: what it is made of}, and the tags are the tables of this file:
-no name that a tree holds is looked up elsewhere. Numbers in arrays go to `arrays`; the tree keeps their
-names.
+JSON's own values are not changed: null, booleans, integers of 64 bits, finite floats, text and lists. Any
+other value is an object with one entry, {tag: its parts}. All tags are in the tables of this file; no name in
+a tree is looked up elsewhere. The numbers of arrays go to `arrays`; the tree has their names.
 """
 
 from base64 import b64decode, b64encode
@@ -27,13 +26,13 @@ from tamis.stats.consistency import refuse_inconsistent
 
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 
-_DEEPEST = 64  # values within values; a list that holds itself is refused here
+_DEEPEST = 64  # the deepest nesting; so a list that contains itself raises an error
 _LONGEST = 1 << 63  # integers from here on are written in hexadecimal, which takes linear time
 _PROBLEMS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 _SEEDS = (np.random.Generator, np.random.RandomState, np.random.SeedSequence, np.random.BitGenerator)
 _EXPECTED = "expected numbers, strings, dates, arrays, statistics, priors, families, lists, tuples or dicts"
 
-# Statistics, priors and members of families are their constructor's parameters.
+# Statistics, priors and members of families are saved as the parameters of their constructors.
 _PARAMETERS: dict[type, tuple[str, ...]] = {
     Keys: ("values",),
     Exact: ("words", "low"),
@@ -68,12 +67,12 @@ def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
     """
     new: Arrays = {}
     tree = _Packer(arrays, new, name).pack(value, 0)
-    arrays.update(new)  # at the end: nothing is half-packed
+    arrays.update(new)  # at the end, so that an error changes nothing
     return tree
 
 
 def unpack(tree: object, arrays: Arrays) -> Any:
-    """The value that `pack` made the tree of; its arrays are read-only."""
+    """Return the value that `pack` converted; its arrays are read-only."""
     try:
         return _Reader(arrays).read(tree, 0)
     except _PROBLEMS as problem:
@@ -197,7 +196,7 @@ def _pack_float(value: float) -> Tree:
 
 
 def _pack_text(value: str) -> Tree:
-    """Surrogates without their partner are no text, and two of them would come back as one character."""
+    """Pack a string; one with lone surrogates is packed as code points, as JSON could merge two of them."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -214,7 +213,7 @@ def _pack_datetime(value: datetime) -> Tree:
     return {"datetime": [value.replace(tzinfo=None).isoformat(), value.fold, place]}
 
 
-# Exact types, for what derives from them may hold more.
+# Only these exact types: subclasses may have further data.
 _SIMPLE: dict[type, Callable[[Any], Tree]] = {
     int: lambda value: value if -_LONGEST < value < _LONGEST else {"int": hex(value)},
     float: _pack_float,
@@ -229,7 +228,7 @@ _SIMPLE: dict[type, Callable[[Any], Tree]] = {
 
 
 class _Reader:
-    """Makes values of a tree and the arrays that it names."""
+    """Makes values from a tree and the arrays that it names."""
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays

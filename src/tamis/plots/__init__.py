@@ -1,4 +1,4 @@
-"""Fitted models → pictures, in the manner of scikit-learn's displays; matplotlib draws them."""
+"""Plots of fitted models, like scikit-learn's displays; matplotlib draws them."""
 
 from tamis.extras import explain_missing
 

@@ -11,7 +11,7 @@ from tamis.plots import canvas
 from tamis.stats import Keys
 from tamis.tables import Table
 
-_MARGIN = 0.08  # of the data's range that is drawn beyond it
+_MARGIN = 0.08  # how far the plot extends beyond the data, relative to their range
 _PALE = 0.36  # the opacity of a class's colour where the class is certain
 
 
@@ -180,7 +180,7 @@ def _find_gaussians(model: Any) -> tuple[Array | None, Array | None]:
 
 
 def _is_by_column(model: Any) -> bool:
-    """Whether (2, 2) are the variances of two classes, and no matrix."""
+    """Whether an array (2, 2) holds the variances of two classes, not a matrix."""
     return hasattr(model, "var_") or getattr(model, "covariance", "tied") in ("diag", "spherical")
 
 

@@ -1,4 +1,4 @@
-"""Predicted probabilities and outcomes → whether events predicted with 90 % occur nine times in ten."""
+"""Calibration plots: the observed frequency of events against their predicted probability."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +27,7 @@ class CalibrationDisplay:
     """
 
     given: Array  # (bins,): the mean probability
-    share: Array  # (bins,): of rows that came true
+    share: Array  # (bins,): the fraction of rows for which the event occurred
     low: Array  # (bins,)
     high: Array  # (bins,)
     count: Array  # (bins,)
@@ -62,7 +62,7 @@ class CalibrationDisplay:
     def from_held_out(
         cls, held_out: HeldOut, bins: int = 10, ax: Any = None, **style: Any
     ) -> "CalibrationDisplay":
-        """Draw the answer of `cross_validate`: of two classes the second, of more the predicted one."""
+        """Draw the result of `cross_validate`: for two classes the second, for more the predicted one."""
         p = decide.probabilities(held_out.log_joint)
         if p.shape[1] == 2:
             return cls.from_predictions(held_out.group == 1, p[:, 1], bins, ax, **style)

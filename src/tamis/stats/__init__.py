@@ -1,4 +1,7 @@
-"""The three statistics that carry all models, and bundles of them: they add, subtract and scale, exactly."""
+"""The three statistics (sums over rows) of all models, and `Joint`, several of them together.
+
+They can be added, subtracted and scaled exactly.
+"""
 
 from tamis.stats.exact import Exact
 from tamis.stats.gram import Gram

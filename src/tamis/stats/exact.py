@@ -19,7 +19,7 @@ from tamis._kernels import Floats, Words
 
 _HALF = 1 << 31
 # The powers of 2**32 in every sum are from -MAX_POWER to MAX_POWER - 1: a product of four floats has 4 * 1126
-# bits below the binary point, and the kernels cut scaled sums long before. Sums from files are checked
+# bits below the binary point, and the kernels truncate scaled sums long before. Sums from files are checked
 # against this bound, because the sum of two numbers needs all the words between them.
 MAX_POWER = 160
 

@@ -1,4 +1,4 @@
-"""data → Moments: weight, Σx and Σxxᵀ, from which every Gaussian model is read off."""
+"""data → Moments: weight, Σx and Σxxᵀ, the sufficient statistic of every Gaussian model."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -178,7 +178,7 @@ class Moments(Sums):
         """Weight, mean, scatter and shift of each label and column of the diagonal form (4, labels + 1, d).
 
         The last are those of all labels together. They equal `weight`, `mean` and `scatter` of this
-        statistic and of `pooled()`, in one pass. The shift is the mean less that of all labels, subtracted
+        statistic and of `pooled()`, in one pass. The shift is the mean minus that of all labels, subtracted
         before it is rounded.
         """
         if self.second is None or self.form == "full" or self.keys is None:

@@ -18,7 +18,7 @@ _FAR = 256.0  # times the lower quartile of deviations: about 80 standard deviat
 _FEW = 16  # if at most so many rows of a column differ from the median, all of them are outliers
 _ALONE = 2  # sampled rows that may all be outliers, if only they differ from the median
 _LEAST, _MOST = 8, 64  # rows sampled per group
-_SHARE = 16  # if there are many groups, one of so many rows is sampled
+_SHARE = 16  # if there are many groups, one of every 16 rows is sampled
 
 
 def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Flags | None:

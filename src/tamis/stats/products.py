@@ -27,13 +27,13 @@ _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 *
 _SLICE = 20  # bits
 _FEW = 16  # rows for which summing every product exactly is faster than BLAS with centring
 _SMALL = 1 << 16  # values whose exact products take twice the time of rounded ones: 2 ms for 3,000 × 20
-_WEIGHTED = 4  # exact sums of weighted values take so many times as long
+_WEIGHTED = 4  # exact sums of weighted values take four times as long
 MIN_REMAINDER = 1e-8  # of the squares that were rounded: a smaller remainder has less than seven digits
-_STACK = 64  # blocks whose products are summed by one call of the kernel
+_STACK = 64  # the number of blocks whose products one call of the kernel sums
 _DEEPEST, _LIGHTEST = -400, -100  # exponents of values and weights below which slices could underflow
 
 
-@lru_cache(maxsize=4)  # a fifth of the time of a block
+@lru_cache(maxsize=4)  # computing it takes a fifth of the time of a block
 def triangle(d: int) -> ColumnPairs:
     """Row and column of each packed entry."""
     rows, columns = np.triu_indices(d)
@@ -164,7 +164,7 @@ def find_centre(weight: Exact, first: Exact) -> Floats:
 
 
 def cross_terms(weight: Exact, first: Exact, centre: Floats, pairs: ColumnPairs | None) -> Exact:
-    """c Sᵀ + S cᵀ − W c cᵀ = c Hᵀ + H cᵀ with H = S − W c / 2: second moments about zero less those about c.
+    """c Sᵀ + S cᵀ − W c cᵀ = c Hᵀ + H cᵀ with H = S − W c / 2: second moments about zero minus those about c.
 
     `pairs` gives the pairs of columns, which share one weight. If it is None, each column is paired with
     itself and has its own weight.
@@ -202,7 +202,7 @@ def describe_moments(weight: Exact, first: Exact, second: Exact, pooled: bool = 
     """Weight, mean and scatter of the diagonal form (3, ..., d); NaN is the mean where nothing was seen.
 
     If `pooled`, the sums are by group (groups, d), a last group holds the moments of all groups together,
-    and the fourth of (4, groups + 1, d) is each mean less that of all groups.
+    and the fourth of (4, groups + 1, d) is each mean minus that of all groups.
     """
     shape = first.shape
     columns = shape[-1] if shape else 1
@@ -257,7 +257,7 @@ def are_impossible(
         return wrong
     squares = second.value if pairs is None else second.value[..., pairs[0] == pairs[1]]
     with np.errstate(over="ignore", invalid="ignore"):
-        # n Σx² ≥ (Σx)², but for the rounding of both sides
+        # n Σx² ≥ (Σx)², up to the rounding of both sides
         wrong = bool(((squares + rounding) * total < np.square(first.value) * (1 - 1e-12)).any())
     return wrong or bool(((total == 0) & (squares != 0)).any())
 

@@ -1,9 +1,9 @@
 """The base of all statistics: named exact sums that add, subtract and scale, grouped by label.
 
 A statistic is a frozen dataclass whose fields of type `Exact` are its sums; their first axes are the
-batch axes. If it has `keys`, they name the first batch axis, and `+` and `-` take the union of both
-sides' keys. A label whose sums are all zero is dropped, so that a
-statistic does not remember labels whose rows were all subtracted.
+batch axes. If it has `keys`, they name the first batch axis, and `+` and `-` take the union of both sides'
+keys. A label whose sums are all zero is dropped, so that a statistic does not remember labels whose rows were
+all subtracted.
 """
 
 import importlib
@@ -140,7 +140,7 @@ class Sums:
         return left.with_fields(rounded=rounded).with_sums(combined)
 
     def _align(self, other: Self) -> "tuple[Self, dict[str, Place]]":
-        """This statistic over the union of both sides' keys, and the places of the other's sums in it.
+        """This statistic over the union of both sides' keys, and the indices of the other's sums in it.
 
         A sum that has no place has the same keys: it is added entry by entry.
         """

@@ -63,7 +63,7 @@ class Tally(Sums):
     @classmethod
     def count(cls, values: object, weights: object = None, by: object = None) -> Self:
         """Count distinct values, by label if labels are given. Values and labels become names of axes."""
-        if isinstance(values, Labels) and weights is None and by is None:  # at once: this is timed
+        if isinstance(values, Labels) and weights is None and by is None:  # the fast path for a single row
             counts = np.bincount(values.group, minlength=len(values.keys))
             number = Exact.count(len(values.group), ())
             tally = cls(weight=number, total=Exact.from_integers(counts), terms=values.keys)

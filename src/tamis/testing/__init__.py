@@ -1,6 +1,7 @@
-"""The laws that models, families, priors and statistics obey, shipped so that users can test their own.
+"""Property tests (laws) of models, families, priors and statistics, for users to test their own classes.
 
-Each law is a function that raises AssertionError. The registries name every public type; the test
+A law is an equation that every registered class must satisfy, such as that learning in parts equals learning
+at once: a function that raises AssertionError. The registries name every public type; the test
 `tests/laws/test_registry.py` fails for one that is missing from them. Needs Hypothesis: tamis[testing].
 """
 

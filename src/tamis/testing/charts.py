@@ -1,4 +1,4 @@
-"""Parameters ↔ free coordinates, where a density is integrated without an edge or a heavy tail."""
+"""Transform parameters to unbounded coordinates, in which a density is easier to integrate numerically."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tamis.linalg import Cholesky
 
 @dataclass(frozen=True)
 class Chart:
-    """Coordinates (n, p) that may be any numbers, for n draws of parameters; all may look at the prior."""
+    """Functions between n draws of parameters and unbounded coordinates (n, p); each also takes the prior."""
 
     coordinates: Callable[[Any, Any], Array]
     parameters: Callable[[Any, Array], Any]
@@ -42,8 +42,8 @@ SHARES = Chart(
 )
 
 
-# A mean is measured from the prior's location in standard deviations of its own covariance, given which it is
-# normal: measured by itself it is a t, which draws would not integrate.
+# The coordinate of a mean is its distance from the prior's location in units of the drawn covariance, which
+# is normal; the marginal of the mean is a t, whose tails draws would not integrate.
 
 
 def _matrix_coordinates(prior: Any, both: Any) -> Array:

@@ -1,4 +1,4 @@
-"""The laws of components: learning is adding, forgetting is taking away, validation is fitting again.
+"""Property tests (laws) of PCA: learning adds, forgetting subtracts, and cross-validation equals refitting.
 
 `COMPONENTS` registers the forms of PCA that keep a statistic, and `tests/laws/test_components.py` runs each
 law over each. To test a model of your own that keeps one, make a `ComponentsCase` of it and do the same.
@@ -39,8 +39,8 @@ COLUMNS = 4
 class ComponentsCase:
     """A model of components.
 
-    `tolerance` is how far apart answers may be whose rows came in other shards: 0 asks for the same bits of
-    the statistic.
+    `tolerance` is the largest difference of results if rows are learned in different parts: 0 requires the
+    same bits of the statistic.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ComponentsCase:
     outlier_column: ClassVar[int] = 1
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
-        """Rows far from zero whose variances lie apart, and weights that are no round numbers."""
+        """Rows far from zero with distinct variances, and weights that are not whole numbers."""
         rotation = np.linalg.qr(rng.normal(size=(COLUMNS, COLUMNS)))[0]
         rows = 1000.0 + (rng.normal(size=(n, COLUMNS)) * [8.0, 3.0, 1.0, 0.4]) @ rotation
         return Sample(rows, rng.random(n) + 0.5)
@@ -66,7 +66,7 @@ class ComponentsCase:
         np.testing.assert_allclose(left.transform(rows), right.transform(rows), rtol=1e-8, atol=1e-8)
 
     def assert_near(self, left: Any, right: Any, rows: Array) -> None:
-        """Raise unless components and codes agree to 1e-6."""
+        """Raise unless components and transformed rows agree to 1e-6."""
         np.testing.assert_allclose(left.components_, right.components_, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(left.transform(rows), right.transform(rows), rtol=1e-6, atol=1e-6)
 
@@ -85,7 +85,7 @@ COMPONENTS: tuple[ComponentsCase, ...] = (
 
 
 def cross_validation_is_refitting(case: ComponentsCase, rng: np.random.Generator) -> None:
-    """`cross_validate` answers for each fold as a model fitted to the other folds does."""
+    """`cross_validate` scores each fold as a model fitted to the other folds does."""
     data = case.sample(rng)
     fold = rng.integers(0, 4, len(data))
     held = case.make().cross_validate(data.rows, folds=fold, sample_weight=data.weights)

@@ -1,4 +1,4 @@
-"""The laws of faces: learning is adding, forgetting is taking away, and the order of it all leaves no trace.
+"""Property tests (laws) of classifiers: learning adds, forgetting subtracts, and the order does not matter.
 
 `FACES` registers every public classifier with rows that suit it; `tests/laws/test_faces.py` runs each law
 over each. To test a classifier of your own that keeps a statistic, make a `FaceCase` of it and do the same.
@@ -50,7 +50,8 @@ Rows = Any  # (n, d), of numbers or of objects
 class FaceCase:
     """A classifier, and how to draw rows for it.
 
-    `tolerance` is how far apart log-joints may be whose rows came in other shards: 0 asks for the same bits.
+    `tolerance` is the largest difference of log p(x, class) if rows are learned in different parts; 0
+    requires the same bits.
     """
 
     name: str
@@ -61,7 +62,7 @@ class FaceCase:
     outlier_column: ClassVar[int] = 0
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
-        """Rows that suit the case, of three classes, and weights that are no round numbers."""
+        """Rows that suit the classifier, of three classes, and weights that are not whole numbers."""
         rows, labels = self.draw(rng, n), rng.choice(["a", "b", "c"], n)
         return Sample(rows, rng.random(n) + 0.1, labels)
 
@@ -120,7 +121,7 @@ FACES: tuple[FaceCase, ...] = (
 
 
 def cross_validation_is_refitting(case: FaceCase, rng: np.random.Generator) -> None:
-    """`cross_validate` answers for each fold as a model fitted to the other folds does."""
+    """`cross_validate` predicts each fold as a model fitted to the other folds does."""
     data = case.sample(rng)
     fold = rng.integers(0, 4, len(data))
     held = case.make().cross_validate(*data.arguments, folds=fold, sample_weight=data.weights)

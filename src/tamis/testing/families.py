@@ -1,4 +1,4 @@
-"""The laws of exponential families, and members to try them on.
+"""Property tests (laws) of exponential families, and members (distributions) to test.
 
 A law is a function of a member, or a batch of members, that raises AssertionError. `FAMILIES` holds members
 of every public family to draw. A family of one column with a conjugate prior needs no more than its line in
@@ -7,7 +7,7 @@ integrated over `nodes`, so the laws hold to about ten digits. To test another f
 nodes for it and make a `FamilyCase`.
 
 Tolerances are in the family's own units: s is the standard deviation of T(x), parameters η that differ by a
-small part of 1/s are indistinguishable from any data, and so are means that differ by a small part of s.
+small part of 1/s cannot be told apart by any data, nor can means that differ by a small part of s.
 """
 
 import pickle
@@ -41,11 +41,11 @@ from tamis.linalg import Cholesky
 from tamis.stats import Moments
 from tamis.testing.statistics import assert_same
 
-FALSE_ALARM = 1e-9  # the probability with which `samples_have_the_right_moments` fails a family that is right
+FALSE_ALARM = 1e-9  # the probability that `samples_have_the_right_moments` fails for a correct family
 
-_CLOSE = 1e-8  # of s, or of 1/s
+_CLOSE = 1e-8  # tolerance, in units of s or of 1/s
 _DRAWS = 4000
-_STEP = 0.02  # of 1/s; the error of the eighth-order difference is about 64 · 0.02⁸ of s
+_STEP = 0.02  # in units of 1/s; the error of the eighth-order difference is about 64 · 0.02⁸ s
 _DIFFERENCE = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}  # f′ ≈ Σ c (f(jh) − f(−jh)) / h
 
 
@@ -72,7 +72,7 @@ class Nodes:
 
 @singledispatch
 def nodes(member: Family) -> Nodes:
-    """Where to sum or integrate under the member, to about 1e-12.
+    """Points and weights to sum or integrate under the member, with an error of about 1e-12.
 
     A family of counts, or of positive numbers, needs no nodes of its own: see `_nodes_of_any`.
     """
@@ -134,7 +134,7 @@ def _(member: Multinomial) -> Nodes:
     return _count(np.array(counts, dtype=np.float64), member)
 
 
-# On the real line the trapezoidal rule is right to all digits for functions this smooth, at such steps.
+# On the real line the trapezoidal rule is exact up to rounding for functions this smooth, at such steps.
 @nodes.register
 def _(member: Exponential) -> Nodes:
     t = np.arange(-4.5, 4.5, 0.04).reshape(-1, *(1,) * len(member.batch))
@@ -388,7 +388,7 @@ def samples_have_the_right_moments(member: Family, rng: np.random.Generator) -> 
 
 
 def shards_add_up(member: Family, rng: np.random.Generator) -> None:
-    """Observing in shards and adding is observing all; taking a shard back is never having seen it."""
+    """Adding the statistics of parts equals observing all rows; subtracting a part undoes adding it."""
     x, weights = member.sample(rng, 12), rng.integers(1, 4, 12).astype(np.float64)
     first, second = member.observe(x[:5], weights[:5]), member.observe(x[5:], weights[5:])
     together = member.observe(x, weights)
@@ -436,7 +436,7 @@ def expectations_under_the_prior_are_those_of_its_draws(
         rng, np.broadcast_to(weight, wide), np.broadcast_to(total, (*wide, total.shape[-1]))
     )
     expected = member.prior_mean(weight, total)
-    if type(member) is not Gaussian:  # whose mean and variance have these expectations, and not E[x²]
+    if type(member) is not Gaussian:  # its prior mean is that of mean and variance, not of E[x²]
         _assert_expected("E[T] under the prior", drawn.mean_parameters, expected.mean_parameters)
     for x in member.sample(rng, 3):
         predictive = np.exp(member.log_predictive(weight, total, x))
@@ -497,7 +497,7 @@ def _deviation(member: Family) -> Array:
 
 
 def _reach(member: Family) -> Array:
-    """How far each η may go before A bends (*batch, k): 1/s, and at most 1 for counts, which come in ones."""
+    """The step of each η for numerical derivatives of A (*batch, k): 1/s, and at most 1 for counts."""
     s = _deviation(member)
     reach = 1.0 / np.where(s > 0, s, 1.0)
     return np.minimum(reach, 1.0) if member.discrete else reach
@@ -515,7 +515,7 @@ def _slope(member: Family, function: Any, i: int) -> Array:
 
 
 def _assert_close(what: str, left: Array, right: Array | float, scale: Array | float = 1.0) -> None:
-    """Within a small part of the scale, and of the size of the right side, for its own rounding."""
+    """Raise unless both agree within a small part of the scale, and of the right side for its rounding."""
     apart = np.abs(left - right)
     allowed = _CLOSE * scale + 1e-11 * np.abs(right)
     assert (apart <= allowed).all(), f"{what}: {left} and {right}, {apart} apart, expected within {allowed}"

@@ -1,8 +1,8 @@
-"""The laws of blocks of columns: a faster block says what the block of any family says.
+"""Property tests (laws) of blocks of columns: a faster block equals the generic block `FamilyColumns`.
 
-A law is a function that raises AssertionError. `FASTER_BLOCKS` registers every block that a family has of its
-own, with columns of that family to try it on: few rows or many, missing values, weights, classes of which
-nothing was seen, and counts of 1e8.
+A law is a function that raises AssertionError. `FASTER_BLOCKS` registers every block that is specialised for
+a family, with columns of that family to test it with: few rows or many, missing values, weights, classes
+without rows, and counts of 1e8.
 """
 
 from collections.abc import Callable
@@ -30,11 +30,11 @@ from tamis.tables import Table
 from tamis.testing.faces import FaceCase
 
 CLASSES = Keys(("a", "b", "c"))
-OBSERVED = Keys(("a", "b"))  # those that rows have as labels
+OBSERVED = Keys(("a", "b"))  # the classes that have rows
 CATEGORIES = 3
 
 _CLOSE = 1e-10
-_ROUNDING = 1e-14  # of the largest terms, which nearly cancel where counts are large
+_ROUNDING = 1e-14  # relative to the largest terms, which nearly cancel where counts are large
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class LabelledColumns:
 
 @dataclass(frozen=True)
 class BlockCase:
-    """A faster block, by its estimate and the strength of its prior, and the family that it is of."""
+    """A faster block, made from an estimate and the strength of its prior, and its family."""
 
     name: str
     family: ConjugateFamily
@@ -59,7 +59,7 @@ class BlockCase:
 
 @st.composite
 def _columns(draw: st.DrawFn, values: Callable[[tuple[int, int]], SearchStrategy[Array]]) -> LabelledColumns:
-    """Some rows, and two in each of two classes in which every column varies: a variance needs as much."""
+    """Some rows, including two in each of two classes in which every column varies, for the variances."""
     n, d = draw(st.integers(0, 12)), draw(st.integers(1, 3))
     drawn = np.where(draw(hnp.arrays(np.bool_, (n, d))), np.nan, draw(values((n, d))))
     rows = np.concatenate([drawn, [[0.0] * d, [1.0] * d] * 2])
@@ -133,7 +133,7 @@ FAMILY_FACES: tuple[FaceCase, ...] = tuple(
 def a_faster_block_is_the_block_of_any_family(
     case: BlockCase, data: LabelledColumns, estimate: Any, alpha: float, shared: bool
 ) -> None:
-    """The same scores, contrasts and log-evidence.
+    """Raise unless both blocks give the same scores, contrasts and log-evidence.
 
     Rows are summed by their labels, or by responsibilities if `shared`.
     """
@@ -156,7 +156,7 @@ def a_faster_block_is_the_block_of_any_family(
 
 
 def _sizes(values: Array) -> Array:
-    """Of the terms of a log-density: x log x, which nearly cancel where a count is near its mean."""
+    """The size of the terms of a log-density, x log x, which nearly cancel where a count is near its mean."""
     x = np.nan_to_num(np.abs(values), nan=0.0)
     return np.asarray(x * (1.0 + np.log1p(x.max(initial=0.0))))
 

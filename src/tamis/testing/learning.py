@@ -1,4 +1,4 @@
-"""The laws of models that learn by adding: no order leaves a trace, and what was forgotten was never learned.
+"""Property tests (laws) of models that learn by adding: the order does not matter, and forgetting is exact.
 
 A case makes a model, draws a sample for it, and compares two models; `faces`, `regressions` and `components`
 register cases and run these laws over them.
@@ -39,11 +39,11 @@ class Sample:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What `fit`, `partial_fit` and `unlearn` are called with, besides the weights."""
+        """The arguments of `fit`, `partial_fit` and `unlearn`, besides the weights."""
         return (self.rows,) if self.targets is None else (self.rows, self.targets)
 
     def take(self, index: NDArray[np.int64]) -> "Sample":
-        """The rows at these places, in this order."""
+        """The rows with these indices, in this order."""
         targets = None if self.targets is None else self.targets[index]
         return Sample(self.rows[index], self.weights[index], targets)
 
@@ -66,13 +66,13 @@ class LearningCase(Protocol):
         """A function that makes the model, not fitted."""
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
-        """Rows that suit the model, and weights that are no round numbers."""
+        """Rows that suit the model, and weights that are not whole numbers."""
 
     def assert_alike(self, left: Any, right: Any, rows: Any) -> None:
-        """Raise unless the models, whose rows came in other shards, are the same."""
+        """Raise unless the models, which learned the same rows in different parts, are the same."""
 
     def assert_near(self, left: Any, right: Any, rows: Any) -> None:
-        """Raise unless the models answer alike to 1e-6."""
+        """Raise unless the models' predictions agree to 1e-6."""
 
 
 def fit(case: LearningCase, data: Sample) -> Any:
@@ -89,7 +89,7 @@ def learn_parts(case: LearningCase, parts: list[Sample]) -> Any:
 
 
 def _deal(rng: np.random.Generator, data: Sample) -> list[Sample]:
-    """Some shards of the rows, in no order."""
+    """Split the rows into random shards (parts) in random order."""
     cuts = np.sort(rng.choice(np.arange(1, len(data)), 5, replace=False))
     return [data.take(index) for index in np.split(rng.permutation(len(data)), cuts)]
 

@@ -1,4 +1,4 @@
-"""The laws of conjugate priors, and priors and statistics to try them on.
+"""Property tests (laws) of conjugate priors, and priors and statistics to test them with.
 
 A law is a function that raises AssertionError with the two sides it found unequal. `PRIORS` registers every
 public prior, for each of its likelihoods, alone and in batches; run each law over each. Laws that draw from a
@@ -38,7 +38,7 @@ class PriorCase:
     priors: SearchStrategy[Prior]
     statistics: SearchStrategy[Any]
     observe: Callable[[Array], Any]  # one observation for each prior → its statistic
-    log_likelihood: Callable[[Any, Any], Array]  # parameters, statistic → log p(data), less its base
+    log_likelihood: Callable[[Any, Any], Array]  # parameters, statistic → log p(data) − Σ log h(x)
     chart: Chart
     log_base: Callable[[Array], Array] = np.zeros_like  # of one observation for each prior
     batch: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ def _positive(shape: Shape, least: float = 0.5, most: float = 30.0) -> SearchStr
 
 
 def _tallies(batch: Shape, terms: int = 1) -> SearchStrategy[Tally]:
-    """Halves, as weights may be; a single term has a weight of its own, several have their sum."""
+    """Multiples of ½, since weights may be fractions; of several terms, the weight is their sum."""
     halves = _numbers((*batch, terms), st.integers(0, 60).map(lambda k: k / 2))
     if terms > 1:
         return halves.map(lambda total: Tally.of(total.sum(axis=-1), total))
@@ -73,7 +73,7 @@ def _moments(draw: st.DrawFn, batch: Shape, full: bool) -> Moments:
     columns = COLUMNS if full else (batch[0] if batch else 1)
     groups = batch[0] if full and batch else 1
     rows = draw(st.integers(1, 6)) * groups
-    # far from the prior's location a full scale matrix is all but singular: its determinant has no digits
+    # far from the prior's location a full scale matrix is nearly singular, and its determinant not precise
     mean = draw(st.sampled_from([0.0, 10.0, -1e2] if full else [0.0, 10.0, -1e4]))
     values = mean + draw(_numbers((rows, columns), st.floats(-8.0, 8.0, width=16)))
     weights = draw(st.none() | _numbers((rows,), st.sampled_from([0.5, 1.0, 3.0])))
@@ -246,7 +246,7 @@ def evidence_is_a_chain(prior: Prior, a: Any, b: Any) -> None:
 
 
 def evidence_is_a_ratio_of_normalizers(prior: Prior, a: Any) -> None:
-    """p(a) = Z(posterior) / Z(prior): what the numerically careful forms must come to."""
+    """p(a) = Z(posterior) / Z(prior), which the numerically careful formulas must equal."""
     ratio = prior.update(a).log_normalizer() - prior.log_normalizer()
     assert_close(prior.log_evidence(a), ratio, 1e-9, "log-evidence")
 
@@ -314,7 +314,7 @@ def mode_is_a_maximum(prior: Prior, rng: np.random.Generator) -> None:
 
 
 def mode_is_where_the_density_is_flat(prior: Prior, rng: np.random.Generator) -> None:
-    """From a mode inside, opposite steps fall alike: they differ less than they fall; for one prior."""
+    """At a mode inside the support, opposite small steps lower the density about equally; for one prior."""
     mode, peak = prior.mode, prior.log_density(prior.mode)
     for _ in range(5):
         length, drawn = 1.0, prior.sample(rng)
@@ -352,7 +352,7 @@ def draws_are_those_of_the_predictive(prior: Prior, rng: np.random.Generator) ->
 
 
 def _views(predictive: conjugate.Distribution, drawn: Array) -> list[tuple[conjugate.Univariate, Array]]:
-    """What a distribution says of single numbers, and these numbers in its draws."""
+    """The univariate marginals of a distribution, and its draws of these numbers."""
     if isinstance(predictive, MultivariateT):
         pooled = np.sqrt(predictive.scale.sum(axis=(-2, -1)))
         sums = conjugate.StudentT(predictive.freedom, predictive.location.sum(axis=-1), pooled)

@@ -1,4 +1,4 @@
-"""The laws of regressions: learning is adding, forgetting is taking away, and validation is fitting again.
+"""Property tests (laws) of regressions: learning adds, forgetting subtracts, validation equals refitting.
 
 `REGRESSIONS` registers every public regression that is conjugate, in its several forms, and
 `tests/laws/test_regressions.py` runs each law over each. To test one of your own that keeps a statistic, make
@@ -46,8 +46,8 @@ class RegressionCase:
 
     `fixed` makes a model with the α and β that evidence chose, to leave one out; None if nothing
     is chosen.
-    `tolerance` is how far apart answers may be whose rows came in other shards: 0 asks for the same bits of
-    the statistic.
+    `tolerance` is the largest difference of results if rows are learned in different parts: 0 requires the
+    same bits of the statistic.
     """
 
     name: str
@@ -59,7 +59,7 @@ class RegressionCase:
     outlier_column: ClassVar[int] = 1
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
-        """Correlated rows far from zero, noisy targets, and weights that are no round numbers."""
+        """Correlated rows far from zero, noisy targets, and weights that are not whole numbers."""
         mixing = np.array([[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 5.0]])
         rows = 100.0 + rng.normal(size=(n, COLUMNS)) @ mixing
         slopes = rng.normal(size=(COLUMNS, max(1, self.targets)))
@@ -67,7 +67,7 @@ class RegressionCase:
         return Sample(rows, rng.random(n) + 0.1, y if self.targets else y[:, 0])
 
     def assert_alike(self, left: Any, right: Any, rows: Array) -> None:
-        """Raise unless the models have the same coefficients and answers, within the tolerance."""
+        """Raise unless the models have the same coefficients and predictions, within the tolerance."""
         if self.tolerance == 0.0:
             assert left.statistic_ == right.statistic_, "the statistics differ"
         close = max(self.tolerance, 1e-12)
@@ -77,7 +77,7 @@ class RegressionCase:
         np.testing.assert_allclose(left.coef_, right.coef_, rtol=close, atol=close)
 
     def assert_near(self, left: Any, right: Any, rows: Array) -> None:
-        """Raise unless coefficients and answers agree to 1e-6."""
+        """Raise unless coefficients and predictions agree to 1e-6."""
         np.testing.assert_allclose(left.coef_, right.coef_, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(left.predict(rows), right.predict(rows), rtol=1e-6)
 
@@ -112,7 +112,7 @@ REGRESSIONS: tuple[RegressionCase, ...] = (
 
 
 def cross_validation_is_refitting(case: RegressionCase, rng: np.random.Generator) -> None:
-    """`cross_validate` answers for each fold as a model fitted to the other folds does."""
+    """`cross_validate` predicts each fold as a model fitted to the other folds does."""
     data = case.sample(rng)
     fold = rng.integers(0, 4, len(data))
     held = case.make().cross_validate(*data.arguments, folds=fold, sample_weight=data.weights)
@@ -122,7 +122,7 @@ def cross_validation_is_refitting(case: RegressionCase, rng: np.random.Generator
 
 
 def leave_one_out_is_refitting(case: RegressionCase, rng: np.random.Generator) -> None:
-    """Leaving one out answers as a model fitted to the other rows does, with the same α and β."""
+    """Leave-one-out predicts as a model fitted to the other rows does, with the same α and β."""
     data = case.sample(rng, 20)
     held = case.make().cross_validate(*data.arguments, folds="leave-one-out", sample_weight=data.weights)
     model_of_all = fit(case, data)
@@ -134,7 +134,7 @@ def leave_one_out_is_refitting(case: RegressionCase, rng: np.random.Generator) -
 
 
 def _assert_held_out(held: Any, model: Any, data: Sample, rows: NDArray[np.int64], tolerance: float) -> None:
-    """Assert that the answers for rows held out are those of this model."""
+    """Assert that the predictions for held-out rows are those of this model."""
     mean, std = model.predict(data.rows[rows], return_std=True)
     log_densities = model.predict_distribution(data.rows[rows]).log_density(data.targets[rows])
     for ours, theirs in ((held.predictions, mean), (held.std, std), (held.log_densities, log_densities)):

@@ -1,4 +1,4 @@
-"""The laws of statistics, and data to try them on.
+"""Property tests (laws) of statistics, and data to test them with.
 
 A law is a function that raises AssertionError with the two sides it found unequal. `STATISTICS` registers
 every public statistic with a way to observe and the data it observes; `tests/laws/test_statistics.py` runs
@@ -19,19 +19,19 @@ from tamis.arrays import Array
 from tamis.protocols import total
 from tamis.stats import Gram, Moments, Sums, Tally
 
-_UNDERFLOW = 1e-300  # products below, BLAS rounds to a grid: no share of them is kept
+_UNDERFLOW = 1e-300  # smaller products have no relative precision
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows that can be laid end to end and dealt out: what statistics are blind to."""
+    """Rows that can be concatenated and split, which must not change their statistic."""
 
     values: Array  # (n, d)
     weights: Array | None = None  # (n,)
     labels: tuple[str, ...] | None = None  # n of them
 
     def take(self, index: Sequence[int]) -> Self:
-        """The rows at these places, in this order."""
+        """The rows with these indices, in this order."""
         return type(self)(
             self.values[list(index)],
             None if self.weights is None else self.weights[list(index)],
@@ -49,10 +49,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class StatisticCase:
-    """A way to observe, and what it may be asked to observe.
+    """A function that observes a statistic, and samples for it.
 
-    `tolerance` is how far apart two ways of observing the same rows may come out, as a share of the sizes
-    involved: 0 asks for the same bits. The algebra itself is held to the bit everywhere.
+    `tolerance` is the largest relative difference of two ways of observing the same rows: 0 requires the same
+    bits. Addition and subtraction must always be exact.
     """
 
     name: str
@@ -101,7 +101,7 @@ def _gram(exact: bool) -> Callable[[Sample], Gram]:
 
 
 def _repeat_rows(strategy: SearchStrategy[Sample]) -> SearchStrategy[Sample]:
-    """Enough rows that BLAS is used: the drawn ones over and over, each time a little off.
+    """Enough rows that BLAS is used: the drawn ones repeated with small changes.
 
     Values whose squares would underflow are left out: a variance below 1e-300 has no bits to compare.
     """
@@ -129,7 +129,7 @@ STATISTICS: tuple[StatisticCase, ...] = (
 
 
 def pairs_of_samples(case: StatisticCase, parts: int = 2) -> SearchStrategy[tuple[Sample, ...]]:
-    """Samples that may be laid end to end: all with labels or none, all with weights or none."""
+    """Samples that can be concatenated: all with labels or none, all with weights or none."""
     return st.lists(case.samples, min_size=parts, max_size=parts).map(_make_alike)
 
 
@@ -172,7 +172,7 @@ def assert_same(left: Sums, right: Sums, tolerance: float = 0.0) -> None:
 
 
 def _assert_scatter_same(left: Moments | Gram, right: Moments | Gram, tolerance: float) -> None:
-    """The scatter about the mean, which large means would drown in the sums about zero, agrees as well."""
+    """Raise unless the scatter about the mean agrees as well, which large means hide in sums about zero."""
     variation = np.abs(np.diagonal(left.scatter, axis1=-2, axis2=-1))
     rounding = (
         2.0**-104 * np.square(left.first.value) / np.maximum(np.abs(left.weight.value), 2.0**-52)[..., None]

@@ -38,7 +38,7 @@ _ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # declared 
 
 _HEAD = 1 << 16  # bytes that are examined
 _SAMPLE = 1500  # bytes of words beyond ASCII that are decoded; more do not change a guess
-_USUAL = 3.0  # nats: cp1252 is about 20 times as frequent as any other encoding except UTF-8
+_USUAL = 3.0  # nats, the prior log-odds of cp1252: it is 20 times as frequent as any other but UTF-8
 _SURE = 2  # bytes are UTF-8 if the ratio of valid to invalid characters is above this
 
 # The cost, in nats, of a character beyond ASCII that is no letter. A letter costs 2 to 4 in its own language,

@@ -1,4 +1,4 @@
-"""Merges the lexicons of many chunks, and makes the columns of a vocabulary of them, sorted by name."""
+"""Merges the lexicons (distinct tokens) of many chunks of texts to a vocabulary, whose columns are sorted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -151,7 +151,7 @@ class Gathering:
 
     def __init__(self) -> None:
         self.lexicons: list[Lexicon] = []
-        self.sums: list[Sums] = []  # of the lexicons that are not merged yet
+        self.sums: list[Sums] = []  # the sums of the lexicons that are not merged yet
         self.document_frequency = self.term_frequency = np.zeros((0, 0), dtype=np.int64)
         self._merged_size = 0
 

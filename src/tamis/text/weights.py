@@ -228,7 +228,7 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
         return self
 
     def decay(self, factor: float) -> Self:
-        """Let everything learned so far count `factor` times as much."""
+        """Multiply the weight of everything learned so far by `factor`."""
         state = self.state_
         if not 0.0 < float(factor) <= 1.0:
             raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")

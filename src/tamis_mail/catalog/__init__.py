@@ -1,4 +1,4 @@
-"""Where messages lie, and the last verdict on each: for lists of messages, which the store does not keep."""
+"""The catalog: the files of messages and the last verdict on each, for lists of messages on the web page."""
 
 from tamis_mail.catalog.catalog import (
     Catalog,

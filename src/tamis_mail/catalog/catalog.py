@@ -1,4 +1,6 @@
-"""messages of folders and imports, events of the log → rows of one SQLite file beside the store.
+"""The catalog of messages for the web page, in one SQLite file beside the store.
+
+It has messages of folders and imports, and of the log: where they are, sender, subject and last verdict.
 
 Lists are read by keyset paging: a page begins after the last row of the page before it, by an index, so that
 the thousandth page takes as long as the first. The text of senders and subjects has an index of trigrams.

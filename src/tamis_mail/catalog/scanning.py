@@ -1,4 +1,4 @@
-"""a path → the messages in it with their locations; a location → the message.
+"""Find the messages of a path with their locations, and read a message by its location.
 
 A file that has not changed since it was read is skipped. An mbox is read from its beginning whenever it has
 changed, because a mail program may have written it anew.

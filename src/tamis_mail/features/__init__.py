@@ -1,10 +1,10 @@
 """tokens → the set of features of a message, each a 48-bit number.
 
-A feature is a token under one of the views; its number is a hash of the token's bytes with the view in the
-lowest bits, so that a store of counts needs neither text nor a column for the view. The hash is part of the
-format of a store: it never changes without `tokens.VERSION`. Version 1 has four views in two bits, version 2
-has five in three. The compiled core computes the numbers; `hashing`, in plain Python, says what they mean,
-and serves where there is no core. `tests/mail/features` compares them.
+A feature is a token and its view (kind of token); its number is a hash of the token's bytes with the view in
+the lowest bits, so that a store of counts needs neither text nor a column for the view. The hash is part of
+the format of a store: it never changes without `tokens.VERSION`. Version 1 has four views in two bits, and
+version 2 has five in three. The compiled core computes the numbers; `hashing`, in plain Python, defines them,
+and is used where there is no core. `tests/mail/features` compares them.
 
 With 45 bits of hash and a hundred million features known, one new token in 350,000 meets another's number.
 """

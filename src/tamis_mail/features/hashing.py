@@ -1,4 +1,4 @@
-"""tokens → feature numbers, in plain Python: the meaning of `core/mail/hash.cpp`."""
+"""tokens → feature numbers, in plain Python: the reference for `core/mail/hash.cpp`."""
 
 from collections.abc import Collection
 

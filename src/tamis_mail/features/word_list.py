@@ -1,4 +1,4 @@
-"""a token of an imported word list → its number, which is the same whatever the version of our own tokens."""
+"""The number of a token of an imported word list; it does not depend on the version of our own tokens."""
 
 from _blake2 import blake2b  # noqa: PLC2701 (hashlib's own; importing hashlib loads OpenSSL, which takes 4 ms)
 

@@ -26,7 +26,7 @@ _MAGIC = {
 _TAR = b"ustar", 257
 # Control characters that text has: backspace to carriage return, and the escapes of ISO 2022.
 _CONTROLS = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 14, 15, 27})
-_SHARE = 0.02  # maximum share of other control characters in a text; random bytes have 9 %
+_SHARE = 0.02  # maximum fraction of other control characters in a text; random bytes have 9 %
 _FEW = 10  # up to so many are accepted
 _SHORTEST = 2  # characters of a field's name; many lines of random bytes begin with one character and a colon
 

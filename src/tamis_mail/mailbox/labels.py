@@ -1,4 +1,4 @@
-"""A tree of folders → the mailboxes in it whose names imply a label, and those whose names do not."""
+"""Find the mailboxes in a tree of folders whose names imply a label, and those whose names do not."""
 # pathlib would cost a cold process 8 ms.
 # ruff: noqa: PTH116, PTH120
 

@@ -1,4 +1,4 @@
-"""A message of a Maildir → its place in another Maildir, where it is exactly once whatever is killed when.
+"""Move a message from one Maildir to another, so that it is never lost or duplicated, even after a kill.
 
 - Within one file system a message is renamed: at every moment it is in one place.
 - Between file systems it is copied to `tmp`, synced, renamed to its place, and only then removed from its old

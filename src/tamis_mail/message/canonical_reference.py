@@ -1,4 +1,7 @@
-"""bytes → the canonical bytes, in plain Python: the meaning of `core/mail/canonical.cpp`. See `canonical`."""
+"""bytes → canonical bytes (see `canonical`), in plain Python: the reference for `core/mail/canonical.cpp`.
+
+A volatile field is one that filters, stores or mail programs add to a message.
+"""
 
 import re
 from functools import lru_cache

@@ -1,7 +1,7 @@
 """The compiled readers of messages: None where there is no core, and Python reads everything.
 
-They read many messages at a time, and without the interpreter's lock, so that threads share the work. What is
-unusual in a message they leave to Python (`tests/mail/message/test_compiled_messages.py` compares them).
+They read many messages at a time, and without the interpreter's lock, so that threads share the work. Unusual
+messages are left to Python (`tests/mail/message/test_compiled_messages.py` compares both).
 """
 
 from tamis.charsets import ALIASES, CODECS

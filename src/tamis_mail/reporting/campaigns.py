@@ -1,4 +1,4 @@
-"""remembered spam → campaigns: groups of messages with the same words, found by a mixture of `tamis`.
+"""Find campaigns in learned spam: groups of messages with the same words, by a mixture model of `tamis`.
 
 The words of each message are projected on their first principal components, and a mixture of spherical
 Gaussians is fitted by EM; the number of its components has the least BIC. A component is a campaign if its

@@ -71,7 +71,7 @@ class Corpus:
     places: Numbers  # (messages,): index among all messages that were read
     digests: tuple[bytes, ...]
     again: int  # duplicates under the same label
-    disputed: int  # messages that are among spam and among ham
+    disputed: int  # messages that were given both as spam and as ham, and are left out
     token_version: int
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""verdicts by day → days that can be drawn: joined to a bounded number, without impossible dates."""
+"""Prepare verdicts by day for a chart: days are joined to a bounded number, without impossible dates."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Day", "drop_implausible", "join_days", "list_days", "mask_implausibl
 
 _FIRST_DAY = 8036  # 1992-01-01: mail is hardly older
 _SECONDS = 86400  # of a day
-_POINTS = 200  # that are left after joining
+_POINTS = 200  # the largest number of points after joining
 
 
 @dataclass(frozen=True, slots=True)

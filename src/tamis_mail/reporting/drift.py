@@ -1,4 +1,4 @@
-"""mail over time → what changed: rates of verdicts in two periods, and periods judged by earlier mail.
+"""Detect changes of the mail over time: rates of verdicts in two periods, and periods judged by earlier mail.
 
 A rate is compared by Beta posteriors of `tamis`, each after a uniform prior. Messages are put in the order of
 their own dates and divided into periods of equal size. Each period is judged by a filter that learned all
@@ -24,7 +24,7 @@ from tamis_mail.verdict.rule import Rule
 
 __all__ = ["Period", "RateChange", "compare_halves", "compare_rates", "judge_periods"]
 
-_QUANTILES = 4000  # of the later rate, by which the probability of a rise is integrated
+_QUANTILES = 4000  # points for the numerical integral of the probability that the rate has risen
 _SURE = 1.96  # standard deviations of a 95 % interval
 _LEAST_MESSAGES = 10  # of a period
 _PERIODS = 8
@@ -36,7 +36,7 @@ class RateChange:
 
     earlier: tuple[int, int]  # times, of so many messages
     later: tuple[int, int]
-    difference: float  # posterior mean of the later rate less the earlier one
+    difference: float  # posterior mean of the later rate minus the earlier one
     low: float  # 95 % interval of the difference
     high: float
     rise: float  # posterior probability that the later rate is larger

@@ -1,4 +1,4 @@
-"""a store → the weight of each kind of evidence, with its uncertainty before and after the fit."""
+"""The weight of each kind of evidence in a store, with its uncertainty before and after the fit."""
 
 from dataclasses import dataclass
 

@@ -1,9 +1,9 @@
-"""a corpus → a matrix for models of `tamis`: messages by the features that tell most of them apart.
+"""a corpus → a matrix for models of `tamis`: messages by the features that vary most among them.
 
-A store knows hundreds of thousands of features, most of them of one message. A feature that a share p of the
-messages has varies by p(1 - p); the columns are those that vary most. A feature that a message has is worth
-the logarithm of the inverse of that share, and each row has length 1: else long messages, and headers that
-nearly all messages have, would dominate.
+A store has hundreds of thousands of features, most of them of one message. A feature that the fraction p of
+the messages has varies by p(1 - p); the columns are those that vary most. Features are weighted by
+log(1 / p), the inverse document frequency, and each row has length 1: otherwise long messages, and headers
+that nearly all messages have, would dominate.
 """
 
 from collections.abc import Sequence

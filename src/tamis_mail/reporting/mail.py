@@ -1,4 +1,4 @@
-"""paths, or nothing → labelled messages, which can be iterated repeatedly."""
+"""Open labelled messages by their paths, or the sample mailbox without any path."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ __all__ = ["Labelled", "Part", "open_labelled"]
 
 @dataclass(frozen=True)
 class Part:
-    """Letters of one label; can be iterated repeatedly."""
+    """Messages of one label; they can be iterated repeatedly."""
 
     name: str
     messages: Callable[[], Iterator[tuple[RawMessage, bool]]]  # and whether each is spam

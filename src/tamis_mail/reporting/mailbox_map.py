@@ -1,4 +1,4 @@
-"""remembered messages → a map of the mailbox: two principal components of their features."""
+"""A map of the mailbox: the first two principal components of the features of learned messages."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class MailboxMap:
     """The position of each message, and how much of the variance the two axes have."""
 
     positions: NDArray[np.float64]  # (messages, 2)
-    shares: tuple[float, float]  # of the variance of the features
+    shares: tuple[float, float]  # the part of the variance that each axis explains
 
 
 def draw_map(corpus: Corpus) -> MailboxMap | None:

@@ -47,7 +47,7 @@ class Miss:
 def misses(
     study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]], limit: int = _MOST
 ) -> list[Miss]:
-    """Return the misses, the worst first. Letters are read again, up to the last that is asked for."""
+    """Return the misses, the worst first. Messages are read again, up to the last one that is needed."""
     is_spam = corpus.is_spam[study.judged]
     wrong = np.flatnonzero((study.log_odds > 0) != is_spam)
     worst = wrong[np.argsort(-np.abs(study.log_odds[wrong]), kind="stable")][:limit]
@@ -100,7 +100,7 @@ def is_readable(one: Evidence) -> bool:
 def _read_again(
     numbers: Sequence[int], corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]]
 ) -> dict[int, RawMessage]:
-    """The messages of messages; one that has changed in the meantime is passed over."""
+    """Read messages again by their numbers; one that has changed in the meantime is skipped."""
     waiting = {int(corpus.places[number]): number for number in numbers}
     raw_messages = {}
     for place, (message, _) in enumerate(messages) if waiting else ():

@@ -1,4 +1,4 @@
-"""a store → the messages that it remembers as a corpus: a bounded sample of them, with their dates.
+"""Read a bounded sample of a store's learned messages as a corpus, with their dates.
 
 The sample is a function of the set of remembered messages: those of either class with the smallest digests.
 A digest is a hash, so such a sample is as good as a random one, and it changes little when a message is
@@ -18,7 +18,7 @@ __all__ = ["Remembered", "choose_sample", "read_remembered"]
 
 Numbers = NDArray[np.intp]
 
-_LEAST_SHARE = 4  # a quarter of the sample is kept for each class, if it has so many messages
+_LEAST_SHARE = 4  # each class gets at least a quarter (1/4) of the sample, if it has so many messages
 
 
 @dataclass(frozen=True, slots=True)

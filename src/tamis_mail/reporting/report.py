@@ -44,7 +44,7 @@ class Report:
 
     @property
     def probabilities(self) -> NDArray[np.float64]:
-        """(judged,): of spam."""
+        """(judged,): the probability of spam."""
         return sigmoid(self.study.log_odds)
 
     @property

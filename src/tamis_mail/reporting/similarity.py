@@ -1,4 +1,4 @@
-"""the features of a message, and of learned messages → the learned messages that are most like it.
+"""Find the learned messages that are most similar to a message, by their features.
 
 The similarity of two messages is the cosine of their sets of features, each feature weighted by its inverse
 document frequency, log(n / n_with_feature): a feature that most messages share says little.

@@ -1,4 +1,4 @@
-"""a corpus → judgements of messages that were not learned, by a split into three or by cross-validation.
+"""Judge messages that were not learned: by a split into three sets, or by cross-validation.
 
 The weights of the evidence are fitted to the messages that are learned, as in a store (`Corpus.train`).
 """
@@ -69,7 +69,7 @@ class Study:
 
 
 def shuffle_stratified(is_spam: NDArray[np.bool_], seed: int) -> Numbers:
-    """Return a random order in which every interval has the same share of spam."""
+    """Return a random order in which every interval has the same fraction of spam."""
     rng = np.random.default_rng(seed)
     place = np.empty(len(is_spam))
     for label in (True, False):

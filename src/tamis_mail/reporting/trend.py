@@ -1,9 +1,8 @@
-"""verdicts per day → the trend of the share of spam, with a band: Bayesian linear regression of `tamis`.
+"""The trend of the fraction of spam over time, with an interval, by Bayesian linear regression of `tamis`.
 
 The log-odds of spam on each day (half a message is added to either side, so that they are finite) are
-regressed on a straight line and Gaussian basis functions of time. A day counts by its number of messages.
-The evidence chooses the precisions of the coefficients and of the noise, so that the band is as wide as the
-days vary.
+regressed on a straight line and Gaussian basis functions of time. A day is weighted by its messages. The
+precisions of coefficients and noise maximise the evidence, so that the interval is as wide as the days vary.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""a corpus → scales of the views, an intercept and thresholds that suit it.
+"""Fit the scales of the views (kinds of evidence), the intercept and the thresholds to a corpus.
 
 The scales and the intercept are fitted as those of a store are (`verdict.fitting.fit_scales`): each message
 is scored by all others, as a new message would be, and the prior is Gaussian around the default. They become
@@ -30,8 +30,8 @@ Floats = NDArray[np.float64]
 
 _FOLDS = 10
 _LEAST = 20  # minimum messages of either class
-LOST = 0.001  # share of ham above the suggested threshold of spam
-PASSED = 0.01  # share of spam below the suggested threshold of ham
+LOST = 0.001  # fraction of ham above the suggested threshold of spam
+PASSED = 0.01  # fraction of spam below the suggested threshold of ham
 _CAUTION = 1.5  # minimum log-odds of a threshold (0.82, 0.18), because future mail differs
 
 

@@ -1,4 +1,4 @@
-"""Recipe and dice → one raw message: sender, program, form, charset and faults."""
+"""Compose one raw message from a recipe (template) and `Dice` (seeded random choices)."""
 
 import re
 from dataclasses import dataclass, replace

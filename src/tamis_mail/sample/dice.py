@@ -1,4 +1,4 @@
-"""Seed → choices, the same on every machine and under every Python.
+"""Seeded random choices, the same on every machine and under every Python.
 
 Of `random.Random`, only `random()` and the seeding are guaranteed to be stable across versions of Python.
 """

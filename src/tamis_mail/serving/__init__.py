@@ -1,6 +1,6 @@
-"""What the daemons share: listening, connections, verdicts off the event loop, log lines and metrics.
+"""The parts that all daemons share: listening, connections, verdicts in threads, log lines and metrics.
 
-A surface brings its protocol: `codec` (bytes in, bytes out, no I/O) and `service`, which joins it to this
-package and to `Sieve`. Whatever happens to a store, mail flows: a fault is a value, and each surface answers
-it in the way of its protocol.
+A daemon adds its protocol: `codec` (bytes in, bytes out, no I/O) and `service`, which connects it to this
+package and to `Sieve`. A fault of a store never stops mail: it is returned as a value (`Fault`), and each
+daemon answers it as its protocol allows.
 """

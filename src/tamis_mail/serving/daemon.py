@@ -1,4 +1,4 @@
-"""The options that all daemons have, and what is made of them."""
+"""The options that all daemons share, and the objects that are made from them."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ _PLACE = "{user}"
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """What a service needs to handle connections."""
+    """The objects that a service needs to handle connections."""
 
     filtering: Filtering
     log: Log
@@ -105,7 +105,7 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
 
 
 def add_log_options(parser: ArgumentParser) -> None:
-    """Add the options of what a long-running process tells of itself."""
+    """Add the options of the log and of the metrics."""
     parser.add_argument(
         "--log-format",
         choices=("text", "json"),

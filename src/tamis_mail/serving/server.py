@@ -25,7 +25,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one daemon takes on."""
+    """The limits of one daemon."""
 
     connections: int = 100  # at once
     size: int = 10 << 20  # bytes of a message: with all connections in use, these are 1 GB of memory

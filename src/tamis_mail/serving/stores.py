@@ -71,10 +71,10 @@ def describe_fault(error: Exception) -> str | None:
 
 
 def _identify(path: Path, sieve: Sieve) -> tuple[int, ...]:
-    """Return numbers that are others when the store must be opened again; none if there is no file.
+    """Return numbers that change when the store must be opened again; none if there is no file.
 
-    They tell one file at the path from another and, if the open store does not see changes, a changed file
-    from the one that was opened.
+    They distinguish one file at the path from another and, if the open store does not see changes, a changed
+    file from the one that was opened.
     """
     try:
         status = os.stat(path)  # noqa: PTH116 (once per message)

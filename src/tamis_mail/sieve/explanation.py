@@ -1,4 +1,4 @@
-"""a message and an open store → its strongest evidence, by arrays; `judging.judge` is the reference."""
+"""Compute the strongest evidence on a message with NumPy; `judging.judge` is the reference."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""What became of a message that was to be learned or forgotten."""
+"""`Receipt`, the outcome of learning or forgetting a message."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Receipts and verdicts → events of the log, written in batches.
+"""Writes verdicts and learning events to the log, in batches.
 
-An error of the log stops nothing: `fault` keeps the first one for the surface, which may print it.
+An error of the log stops nothing: `fault` keeps the first one, which the calling command may print.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Recorder:
         self.fault: str | None = None  # the first error of the log
         self._store_path = store_path
         self._is_on = is_on
-        self._verdicts: list[Event] = []  # that wait to be written
-        self._logs_verdicts: bool | None = None  # None until it is asked again, once per batch
+        self._verdicts: list[Event] = []  # verdicts that are not written yet
+        self._logs_verdicts: bool | None = None  # cached for a batch; None: to be read again
 
     def logs_verdicts(self) -> bool:
         """Whether verdicts are written. A store that this user may only read has no log of his verdicts."""
@@ -53,7 +53,7 @@ class Recorder:
             return
         judgement, identity = verdict.judgement, verdict.identity or identify(raw)
         self._verdicts.append(
-            # All values in order: that takes a third of the time of values by name.
+            # Positional arguments take a third of the time of named ones.
             Event(
                 int(time.time()),
                 VERDICT,
@@ -163,7 +163,7 @@ def _heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:
 def _event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0) -> Event:
     """Describe a change of the store."""
     old, new = receipt.old, receipt.new
-    # All values in order: that takes a third of the time of values by name.
+    # Positional arguments take a third of the time of named ones.
     return Event(
         int(time.time()),
         receipt.action,

@@ -6,7 +6,7 @@
     forget(raw) -> Receipt          exact: the store is as if the message had never been learned
     undo(events) -> receipts        exact: what a learning event of the log changed is as it was before
 
-Surfaces use these verbs only.
+Surfaces (commands, daemons, the web page) use these methods only.
 """
 
 from __future__ import annotations

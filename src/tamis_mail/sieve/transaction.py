@@ -41,8 +41,8 @@ class Transaction:
         self._message_weight, self._prunings = store.message_weight(), store.prunings()
         self._token_version = store.token_version()
         self._now = int(time.time())
-        self._work: list[Item] = []  # to be counted
-        self._bytes = 0  # of the messages that wait to be counted
+        self._work: list[Item] = []  # messages to be counted
+        self._bytes = 0  # size of the messages that wait to be counted
         self._pruned: list[Item] = []  # to be subtracted from pruned counts
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted

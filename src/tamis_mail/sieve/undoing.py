@@ -1,4 +1,4 @@
-"""Events of the log → the store as it was before them.
+"""Undo learning events of the log, so that the store is as it was before them.
 
 The journal of the store decides: an event is undone only if the message has the label that the event gave it.
 The log says what it had before, and with which weight.

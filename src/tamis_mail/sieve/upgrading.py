@@ -1,4 +1,4 @@
-"""A store of older tokens, and the mail that it has learned → a store of the present tokens.
+"""Convert a store of an older token version to the present one, by learning its mail again.
 
 The counts of older tokens cannot be converted: each remembered message is found in the mailboxes by its
 digest, and learned into a new file with its label, weight, time and source. The contents of the new file then

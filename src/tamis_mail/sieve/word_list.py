@@ -1,4 +1,4 @@
-"""a message and a store → the evidence of the word list that was imported into the store."""
+"""Compute the evidence of a word list that was imported from another filter, for one message."""
 
 from importlib import import_module
 

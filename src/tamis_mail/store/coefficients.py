@@ -1,7 +1,7 @@
-"""Coefficients of single features in the store: sorted blocks of bytes, written as a whole by each fit.
+"""Stored coefficients of single features (corrections of their weights), all rewritten by each fit.
 
-The table is divided by the highest bits of the key into 2**bits shelves of about 64 entries, as a run of
-counts is. An entry is the lower bits of a key and the coefficient as a whole number of UNITs, in two bytes. A
+The highest bits of the keys divide the sorted entries into 2**bits shelves, table rows of about 64 entries
+each. An entry is the lower bits of a key and the coefficient as a whole number of UNITs, in two bytes. A
 coefficient that rounds to zero is not stored.
 """
 

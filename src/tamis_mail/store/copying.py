@@ -1,4 +1,4 @@
-"""A store → another store, row by row: between files and servers, in one transaction of the target."""
+"""Copy a store to another one, between files and servers, row by row in one transaction of the target."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tamis_mail.store.store import Store
 __all__ = ["copy"]
 
 _ROWS = 5000  # rows that are in memory at once
-_READING = 0.5  # share of the work before the rows are sent to a server
+_READING = 0.5  # the part of the work (for the progress bar) before the rows are sent to a server
 
 
 def copy(

@@ -1,6 +1,6 @@
 """The log: verdicts and learning events, numbered, in an SQLite file of its own beside the store.
 
-It is apart from the store, so that a verdict never waits for a lock on the store, and so that a full or
+It is separate from the store, so that a verdict never waits for a lock on the store, and so that a full or
 damaged log never stops mail: every error is a `LogError`, which the caller reports or ignores. The journal of
 the store is the record of what was learned; the log says in which order, and what a message was before.
 

@@ -53,8 +53,8 @@ __all__ = [
 Progress = Callable[[float], None]  # called with the completed share, from 0 to 1
 Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # selects entries of a table
 
-_MIN_DATES = 10  # messages of which a period is told
-_OUTERMOST = 0.05  # share of messages that are left out of a period on either side: clocks may be wrong
+_MIN_DATES = 10  # the least number of dated messages from which a period is computed
+_OUTERMOST = 0.05  # fraction of messages left out of a period at either end: clocks may be wrong
 _MERGE_MESSAGES = 5000  # messages that are merged at once
 _MAX_FAULTS = 20  # faults of one kind that are listed
 

@@ -2,10 +2,10 @@
 
     counts(feature, label) = weight · own counts + the site's counts
 
-Both stores stay what they are: a user learns into and forgets from the own store, the administrator of the
+Both stores are separate: a user learns into and forgets from the user's own store, the administrator of the
 site from the site's. So forgetting a message is exact in either, and the sum is as if the message had never
-come. Where one store was decayed more often, its unit is larger, and the counts of the other are multiplied
-to the same unit.
+been learned. Each decay doubles the weight (unit) of later messages; the counts of the store with fewer
+decays are multiplied to the same unit.
 
 The fitted weights are the site's, which has more mail; before it has any, they are the user's own. The user's
 decision on a sender precedes the site's.
@@ -35,7 +35,7 @@ __all__ = ["Overlay", "VerdictStore", "open_overlay"]
 
 
 class VerdictStore(Protocol):
-    """What a verdict reads: of one store, or of two stores as one."""
+    """The methods of a store that a verdict needs; one store has them, and so has an overlay of two."""
 
     def snapshot(self, seconds: float | None = None) -> "AbstractContextManager[None]":
         """Read one consistent state."""

@@ -1,6 +1,6 @@
 """People in the store: allowed and blocked senders, and the people to whom the user writes.
 
-`listed` holds what the user said: an address or a domain is allowed, or it is blocked. `sent` holds the
+`listed` holds the user's decisions: an address or a domain is allowed, or it is blocked. `sent` holds the
 addresses of each learned message of a Sent folder. `correspondent` counts them, so that one query answers a
 verdict; the counts always equal the sum over `sent`, and forgetting a sent message restores them exactly.
 """

@@ -41,11 +41,11 @@ __all__ = ["RedisRows", "connect"]
 
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
-_RETRIES = 6  # of a lost connection, within about five seconds: a server that restarts is back by then
-_LOCK_SECONDS = 60  # after which a holder that hangs loses the lock
-_STAGED_SECONDS = 3600  # after which rows that were sent, and never committed, are deleted
-_PART_BYTES = 1 << 20  # of rows that are sent at once
-_LOG_BYTES = 32 << 20  # of the last commits that are kept; a replica that is further behind reads all rows
+_RETRIES = 6  # attempts to reconnect, within about five seconds: enough for a server restart
+_LOCK_SECONDS = 60  # after this time a holder that hangs loses the lock
+_STAGED_SECONDS = 3600  # after this time, rows that were sent but never committed are deleted
+_PART_BYTES = 1 << 20  # bytes of rows that are sent at once
+_LOG_BYTES = 32 << 20  # bytes of recent commits that are kept; a replica further behind reads all rows
 _SCAN = 2000  # rows that are read at once
 _FORMAT = max(MIGRATIONS)
 

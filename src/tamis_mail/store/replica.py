@@ -6,8 +6,8 @@ everything that works with a store in a file works with a store on a server, to 
     reading   ask the server for its position; if it is another one, apply the changes since; read the replica
     writing   take the server's lock, bring the replica up to date, change it, send the changed rows, commit
 
-The server's commit decides. A process that is killed before it has changed nothing; one that is killed after
-it, or loses its connection, finds the changes on the server when it comes back. The replica of a host may be
+The server's commit decides. A process that is killed before it has changed nothing. If it is killed after the
+commit, or loses its connection, the changes are on the server nevertheless. The replica of a host may be
 deleted at any time: it is loaded again. Processes of one host share it.
 """
 
@@ -51,7 +51,7 @@ _FORGOTTEN = ("journal", "sent")  # tables whose deleted rows are messages that 
 
 
 def has_store(name: str | os.PathLike[str]) -> bool:
-    """Whether the server has a store of this address; of an address with a site's store, whether that is."""
+    """Whether the server has the store of this address; if the address names a site's store, that one."""
     address = _parse(name)
     rows = _open_rows(_parse(address.site_name) if address.site else address)
     try:
@@ -143,7 +143,7 @@ class ReplicaConnection(Connection):
         self._rows: SharedRows | None = None  # None while the file is opened
         self._name = self._path = ""
         self._readonly = False
-        self._base: Position | None = None  # of the open transaction that writes
+        self._base: Position | None = None  # the position at which the open writing transaction began
         self._is_updating = False
 
     def share(self, name: str, path: str, rows: SharedRows, *, readonly: bool) -> None:

@@ -23,7 +23,7 @@ from tamis_mail.schema import MAX_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 
 _ENTRY_BYTES = 5  # the smallest entry: four bytes of a key and a count of one byte
-_UNDOUBTED_ENTRIES = 1 << 20  # entries whose number is believed
+_UNDOUBTED_ENTRIES = 1 << 20  # a run may claim so many entries without a check against the file's size
 _BISECT_BYTES = 1 << 14  # bytes of a shelf above which its entries are bisected; a typical one has 400
 WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count → its format in `struct`
 

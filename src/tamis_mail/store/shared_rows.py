@@ -1,4 +1,4 @@
-"""The rows of a store on a server: how they are written as bytes, and what a server must be able to do.
+"""The rows of a store on a server: their encoding as bytes, and the protocol that a server must implement.
 
 A row has a key (the number of its table, then its primary key) and a value (all of its columns). The rows of
 a store change by commits. A commit replaces and deletes rows, all of them or none, and takes the store from
@@ -34,7 +34,7 @@ Progress = Callable[[float], None]  # called with the completed share, from 0 to
 Value = int | str | bytes | None
 
 COMMIT_ID_BYTES = 16
-# The number of a table is its place here. A new table is added at the end; `migration` is the replica's own.
+# The number of a table is its index here. A new table is added at the end; `migration` is not shared.
 SHARED_TABLES = (
     "setting",
     "label",

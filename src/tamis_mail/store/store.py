@@ -567,7 +567,7 @@ class Writer:
         return bits
 
     def drop_weights(self) -> None:
-        """Go back to the weights before fitting."""
+        """Delete the fitted weights, so that the default weights are used."""
         self._connection.execute("DELETE FROM setting WHERE name = 'weights'")
         self._connection.execute("DELETE FROM coefficient")
 

@@ -1,1 +1,4 @@
-"""Where people and programs meet the filter. Surfaces are thin, and strangers to each other."""
+"""The surfaces of the filter: commands, daemons, mailbox watchers and the web page.
+
+They are thin, and do not import each other.
+"""

@@ -14,8 +14,8 @@ store counts these tokens, so VERSION changes whenever the tokens of any message
 with an older version keeps it. `tests/mail/tokens` keeps golden files of every version. Version 1 has no
 relations, and reads the pages of a message in another way (`body`).
 
-The compiled core reads the tokens of version 2. The modules of this package say what they mean (`reference`),
-read those of version 1, and serve where there is no core. `tests/mail/tokens/test_compiled.py` compares them.
+The compiled core reads the tokens of version 2. The modules of this package define them (`reference`), read
+those of version 1, and are used where there is no core. `tests/mail/tokens/test_compiled.py` compares both.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""a message → its tokens, in plain Python: the meaning of what the compiled core reads."""
+"""a message → its tokens, in plain Python: the reference for the compiled core."""
 
 from tamis_mail.message import Message
 from tamis_mail.tokens import Tokens, body, head, headers, relations

@@ -1,4 +1,7 @@
-"""Counts of the features of many messages → their judgements, equal to `judging` up to rounding."""
+"""Judge many messages by the counts of their features, in NumPy; equal to `judging` up to rounding.
+
+A view is a kind of features: byte n-grams, headers, words, pairs of words, relations between parts.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -83,7 +86,7 @@ def judge_many(
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """What the features of one message, the length of its headers and the intercept add to the log-odds."""
+    """The contributions of one message's features, header length and intercept to the log-odds."""
 
     features: NDArray[np.float64]  # (features,)
     spam: NDArray[np.float64]  # (features,): weight of the learned spam that has each

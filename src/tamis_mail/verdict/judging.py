@@ -1,4 +1,4 @@
-"""Counts of the features of one message → its verdict, in plain Python; the reference for `arrays`."""
+"""Judge one message by the counts of its features, in plain Python; the reference for `arrays`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, isfinite, sqrt
@@ -192,7 +192,7 @@ def _contributions(
     ]
     cache: dict[
         tuple[int, float, float], float
-    ] = {}  # most features were seen once or twice: there are few distinct weights
+    ] = {}  # a cache: most features were seen once or twice, so there are few distinct weights
     contributions = {}
     familiar = 0
     for key, (s, h) in counts.items():

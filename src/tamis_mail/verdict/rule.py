@@ -1,4 +1,6 @@
-"""counts → log-odds: naive Bayes per view. Constants: experiments 0005, 0010, 0013.
+"""counts → log-odds: naive Bayes for each view, which is a kind of features (words, headers, …).
+
+The constants are from experiments 0005, 0010 and 0013.
 
 A feature that s of Ns spam messages have and h of Nh others has the weight log P(feature | spam) - log
 P(feature | ham). Each probability is the posterior mean under a Beta prior: if `pooled`, one of `prior`
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Settings(Protocol):
-        """The part of a store that a rule is read from."""
+        """The methods of a store by which a rule is read."""
 
         def setting(self, name: str, /) -> str | None: ...
 
@@ -61,7 +63,7 @@ __all__ = [
     "sides",
 ]
 
-LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # whose features have coefficients: the others add nothing to them
+LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # views with coefficients of single features; others gain nothing
 MIN_FITTED_MESSAGES = 5  # of spam and of other mail; with fewer, the default weights are used
 
 
@@ -164,10 +166,10 @@ class Rule:
 
 @record(frozen=True, slots=True)
 class Weights:
-    """What was fitted to the messages of a store (`fitting`), but for the coefficients of features."""
+    """The parameters fitted to the messages of a store (`fitting`), without the coefficients of features."""
 
     messages: int  # that the store remembered at the time
-    shelf_bits: int  # of the store's table of coefficients
+    shelf_bits: int  # the store's table of coefficients has 2**shelf_bits rows (shelves)
     intercept: float
     scales: tuple[float, ...]  # of the views
     deviations: tuple[float, ...]  # standard deviations of the intercept and of the scales

@@ -1,4 +1,4 @@
-"""The senders of a message, and what the user said of them → the final verdict.
+"""The effect of the senders of a message on its verdict: the user's lists, and known correspondents.
 
 An allowed sender is ham, and a blocked one is spam, whatever the evidence. The evidence, the log-odds and the
 probability stay as they are. The most specific entry decides for an address. A message is blocked if one of

@@ -41,12 +41,12 @@ class Judgement:
     listed: str | None = (
         None  # why the label does not follow from the probability: "allowed: ann@example.org"
     )
-    remark: str | None = None  # on the sender, for people
+    remark: str | None = None  # a sentence on the sender, for the user
 
 
 @record(frozen=True, slots=True)
 class Identity:
-    """What the log says of a message."""
+    """The fields of a message that the log stores."""
 
     digest: bytes
     sender: str
@@ -69,17 +69,17 @@ class Verdict:
 
     @property
     def probability(self) -> float:
-        """That the message is spam."""
+        """The probability that the message is spam."""
         return self.judgement.probability
 
     @property
     def log_odds(self) -> float:
-        """Of spam: log(p / (1 - p))."""
+        """The log-odds of spam: log(p / (1 - p))."""
         return self.judgement.log_odds
 
     @property
     def probabilities(self) -> Mapping[str, float]:
-        """Of each label that was learned."""
+        """The probability of each label that was learned."""
         return self.judgement.probabilities
 
     @property

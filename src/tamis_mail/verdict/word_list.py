@@ -1,7 +1,9 @@
-"""counts of an imported word list → evidence. Constants are from experiments/0011-bogofilter-import.
+"""The evidence of a word list that was imported from another filter.
 
-The list counts the tokens of another filter. A message is judged by those tokens, and by our own views apart
-from them. Tokens of the header and of the body have weights as in `rule.View`. Only strong weights count,
+The constants are from experiments/0011-bogofilter-import.
+
+The list counts the tokens of another filter. A message is judged by those tokens, and separately by our own
+features. Tokens of the header and of the body have weights as in `rule.View`. Only strong weights count,
 those of at least LEAST_WEIGHT: they are divided by the number of tokens that are strong or unknown, plus the
 reluctance, and multiplied by the scale. All contributions are then multiplied by three factors:
 

@@ -1,5 +1,5 @@
-"""What `tamis watch imap` and `tamis watch maildir` share: learn from the owner's acts, and sort new mail.
+"""The common part of `tamis watch imap` and `tamis watch maildir`: learn from the owner's moves, and sort.
 
-`mailbox.Mailbox` is what a surface provides; `watcher.Watcher` is the loop; `lessons` has the rules; `memory`
-remembers between two passes, and between two runs.
+`mailbox.Mailbox` is the interface of an account; `watcher.Watcher` is the loop; `lessons` has the rules by
+which a move teaches a label; `memory` stores the state between two passes, and between two runs.
 """

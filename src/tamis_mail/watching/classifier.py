@@ -1,4 +1,4 @@
-"""A store as a watcher uses it: to judge messages and to learn lessons, with its faults told apart.
+"""The store of a watcher: it judges and learns messages; faults of the store and of messages are told apart.
 
 A fault of the store (locked, full, read-only, missing, damaged, of a newer version) is a
 `StoreUnusableError`: it may pass, and mail stays where it is meanwhile. An error of one message is a value in
@@ -59,7 +59,7 @@ class StoreClassifier:
         """With `log`, verdicts are written to the log beside the store."""
         self.path = path
         self._log = log
-        self._source = source  # what the log and the journal say of where a message was
+        self._source = source  # the name of the account, for the log and the journal
         self._readers = OpenStores(readonly=True)
         self._writers = OpenStores(readonly=False)
 

@@ -1,4 +1,4 @@
-"""What the owner did with a message → what it teaches: spam, ham, or nothing. Pure rules, no I/O.
+"""The label that an action of the mailbox's owner teaches: spam, ham, or nothing. Pure rules, no I/O.
 
     a move                  into junk                       spam
                             out of junk, not to the trash   ham
@@ -7,8 +7,8 @@
                             $NotJunk or NonJunk             ham
     an answer               \\Answered                       ham
 
-A move says most, then a keyword, then an answer. What the filter has moved or marked itself teaches nothing:
-it is compared with what the memory says that the filter did.
+A move takes precedence over a keyword, and a keyword over an answer. Moves and keywords of the filter itself
+teach nothing: the memory records them.
 """
 
 from tamis_mail.labels import HAM, SPAM

@@ -1,6 +1,6 @@
-"""What a watcher needs of an account: its folders, the messages in them, and to move and mark them.
+"""The interface of an account that a watcher needs: list folders and messages, read, move and mark them.
 
-A surface implements `Mailbox`. Every method may raise `MailboxError`, if the account cannot be reached now:
+IMAP and Maildir implement `Mailbox`. Every method may raise `MailboxError`, if the account cannot be reached:
 the watcher ends its pass, waits and begins again, and the next call connects again. The watcher may be
 killed, or lose its connection, between any two calls and within any call.
 """

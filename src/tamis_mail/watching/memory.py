@@ -1,4 +1,4 @@
-"""What a watcher remembers between two passes and two runs, in one SQLite file beside the store.
+"""The state of a watcher between two passes and two runs, in one SQLite file beside the store.
 
 A place is a message in a folder: its uid, its identity (the digest of `tamis_mail.message`), the keywords
 that it had, and what is to be done with it. What the filter is about to do is written before it is done, so

@@ -1,4 +1,4 @@
-"""The options that `tamis watch imap` and `tamis watch maildir` share, and what is made of them."""
+"""The options that `tamis watch imap` and `tamis watch maildir` share."""
 
 import sys
 from argparse import ArgumentParser, Namespace

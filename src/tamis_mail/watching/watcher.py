@@ -1,4 +1,4 @@
-"""The loop of `tamis watch`: what has changed → what the owner's acts teach → learn → sort new mail → wait.
+"""The loop of `tamis watch`: find changes, learn from the owner's moves and marks, sort new mail, wait.
 
 A pass lists all watched folders, compares them with the memory and notes what is to be done; then it does
 that. Each step is noted before and after it is done (`memory`), so that it can be killed, or lose the
@@ -56,7 +56,7 @@ _SORTED_FROM = (Role.JUNK, Role.UNSURE)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a watcher does."""
+    """The settings of a watcher."""
 
     sorts: bool = True
     learns: bool = True
@@ -160,7 +160,7 @@ class Watcher:
         self._progress = progress
         self.stop = stop or Stop()
         self._clock = clock
-        self._faults: dict[str, str] = {}  # by what it stops: the fault that was reported last
+        self._faults: dict[str, str] = {}  # kind of work → the fault that was last reported for it
         self._states: dict[str, str] = {}  # of folders, when they were last compared with the memory
         self._bodies = _Bodies()
         self._pruned = 0.0  # when the memory was last pruned; a process that runs once prunes it, too

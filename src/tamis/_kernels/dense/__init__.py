@@ -1,4 +1,4 @@
-"""The one door to the kernels of dense symmetric matrices: products of many rows of few columns.
+"""The only entry to the kernels of dense symmetric matrices: products of many rows of few columns.
 
 The number of columns alone chooses the implementation. BLAS and the compiled kernel round differently, and
 rows must be unlearned by the one that learned them.
@@ -10,8 +10,8 @@ from tamis.compiled import choose
 
 __all__ = ["multiply_centred"]
 
-# Tiles take 0.3 to 0.8 of the time of BLAS, from one row of 4 columns to 4096 rows of 512; beyond them BLAS,
-# which packs its tiles, is as fast.
+# The compiled kernel takes 0.3 to 0.8 of the time of BLAS, from one row of 4 columns to 4096 rows of 512; for
+# more columns BLAS is as fast.
 _WIDEST = 512  # columns
 
 _tiles = choose(reference, "tamis._core.dense")
@@ -25,7 +25,7 @@ def multiply_centred(
     weights: Floats | None = None,
     extra: Floats | None = None,
 ) -> Floats:
-    """Σ w (x − c)(x − c)ᵀ of the rows at `place` (d, d), of which the upper triangle is meant.
+    """Σ w (x − c)(x − c)ᵀ of the rows at `place` (d, d); only the upper triangle is valid.
 
     Rows are `values` (n, p) and the `extra` columns (n, d − p); `order` (n,) is the row at each place, and
     `weights` is (n, 1).

@@ -1,4 +1,4 @@
-"""The meaning of the kernels of dense matrices, in NumPy, which asks BLAS."""
+"""The reference implementation of the kernels of dense matrices, in NumPy, which uses BLAS."""
 
 from functools import reduce
 
@@ -18,7 +18,7 @@ def multiply_centred(
     weights: Floats | None,
     extra: Floats | None,
 ) -> Floats:
-    """See the door."""
+    """See `multiply_centred` in `__init__`."""
     pieces = (slice(first, min(first + _CACHED, stop)) for first in range(start, stop, _CACHED))
     return reduce(np.add, (_multiply_piece(values, centre, piece, order, weights, extra) for piece in pieces))
 

@@ -1,6 +1,6 @@
-"""The one door to the kernels of latent factors: many small ridge regressions, and the best of many scores.
+"""The only entry to the kernels of latent factors: many small ridge regressions, and the best of many scores.
 
-Rows are solved each by itself, so that no answer depends on the number of threads. The compiled kernels and
+Each row is solved separately, so that no result depends on the number of threads. The compiled kernels and
 the reference solve the same equations; they round differently, and agree to some 1e-12.
 """
 
@@ -16,8 +16,8 @@ from tamis.compiled import choose
 
 __all__ = ["dot_pairs", "row_squares", "solve_rows", "top_rows"]
 
-_ROW = 100  # products: the time that a row takes, however small its equations are
-_CHUNKS = 32  # of rows, so that threads end together
+_ROW = 100  # the fixed cost of a row, in multiplications
+_CHUNKS = 32  # the number of chunks of rows: enough that threads end at about the same time
 _NOTHING: Floats = np.zeros((0, 0))
 
 _kernels = choose(reference, "tamis._core.factors")
@@ -90,7 +90,7 @@ def row_squares(
 
 
 def _even_cuts(indptr: Words, k: int) -> list[int]:
-    """The cuts of the rows into chunks of about the same work."""
+    """The boundaries of chunks of rows with about the same work."""
     n = len(indptr) - 1
     cost = indptr - indptr[0] + np.arange(n + 1) * (k / 3.0 + 1.0)
     marks = np.linspace(0.0, float(cost[-1]), _CHUNKS + 1)[1:-1]
@@ -98,9 +98,9 @@ def _even_cuts(indptr: Words, k: int) -> list[int]:
 
 
 def top_rows(scores: Floats, count: int) -> Words:
-    """Places of the largest scores of each row (n, count), largest first, and of equals the first.
+    """Indices of the largest scores of each row (n, count), largest first; of equal scores the first.
 
-    −∞ is no score; where there are too few, the rest is −1.
+    −∞ does not count as a score; where there are too few scores, the rest is −1.
     """
     out = np.empty((len(scores), count), dtype=np.int64)
 
@@ -127,7 +127,7 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
 
 
 def _map_rows(n: int, work: int, function: Callable[[int, int], None]) -> None:
-    """Call `function` for chunks of n rows, in threads if the kernels hold no lock meanwhile."""
+    """Call `function` for chunks of n rows, in threads if the kernels release the interpreter's lock."""
     if _kernels is reference:
         function(0, n)
     else:

@@ -1,4 +1,4 @@
-"""The meaning of the kernels of latent factors, in NumPy."""
+"""The reference implementation of the kernels of latent factors, in NumPy: see `__init__`."""
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop:
     if not len(left) or not len(right):
         out[start:stop] = 0.0
         return
-    step = max(1, _CELLS // max(1, left.shape[1]))  # of factors gathered at a time: they stay in the cache
+    step = max(1, _CELLS // max(1, left.shape[1]))  # pairs at a time, few enough for the cache
     for first in range(start, stop, step):
         part = slice(first, min(first + step, stop))
         own, other = (rows.take(at[part], axis=0, mode="clip") for rows, at in ((left, i), (right, j)))

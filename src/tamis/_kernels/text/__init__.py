@@ -63,7 +63,7 @@ __all__ = [
     "sum_groups",
 ]
 
-_SHARES, _SHARED = 4, 1 << 20  # _SHARED or more keys are divided into _SHARES parts, for threads
+_SHARES, _SHARED = 4, 1 << 20  # _SHARED or more keys are divided into _SHARES parts ("shares"), for threads
 
 if TYPE_CHECKING:
     _kernels = reference  # both have the same signatures

@@ -1,4 +1,4 @@
-"""Sums of a table by label → the statistic that a generative model observes, block by block.
+"""Make the statistic of a generative model, block by block, from sums by label that a database computes.
 
 Gaussian, Poisson, Bernoulli and multinomial columns need Σx and Σx². Of columns of other families the
 database counts distinct values: each value, weighted by its count, is then observed as a row in which all

@@ -1,4 +1,4 @@
-"""A table of a database → its columns, and the rows that a query about it returns.
+"""The base class of tables in a database: their columns, and queries about them.
 
 Names of columns and tables come from users, so each is quoted where it enters a query. All else in a query is
 written here: aliases, numbers of our own and names of functions. No value of a row is ever part of a query.

@@ -1,4 +1,4 @@
-"""Principal components: one Moments, and what is inferred from it."""
+"""Principal components: sums of products of columns (`Moments`), and the directions inferred from them."""
 
 from tamis.models.components.choice import CountScores, score_by_evidence, score_held_out
 from tamis.models.components.gaps import (

@@ -1,4 +1,8 @@
-"""variances, or Moments by fold → a score for each number of directions that could be kept."""
+"""Choose the number of principal components: a score for each number of directions that could be kept.
+
+The scores come from the variances along all directions (Minka's evidence), or from the Moments (sums of
+products of columns) of each fold of a cross-validation.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +14,7 @@ from tamis.arrays import Array
 from tamis.linalg import complete_basis, spectrum
 from tamis.stats import Moments
 
-_LEAST = 1e-15  # of the largest variance, below which a variance counts as 0
+_MIN_RELATIVE_VARIANCE = 1e-15  # a variance below this part of the largest one counts as 0
 
 
 def score_by_evidence(variances: Array, weight: float) -> Array:
@@ -22,13 +26,13 @@ def score_by_evidence(variances: Array, weight: float) -> Array:
     if d < 2:
         return np.empty(0)
     k = np.arange(1, d)
-    least = _LEAST * float(variances.max())
+    least = _MIN_RELATIVE_VARIANCE * float(variances.max())
     rest = np.maximum(np.cumsum(variances[::-1])[::-1][1:] / (d - k), least)
     dimensions = d - np.arange(1, d) + 1.0
     uniform = -k * np.log(2.0) + np.cumsum(gammaln(0.5 * dimensions) - 0.5 * dimensions * np.log(np.pi))
     with np.errstate(divide="ignore", invalid="ignore"):
         likelihood = -0.5 * weight * (np.cumsum(np.log(variances))[:-1] + (d - k) * np.log(rest))
-        differences = np.log(variances[:, None] - variances)  # of i < j
+        differences = np.log(variances[:, None] - variances)  # used where i < j
         inverse = np.log(1.0 / variances - 1.0 / variances[:, None])
         upper = np.triu(np.ones((d, d), dtype=np.bool_), 1)
         by_row = np.cumsum(np.where(upper, differences, 0.0).sum(axis=1))[:-1]  # i < k, all j > i
@@ -43,30 +47,30 @@ def score_by_evidence(variances: Array, weight: float) -> Array:
             - 0.5 * hessian
             - 0.5 * k * np.log(weight)
         )
-    # no evidence where a variance to be kept is 0, or two variances are the same to the bit
+    # The evidence does not exist where a variance to be kept is 0, or where two variances are equal.
     return np.where(np.isfinite(scores) & (variances[:-1] >= least), scores, -np.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountScores:
-    """The densities of rows held out under each number of directions, from 1 on, within the span of rows."""
+    """The mean log-density of held-out rows for 1, 2, … directions, within the span of the rows."""
 
     log_densities: Array  # (d − 1,), or (1,) for one column: mean log p of a row; -inf beyond the span
 
     @property
     def best(self) -> int:
-        """The number of largest density; the larger of two that are the same Gaussian."""
+        """The number of directions with the largest density; the larger one if two give the same Gaussian."""
         scores = self.log_densities
         return int(np.flatnonzero(scores == scores.max())[-1]) + 1 if np.isfinite(scores).any() else 1
 
 
 def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> CountScores:
-    """Score every number of directions by the density of each fold under what the others learned.
+    """Score every number of directions by the density of each fold under the model of the other folds.
 
-    Moments of each fold suffice: one decomposition per fold scores all numbers, and no row is read.
+    The Moments of each fold suffice: one decomposition per fold scores all numbers, and no row is read.
     Directions in which all rows together have no variance (less than 1e-13 of the largest) are left out, for
-    no row has a density there. If there are any, all r others may be kept, too. `columns` is their
-    number, if the rows are given as codes along the directions in which they vary.
+    no row has a density there. If there are any, all r others may be kept, too. `columns` is the number of
+    columns, if the rows are given by their coordinates along the directions in which they vary.
     """
     if len(parts) < 2:
         raise ValueError(
@@ -89,7 +93,7 @@ def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> Coun
 
 
 def _score_fold(rest: Moments, part: Moments, span: Array | None) -> Array:
-    """Σ w log p of one part under what the rest learned (d − 1,), for each number of directions.
+    """Σ w log p of one part under the model of the rest (d − 1,), for each number of directions.
 
     Within a `span` (d, r), if one is given: (r − 1,), or (1,) for one direction.
     """

@@ -1,9 +1,9 @@
-"""rows with gaps → the expectation of their moments, given the current components: EM.
+"""rows with gaps (missing values) → their expected moments, given the current components: EM.
 
 Each gap is imputed from the values of its row. The expected values are filled in, and their uncertainty is
-added to the squares; from these sums the components are inferred as from any. Each such step raises the
-likelihood of the values seen. (Tipping and Bishop 1999; only the gaps are hidden, not the codes, so that
-without gaps one step is the answer.)
+added to the squares; from these sums the components are inferred as from complete rows. Each such step raises
+the likelihood of the observed values. (Tipping and Bishop 1999. Only the gaps are latent variables, not the
+coordinates of the rows along the components; so without gaps one step is the exact solution.)
 """
 
 from collections.abc import Callable
@@ -24,11 +24,11 @@ from tamis.tables import Table, runs
 
 Mask = NDArray[np.bool_]
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_LEAST = 1e-10  # of the mean variance, the least variance: a Gaussian without variance has no density
-_CLEAR = 1e-6  # of the largest variance, above which noise lets K × K matrices do the work of d × d ones
+_MIN_RELATIVE_VARIANCE = 1e-10  # times the mean variance: no variance is smaller, for zero has no density
+_MIN_RELATIVE_NOISE = 1e-6  # noise above this part of the largest variance allows K × K matrices, not d × d
 
-_CELLS = 1 << 18  # of runs of rows, whose patterns are solved together: 2 MB
-_CALL = 2e6  # multiplications that take as long as to solve a pattern by itself: some 0.2 ms
+_CELLS = 1 << 18  # array elements (2 MB) of the rows whose patterns are solved together
+_SINGLE_COST = 2e6  # multiplications that take as long as solving one pattern by itself: some 0.2 ms
 
 
 def has_gaps(table: Table) -> bool:
@@ -54,18 +54,18 @@ def refuse_gaps(table: Table, remedy: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Rows, ordered by their pattern of gaps."""
+    """Rows, ordered by their pattern of gaps: which of their values are missing."""
 
     x: Array  # (n, d), NaN where missing
     weights: Array | None  # (n,)
     complete: Moments | None  # of the rows without gaps; None if there are none
     masks: Mask  # (P, d): whether each value is there, in each pattern of gaps
-    rows: Indices  # (m,): those with gaps, pattern by pattern
-    pattern: Indices  # (m,): of each of them; ascending
+    rows: Indices  # (m,): indices of the rows with gaps, pattern by pattern
+    pattern: Indices  # (m,): the pattern of each of these rows, an index into `masks`; ascending
 
     @classmethod
     def of(cls, x: Array, weights: Array | None = None, exact: bool = False) -> "Gaps":
-        """Order the rows; one without any value adds nothing, and is left out."""
+        """Order the rows by pattern; a row without any value is left out."""
         is_seen = ~np.isnan(x)
         is_complete = is_seen.all(axis=1)
         complete = None
@@ -90,7 +90,7 @@ class Gaps:
     @property
     def floor(self) -> float:
         """The least variance that any direction may have."""
-        return _LEAST * float(self.column_moments.variance.mean()) or 1e-300
+        return _MIN_RELATIVE_VARIANCE * float(self.column_moments.variance.mean()) or 1e-300
 
     def select_weights(self, part: slice = slice(None)) -> Array:
         """The weights of the rows with gaps, or of a slice of them (m,)."""
@@ -98,7 +98,7 @@ class Gaps:
         return np.ones(len(rows)) if self.weights is None else self.weights[rows]
 
     def complete_moments(self, imputed: Array, uncertainty: Array) -> Moments:
-        """The moments of all rows, with these (m, d) for the rows with gaps.
+        """The moments of all rows, with the imputed values (m, d) in place of the rows with gaps.
 
         `uncertainty` (d, d) is the sum of the covariances of the imputed values.
         """
@@ -116,7 +116,7 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpectedMoments:
-    """The expected moments of rows with gaps, given components, and the likelihood of the values seen."""
+    """The expected moments of rows with gaps, given components, and the likelihood of the observed values."""
 
     moments: Moments
     log_likelihood: float  # Σ w log p; NaN where no components were given
@@ -130,7 +130,7 @@ class ExpectedMoments:
 
 @dataclass(frozen=True, slots=True)
 class ComponentsWithGaps:
-    """Principal components by EM; variances are of maximum likelihood: squares divided by the weight."""
+    """Principal components by EM; variances are maximum-likelihood estimates: squares over the weight."""
 
     count: int | None
     floor: float = 0.0  # the least variance
@@ -154,7 +154,7 @@ class ComponentsWithGaps:
         return decompose(moments, self.count, float(moments.weight.value), self.floor)
 
     def objective(self, statistic: ExpectedMoments) -> float:
-        """The log-likelihood of the values seen, which never falls."""
+        """The log-likelihood of the observed values, which never falls from one step to the next."""
         return statistic.log_likelihood
 
 
@@ -201,9 +201,9 @@ def impute(x: Array, given: Components) -> Array:
 
 
 def log_densities_with_gaps(x: Array, given: Components) -> Array:
-    """log p of the values of each row that are there (n,)."""
+    """log p of the observed values of each row (n,)."""
     given.refuse_flat()
-    densities, gaps = np.zeros(len(x)), Gaps.of(x)  # of no value, the density is 1
+    densities, gaps = np.zeros(len(x)), Gaps.of(x)  # a row without any value has the density 1
     is_complete = ~np.isnan(x).any(axis=1)
     densities[is_complete] = given.log_densities(x[is_complete])
     densities[gaps.rows] = _Density.of(given).impute(gaps)[1]
@@ -212,30 +212,30 @@ def log_densities_with_gaps(x: Array, given: Components) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Density:
-    """The Gaussian of the components, conditioned on parts of rows.
+    """The Gaussian of the components, conditioned on the observed values of rows.
 
-    Three forms of the same algebra; test_all_ways_of_guessing_are_one keeps them equal.
+    It has three forms of the same algebra, which `test_all_ways_of_guessing_are_one` holds equal.
     """
 
     mean: Array  # (d,)
     factors: Array  # (K, d): covariance = factorsᵀ factors + noise
     noise: float
-    is_clear: bool  # whether the noise is large enough for the K × K forms
+    has_noise: bool  # whether the noise is large enough for the K × K forms
     covariance: Array | None  # (d, d); None where the factors suffice, pattern by pattern
 
     @classmethod
     def of(cls, given: Components) -> "_Density":
-        noise = max(given.noise, _LEAST * float(given.variances.mean()), 1e-300)
+        noise = max(given.noise, _MIN_RELATIVE_VARIANCE * float(given.variances.mean()), 1e-300)
         factors = np.sqrt(np.maximum(given.variances - given.noise, 0.0))[:, None] * given.directions
-        is_clear = bool(noise > _CLEAR * given.variances[0])
-        if is_clear and 2 * given.count < len(given.mean):
-            return cls(given.mean, factors, noise, is_clear, None)
+        has_noise = bool(noise > _MIN_RELATIVE_NOISE * given.variances[0])
+        if has_noise and 2 * given.count < len(given.mean):
+            return cls(given.mean, factors, noise, has_noise, None)
         covariance = given.covariance()
         covariance[np.diag_indices(len(covariance))] += max(noise - given.noise, 0.0)
-        return cls(given.mean, factors, noise, is_clear, covariance)
+        return cls(given.mean, factors, noise, has_noise, covariance)
 
     def impute(self, gaps: Gaps) -> tuple[Array, Array, Array]:
-        """Of rows with gaps: their expectation (m, d), log p (m,), and Σ w covariance (d, d)."""
+        """The expectation of rows with gaps (m, d), their log p (m,), and Σ w covariance (d, d)."""
         x, (k, d) = gaps.x[gaps.rows], self.factors.shape
         densities, uncertainty = np.empty(len(x)), np.zeros((d, d))
         with threads.one_blas_thread:  # each pattern's matrices are small
@@ -262,10 +262,10 @@ class _Density:
         k, d = self.factors.shape
         per_pattern, per_row = k * d * (d + 2 * k) + 12 * k**3, 64 * (k * k + d)
         patterns = len(gaps.masks)
-        return self.is_clear and per_pattern * patterns + per_row * len(gaps.rows) < _CALL * patterns
+        return self.has_noise and per_pattern * patterns + per_row * len(gaps.rows) < _SINGLE_COST * patterns
 
     def _impute_run(self, gaps: Gaps, part: slice) -> tuple[Array, Array, Array]:
-        """The same of some rows of many patterns, by factors, with one product for all patterns."""
+        """As `impute`, for some rows of many patterns, with one matrix product for all patterns."""
         x, (k, d) = gaps.x[gaps.rows[part]], self.factors.shape
         first, last = gaps.pattern[part][[0, -1]].tolist()
         pattern, masks = gaps.pattern[part] - first, gaps.masks[first : last + 1]
@@ -289,7 +289,7 @@ class _Density:
         return np.where(is_missing, self.mean + codes @ self.factors, x), densities, uncertainty
 
     def _impute_pattern(self, x: Array, seen: Mask) -> tuple[Array, Array, Array]:
-        """Of rows with one pattern: means (n, m) and covariance (m, m) of missing values, and log p (n,)."""
+        """Means (n, m) and covariance (m, m) of missing values, and log p (n,), for rows with one pattern."""
         centred, missing = x[:, seen] - self.mean[seen], ~seen
         if self.covariance is None:
             own, other = self.factors[:, seen], self.factors[:, missing]
@@ -303,7 +303,7 @@ class _Density:
             outside = centred.shape[1] - len(own)
             log_scale = float(factor.log_determinant()) + outside * float(np.log(self.noise))
         else:
-            factor = Cholesky.of(self.covariance[np.ix_(seen, seen)], "covariance of the values seen")
+            factor = Cholesky.of(self.covariance[np.ix_(seen, seen)], "covariance of the observed values")
             white = factor.whiten(centred)
             cross = factor.whiten(self.covariance[np.ix_(missing, seen)])
             mean = white @ cross.T

@@ -8,19 +8,19 @@ from tamis.arrays import Array
 from tamis.models.components.model import Indices, PrincipalComponents, observe_table
 from tamis.tables import Table
 
-_CELLS = 1 << 22  # of sparse rows that are dense at a time: 32 MB
-_MANY = 64  # folds up to which the moments of all are in memory at once
+_CELLS = 1 << 22  # array elements (32 MB) of sparse rows that are made dense at a time
+_MAX_FOLDS = 64  # up to so many folds, the moments of all of them are in memory at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOutRows:
-    """Scores of rows under models that were fitted without them (n,)."""
+    """Scores of rows (n,), each under a model that was fitted without the fold of this row."""
 
     log_densities: Array  # log p(x) of probabilistic PCA
     errors: Array  # ‖x − reconstruction‖²
-    spread: Array  # ‖x − mean‖²: the error of no components at all
-    counts: Indices  # the number of the model's directions
-    fold: Indices  # the part that was left out
+    spread: Array  # ‖x − mean‖²: the error of a model without components
+    counts: Indices  # the number of components of the model
+    fold: Indices  # the fold of the row, which the model did not learn
     weights: Array | None = None
 
     @property
@@ -35,7 +35,7 @@ class HeldOutRows:
 
     @property
     def explained(self) -> float:
-        """The share of the squares about the mean that was reconstructed; 0 if there are none."""
+        """The part of the variance that the components reconstruct; 0 if the rows do not vary."""
         spread = float(np.average(self.spread, weights=self.weights))
         return 1.0 - self.mean_error / spread if spread > 0 else 0.0
 
@@ -43,23 +43,25 @@ class HeldOutRows:
 def cross_validate(
     model: PrincipalComponents, data: object, fold: Indices, weights: Array | None = None
 ) -> HeldOutRows:
-    """Score each fold of rows (n, d) by the model of all others: their moments are those of all less its own.
+    """Score each fold of rows (n, d) by the model of all other folds: the moments of all minus its own.
 
-    Densities are NaN where a model has none: the directions left over have no variance.
+    Densities are NaN where the model has no variance along the directions that it does not keep.
     """
     table = Table.of(data)
     folds = np.unique(fold).tolist()
     if len(folds) < 2:
         raise ValueError(f"got {len(folds)} folds, expected at least 2: the model learns from the others")
-    few = len(folds) <= _MANY
+    few = len(folds) <= _MAX_FOLDS
     if model.count == "held-out" and not few:
-        raise ValueError(f"got {len(folds)} folds with n_components='held-out', expected at most {_MANY}")
+        raise ValueError(
+            f"got {len(folds)} folds with n_components='held-out', expected at most {_MAX_FOLDS}"
+        )
     parts = observe_table(table, model.exact, weights, fold if few else None, cells=_CELLS)
     densities, errors, spread = np.empty(table.rows), np.empty(table.rows), np.empty(table.rows)
     counts = np.empty(table.rows, dtype=np.int64)
     for number in folds:
         own = np.flatnonzero(fold == number)
-        if parts.keys is not None:  # the sum of the others is all less this one, to the bit
+        if parts.keys is not None:  # all moments minus these equal the sum of the other folds, bit by bit
             components = model.infer_parts([parts.at(key) for key in parts.keys if key != number])
         else:
             components = model.infer(parts - observe_table(table, model.exact, weights, None, own, _CELLS))

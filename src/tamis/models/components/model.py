@@ -1,7 +1,8 @@
-"""rows → full Moments → the directions of largest variance, and a Gaussian with only these.
+"""rows → full Moments → the directions of largest variance (PCA), and a Gaussian with only these.
 
-The Gaussian is that of probabilistic PCA: variance λ along each direction kept, and their mean variance along
-all others.
+The Gaussian is that of probabilistic PCA: variance λ along each direction kept, and along all others the mean
+of their variances. The coordinates of a row along the directions are called its code; scikit-learn's
+`PCA.transform` returns them. Moments are sums of columns and of their products.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,13 +25,17 @@ Indices = NDArray[np.int64]
 Count = int | float | str | None
 FOLDS = 5  # by which the count "held-out" is chosen
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_NEAR = 16.0  # mean square to variance: up to this ratio, subtracting the mean last loses only two bits
-_CANCELS = 1e-4  # of all squares, below which a difference from them has lost too many digits
-_LARGE = 300  # columns, above which computing at most a tenth of the directions takes half the time
-_CELLS = 1 << 18  # of rows that are centred at a time: 2 MB
-_DENSE_CELLS = 1 << 23  # of sparse rows that are dense at a time: 64 MB, or 5,000 rows of 1,600 columns
-_FAINT = 1e-10  # of the squares that were rounded, below which no six digits are left
-_LOUD = 1e5  # times the largest spread left, above which rounding exceeds 1e-10 of the largest variance
+_MAX_MEAN_RATIO = 16.0  # of squared mean to variance: up to it, subtracting the mean last loses only two bits
+_MIN_DIFFERENCE = 1e-4  # a difference of sums below this part of them has lost too many digits
+_MANY_COLUMNS = 300  # above, computing at most a tenth of the directions takes half the time
+_CELLS = 1 << 18  # array elements (2 MB) of the rows that are centred at a time
+_DENSE_CELLS = (
+    1 << 23
+)  # array elements (64 MB) of sparse rows made dense at a time: 5,000 rows of 1,600 columns
+# Rows were forgotten and nothing reliable is left of a column if its remaining squares are below
+# _MIN_REMAINDER of the squares that were rounded (fewer than six digits are left), and these squares are
+# above _MAX_ROUNDED times the largest remaining ones (rounding exceeds 1e-10 of the largest variance).
+_MIN_REMAINDER, _MAX_ROUNDED = 1e-10, 1e5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,12 +45,12 @@ class Components:
     mean: Array  # (d,)
     directions: Array  # (K, d), orthonormal: the entry of largest size is positive
     variances: Array  # (K,)
-    noise: float  # mean variance in each of the d − K directions left over; 0 if there are none
-    total: float  # of all variances
+    noise: float  # mean variance of the d − K directions that are not kept; 0 if there are none
+    total: float  # the sum of all d variances
     weight: float  # of the rows
     freedom: float  # the divisor of sums of squares
-    scores: Array | None = None  # of each number of directions, from 1 on, if the number was chosen by them
-    error: float = 0.0  # bound on the largest singular value left over; 0 where it is exact
+    scores: Array | None = None  # of 1, 2, … directions, if their number was chosen by these scores
+    error: float = 0.0  # bound on the largest singular value of the residuals; 0 for an exact decomposition
 
     @property
     def count(self) -> int:
@@ -54,7 +59,7 @@ class Components:
 
     @property
     def ratios(self) -> Array:
-        """The variances' shares of the total (K,); 0 if nothing varies."""
+        """Each variance divided by the total (K,): `explained_variance_ratio_`; 0 if nothing varies."""
         return self.variances / self.total if self.total > 0 else np.zeros(self.count)
 
     @property
@@ -64,8 +69,8 @@ class Components:
         return np.where(self.variances > least, np.sqrt(self.variances), 1.0)
 
     def codes(self, x: Array) -> Array:
-        """Rows (n, d) along the directions, about the mean (n, K)."""
-        if float(self.mean @ self.mean) <= _NEAR * self.total:
+        """The coordinates of rows (n, d) along the directions, about the mean (n, K)."""
+        if float(self.mean @ self.mean) <= _MAX_MEAN_RATIO * self.total:
             return np.asarray(x @ self.directions.T - self.directions @ self.mean)
         codes = np.empty((len(x), self.count))
         for rows in runs(len(x), len(self.mean), _CELLS):
@@ -73,11 +78,11 @@ class Components:
         return codes
 
     def rows(self, codes: Array) -> Array:
-        """The rows (n, d) that codes (n, K) stand for."""
+        """Reconstruct rows (n, d) from their codes (n, K)."""
         return np.asarray(codes @ self.directions + self.mean)
 
     def residuals(self, x: Array) -> Array:
-        """Rows (n, d) less the mean and the rows that their codes stand for."""
+        """Rows (n, d) minus their reconstructions."""
         centred = x - self.mean
         return np.asarray(centred - (centred @ self.directions.T) @ self.directions)
 
@@ -87,14 +92,14 @@ class Components:
         return self.log_densities_of(*self.squares(x))
 
     def log_densities_of(self, along: Array, outside: Array) -> Array:
-        """log p(x) of rows with these `squares` (n,)."""
+        """log p(x) of rows (n,) from the two arrays that `squares` returns."""
         distances = along @ (1.0 / self.variances)
         if self.count < len(self.mean):
             distances += outside / self.noise
         return np.asarray(-0.5 * (distances + self._log_scale()))
 
     def squares(self, x: Array) -> tuple[Array, Array]:
-        """Of rows (n, d): squared codes (n, K), and ‖x − reconstruction‖² (n,)."""
+        """For rows (n, d): squared codes (n, K), and ‖x − reconstruction‖² (n,)."""
         along, outside = np.empty((len(x), self.count)), np.empty(len(x))
         for rows in runs(len(x), len(self.mean), _CELLS):
             residuals = x[rows] - self.mean
@@ -105,7 +110,7 @@ class Components:
         return along, outside
 
     def log_likelihood(self, statistic: Moments) -> float:
-        """Σ w log p(x) of the rows of a statistic, these or others, from its sums alone."""
+        """Σ w log p(x) of the rows that were summed in a statistic, from its sums alone."""
         self.refuse_flat()
         weight = float(statistic.weight.value)
         shift = statistic.mean - self.mean
@@ -115,7 +120,7 @@ class Components:
         if self.count < len(self.mean):
             total = float(np.trace(scatter))
             outside = total - float(along.sum())
-            if outside < _CANCELS * total:  # the difference is mostly rounding
+            if outside < _MIN_DIFFERENCE * total:  # the difference is mostly rounding
                 values, vectors = spectrum(scatter)
                 rest = vectors - self.directions.T @ (self.directions @ vectors)
                 outside = float(np.square(rest).sum(axis=0) @ values)
@@ -123,7 +128,7 @@ class Components:
         return -0.5 * (weight * self._log_scale() + squares)
 
     def covariance(self) -> Array:
-        """Of the Gaussian (d, d)."""
+        """The covariance of the Gaussian (d, d)."""
         covariance = self._compose(np.maximum(self.variances - self.noise, 0.0), self.noise)
         return 0.5 * (covariance + covariance.T)
 
@@ -134,7 +139,7 @@ class Components:
         return self._compose(1.0 / self.variances - rest, rest)
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
-        """Rows (n, d) from the Gaussian."""
+        """Draw rows (n, d) from the Gaussian."""
         scale = np.sqrt(np.maximum(self.variances - self.noise, 0.0))
         rows = self.rows(rng.normal(size=(n, self.count)) * scale)
         return np.asarray(rows + np.sqrt(self.noise) * rng.normal(size=rows.shape))
@@ -190,9 +195,9 @@ class PrincipalComponents:
         return observe_table(Table.of(data), self.exact, weights, fold)
 
     def infer(self, statistic: Moments) -> Components:
-        """The directions; sums of squares are divided by the weight less one, as for a sample's variance.
+        """Infer the components; sums of squares are divided by the weight − 1, as for a sample's variance.
 
-        A statistic by fold is summed, unless its folds are held out.
+        A statistic by fold is summed over folds, unless `count` is "held-out".
         """
         if self.count != "held-out":
             return decompose(statistic if statistic.keys is None else statistic.pooled(), self.count)
@@ -204,7 +209,7 @@ class PrincipalComponents:
         return self.infer_parts([statistic.at(key) for key in statistic.keys])
 
     def infer_parts(self, parts: Sequence[Moments]) -> Components:
-        """From the moments of each fold; each is held out in turn, if that is how the number is chosen."""
+        """Infer from the moments of each fold; with "held-out", each fold is held out in turn."""
         total = sum(parts[1:], start=parts[0])
         if self.count != "held-out":
             return decompose(total, self.count)
@@ -224,7 +229,7 @@ def observe_table(
     rows: Indices | slice = slice(None),
     cells: int | None = None,
 ) -> Moments:
-    """The moments of these rows, by fold if folds are given; of sparse ones, a block at a time."""
+    """Sum the moments of these rows, by fold if folds are given; sparse rows are made dense in blocks."""
     total: Moments | None = None
     for block, x in table.blocks(_DENSE_CELLS if cells is None else cells, rows):
         by, own = None if fold is None else fold[block], None if weights is None else weights[block]
@@ -235,12 +240,12 @@ def observe_table(
 
 
 def dense_blocks(table: Table) -> Iterator[Array]:
-    """The rows as they are, or sparse ones a block at a time with their zeros."""
+    """Yield dense rows: all at once, or block by block if the table is sparse."""
     return (x for _, x in table.blocks(_DENSE_CELLS))
 
 
 def fold_by_content(table: Table) -> Indices:
-    """The fold of each row (n,), by its values: the same whenever it is learned, and when it is forgotten.
+    """Assign each row to a fold (n,) by a hash of its values, so that a forgotten row has the fold it had.
 
     Rows that are the same are held out together. (The bits of the numbers, each column's times its own odd
     number, and the sum of them mixed as splitmix64 does.)
@@ -265,7 +270,7 @@ def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def refuse_lost_precision(after: Moments, table: Table) -> None:
-    """Raise if forgotten rows were never learned, or if the rest drowns in the sums' rounding.
+    """Raise if forgotten rows were never learned, or if rounding errors exceed what remains.
 
     `after` is the statistic without the rows of the table.
     """
@@ -274,7 +279,7 @@ def refuse_lost_precision(after: Moments, table: Table) -> None:
         return
     pooled = after if after.keys is None else after.pooled()
     rest, rounded = pooled.spread, np.asarray(pooled.rounded)
-    is_lost = (rest < _FAINT * rounded) & (rounded > _LOUD * rest.max())
+    is_lost = (rest < _MIN_REMAINDER * rounded) & (rounded > _MAX_ROUNDED * rest.max())
     if is_lost.any():
         raise ValueError(
             f"too little is left of {table.name(int(is_lost.argmax()))} to tell after rounding, expected at "
@@ -285,7 +290,7 @@ def refuse_lost_precision(after: Moments, table: Table) -> None:
 def decompose(
     statistic: Moments, count: Count = None, freedom: float | None = None, floor: float = 0.0
 ) -> Components:
-    """The components of a scatter matrix, divided by `freedom` or by the weight less one.
+    """The components of a scatter matrix divided by `freedom`, which is the weight − 1 unless given.
 
     No variance is below `floor`. Variances below 1e-13 of the largest are lost in the rounding of the sum of
     products and are 0 here, unless only the columns' units are so far apart: see `linalg.spectrum`.
@@ -295,7 +300,7 @@ def decompose(
     refuse_few_rows(count, weight, d)
     scatter, number = statistic.scatter, to_integer(count) or 0
     with threads.limit_blas(d):
-        is_few = d > _LARGE and 1 <= number <= min(d // 10, weight)
+        is_few = d > _MANY_COLUMNS and 1 <= number <= min(d // 10, weight)
         largest = find_leading(scatter, number) if is_few else None
         values, vectors = spectrum(scatter) if largest is None else largest
     order = np.argsort(values)[::-1]
@@ -321,7 +326,7 @@ def decompose(
 
 
 def check_freedom(weight: float) -> float:
-    """The weight less one, which must be above 0."""
+    """Return the degrees of freedom, which are the weight minus one; raise unless they are above 0."""
     if not weight > 1.0:
         raise ValueError(
             f"got n_samples={weight:g} in weight, expected above 1: one sample has no variance, learn more"
@@ -330,7 +335,7 @@ def check_freedom(weight: float) -> float:
 
 
 def refuse_few_rows(count: Count, weight: float, columns: int) -> None:
-    """Raise if the evidence is asked for of fewer rows than columns."""
+    """Raise if `count` is "mle" and there are fewer rows than columns: there is no evidence then."""
     if isinstance(count, str) and count == "mle" and weight < columns:
         raise ValueError(
             f"got n_components='mle' for {weight:g} rows of {columns} columns, expected at least as many "
@@ -355,8 +360,8 @@ def choose_count(
 ) -> tuple[int, Array | None]:
     """The number of directions to keep of those with these variances (r,), largest first; and all scores.
 
-    `columns` is the number of columns, if not r; `total` the total variance, if not their sum. Shares are
-    summed as in `explained_variance_ratio_`, so that a share computed from it is met to the bit.
+    `columns` is the number of columns, if not r; `total` the total variance, if not their sum. Ratios are
+    summed as in `explained_variance_ratio_`, so that a ratio computed from it gives the same number again.
     """
     d = len(variances)
     most = min(d, max(int(np.ceil(weight)), rank))

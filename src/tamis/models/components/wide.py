@@ -1,6 +1,6 @@
-"""rows of many columns → components without the d × d statistic: by products of rows, or of random vectors.
+"""rows of many columns → components without d × d sums: by products of rows, or with random vectors.
 
-These solvers keep no statistic, so nothing can be added or taken away later.
+These solvers keep no sums over rows, so that rows cannot be added or removed later.
 """
 
 from dataclasses import dataclass, replace
@@ -24,17 +24,17 @@ from tamis.stats import Moments
 from tamis.tables import Table, runs
 
 SOLVERS = ("auto", "moments", "rows", "randomized")
-_MODERATE = 2000  # columns whose products with each other are cheap to keep
-_WIDEST = 20_000  # columns whose products with each other fill some gigabytes
-_CELLS = 1 << 22  # dense at a time: 32 MB
-_OVERSAMPLING = 10  # directions beyond those asked for, as Halko, Martinsson and Tropp advise
-_POWERS = 4  # that bring the bound within a third of the true value
+_FEW_COLUMNS = 2000  # up to so many, the d × d sums of products are cheap to keep
+_MAX_COLUMNS = 20_000  # the d × d sums of products of more columns take several gigabytes
+_CELLS = 1 << 22  # array elements (32 MB) that are dense at a time
+_OVERSAMPLING = 10  # directions beyond those requested, as Halko, Martinsson and Tropp advise
+_POWERS = 4  # power iterations that bring the bound within a third of the true value
 _PROBES = 10  # random vectors for the bound, which fails once in 10¹⁰
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CentredRows:
-    """√w (x − mean) of rows that are dense or sparse, as an operator; only a block is dense at a time."""
+    """The matrix A with rows √w (x − mean), as an operator; sparse rows are made dense block by block."""
 
     table: Table
     mean: Array  # (d,)
@@ -43,7 +43,7 @@ class CentredRows:
 
     @classmethod
     def of(cls, table: Table, weights: Array | None = None) -> "CentredRows":
-        """The mean is rounded once, from exact sums; numbers that are not finite are refused."""
+        """Compute the mean from exact sums, rounded once; raise if a number is not finite."""
         total = None
         for rows, x in table.blocks(_CELLS):
             own = None if weights is None else weights[rows]
@@ -88,7 +88,7 @@ class CentredRows:
         return product
 
     def sum_squares(self) -> float:
-        """‖A‖² of Frobenius."""
+        """The squared Frobenius norm ‖A‖²."""
         total = 0.0
         for rows in runs(*self.shape, _CELLS):
             block = self.table.numbers()[rows] if self.table.sparse is None else self.table.sparse.dense(rows)
@@ -107,21 +107,21 @@ class CentredRows:
 
 
 def choose_solver(name: str, rows: int, columns: int, count: Any) -> str:
-    """The solver of that name; of "auto", one that keeps a statistic, unless that is too slow."""
+    """Return the solver's name; for "auto", one that keeps the d × d sums, unless that is too slow."""
     refuse_unknown_solver(name)
     number = to_integer(count)
     if name != "auto":
         solver = name
-    elif columns <= _MODERATE or count == "mle":
+    elif columns <= _FEW_COLUMNS or count == "mle":
         solver = "moments"
-    elif min(rows, columns) > _MODERATE and number is not None and number <= min(rows, columns) // 10:
+    elif min(rows, columns) > _FEW_COLUMNS and number is not None and number <= min(rows, columns) // 10:
         solver = "randomized"
     else:
         solver = "rows" if rows < columns else "moments"
-    if solver == "moments" and columns > _WIDEST:
+    if solver == "moments" and columns > _MAX_COLUMNS:
         raise ValueError(
             f"got {columns} columns, whose products with each other would not fit, expected at most "
-            f"{_WIDEST}: use solver='rows' or 'randomized', and fit all rows at once"
+            f"{_MAX_COLUMNS}: use solver='rows' or 'randomized', and fit all rows at once"
         )
     return solver
 
@@ -166,7 +166,9 @@ def decompose_rows(
     if by_share:
         k, _ = choose_count(None, variances, centred.weight, rank, d)
     roots, directions = singular(centred.multiply_transposed(vectors[:, order[:k]]).T)
-    if by_share:  # of the variances that are reported, so that a share is met to the bit
+    if (
+        by_share
+    ):  # computed from the reported variances, so that a ratio read from them selects the same number
         largest = _make_components(centred, roots, directions, total, freedom)
         k, _ = choose_count(count, largest.variances, centred.weight, rank, d, largest.total)
     components = _make_components(centred, roots[:k], directions[:k], total, freedom)
@@ -202,7 +204,7 @@ def decompose_randomized(
     space = orthonormalize(centred.multiply(rng.normal(size=(d, width))))
     for _ in range(sweeps):
         space = orthonormalize(centred.multiply(orthonormalize(centred.multiply_transposed(space))))
-    # the last decomposition is of the codes, so that the variances are exact, however rough the space is
+    # The last decomposition is of the rows' coordinates, so the variances are exact even in a rough subspace.
     span = orthonormalize(centred.multiply_transposed(space))
     roots, rotation = singular(centred.multiply(span))
     directions = rotation[:k] @ span.T
@@ -233,7 +235,7 @@ def _make_components(
     d, k = centred.shape[1], len(roots)
     squares = np.where(roots > 1e-13 * roots.max(initial=0.0), np.square(roots), 0.0)
     rest = max(total - float(squares.sum()), 0.0)
-    rest = 0.0 if rest <= 1e-13 * total else rest  # rounding
+    rest = 0.0 if rest <= 1e-13 * total else rest  # smaller values are rounding errors
     return Components(
         centred.mean,
         fix_signs(directions),

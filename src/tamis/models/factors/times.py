@@ -53,7 +53,7 @@ class TimeScale:
         return _compute_fraction(time, self.oldest, self.newest)
 
     def refuse_slip_of_units(self, time: Array) -> None:
-        """Raise if the half-life leaves next to no weight, or if the span holds too many periods."""
+        """Raise if the half-life or the period is probably in a wrong unit, such as days for seconds."""
         self._refuse_many_periods()
         self._refuse_faded(float(self.compute_weights(time).sum()), len(time))
 

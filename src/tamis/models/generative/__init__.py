@@ -1,4 +1,7 @@
-"""Naive Bayes, Gaussian discriminants and mixtures: blocks of columns, and a distribution of classes."""
+"""Naive Bayes, Gaussian discriminants and mixtures.
+
+Each is a distribution of classes, and blocks of columns whose distribution depends on the class.
+"""
 
 from tamis.models.generative.block import Block, Codes, Contrast, Density, Responsibilities
 from tamis.models.generative.category_columns import CategoryColumns

@@ -23,15 +23,15 @@ from tamis.tables import Rows, Sparse, Table
 Estimate = Literal["mle", "map", "mean", "predictive"]
 ESTIMATES = ("mle", "map", "mean", "predictive")
 
-E = TypeVar("E")  # rows as a block keeps them
+E = TypeVar("E")  # the type in which a block stores encoded rows
 S = TypeVar("S", bound=Sums)
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Columns of categories as indices of their values, -1 where one is missing.
+    """Columns of categories as codes: the index of each value among its column's values, -1 where missing.
 
-    Either the values are named, or they are integers that count up from `least`, and are named when asked.
+    Either `named` lists the values of each column, or they are integers and code 0 stands for `least`.
     """
 
     codes: NDArray[np.int64]  # (n, d)
@@ -50,7 +50,7 @@ class Codes:
         )
 
     def list_terms(self) -> list[tuple[int, Any]]:
-        """Column and value of each category in the first row that is not missing."""
+        """(column, value) of each category in the first row that is not missing."""
         codes = self.codes[0].tolist()
         if self.named is not None:
             return [(j, self.named[j].values[code]) for j, code in enumerate(codes) if code >= 0]
@@ -68,13 +68,13 @@ class Codes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Responsibilities:
-    """How far each row belongs to each class."""
+    """The posterior probability of each class for each row, times the row's weight."""
 
     keys: Keys
     values: Array  # (n, K): the probability of the class, times the weight of the row
 
     def take(self, rows: NDArray[np.int64]) -> "Responsibilities":
-        """Those of these rows."""
+        """Select these rows."""
         return Responsibilities(self.keys, self.values[rows])
 
 
@@ -83,10 +83,12 @@ class Block(ABC, Generic[E, S]):
     """Columns of one family."""
 
     kind: ClassVar[str]  # the family's name, as users write it
-    needs_all_rows: ClassVar[bool] = True  # to begin EM: a sample does not hold all categories or words
+    needs_all_rows: ClassVar[bool] = (
+        True  # whether EM must start from all rows: a sample lacks some categories
+    )
     takes_means: ClassVar[bool] = False  # whether EM can begin with means and precisions that a user gives
 
-    columns: tuple[int, ...] | None = None  # places in the table; all of them if None
+    columns: tuple[int, ...] | None = None  # indices of columns in the table; all of them if None
     estimate: Estimate = "mean"
 
     def __post_init__(self) -> None:
@@ -96,7 +98,7 @@ class Block(ABC, Generic[E, S]):
 
     @abstractmethod
     def encode(self, table: Table, learn: bool = True) -> E:
-        """The block's columns as it keeps them, checked; more strictly if they are to be learned."""
+        """Check the block's columns and encode them as it stores them; with `learn`, checks are stricter."""
 
     def admits(self, values: Array) -> bool:
         """Whether rows of plain numbers (n, d) are sure to be learned without an error."""
@@ -116,11 +118,11 @@ class Block(ABC, Generic[E, S]):
         """
 
     def add_row(self, statistic: S, row: E, label: Hashable, weight: float) -> S | None:
-        """The statistic and what `observe` makes of one row; None if there is no faster way than that."""
+        """Add one row to the statistic; None if that is not faster than adding `observe` of the row."""
         return None
 
     def observe_each_class(self, rows: E, responsibilities: Responsibilities) -> S:
-        """Sum the rows by responsibilities, class by class: for a block that has no faster way."""
+        """Sum the rows by responsibilities, one class after the other: for a block that has no faster way."""
         if not len(responsibilities.keys):
             raise ValueError("got no classes to divide the rows among, expected at least one")
         one_class = np.zeros(len(responsibilities.values), dtype=np.int64)
@@ -130,28 +132,28 @@ class Block(ABC, Generic[E, S]):
         )
 
     def prepare(self, rows: E, weights: Array | None) -> "Preparation | None":
-        """Rows prepared for expectation steps, if the block has a fast way of these; most have none."""
+        """Prepare rows for many expectation steps, if the block has a fast form of them; else None."""
         return None
 
     @property
     def can_pool_squares(self) -> bool:
-        """Whether the fast way is faster still if `infer` needs squares of all classes together alone."""
+        """Whether `infer` needs only the sum of squares over all classes, so that steps can be faster."""
         return False
 
     def invert_precisions(self, precisions: ArrayLike, k: int, width: int) -> Array:
-        """The covariances of k classes and `width` columns, from precisions that EM is to begin with."""
+        """Invert the precisions with which EM starts: the covariances of k classes and `width` columns."""
         raise TypeError(f"{self.kind} columns have no precisions, expected a block that takes means")
 
     def fill_missing(self, rows: E) -> E:
-        """Rows that can be observed before there is a density to fill in missing values by."""
+        """Fill in missing values for the first step of EM, when there is no density yet to impute them by."""
         return rows
 
     def choose(self, rows: E, labels: Labels, weights: Array | None, statistic: S) -> Self:
-        """The block with what it chooses from the rows of this statistic; most choose nothing."""
+        """Return the block with settings that it chooses from rows, such as shrinkage; most choose none."""
         return self
 
     def convert_sums(self, sums: Tally) -> S:
-        """The statistic of rows of which only their number and their sums by class are known (K, d).
+        """Make the statistic from the number of rows and their sums by class (K, d), where no rows are given.
 
         These are enough for counts, and for nothing else.
         """
@@ -159,7 +161,7 @@ class Block(ABC, Generic[E, S]):
 
     @abstractmethod
     def infer(self, statistic: S, keys: Keys) -> "Density[E]":
-        """The density in each class of these keys, which the statistic's are among."""
+        """Infer the density in each class of `keys`, which include the keys of the statistic."""
 
     @abstractmethod
     def refuse_impossible(self, statistic: S) -> None:
@@ -167,23 +169,23 @@ class Block(ABC, Generic[E, S]):
 
     @abstractmethod
     def count_parameters(self, density: Any) -> int:
-        """Free numbers of a density that this block inferred, in all classes together."""
+        """Count the free parameters of a density that this block inferred, in all classes together."""
 
     @property
     def type_of_draws(self) -> type[np.generic]:
-        """The type of a drawn value, in a column that held integers or flags: np.bool_ of flags alone."""
+        """The type of a value drawn for a column that held integers or flags: np.bool_ if only flags."""
         return np.float64
 
     def sums_like(self, other: "Block[Any, Any]") -> bool:
-        """Whether both observe the same sums of the same columns, so that one may infer from the other's."""
+        """Whether both sum the same statistic of the same columns, so that one can infer from the other's."""
         return type(other) is type(self) and other.columns == self.columns
 
     def places(self, table: Table) -> Sequence[int]:
-        """The block's columns as places in a table."""
+        """The indices of the block's columns in a table."""
         return range(table.width) if self.columns is None else self.columns
 
     def values(self, table: Table) -> Array:
-        """The block's columns as float64, NaN where missing; ∞ is refused."""
+        """The block's columns as float64, NaN where missing; raise if a value is infinite."""
         values = table.numbers(self.columns)
         with np.errstate(invalid="ignore", over="ignore"):
             suspect = not isfinite(values.sum())
@@ -196,7 +198,7 @@ class Block(ABC, Generic[E, S]):
         return values
 
     def sparse(self, table: Table) -> Sparse | None:
-        """The block's columns if they are sparse, else None; infinite values are refused."""
+        """The block's columns if they are sparse, else None; raise if a value is infinite."""
         if table.sparse is None:
             return None
         chosen = table if self.columns is None else table.select(self.columns)
@@ -217,7 +219,7 @@ def refuse_strength(strength: object) -> None:
 
 
 def check_array(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """The given numbers, if they have this shape and are finite; else raise."""
+    """Return the numbers as an array; raise unless they have this shape and are finite."""
     values = floats(given, name)
     if values.shape != shape:
         raise ValueError(f"got {name} of shape {values.shape}, expected {shape}")
@@ -249,14 +251,14 @@ class Preparation(Protocol):
 
 
 class Contrast(NamedTuple):
-    """Log-odds of one class against another: `terms` and `rest` of a row sum to them."""
+    """Log-odds of one class against another: for each row, the sum of its `terms` and its `rest`."""
 
-    terms: Any  # (n, d): of each column; sparse if the rows are, and then without the terms of zeros
-    rest: Array  # (n,): of no column alone
+    terms: Any  # (n, d): one term per column; sparse if the rows are, and then without the terms of zeros
+    rest: Array  # (n,): terms that belong to no single column
 
 
 class Density(ABC, Generic[E]):
-    """log p(columns | class), for each class."""
+    """The distribution of a block's columns in each class: log p(columns | class)."""
 
     keys: Keys
 
@@ -270,7 +272,7 @@ class Density(ABC, Generic[E]):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
-        """A row for each class index in the group: d columns (n,)."""
+        """Draw one row for each class index in `group`: d columns (n,)."""
 
     @abstractmethod
     def log_evidence(self) -> float:
@@ -282,5 +284,5 @@ class Density(ABC, Generic[E]):
 
 
 def take_rows(rows: Any, index: Rows) -> Any:
-    """Some of a block's rows."""
+    """Select some of a block's rows."""
     return rows.take(index) if isinstance(rows, Codes | Sparse) else np.ascontiguousarray(rows[index])

@@ -17,23 +17,23 @@ from tamis.models.generative.counting import NoEvidenceError, refuse_negative, s
 from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import Table
 
-_LARGEST = 2**52  # integers below are floats, too
-_RANGE = 1 << 16  # integers of a narrower range are their own codes
+_LARGEST = 2**52  # all smaller integers can be stored as float64
+_RANGE = 1 << 16  # integers of a narrower range are encoded without a dictionary: code = value − least
 
 
 @dataclass(frozen=True, kw_only=True)
 class CategoryColumns(Block[Codes, Tally]):
     """Each column holds categories, with a distribution of its own in each class.
 
-    One Tally holds all columns; its terms are pairs of a column's place and a value. A value that no class
-    has seen gets the pseudo-count that every value has; without one it is left out.
+    One Tally (a statistic of counts) holds all columns; its terms are pairs (index of a column, value). A
+    value that no class has seen has the pseudo-count that every value has; if that is 0 it is left out.
     """
 
     kind: ClassVar[str] = "categorical"
 
     alpha: float = 1.0
-    numbered: bool = False  # whether numbers are 0, 1, 2 … up to the largest seen, as in scikit-learn
-    least: ArrayLike | None = None  # at least so many values, of every column or of each
+    numbered: bool = False  # whether the values are 0, 1, 2 … up to the largest seen, as in scikit-learn
+    least: ArrayLike | None = None  # the least number of values, one for all columns or one per column
 
     def encode(self, table: Table, learn: bool = True) -> Codes:
         columns = self.places(table)
@@ -48,7 +48,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return self._check(named, table, columns) if learn else named
 
     def admits(self, values: Array) -> bool:
-        return bool(values.min() >= 0 and values.max() < _RANGE)  # not so if any is NaN
+        return bool(values.min() >= 0 and values.max() < _RANGE)  # False if any value is NaN
 
     def _check(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
         if not self.numbered:
@@ -126,7 +126,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return Values(keys, terms, layout, logs, absent.T, counts, self.alpha, sizes)
 
     def columns_of(self, statistic: Tally) -> list[tuple[list[int], tuple[Any, ...]]]:
-        """The places of the terms of each column, and their values."""
+        """For each column the indices of its terms, and their values."""
         terms = Keys(()) if statistic.terms is None else statistic.terms
         return _lay_out(_Identical(terms), self._width(statistic)).columns
 
@@ -136,11 +136,11 @@ class CategoryColumns(Block[Codes, Tally]):
         return 1 + max((term[0] for term in statistic.terms or ()), default=-1)  # type: ignore[index]
 
     def count_values(self, values: tuple[Any, ...]) -> int:
-        """The number of values of a column in which these were seen."""
+        """The number of values that a column can have, if these were seen in it."""
         return _count_numbers(values) if self.numbered else len(values)
 
     def raise_to_least(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of values of each column, where so many were seen."""
+        """The number of values of each column: `counts`, or the least number if that is larger."""
         if self.least is None:
             return counts
         least = np.asarray(self.least)
@@ -160,7 +160,7 @@ class CategoryColumns(Block[Codes, Tally]):
         refuse_negative(statistic)
         counts, weight = statistic.total.value, statistic.weight.value
         for places, _ in self.columns_of(statistic):
-            if (counts[:, places].sum(axis=1) > weight * (1.0 + 1e-9)).any():  # but for rounding
+            if (counts[:, places].sum(axis=1) > weight * (1.0 + 1e-9)).any():  # with a tolerance for rounding
                 raise ValueError(
                     "a class would have more values than rows, expected rows that were learned, with their "
                     "weights: nothing was changed"
@@ -171,13 +171,13 @@ class CategoryColumns(Block[Codes, Tally]):
 class Layout:
     """Where the terms of each column are."""
 
-    columns: list[tuple[list[int], tuple[Any, ...]]]  # d of places and values
+    columns: list[tuple[list[int], tuple[Any, ...]]]  # d pairs: indices of terms, and their values
     sizes: NDArray[np.int64]  # (d,): the number of values
-    numbered_sizes: NDArray[np.int64]  # (d,): of integers, the number from 0 to the largest
-    column: NDArray[np.int64]  # (terms,): of each term
+    numbered_sizes: NDArray[np.int64]  # (d,): for integers, the number of integers from 0 to the largest
+    column: NDArray[np.int64]  # (terms,): the column of each term
     order: NDArray[np.int64]  # (terms,): the terms column by column
     seen: NDArray[np.int64]  # the columns that have a term
-    starts: NDArray[np.int64]  # of these in the order
+    starts: NDArray[np.int64]  # where the terms of each of these columns begin in `order`
 
     def sum_columns(self, total: Exact) -> Array:
         """The sum of the terms of each column (K, d): exact, then rounded once."""
@@ -189,7 +189,7 @@ class Layout:
 
 
 class _Identical(NamedTuple):
-    """Keys by which a result is remembered as long as they are the same object: 1 and True are equal keys."""
+    """A key of a cache that compares by identity (`is`), because the values 1 and True would be equal."""
 
     terms: Keys
 
@@ -221,16 +221,16 @@ def _lay_out(given: _Identical, width: int) -> Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """Tables of integers laid out so that a number is its own place, without a dictionary."""
+    """log p of integer values, in one array indexed by value minus `least`, without a dictionary."""
 
     least: NDArray[np.int64]  # (d,)
-    widths: NDArray[np.int64]  # (d,): from the least to the largest number seen
-    offsets: NDArray[np.int64]  # (d + 1,): a cell more than the width, for values that were not seen
+    widths: NDArray[np.int64]  # (d,): how many integers there are from the least to the largest seen
+    offsets: NDArray[np.int64]  # (d + 1,): where columns begin; each has one more cell, for unseen values
     table: Array  # (cells, K)
 
     @classmethod
     def of(cls, values: tuple[Keys, ...], tables: tuple[Array, ...], absent: Array) -> "Grid | None":
-        """None if some value is not an integer, or their range is too wide."""
+        """Build the grid; None if some value is not an integer, or their range is too wide."""
         grids, least, widths = [], [], []
         for keys, table, rest in zip(values, tables, absent, strict=True):
             named: list[Any] = list(keys)
@@ -249,7 +249,7 @@ class Grid:
         return cls(np.array(least), np.array(widths), offsets, np.ascontiguousarray(np.concatenate(grids)))
 
     def codes(self, codes: NDArray[np.int64], least: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Places in the grid of numbers that count up from `least`; -1 stays -1."""
+        """Indices in the grid of codes whose code 0 stands for `least`; -1 (missing) stays -1."""
         places = codes + (least - self.least)
         outside = (places < 0) | (places >= self.widths)
         if outside.any() or (codes < 0).any():
@@ -259,11 +259,13 @@ class Grid:
 
 
 def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
-    """Integers of a narrow range, as their own codes; None if the values are something else."""
+    """Encode integers of a narrow range without a dictionary; None if the values are something else."""
     values = data if len(columns) == data.shape[1] else data[:, list(columns)]
     if not len(values) or values.dtype.kind not in "iubf":
         return None
-    if len(values) == 1 and values.dtype.kind == "f" and isfinite(values.sum()):  # at once: this is timed
+    if (
+        len(values) == 1 and values.dtype.kind == "f" and isfinite(values.sum())
+    ):  # one row, where each further check takes measurable time
         integers = values.astype(np.int64)
         if (integers == values).all() and np.abs(values).max(initial=0.0) <= _LARGEST:
             return Codes(np.zeros_like(integers), least=integers[0])
@@ -281,7 +283,7 @@ def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
 
 
 def _count_numbers(values: tuple[Any, ...]) -> int:
-    """The number of integers from 0 to the largest; of other values, how many there are."""
+    """The number of integers from 0 to the largest value; the number of values if one is no integer."""
     return 1 + int(max(values)) if values and all(map(_is_integer, values)) else len(values)
 
 
@@ -294,7 +296,7 @@ def _is_number(value: object) -> bool:
 
 
 def _terms(rows: Codes) -> tuple[list[tuple[int, Any]], NDArray[np.int64]]:
-    """A pair of column and value for each cell, and where each column's cells begin (d + 1,)."""
+    """(column, value) for each value of each column, and where each column's values begin (d + 1,)."""
     terms = [(j, value) for j, keys in enumerate(rows.keys) for value in keys]
     offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)
     return terms, offsets
@@ -308,7 +310,7 @@ class Values(Density[Codes]):
     terms: Keys  # pairs of column and value
     layout: Layout
     logs: Array  # (K, terms)
-    absent: Array  # (d, K): of a value that is no term
+    absent: Array  # (d, K): log p of a value that is no term
     term_counts: Array  # (K, terms)
     alpha: float
     sizes: NDArray[np.int64]  # (d,)
@@ -353,7 +355,7 @@ class Values(Density[Codes]):
             return self.grid.codes(rows.codes, rows.least), self.grid.offsets, self.grid.table
         tables = []
         for j, keys in enumerate(rows.keys):
-            if j >= len(self.values):  # a last column of which nothing was seen is left out
+            if j >= len(self.values):  # no value was ever seen in this column
                 tables.append(np.zeros((len(keys), len(self.keys))))
                 continue
             values, table, rest = self.values[j], self.tables[j], self.absent[j]
@@ -362,13 +364,13 @@ class Values(Density[Codes]):
                 continue
             place = values.find(keys)
             wide = np.concatenate([table, rest[:, None]], axis=1)
-            tables.append(wide[:, place].T)  # -1 is the last: of no value seen
+            tables.append(wide[:, place].T)  # -1 selects the last entry: log p of an unseen value
         offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)
         stacked = np.concatenate(tables) if tables else np.zeros((0, len(self.keys)))
         return rows.codes, offsets, np.ascontiguousarray(stacked)
 
     def _arrange_one(self, row: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """The same for one row, without the tables of other values."""
+        """As `_arrange`, for one row, without the tables of other values."""
         table = self.absent.copy()
         position = self.terms.position
         cells = [(term[0], place) for term in row.list_terms() if (place := position(term)) is not None]

@@ -1,6 +1,6 @@
-"""families of columns, as a user asks for them → the block of each family.
+"""families of columns, as a user names them → a block for each family: its columns and how they are learned.
 
-A family has the faster block that is mapped to its name here, or else the block of any family.
+A family has the faster block that `FASTER` maps to its name, or else `FamilyColumns`, which serves any.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from tamis.models.generative.rate_columns import BernoulliColumns, PoissonColumn
 from tamis.schema import Schema
 from tamis.warning import warn
 
-AUTO = "auto"  # the family that the kind of a column's values suggests
+AUTO = "auto"  # the family is chosen by the kind of a column's values
 
 FamilyChoice = str | Family  # AUTO, a name, or a member
 Families = FamilyChoice | Mapping[Any, FamilyChoice]  # of all columns, or by column
@@ -29,7 +29,7 @@ Families = FamilyChoice | Mapping[Any, FamilyChoice]  # of all columns, or by co
 
 @dataclass(frozen=True, kw_only=True)
 class BlockOptions:
-    """Estimates and priors of blocks, as far as several of them share these."""
+    """Estimates and priors that several kinds of blocks share."""
 
     estimate: Estimate = "mean"
     alpha: float = 1.0  # pseudo-observations behind each rate and each member of any family
@@ -42,7 +42,7 @@ class BlockOptions:
         refuse_strength(self.strength)
 
 
-# By a family's name, the block that it has of its own.
+# Maps the name of a family to the constructor of its faster block.
 FASTER: dict[str, Callable[[BlockOptions], Block[Any, Any]]] = {
     "gaussian": lambda options: (
         GaussianColumns(estimate=options.estimate, smoothing=options.smoothing, strength=options.strength)
@@ -67,7 +67,7 @@ def make_block(family: Family, options: BlockOptions) -> Block[Any, Any]:
 
 
 def can_read_sparse(families: object) -> bool:
-    """Whether all columns are of one family, in whose block the zeros of sparse rows are counts or flags."""
+    """Whether all columns are of one family whose block reads the zeros of sparse rows as counts or flags."""
     if isinstance(families, Mapping) or families == AUTO:
         return False
     try:
@@ -78,7 +78,7 @@ def can_read_sparse(families: object) -> bool:
 
 
 def choose_families(schema: Schema, families: Families, integers: FamilyChoice) -> list[Family]:
-    """The family of each column, as asked for or as the kind of its values suggests."""
+    """The family of each column: the one that the user names, or the default for the kind of its values."""
     by_column: Mapping[Any, FamilyChoice] = families if isinstance(families, Mapping) else {}
     default: FamilyChoice = AUTO if isinstance(families, Mapping) else families
     where = f" in families={one_line(families)}"
@@ -91,7 +91,7 @@ def choose_families(schema: Schema, families: Families, integers: FamilyChoice) 
     remarks = dict(schema.remarks)
     chosen = []
     for j in range(schema.width):
-        # a number is a place only where no column has it for a name
+        # a number is taken as the index of a column only if no column has it as a name
         place = general if schema.names is not None and j in schema.names else members.get(j, general)
         family = members.get(schema.name(j), place)
         if family is None:
@@ -104,7 +104,7 @@ def choose_families(schema: Schema, families: Families, integers: FamilyChoice) 
 
 
 def _find(choice: object, where: str) -> Family | None:
-    """None if the kind of a column's values is to choose."""
+    """Find the family; None if it is to be chosen by the kind of a column's values."""
     return None if isinstance(choice, str) and choice == AUTO else find_family(choice, where)
 
 
@@ -119,5 +119,5 @@ def make_blocks(
         columns[label_of(family)].append(place)
     blocks = {label: make_block(family, options) for label, family in members.items()}
     if len(blocks) == 1 and not any(isinstance(block, CategoryColumns) for block in blocks.values()):
-        return blocks  # all columns, whatever their number: sparse rows stay so
+        return blocks  # one block for all columns, whatever their number, so that sparse rows stay sparse
     return {label: block.of(tuple(columns[label])) for label, block in blocks.items()}

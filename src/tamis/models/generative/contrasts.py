@@ -18,7 +18,7 @@ class Contributions(NamedTuple):
     """Terms whose sum is the log-odds of each row."""
 
     terms: Any  # (n, d), columns in the order of the data; sparse if the rows are
-    rest: Array  # (n,): of no column alone
+    rest: Array  # (n,): terms that belong to no single column
     prior: Array  # (n,)
 
 
@@ -49,7 +49,7 @@ def contribute(
 def _contrast_rows(
     posterior: Posterior, rows: Encoded, for_: Indices, against: Indices
 ) -> dict[str, Contrast]:
-    """Contrasts of each block, each row's between its own two classes."""
+    """The log-odds (contrast) of each block, between the two classes of each row."""
     pairs, place = np.unique(np.stack([for_, against], axis=1), axis=0, return_inverse=True)
     if len(pairs) == 1:
         return posterior.contrasts(rows, int(pairs[0, 0]), int(pairs[0, 1]))

@@ -1,4 +1,7 @@
-"""counts, dense or sparse → exact sums by label, linear scores: functions that blocks of counts share."""
+"""counts, dense or sparse → exact sums by label, and linear scores.
+
+The blocks for counts, flags and rates share these functions.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +16,8 @@ from tamis.tables import Sparse, Table
 
 Rows = Array | Sparse
 
-_INFINITE = np.array(np.inf).view(np.uint64)
-LARGEST = 2.0**52  # a count above has no fraction left to be exact about
+_INFINITE = np.array(np.inf).view(np.uint64)  # the bits of ∞ as an integer
+LARGEST = 2.0**52  # larger float64 numbers have no fractional part
 
 
 class NoEvidenceError(ValueError, AttributeError):
@@ -22,12 +25,12 @@ class NoEvidenceError(ValueError, AttributeError):
 
 
 def are_counts(values: Array) -> bool:
-    """Whether all are finite and at least 0, by their bits: a sign, ∞ and NaN make them large integers."""
+    """Whether all values are finite and at least 0: read as integers, the bits of other floats are larger."""
     return not values.size or bool(values.view(np.uint64).max() < _INFINITE)
 
 
 def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
-    """One for each column, finite and at least 0."""
+    """Return one pseudo-count per column; raise unless they are finite and at least 0."""
     given = np.asarray(alpha, dtype=np.float64)
     if given.shape not in ((), (columns,)) or not (np.isfinite(given) & (given >= 0)).all():
         raise ValueError(
@@ -78,7 +81,7 @@ def refuse_negative_counts(values: Array, table: Table, columns: Sequence[int]) 
 
 def refuse_negative(statistic: Tally) -> None:
     """Raise if a weight or a count is below zero, or there is a count and no weight."""
-    weight, total = statistic.weight, statistic.total  # as they are: the totals may be many
+    weight, total = statistic.weight, statistic.total  # not converted to floats: there may be many totals
     nothing = weight.value == 0
     refuse_excess_subtraction(
         bool(

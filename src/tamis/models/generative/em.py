@@ -1,4 +1,4 @@
-"""rows whose labels are missing → a first posterior → steps of EM, each a statistic and its posterior.
+"""rows whose labels are missing → a first posterior → steps of EM, each with a statistic and a posterior.
 
 EM is `protocols.iterate` of a `Generative` model: a step observes the rows given the last posterior and
 infers the next. `run` is the loop that decides when to stop.
@@ -38,13 +38,14 @@ Method = Literal["kmeans", "k-means++", "random_from_data", "random"]
 METHODS: tuple[Method, ...] = get_args(Method)
 StepReport = Callable[[Step[Joint, Posterior]], None]  # called after each step
 
-_SAMPLE = 2000  # rows among which centres are sought, or _EACH per centre
-_EACH = 50
-_PERMUTED = 1 << 24  # rows up to which places are drawn by a permutation of all
-_LLOYD = 10  # rounds of k-means after k-means++: on 2,000 rows they cost less than one step on 100,000
-_SOFT = 0.05  # of each row belongs to all classes at the start: a weight of 0 stays 0 at every step
-_WIDEST = 2000  # features by which rows are compared; of more columns, so many are drawn
-_CELLS = 1 << 20  # of features, responsibilities or log p(x, class) in memory at a time
+# Starting centres are searched in a sample of max(_SAMPLE, _SAMPLE_PER_CENTRE · k) rows.
+_SAMPLE = 2000
+_SAMPLE_PER_CENTRE = 50
+_PERMUTED = 1 << 24  # up to so many rows, a sample is drawn by a permutation of all row numbers
+_KMEANS_ROUNDS = 10  # after k-means++: on 2,000 rows they cost less than one step on 100,000
+_SOFT = 0.05  # the part of each row that all classes share at the start: a weight of 0 would stay 0
+_MAX_FEATURES = 2000  # rows are compared by at most so many columns, drawn at random if there are more
+_CELLS = 1 << 20  # features, responsibilities or log p(x, class) in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +92,16 @@ class Outcome:
 
 
 class RowShards(Protocol):
-    """Shards of rows, wherever these are: see `tamis.engines`."""
+    """Rows in shards (parts of the data), in this process or elsewhere: see `tamis.engines`."""
 
     def total(self, observe: Callable[[LabelledRows], S | None], /) -> S:
-        """Observe every shard, add."""
+        """Call `observe` with every shard and add the results."""
 
     def map(self, change: Callable[[LabelledRows], Any], /) -> "RowShards":
-        """The shards after a change."""
+        """Apply a function to every shard."""
 
     def keep(self) -> "RowShards":
-        """The shards, kept in memory where they are."""
+        """Keep the shards in the memory of the processes that hold them."""
 
 
 def steps(
@@ -131,7 +132,7 @@ def run(
     if isinstance(data, LabelledRows):
         weight, prepared = _weight(model, data), model.prepare(data, pool_squares=True)
         shards: Any = [prepared]
-    else:  # squares are not pooled: it depends on the rows of each shard whether they could be
+    else:  # squares are not pooled, because some shards might have rows for which that is not possible
         weight, shards = data.total(partial(_weight, model)), data.map(model.prepare).keep()
     log_likelihoods: list[float] = []
     converged, posteriors = False, [start]
@@ -140,7 +141,7 @@ def run(
         posteriors = [posteriors[-1], step.posterior]
         if report_step is not None:
             report_step(step)
-        # With a prior it is their product that never falls; the likelihood alone may, on its way.
+        # With a prior, likelihood times prior never falls; the likelihood alone may.
         if previous is not None and abs(step.objective - previous) < tol * weight:
             converged = True
             break
@@ -151,7 +152,7 @@ def run(
 
 
 def log_likelihood(data: LabelledRows, posterior: Posterior, unlabelled_weight: float = 1.0) -> float:
-    """Σ w log p(x, y) of rows that have a label and Σ w log p(x) of the others, whose weights are scaled."""
+    """Σ w log p(x, y) of labelled rows, plus Σ w log p(x) of the others times `unlabelled_weight`."""
     likelihood = log_likelihood_of_labels(data.select_labelled(), posterior)
     for part in _split_unlabelled(data, len(posterior.keys)):
         log_density = _kernels.log_sum_rows(posterior.log_joint(part.rows))
@@ -195,7 +196,7 @@ def _weight(model: Generative, data: LabelledRows) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Initial:
-    """Parameters of the first posterior that a user gives; those that are None are inferred from rows.
+    """Parameters of the first posterior, given by the user; those that are None are inferred from rows.
 
     Means and covariances are those of the Gaussian columns, all together.
     """
@@ -296,7 +297,7 @@ def start_shards(
     method: Method = "kmeans",
     initial: Initial | None = None,
 ) -> Posterior:
-    """The same as `start` for rows in shards, of which `sample` holds those at `draw_places`."""
+    """As `start`, for rows in shards; `sample` holds the rows whose numbers `draw_places` returned."""
     given = Initial() if initial is None else initial
     needs_all = _needs_all_rows(model)
     if method not in METHODS:
@@ -315,8 +316,8 @@ def start_shards(
 
 
 def draw_places(rows: int, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The places of the rows, ascending, among which centres are sought."""
-    count = max(_SAMPLE, _EACH * k)
+    """Draw the numbers of the rows among which starting centres are searched, in ascending order."""
+    count = max(_SAMPLE, _SAMPLE_PER_CENTRE * k)
     if rows <= _PERMUTED:
         return np.sort(rng.permutation(rows)[:count])
     return np.sort(rng.choice(rows, count, replace=False))
@@ -329,12 +330,12 @@ def _needs_all_rows(model: Generative) -> bool:
 def _observe_shard(
     model: Generative, assign: Callable[[Encoded], Array], k: int, like: Encoded, data: LabelledRows
 ) -> Joint:
-    """Observe rows of a shard by an assignment that knows categories as they are encoded in other rows."""
+    """Observe rows of a shard, after encoding their categories as in the rows that `assign` was made for."""
     return _observe_assigned(model, lambda rows: assign(_recode(rows, like)), k, data)
 
 
 def _recode(rows: Encoded, like: Encoded) -> Encoded:
-    """Rows with categories encoded as in others; categories that those do not have differ from all."""
+    """Encode the categories of rows as in `like`; a category that `like` lacks gets a code of its own."""
     blocks = {name: _recode_block(block, like.blocks[name]) for name, block in rows.blocks.items()}
     return Encoded(blocks, rows.rows)
 
@@ -353,7 +354,7 @@ def _recode_block(rows: Any, like: Any) -> Any:
 def _observe_assigned(
     model: Generative, assign: Callable[[Encoded], Array], k: int, data: LabelledRows
 ) -> Joint:
-    """Observe rows by responsibilities that do not depend on a posterior; gaps are filled."""
+    """Observe rows by responsibilities that do not depend on a posterior; missing values are filled in."""
     keys, parts = Keys(tuple(range(k))), []
     for run_of_rows in runs(len(data.rows), max(_width_of(model, data.rows), k), _CELLS):
         part = data.take(run_of_rows)
@@ -371,7 +372,7 @@ def _make_assignment(
     method: Method,
     given: Initial,
 ) -> Callable[[Encoded], Array]:
-    """The function that assigns rows to classes: rows → responsibilities (n, k)."""
+    """Make the function that assigns rows to classes: rows → responsibilities (n, k)."""
     if method == "random" and given.means is None:
 
         def draw(rows: Encoded) -> Array:
@@ -400,15 +401,15 @@ def _make_assignment(
 
 
 def _width_of(model: Generative, rows: Encoded) -> int:
-    """The number of features of a row, at most."""
-    return sum(min(_width(rows.blocks[name]), _WIDEST) for name in model.blocks)
+    """The largest number of features of any block."""
+    return sum(min(_width(rows.blocks[name]), _MAX_FEATURES) for name in model.blocks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Features:
-    """Numbers by which rows of any blocks are compared: in units of their spread, categories as flags."""
+    """Features for distances between rows: standardised numbers, and categories as flags (one-hot)."""
 
-    columns: dict[str, NDArray[np.int64]]  # of each block, those that are used
+    columns: dict[str, NDArray[np.int64]]  # the columns of each block that are used
     centre: dict[str, Array]
     scale: dict[str, Array]
 
@@ -418,7 +419,7 @@ class _Features:
         columns, centre, scale = {}, {}, {}
         for name in names:
             width = _width(rows.blocks[name])
-            columns[name] = np.sort(rng.permutation(width)[:_WIDEST])
+            columns[name] = np.sort(rng.permutation(width)[:_MAX_FEATURES])
             values = _numbers(rows.blocks[name], columns[name])
             counts = np.maximum((~np.isnan(values)).sum(axis=0), 1)
             centre[name] = np.nansum(values, axis=0) / counts
@@ -434,7 +435,7 @@ class _Features:
         return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0))
 
     def scale_values(self, name: str, values: Array) -> Array:
-        """Values of a block's columns, about their mean and in units of their spread."""
+        """Standardise the values of a block's columns."""
         return np.asarray((values - self.centre[name]) / self.scale[name])
 
 
@@ -457,16 +458,16 @@ def _numbers(rows: Any, columns: NDArray[np.int64]) -> Array:
 
 
 def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Array | None = None) -> Array:
-    """k of the rows (k, d) that are far from each other: each drawn by its squared distance to those before.
+    """k-means++: k rows (k, d), each drawn in proportion to its squared distance from those drawn before.
 
-    Of 2 + log k draws the best is taken. Many rows are sampled first. Distances are over the columns that are
-    present; a missing value of a centre is the mean of its column.
+    The best of 2 + log k draws is taken. If there are many rows, a sample is used. Distances are over the
+    columns that are present; a missing value of a centre is replaced by the mean of its column.
     """
     if not 1 <= k <= len(rows):
         raise ValueError(
             f"got k={k} for {len(rows)} rows, expected 1 or more, and no more than there are rows"
         )
-    most = max(_SAMPLE, _EACH * k)
+    most = max(_SAMPLE, _SAMPLE_PER_CENTRE * k)
     if len(rows) > most:
         chosen = rng.choice(len(rows), most, replace=False)
         rows, weights = rows[chosen], None if weights is None else weights[chosen]
@@ -507,7 +508,7 @@ def _lloyd(rows: Array, centres: Array, weights: Array) -> Array:
     """A few iterations of k-means; a centre without rows stays where it is."""
     present = ~np.isnan(rows)
     filled = np.where(present, rows, 0.0)
-    for _ in range(_LLOYD):
+    for _ in range(_KMEANS_ROUNDS):
         nearest = np.eye(len(centres))[_distances(rows, centres).argmin(axis=1)] * weights[:, None]
         weight = nearest.T @ present
         centres = np.where(weight > 0, nearest.T @ filled / np.where(weight > 0, weight, 1.0), centres)
@@ -526,7 +527,7 @@ def best(
     method: Method = "kmeans",
     initial: Initial | None = None,
 ) -> Outcome:
-    """Run several times, each from a start of its own: the outcome with the largest last log-likelihood."""
+    """Run EM from several starts and return the outcome with the largest final log-likelihood."""
     if tries < 1:
         raise ValueError(f"got tries={tries}, expected at least 1")
     outcomes = (

@@ -1,9 +1,9 @@
-"""numbers → ΣT(x) by class → a member of any family with a conjugate prior, for each column.
+"""numbers → ΣT(x) by class → a distribution of any family with a conjugate prior, for each column.
 
-This is the block of every family that has none of its own: it takes all that it needs from the family. The
-blocks of Gaussian, Bernoulli, Poisson and categorical columns are faster, and that of Gaussian columns keeps
-more digits where a variance is small beside a mean. A law in `tamis.testing.family_columns` holds them equal
-to this one.
+This block (columns with their family) serves every family that has no faster block: the family has all that
+it needs. The blocks of Gaussian, Bernoulli, Poisson and categorical columns are faster, and that of Gaussian
+columns is more precise where a variance is small beside a mean. A test in `tamis.testing.family_columns`
+checks that their results equal those of this block. A member is one distribution of a family.
 """
 
 from abc import abstractmethod
@@ -22,17 +22,17 @@ from tamis.models.generative.counting import NoEvidenceError
 from tamis.stats import Keys, Labels, Moments, Tally, refuse_excess_subtraction
 from tamis.tables import Table
 
-_LARGEST = 1e100  # below, sums of squares are far from the range's end
-_ANY = 1.0  # in the place of a missing value, of which nothing is taken
+_LARGEST = 1e100  # sums of squares of smaller numbers do not overflow
+_PLACEHOLDER = 1.0  # stands for a missing value, whose terms are then dropped
 
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyColumns(Block[Array, Tally]):
-    """Each column of one family, with a member of its own in each class.
+    """Columns of one family; each has its own member (distribution) in each class.
 
-    `family` is any member of it: fixed parameters, as the size of a negative binomial, are taken from it, and
-    it stands for a class of which nothing is known. The prior, unless one is given, is the family's default,
-    worth `alpha` observations.
+    `family` is any member of it. Fixed parameters, such as the size of a negative binomial, are taken from
+    it, and it is the distribution of a class without any information. The prior, unless one is given, is
+    the family's default, worth `alpha` observations.
 
     >>> from tamis.families import Exponential
     >>> block = FamilyColumns(family=Exponential(1.0), estimate="mle")
@@ -55,7 +55,7 @@ class FamilyColumns(Block[Array, Tally]):
 
     @property
     def terms(self) -> int:
-        """How many numbers T(x) of one value has."""
+        """The number of components of T(x)."""
         return int(self.family.natural.shape[-1])
 
     def encode(self, table: Table, learn: bool = True) -> Array:
@@ -81,7 +81,7 @@ class FamilyColumns(Block[Array, Tally]):
         given: Density[Array] | None = None,
     ) -> Tally:
         missing = np.isnan(rows)
-        terms = self.family.sufficient(np.where(missing, _ANY, rows))  # (n, d, k)
+        terms = self.family.sufficient(np.where(missing, _PLACEHOLDER, rows))  # (n, d, k)
         n, d, k = terms.shape
         if isinstance(by, Responsibilities):
             terms[missing] = 0.0
@@ -151,7 +151,7 @@ class FamilyColumns(Block[Array, Tally]):
 
 
 class FamilyDensity(Density[Array]):
-    """What members and their integral share: a log-density of each column in each class."""
+    """The log-density of each column in each class; the base of `Members` and `Integrated`."""
 
     family: ConjugateFamily
     prior: tuple[Array, Array]  # weight (K, d), total (K, d, k)
@@ -164,7 +164,7 @@ class FamilyDensity(Density[Array]):
     def _terms(self, rows: Array, k: int) -> Array:
         """log p of each value (n, d) in a class; 0 where it is missing."""
         missing = np.isnan(rows)
-        return np.where(missing, 0.0, self._log_densities(np.where(missing, _ANY, rows), k))
+        return np.where(missing, 0.0, self._log_densities(np.where(missing, _PLACEHOLDER, rows), k))
 
     def scores(self, rows: Array) -> Array:
         scores = np.empty((len(rows), len(self.keys)))
@@ -175,10 +175,12 @@ class FamilyDensity(Density[Array]):
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         with np.errstate(invalid="ignore"):
             terms = self._terms(rows, for_) - self._terms(rows, against)
-        return Contrast(np.where(np.isnan(terms), 0.0, terms), np.zeros(len(rows)))  # impossible in both: 0
+        return Contrast(
+            np.where(np.isnan(terms), 0.0, terms), np.zeros(len(rows))
+        )  # 0 if the value has probability zero in both classes
 
     def log_evidence(self) -> float:
-        """But for Σ log h(x) of a family whose h depends on x: no prior changes it, no statistic keeps it."""
+        """The log-evidence without Σ log h(x), which depends on no prior and is not in the statistic."""
         prior_weight, prior_total = self.prior
         if not (prior_weight > 0).all():
             raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
@@ -189,7 +191,7 @@ class FamilyDensity(Density[Array]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Members(FamilyDensity):
-    """One member for each class and column."""
+    """Plug-in densities: one member (distribution) for each class and column."""
 
     keys: Keys
     family: ConjugateFamily
@@ -209,7 +211,7 @@ class Members(FamilyDensity):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Integrated(FamilyDensity):
-    """The family with its parameters integrated out."""
+    """Predictive densities: the family with its parameters integrated out."""
 
     keys: Keys
     family: ConjugateFamily

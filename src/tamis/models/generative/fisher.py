@@ -1,4 +1,4 @@
-"""full Moments by class → the directions that separate the classes, Fisher's discriminants."""
+"""full Moments by class → the directions that separate the classes best: Fisher's discriminants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def discriminant(
     count = count_components(n_components, len(statistic.keys), statistic.first.shape[-1])
     scatter, weight = statistic.scatter, statistic.weight.value
     prior = _class_priors(statistic.keys, weight, priors)
-    # from the pooled mean, which is rounded once, so that a large one costs the differences nothing
+    # Differences from the pooled mean, which is rounded only once, stay precise even if the means are large.
     centre = statistic.pooled().mean
     means = statistic.mean - centre
     shift = prior @ means

@@ -1,4 +1,4 @@
-"""numbers → diagonal Moments by class → a Gaussian, or its Student t, for each column."""
+"""numbers → diagonal Moments by class → a Gaussian or, with its parameters integrated out, a t per column."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ class GaussianColumns(Block[Array, Moments]):
 
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
         class_sums = statistic.over(keys)
-        # each (K + 1, d), the last of all classes together
+        # arrays (K + 1, d); the last row is that of all classes together
         weight, mean, scatter, shift = class_sums.describe_with_pooled()
         is_empty = ~(weight > 0)
         some_lack = bool(is_empty.any())
@@ -92,7 +92,7 @@ class GaussianColumns(Block[Array, Moments]):
             return Normal.of(keys, mean[:-1], np.maximum(own, _MIN_VARIANCE), prior, class_sums)
         constant = ~(pooled_variance > _MIN_VARIANCE) & (self.prior is None)
         if self.prior is None and self.strength > 0 and not constant.any() and self.estimate != "predictive":
-            # As below, but without objects of prior and posterior, whose checks take most of the time.
+            # The formulas are those below; without prior and posterior objects, most of the time is saved.
             half = 0.5 * self.strength
             prior_parameters = pooled_mean, self.strength, 1.0 + half, half * pooled_variance
             location, _, shape, scale = update_parameters(
@@ -133,9 +133,10 @@ def replace_zero_variances(pooled_variance: Array) -> Array:
 def _update(
     prior: NormalInverseGamma, class_sums: Moments, constant: NDArray[np.bool_]
 ) -> NormalInverseGamma:
-    """The posterior (K, d); the prior itself where nothing was observed, and in columns that never varied.
+    """The posterior (K, d); equal to the prior where nothing was observed, and in constant columns.
 
-    All classes then agree on such a column; else the class with most rows would have the narrowest density.
+    So all classes have the same density in a constant column; otherwise the class with most rows would have
+    the narrowest one there.
     """
     posterior = prior.update(class_sums.drop_keys())
     if not constant.any():

@@ -1,7 +1,7 @@
-"""means and covariances by class → log p(vector | class), without the values that are missing.
+"""means and covariances by class → log p(vector | class), with missing values integrated out.
 
-A row that misses some columns is scored by the marginal of the others: rows go pattern by pattern, and each
-pattern has factors of its own.
+A row that lacks some columns is scored by the marginal distribution of the others. Rows are grouped by their
+pattern (which columns are present), because each pattern needs its own Cholesky factors.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,14 +24,14 @@ from tamis.models.generative.gaussian_expectation import Gaussian, Natural, sum_
 from tamis.stats import Keys, Moments
 from tamis.tables import runs
 
-_LOG_TAU = float(np.log(2.0 * np.pi))
+_LOG_2PI = float(np.log(2.0 * np.pi))
 _BLOCK = 4096  # rows whose whitened copy is in memory at a time
-_FEW = 16  # rows that are scored by matrices kept from one call to the next
-_FAR = 1e6  # squared distance of two means past which the one product for all classes costs the tenth digit
+_FEW = 16  # up to so many rows are scored by matrices that are cached between calls
+_FAR = 1e6  # if two means are further apart (squared), one product for all classes loses the tenth digit
 
 
 class Pattern(NamedTuple):
-    """Rows that have the same columns."""
+    """Rows in which the same columns are present."""
 
     rows: NDArray[np.int64] | slice
     columns: NDArray[np.int64]  # those that are present
@@ -39,7 +39,7 @@ class Pattern(NamedTuple):
 
 
 def patterns(rows: Array) -> Iterator[Pattern]:
-    """The rows, by which of their columns are present."""
+    """Group the rows by which of their columns are present."""
     present = ~np.isnan(rows)
     every = np.arange(rows.shape[1])
     if present.all():
@@ -52,7 +52,7 @@ def patterns(rows: Array) -> Iterator[Pattern]:
 
 
 class _Marginal(NamedTuple):
-    """Some columns of some rows, about the mean of one class and in the units of its covariance."""
+    """Squared Mahalanobis distances of some rows from the mean of one class, over the columns present."""
 
     rows: NDArray[np.int64] | slice
     k: int
@@ -117,14 +117,14 @@ class FullNormal(_MatrixNormal):
             return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", z, z))
         scores = np.empty((len(rows), len(self.keys)))
         for part in _marginals(rows, self.mean, self.covariance, self.factor):
-            scores[part.rows, part.k] = -0.5 * (part.square + part.log_determinant + part.d * _LOG_TAU)
+            scores[part.rows, part.k] = -0.5 * (part.square + part.log_determinant + part.d * _LOG_2PI)
         return scores
 
     @cached_property
     def _scoring_terms(self) -> tuple[Array, Array]:
         """L⁻¹ (K, d, d) and log of the density at the mean (K,), to score few rows at a time."""
         d = self.mean.shape[1]
-        return self.factor.inverse_factor(), -0.5 * (self.factor.log_determinant() + d * _LOG_TAU)
+        return self.factor.inverse_factor(), -0.5 * (self.factor.log_determinant() + d * _LOG_2PI)
 
     def natural(self, origin: Array) -> Natural:
         return _natural_parameters("full", self.mean - origin, self.covariance, self.factor)
@@ -153,12 +153,12 @@ class TiedNormal(_MatrixNormal):
 
     @property
     def coefficients(self) -> Array:
-        """Σ⁻¹μ (K, d): `rows @ coefficients.T + intercepts` are scores but for a term that classes share."""
+        """Σ⁻¹μ (K, d): `rows @ coefficients.T + intercepts` are scores up to a term common to all classes."""
         return np.ascontiguousarray(self.factor.solve(self.mean.T).T)
 
     @property
     def intercepts(self) -> Array:
-        """−½ μᵀΣ⁻¹μ (K,). About zero, so rounded if the means are large; `scores` are not."""
+        """−½ μᵀΣ⁻¹μ (K,), taken about zero: if the means are large they are less precise than `scores`."""
         return np.asarray(-0.5 * self.factor.quadratic(self.mean))
 
     def scores(self, rows: Array) -> Array:
@@ -180,7 +180,7 @@ class TiedNormal(_MatrixNormal):
         """A centre, L⁻¹, means whitened about it, and log of the density at a mean: for few rows."""
         d = self.mean.shape[1]
         centre = self.mean.mean(axis=0)
-        constant = -0.5 * (float(self.factor.log_determinant()) + d * _LOG_TAU)
+        constant = -0.5 * (float(self.factor.log_determinant()) + d * _LOG_2PI)
         return centre, self.factor.inverse_factor(), self.factor.whiten(self.mean - centre), constant
 
     def _scores(self, rows: Array, mean: Array, factor: Cholesky) -> Array:
@@ -199,7 +199,7 @@ class TiedNormal(_MatrixNormal):
             else:
                 np.matmul(z, m.T, out=block)
                 block -= 0.5 * (np.einsum("ij,ij->i", z, z)[:, None] + lengths)
-        scores -= 0.5 * (factor.log_determinant() + mean.shape[1] * _LOG_TAU)
+        scores -= 0.5 * (factor.log_determinant() + mean.shape[1] * _LOG_2PI)
         return scores
 
     def natural(self, origin: Array) -> Natural:
@@ -234,7 +234,7 @@ def _natural_parameters(
     precision = factor.inverse()
     linear = (precision @ about[..., None])[..., 0]
     square = (linear * about).sum(axis=1)
-    constant = -0.5 * (square + factor.log_determinant() + about.shape[1] * _LOG_TAU)
+    constant = -0.5 * (square + factor.log_determinant() + about.shape[1] * _LOG_2PI)
     usual = np.sqrt(np.square(about) + np.diagonal(covariance, axis1=-2, axis2=-1))[..., None]
     cancelling = np.swapaxes(usual, 1, 2) @ np.abs(precision) @ usual
     return Natural(form, constant, linear, -0.5 * precision, cancelling[:, 0, 0])
@@ -264,7 +264,7 @@ class SphericalNormal(Normal):
 
 
 def sum_growth(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, Array]:
-    """The growth of shape and scale of one variance for all columns (K,)."""
+    """What the data add to shape and scale of the prior of one variance for all columns (K,)."""
     weight = class_sums.weight.value
     shift = normals.shift_of(class_sums.weight, class_sums.first, prior.location)
     pull = prior.strength * weight / (prior.strength + weight)
@@ -276,7 +276,7 @@ def spherical_evidence(prior: NormalInverseGamma, class_sums: Moments) -> float:
     shape, scale = sum_growth(prior, class_sums)
     ratio = log_gamma_ratio(prior.shape[0], prior.scale[0], shape, scale)
     means = np.log1p(weight / prior.strength).sum(axis=1)
-    return float((ratio - 0.5 * means - shape * _LOG_TAU).sum())
+    return float((ratio - 0.5 * means - shape * _LOG_2PI).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -331,7 +331,7 @@ class VectorStudent(Density[Array]):
 def refuse_collapse(density: Any) -> None:
     """Raise if a class has a variance of zero: without a prior its density has no bounds.
 
-    Full matrices that are singular were refused before.
+    Singular full matrices have already raised an error.
     """
     if not isinstance(density, DiagonalNormal | SphericalNormal):
         return
@@ -363,7 +363,7 @@ def precision_factors_of(density: Any) -> Array:
 
 
 def _scale_by_covariance(density: VectorStudent) -> Array:
-    """The ratio of the scale to the covariance (K, 1, 1); 0 where that is infinite."""
+    """The ratio of scale to covariance (K, 1, 1); 0 where the covariance is infinite."""
     freedom = np.broadcast_to(density.members.freedom, (len(density.keys),))
     return np.asarray(np.maximum(freedom - 2.0, 0.0) / freedom)[:, None, None]
 
@@ -371,7 +371,7 @@ def _scale_by_covariance(density: VectorStudent) -> Array:
 def sum_incomplete_vectors(
     rows: Array, responsibilities: Responsibilities, given: Density[Array] | None
 ) -> Moments:
-    """Full Moments of rows with missing values, as the given Gaussians expect them."""
+    """The expected full Moments of rows with missing values, under the given Gaussians."""
     if not isinstance(given, FullNormal | TiedNormal):
         raise ValueError(
             "some values are missing, expected a Gaussian to guess them by, made by estimate='mle', 'map' or "
@@ -392,7 +392,7 @@ def sum_incomplete_vectors(
 
 
 def _fill_in(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """E[x | the columns that are there] less the mean (n, d), and the covariance of the others (d, d)."""
+    """E[x | the columns present] − mean (n, d), and the conditional covariance of the others (d, d)."""
     d = rows.shape[1]
     missing = np.setdiff1d(np.arange(d), columns)
     across = covariance[np.ix_(columns, missing)]

@@ -6,8 +6,9 @@ rows, a Gaussian's log-density is linear in φ(x) = [x − o, products of x − 
 Each is one product of matrices for all classes together, of blocks of φ that stay in the cache. The Gaussians
 of a tied covariance share their squares, so that φ = [x − o, 1] is enough.
 
-The loss to rounding grows with the terms that cancel; where these are large, None sends the caller back to
-scores and responsibilities, class by class. `test_the_fused_step_is_the_step` keeps the two equal.
+Rounding errors grow with the terms that cancel. Where these are large, `PreparedRows.expect` returns None,
+and the caller computes scores and responsibilities class by class. `test_the_fused_step_is_the_step` holds
+the two ways equal.
 """
 
 from abc import abstractmethod
@@ -26,16 +27,17 @@ from tamis.models.generative.block import Density, Expectation, Responsibilities
 from tamis.stats import Keys, Moments
 from tamis.tables import runs
 
-Products = Literal["full", "diagonal", "none"]  # those in φ
+Products = Literal["full", "diagonal", "none"]  # which products of columns φ contains
 
 _BLOCK = 4096  # rows whose centred copy is in memory at a time
-_FAR = 1e6  # terms of a log-density that cancel: ten digits are left of its unit
-_SMALL = 10**6  # rows · classes · terms up to which OpenBLAS multiplies without packing: twice as fast
-_FEWEST, _CELLS, _MOST = 256, 1 << 19, 4096  # rows at a time, and cells of φ where there is no small product
-_WIDEST = 2500  # terms of φ, for 69 columns: blocks of wider ones have too few rows for BLAS
-_CHUNKS = 8  # in which sums are made, whatever the number of threads: the result must not depend on that
-_SQUARABLE = 1e140  # and then summed, and weighted
-_LEAST_LOG = -1e300  # log 0, for sums that must not meet ∞ · 0
+_MAX_CANCELLING = 1e6  # sum of the cancelling terms of a log-density: up to it, ten decimal digits are right
+_SMALL = 10**6  # up to so many rows · classes · terms, OpenBLAS multiplies without packing: twice as fast
+# Rows per block: at least _MIN_ROWS and at most _MAX_ROWS; larger products have about _CELLS elements of φ.
+_MIN_ROWS, _CELLS, _MAX_ROWS = 256, 1 << 19, 4096
+_MAX_TERMS = 2500  # of φ, for 69 columns: blocks of wider ones have too few rows for BLAS
+_CHUNKS = 8  # the parts of a sum, whatever the number of threads: the result must not depend on that
+_MAX_SQUARABLE = 1e140  # squares of smaller numbers can be weighted and summed without overflow
+_LOG_ZERO = -1e300  # in place of log 0 = −∞, because −∞ · 0 is NaN
 
 
 def sum_vectors(rows: Array, responsibilities: Responsibilities) -> Moments:
@@ -74,7 +76,7 @@ def sum_columns(rows: Array, responsibilities: Responsibilities) -> Moments:
 
 
 def _centres(rows: Array, responsibilities: Array) -> Array:
-    """The mean of each class (K, d), by sums about the mean of all: near enough to take squares about."""
+    """The mean of each class (K, d), by sums about the mean of all rows: precise enough to centre squares."""
     if not len(rows):
         return np.zeros((responsibilities.shape[1], rows.shape[1]))
     present = ~np.isnan(rows)
@@ -91,19 +93,19 @@ def _centres(rows: Array, responsibilities: Array) -> Array:
 
 
 def fill_gaps(rows: Array) -> Array:
-    """Rows with the mean of its column wherever a value is missing."""
+    """Replace each missing value by the mean of its column."""
     count = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
     return np.where(np.isnan(rows), np.nansum(rows, axis=0) / count, rows)
 
 
 def _drop_weightless(rows: Array, weights: Array) -> tuple[Array, Array]:
-    """Without the rows that have no weight, if they are many: of classes far apart, each row is in one."""
+    """Drop rows of weight zero if there are many, as with classes that are far apart."""
     positive = weights != 0
     return (rows[positive], weights[positive]) if 2 * positive.sum() < len(rows) else (rows, weights)
 
 
 def sum_products(about: Array, weights: Array) -> Array:
-    """Σ w x xᵀ (d, d); with no weight below zero by half the work, as BLAS sees YᵀY."""
+    """Σ w x xᵀ (d, d); if no weight is negative, as YᵀY with Y = √w x, for which BLAS does half the work."""
     if (weights < 0).any():
         return np.asarray((about * weights[:, None]).T @ about)
     root = about * np.sqrt(weights)[:, None]
@@ -111,13 +113,16 @@ def sum_products(about: Array, weights: Array) -> Array:
 
 
 class Natural(NamedTuple):
-    """Log-densities about an origin: constant + linear · x + quadratic · products of x."""
+    """Natural parameters of Gaussians: log p = constant + linear · x + quadratic · products of x.
+
+    x is the row minus an origin.
+    """
 
     form: Literal["full", "tied", "diagonal"]
     constant: Array  # (K,)
     linear: Array  # (K, d)
     quadratic: Array  # (K, d, d); (d, d) if tied, one for all classes; (K, d) if diagonal
-    cancelling: Array  # (K,): the sum of the terms' magnitudes, for a usual row of the class
+    cancelling: Array  # (K,): the sum of the terms' magnitudes, for a typical row of the class
 
 
 class Gaussian(Density[Array]):
@@ -125,7 +130,7 @@ class Gaussian(Density[Array]):
 
     @abstractmethod
     def natural(self, origin: Array) -> Natural:
-        """The density about an origin."""
+        """The natural parameters for rows minus an origin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,33 +143,33 @@ class PreparedRows:
 
     @classmethod
     def of(cls, rows: Array, weights: Array | None) -> "PreparedRows | None":
-        """None if a value is missing, or too large to be squared."""
-        if not rows.size or not max(rows.max(), -rows.min()) < _SQUARABLE:  # nor is NaN
+        """Prepare the rows; None if a value is missing, or too large to be squared."""
+        if not rows.size or not max(rows.max(), -rows.min()) < _MAX_SQUARABLE:  # also if there is a NaN
             return None
-        return cls(rows, weights, rows.mean(axis=0))  # rounded or not, it is near the rows, and stays
+        return cls(rows, weights, rows.mean(axis=0))  # any point near the rows will do
 
     def expect(
         self, density: Density[Any], log_prior: Array, hard: bool = False, pool_squares: bool = False
     ) -> Expectation | None:
-        """See `block.Preparation`; None if the density is not Gaussian, or too narrow to be near o.
+        """See `block.Preparation`; None if the density is not Gaussian, or so narrow that digits cancel.
 
         With `pool_squares`, classes of a tied covariance get their weights and means, and each a part of all
         squares in proportion to its weight: their sum is right, and `infer` uses nothing else of them.
         """
         if not isinstance(density, Gaussian):
             return None
-        with np.errstate(over="ignore", invalid="ignore"):  # and then it is too narrow
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow means that the density is too narrow
             natural = density.natural(self.origin)
-        if not (natural.cancelling <= _FAR)[log_prior > -np.inf].all():
+        if not (natural.cancelling <= _MAX_CANCELLING)[log_prior > -np.inf].all():
             return None
         products: Products = "diagonal" if natural.form == "diagonal" else "full"
         if natural.form == "tied" and pool_squares:
             products = "none"
         d = self.rows.shape[1]
         width = _count_products(products, d)
-        if 1 + d + width > _WIDEST:
+        if 1 + d + width > _MAX_TERMS:
             return None
-        terms = [natural.linear, (natural.constant + np.maximum(log_prior, _LEAST_LOG))[:, None]]
+        terms = [natural.linear, (natural.constant + np.maximum(log_prior, _LOG_ZERO))[:, None]]
         if products != "none":
             quadratic = _pair_factors(natural.quadratic) if products == "full" else natural.quadratic
             terms.insert(1, np.broadcast_to(quadratic, (len(log_prior), width)))
@@ -197,10 +202,10 @@ class PreparedRows:
 
     @cached_property
     def about(self) -> Array:
-        """x − o (d, n), columns first: rows lie side by side, and so do the products of two columns."""
+        """x − o (d, n): transposed, so that the values of a column are contiguous in memory."""
         differences = np.empty((len(self.origin), len(self.rows)))
-        for start in range(0, len(self.rows), _MOST):
-            rows = slice(start, start + _MOST)
+        for start in range(0, len(self.rows), _MAX_ROWS):
+            rows = slice(start, start + _MAX_ROWS)
             np.subtract(self.rows[rows].T, self.origin[:, None], out=differences[:, rows])
         return differences
 
@@ -209,14 +214,14 @@ class PreparedRows:
         """Σ w (x − o)(x − o)ᵀ (d, d)."""
         squares = np.zeros((len(self.origin), len(self.origin)))
         with threads.one_blas_thread:
-            for start in range(0, len(self.rows), _MOST):
-                x = self.about[:, start : start + _MOST]
-                wx = x if self.weights is None else x * self.weights[start : start + _MOST]
+            for start in range(0, len(self.rows), _MAX_ROWS):
+                x = self.about[:, start : start + _MAX_ROWS]
+                wx = x if self.weights is None else x * self.weights[start : start + _MAX_ROWS]
                 squares += wx @ x.T
         return squares
 
     def _sum_features(self, theta: Array, products: Products, hard: bool) -> tuple[Array, float]:
-        """Σ r φ (K, terms) and log p(rows); chunks are summed by themselves, and added in their order."""
+        """Σ r φ (K, terms) and log p(rows); each chunk is summed separately, and chunks added in order."""
         n, count = self.about.shape[1], _CHUNKS
         workers = threads.count_chunks(self.rows.size * len(theta))
         cuts = [n * c // count for c in range(count + 1)]
@@ -241,7 +246,7 @@ class _Worker(NamedTuple):
     def sum_chunks(self) -> list[tuple[Array, float]]:
         k, p = self.theta.shape
         step = _SMALL // (k * p)
-        step = min(step if step >= _FEWEST else max(_FEWEST, _CELLS // p), _MOST)
+        step = min(step if step >= _MIN_ROWS else max(_MIN_ROWS, _CELLS // p), _MAX_ROWS)
         buffers = _Buffers.of(self, step)
         results = []
         for begin, end in self.spans:
@@ -283,12 +288,12 @@ class _Worker(NamedTuple):
 
 
 class _Buffers(NamedTuple):
-    """For a block of rows; contiguous arrays, for NumPy goes through them in one loop."""
+    """Buffers for a block of rows; the arrays are contiguous, which lets NumPy use one loop."""
 
-    table: Array  # x twice, products, 1
-    features: Array  # (terms, n): the table from its second x on
+    table: Array  # x, x again, products, 1
+    features: Array  # (terms, n): a view of `table` from the second x on, which is φ
     joint: Array  # (K, n)
-    responsibilities: Array  # (n, K): so BLAS wants them beside φ
+    responsibilities: Array  # (n, K): the layout in which BLAS multiplies them fastest with φ
     product: Array  # (K, terms)
 
     @classmethod
@@ -300,7 +305,7 @@ class _Buffers(NamedTuple):
         return cls(table, table[d:], np.empty((k, size)), np.empty((size, k)), np.empty((k, p)))
 
     def fill(self, about: Array, products: Products) -> None:
-        """φ of these columns (d, n); each times the one `turn` places on, so that d products are one call."""
+        """Compute φ of columns (d, n): each pass multiplies all columns with those `turn` places further."""
         d = len(about)
         np.copyto(self.features[:d], about)
         if products == "diagonal":
@@ -332,7 +337,7 @@ def _count_products(products: Products, d: int) -> int:
 
 
 def _divide_squares(weight: Array, first: Array, squares: Array) -> Array:
-    """Second moments (K, d, d) whose sum is right: each class its mean's, and its part of the rest."""
+    """Second moments (K, d, d) with the right sum: those of each class's mean, and a share of the rest."""
     mean = np.where(weight[:, None] > 0, first, 0.0) / np.where(weight > 0, weight, 1.0)[:, None]
     own = first[:, :, None] * mean[:, None, :]
     rest = squares - own.sum(axis=0)

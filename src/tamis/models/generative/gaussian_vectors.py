@@ -1,4 +1,4 @@
-"""numbers → Moments by class → one multivariate Gaussian, or its t, for all columns together.
+"""numbers → Moments by class → one multivariate Gaussian, or its predictive t, for all columns together.
 
 One statistic of the full form gives quadratic and linear discriminants (`covariance` "full" and "tied"), and
 Fisher's directions (`fisher.py`); one of the diagonal form gives "diag" and "spherical".
@@ -34,7 +34,7 @@ from tamis.tables import Table
 Covariance = Literal["full", "tied", "diag", "spherical"]
 COVARIANCES = ("full", "tied", "diag", "spherical")
 
-_LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
+_TINY = 1e-300  # no rounding makes it zero, and its inverse is finite
 _REMEDY = (
     "set shrinkage (of a discriminant) or reg_covar (of a mixture), use another estimate than 'mle', give "
     "more rows than columns, or drop columns that repeat others"
@@ -105,7 +105,7 @@ class GaussianVectors(Block[Array, Moments]):
     def encode(self, table: Table, learn: bool = True) -> Array:
         rows = table.numbers(self.columns)
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(rows.sum()):  # as nearly always; each pass over many rows is expensive
+            if np.isfinite(rows.sum()):  # the usual case, in one pass over the rows
                 return rows
         rows = self.values(table)
         if self.has_matrices and not self.missing:
@@ -122,10 +122,10 @@ class GaussianVectors(Block[Array, Moments]):
         weights: Array | None = None,
         given: Density[Array] | None = None,
     ) -> Moments:
-        """By label, exactly; by responsibilities, by BLAS about the mean of each class, good to rounding.
+        """Sum the rows: by label exactly; by responsibilities with BLAS, about each class's mean, rounded.
 
-        With a full or tied covariance, the given density fills in the values that responsible rows miss: its
-        expected values are summed, and their uncertainty is added to the squares.
+        With a full or tied covariance and responsibilities, missing values are imputed by the given density:
+        their expected values are summed, and their uncertainty is added to the squares.
         """
         if isinstance(by, Responsibilities):
             return self._observe_responsible(rows, by, given)
@@ -134,7 +134,7 @@ class GaussianVectors(Block[Array, Moments]):
         try:
             return Moments.observe(rows, weights, by, form="full", exact=self.exact)
         except ValueError:
-            self._refuse_missing(rows)  # whose message says what to do about gaps
+            self._refuse_missing(rows)  # its message says what to do about missing values
             raise
 
     def _observe_responsible(
@@ -157,7 +157,7 @@ class GaussianVectors(Block[Array, Moments]):
         return self.covariance == "tied" and self.estimate != "predictive"
 
     def invert_precisions(self, precisions: ArrayLike, k: int, width: int) -> Array:
-        """Precisions have the shape that goes with the form of the covariance."""
+        """Invert precisions, whose shape depends on the type of covariance."""
         shapes = {"full": (k, width, width), "tied": (width, width), "diag": (k, width), "spherical": (k,)}
         values = check_array("precisions_init", precisions, shapes[self.covariance])
         if not self.has_matrices:
@@ -257,7 +257,7 @@ class GaussianVectors(Block[Array, Moments]):
             else:
                 left = posterior.shape - 1.0
                 variance = posterior.scale / np.where(left > 0, left, posterior.shape)
-        variance = np.maximum(variance, _LEAST)
+        variance = np.maximum(variance, _TINY)
         if spherical:
             return SphericalNormal.of(keys, mean, variance, prior, class_sums)
         return DiagonalNormal.of(keys, mean, variance, prior, class_sums)
@@ -304,7 +304,7 @@ class GaussianVectors(Block[Array, Moments]):
         return mean, self._regularise(covariance)
 
     def _covariance_of_all(self, pooled: Moments) -> Array:
-        """The covariance, or the variances, of all classes together; the identity if nothing was seen."""
+        """The covariance, or the variances, of all classes together; the identity if there are no rows."""
         if not (pooled.weight.value > 0).any():
             return np.eye(pooled.first.shape[-1]) if self.has_matrices else np.ones(pooled.first.shape)
         if self.has_matrices and isinstance(self.shrinkage, LedoitWolf):
@@ -316,7 +316,9 @@ class GaussianVectors(Block[Array, Moments]):
 
     def _regularise(self, covariance: Array) -> Array:
         if self.has_matrices:
-            if not isinstance(self.shrinkage, LedoitWolf):  # which has shrunk each class's
+            if not isinstance(
+                self.shrinkage, LedoitWolf
+            ):  # else the covariance of each class is shrunk already
                 covariance = shrink(covariance, self.shrinkage)
             return covariance + self.floor * np.eye(covariance.shape[-1])
         if self.shrinkage and not isinstance(self.shrinkage, LedoitWolf):
@@ -325,7 +327,7 @@ class GaussianVectors(Block[Array, Moments]):
         return np.asarray(covariance + self.floor)
 
     def make_prior(self, statistic: Moments) -> NormalInverseWishart:
-        """The prior that was given, or the default, which is made of the statistic."""
+        """The prior that was given, or the default prior, which is computed from the statistic."""
         if self.prior is not None:
             return self.prior
         pooled = statistic.pooled()
@@ -337,10 +339,10 @@ class GaussianVectors(Block[Array, Moments]):
         scatter = statistic.scatter
         if self.has_matrices:
             scatter = np.diagonal(scatter, axis1=-2, axis2=-1)
-        weight = np.maximum(pooled.weight.value, _LEAST)
+        weight = np.maximum(pooled.weight.value, _TINY)
         within = scatter.sum(axis=0) / weight
         within = np.where(within > _ROUNDING * spread, np.minimum(within, spread), spread)
-        # one strength for all columns: that of the widest gap
+        # one strength for all columns: that of the column whose means differ most
         pull = self.strength * float((within / spread).min(initial=1.0))
         return NormalInverseWishart.from_mean(mean, pull, np.diag(within), covariance_strength=self.strength)
 
@@ -370,7 +372,7 @@ class GaussianVectors(Block[Array, Moments]):
 
 
 def _factor(covariance: Array, what: str) -> Cholesky:
-    """The Cholesky factor; a matrix that only rounding makes definite is refused, too."""
+    """The Cholesky factor; raise also if the matrix is positive definite only by rounding."""
     d = len(covariance)
     factor = Cholesky.of(covariance, what, _REMEDY)
     left = np.square(np.diagonal(factor.lower)) / np.diagonal(covariance)
@@ -382,7 +384,7 @@ def _factor(covariance: Array, what: str) -> Cholesky:
 
 
 def _split_prior(prior: NormalInverseWishart, spherical: bool) -> NormalInverseGamma:
-    """The prior of each column by itself; or of one variance, with the mean and the strength of all."""
+    """The marginal prior of each column; if spherical, that of one variance for all columns."""
     d, freedom = prior.dimension, prior.freedom
     scale = np.diagonal(prior.scale)
     if not spherical:
@@ -413,7 +415,7 @@ def _spherical_predictive(posterior: NormalInverseGamma) -> MultivariateT:
 
 
 def mean_covariance(scale: Array, freedom: Array, d: int) -> Array:
-    """E[covariance] of an inverse Wishart; where it is infinite, the scale over the remaining freedom."""
+    """E[covariance] of an inverse Wishart; where it is infinite, scale / (freedom left)."""
     left = freedom - (d + 1.0)
     return np.asarray(scale / np.where(left > 0, left, freedom - (d - 1.0)))
 
@@ -425,10 +427,10 @@ class TiedPosterior(NamedTuple):
     strength: Array  # (K,)
     freedom: Array  # ()
     scale: Array  # (d, d)
-    classes: int  # those of which there were rows
+    classes: int  # the number of classes with rows
 
     def covariance(self, mode: bool) -> Array:
-        """The mode or the mean. The mode counts a factor |Σ|^(−½) of each mean that was updated."""
+        """The mode or the mean. The mode includes a factor |Σ|^(−½) for each mean that was updated."""
         d = len(self.scale)
         if mode:
             return np.asarray(self.scale / (self.freedom + d + 1.0 + self.classes))
@@ -459,7 +461,7 @@ def update_tied(prior: NormalInverseWishart, class_sums: Moments) -> TiedPosteri
 
 
 def log_evidence_of_tied(prior: NormalInverseWishart, class_sums: Moments) -> float:
-    """|S + W + UUᵀ| by the determinant lemma: means far from the location then cost no digits."""
+    """The log-evidence; |S + W + UUᵀ| is by the determinant lemma, which is precise for distant means."""
     data = _gather(prior, class_sums)
     d, n = prior.dimension, data.weight.sum()
     within = data.scatter.sum(axis=0)

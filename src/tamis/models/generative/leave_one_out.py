@@ -1,10 +1,10 @@
 """statistic, rows → log p(row | class), each row under parameters inferred without it, all rows at once.
 
-A statistic less one row is a statistic, so leaving a row out is a subtraction and an `infer`:
-`score_by_subtraction` does that for any block, row by row. Where a block has a closed form the same numbers
-come for all rows together: only the row's own class loses something, and what a block pools over classes (a
-prior, a smoothing, how many values a column has) loses the row too. A closed form marks the rows for which it
-would cancel; those are scored by subtraction.
+A statistic minus one row is a statistic, so leaving a row out is a subtraction and an `infer`:
+`score_by_subtraction` does that for any block (columns of one family), row by row. Some blocks have a closed
+form, which computes the same numbers for all rows together: the row is removed from its own class, and from
+all that the block pools over classes (a prior, a smoothing, the number of values of a column). A closed form
+marks the rows for which it would lose digits by cancellation; those are scored by subtraction.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,16 +32,16 @@ from tamis.tables import Sparse
 
 Marks = NDArray[np.bool_]
 Indices = NDArray[np.int64]
-Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are in doubt (b,)
-Formula = Callable[[Any, Indices, Array], Result]  # of rows, their own class (b,) and their weight (b,)
+Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are imprecise (b,)
+Formula = Callable[[Any, Indices, Array], Result]  # takes rows, the class of each (b,) and its weight (b,)
 
-CANCELLED = 1e-3  # of a sum that is left when its subtraction is no longer trusted: 1e-13 becomes 1e-10
-# Terms of scores that are in memory at a time. A core's cache holds them, and products of three times as many
-# terms are below 2**19, from where on OpenBLAS takes threads: on a busy machine that was 5 times slower.
+CANCELLED = 1e-3  # if less than this part of a sum is left, it is imprecise: an error of 1e-13 becomes 1e-10
+# Terms of scores in memory at a time. They fit into a core's cache, and products of three times as many terms
+# are below 2**19, above which OpenBLAS starts threads: on a busy machine that was 5 times slower.
 _CELLS = 1 << 17
-_DENSE = 1 << 22  # cells of sparse rows that may be made dense at a time
-_LEAST = 1e-300  # as in gaussian_columns.py
-_LOG_TAU = float(np.log(2.0 * np.pi))
+_DENSE_CELLS = 1 << 22  # array elements of sparse rows that may be made dense at a time
+_TINY = 1e-300  # as in gaussian_columns.py
+_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 def score_without_row(
@@ -80,7 +80,7 @@ def score_by_subtraction(
 
 
 def log_priors(model: Generative, counts: Tally, labels: Labels, w: Array) -> Array:
-    """log p(class) without each row, (n, K), as `infer` has it: a class may lose its only row."""
+    """log p(class) without each row (n, K), as `infer` computes it: a class may lose its only row."""
     keys, own = labels.keys, labels.group
     high, rest = np.zeros(len(keys)), np.zeros(len(keys))
     place = keys.find(counts.terms or ())
@@ -96,16 +96,18 @@ def log_priors(model: Generative, counts: Tally, labels: Labels, w: Array) -> Ar
     own_weight = np.where(empty, 0.0, own_weight)
     total = (class_weights.sum() - class_weights[own]) + own_weight
     with np.errstate(divide="ignore"):
-        log_total = np.log(np.where(total > 0, total, 1.0))  # if nothing is left, all weights are zero
+        log_total = np.log(np.where(total > 0, total, 1.0))  # the total is 0 only if all weights are
         return replace_own(np.log(class_weights) - log_total[:, None], own, np.log(own_weight) - log_total)
 
 
 def _split_rows(block: Block[Any, Any], rows: Any, classes: int) -> Iterator[slice]:
     """Rows in runs of about `_CELLS` terms."""
     if isinstance(rows, Sparse):
-        poisson = isinstance(block, PoissonColumns)  # whose rates change everywhere
+        poisson = isinstance(
+            block, PoissonColumns
+        )  # its prior, and so all rates, change with each row left out
         columns = rows.columns if poisson else 1 + len(rows.values) // max(1, len(rows))
-        step = max(1, min(_CELLS // max(1, classes * columns), _DENSE // max(1, rows.columns)))
+        step = max(1, min(_CELLS // max(1, classes * columns), _DENSE_CELLS // max(1, rows.columns)))
     else:
         columns = (rows.codes if isinstance(rows, Codes) else rows).shape[1]
         step = max(1, _CELLS // max(1, classes * columns))
@@ -120,7 +122,7 @@ def find_formula(block: Block[Any, Any], statistic: Any, keys: Keys) -> Formula 
 
 
 class Sum(NamedTuple):
-    """A sum in two floats, from which a product is subtracted without rounding either."""
+    """A sum stored as two floats (double-double), so that subtracting a product is exact."""
 
     high: Array  # (K, d), or fewer axes
     rest: Array
@@ -131,14 +133,14 @@ class Sum(NamedTuple):
 
     @property
     def is_integer(self) -> bool:
-        """Whether all are integers that a float holds, so that their differences are exact."""
+        """Whether all sums are integers that a float can hold, so that their differences are exact."""
         return bool((self.high == np.floor(self.high)).all() and not self.rest.any())
 
     def select(self, *index: Any) -> "Sum":
         return Sum(self.high[index], self.rest[index])
 
     def subtract(self, w: Array, x: Array) -> Array:
-        """self − w · x, for x (b, m) and w (b, 1): zero if and only if that is."""
+        """self − w · x, for x (b, m) and w (b, 1); it is zero if and only if the exact difference is zero."""
         product, lost = _kernels.two_product(np.ascontiguousarray(x), np.ascontiguousarray(w))
         return np.asarray((self.high - product) + (self.rest - lost))
 
@@ -149,8 +151,8 @@ def replace_own(scores: Array, own: Indices, own_scores: Array) -> Array:
     return scores
 
 
-def no_doubts(n: int) -> Marks:
-    """Marks of n rows none of which is in doubt."""
+def mark_none(n: int) -> Marks:
+    """Marks of n rows none of which is imprecise."""
     return np.zeros(n, dtype=np.bool_)
 
 
@@ -158,7 +160,7 @@ def no_doubts(n: int) -> Marks:
 
 
 def categories(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula | None:
-    """Categories: the row's own values are one less in its class, and a column may lose a value."""
+    """Categories: the counts of the row's values fall by one in its class, and a column may lose a value."""
     density = block.infer(statistic, keys)
     if not isinstance(density, Values):
         return None
@@ -182,7 +184,7 @@ def categories(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula 
             here = np.flatnonzero(place >= 0)
             column.leave_out(terms, here, place[here], own[here], w[here])
             scores += terms
-        return scores, no_doubts(len(own))
+        return scores, mark_none(len(own))
 
     return formula
 
@@ -194,7 +196,7 @@ class _Column(NamedTuple):
     sums: Sum  # (K,): over values
     pooled: Sum  # (values,): over classes
     size: int
-    sizes_without: Indices  # (values,): how many values there are if this one is not
+    sizes_without: Indices  # (values,): the number of values of the column without this one
     pseudo: float
 
     @classmethod
@@ -220,7 +222,7 @@ class _Column(NamedTuple):
         )
 
     def leave_out(self, terms: Array, here: Indices, v: Indices, own: Indices, w: Array) -> None:
-        """Correct log p(value | class) (n, K) of the rows `here`, each of value v and class `own`."""
+        """Correct log p(value | class) (n, K) of the rows `here`, which have values v and classes `own`."""
         left = (self.counts.high[own, v] - w) + self.counts.rest[own, v]
         sums = (self.sums.high[own] - w) + self.sums.rest[own]
         terms[here, own] = self._logs(left, sums, np.full(len(v), self.size))
@@ -232,7 +234,7 @@ class _Column(NamedTuple):
             terms[here[lost]] = self._logs(None, class_sums, size[:, None])
 
     def _logs(self, count: Array | None, total: Array, size: Indices) -> Array:
-        """log p of a value with this count; of one that was never seen if there is no count."""
+        """log p of a value with this count, or of an unseen value if `count` is None."""
         total = total + self.pseudo * size
         with np.errstate(divide="ignore", invalid="ignore"):
             if count is None and not self.pseudo > 0:
@@ -244,11 +246,12 @@ class _Column(NamedTuple):
 
 # ── counts, flags and rates ──
 #
-# A sum that loses a row is read in two floats, and so is the row's part: zero is left if and only if it is.
+# A sum and the row that is subtracted from it are two floats each, so that the difference is zero only if it
+# is exactly zero.
 
 
 def multinomial(block: MultinomialCounts, statistic: Tally, keys: Keys) -> Formula | None:
-    """Counts of draws: the row's own are subtracted from its class, and their number."""
+    """Multinomial counts: the row's counts, and their sum, are subtracted from those of its class."""
     density = block.infer(statistic, keys)
     class_sums = statistic.over(keys)
     total, length = Sum.of(class_sums.total), Sum.of(class_sums.total.sum(axis=-1))
@@ -267,7 +270,7 @@ def multinomial(block: MultinomialCounts, statistic: Tally, keys: Keys) -> Formu
         doubtful = (sums <= CANCELLED * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
         sums = np.asarray(np.maximum(sums, 0.0) + pseudo.sum())
         rise = log_rising if block.estimate == "predictive" else _log_power
-        with np.errstate(invalid="ignore"):  # of nothing left, which is in doubt
+        with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is left; such rows are marked as imprecise
             own_scores = np.bincount(row, rise(left + pseudo[column], x), minlength=n) - rise(sums, lengths)
         return replace_own(density.scores(rows), own, own_scores), doubtful
 
@@ -279,7 +282,7 @@ def _log_power(base: Array, exponent: Array) -> Array:
 
 
 def _find_entries(rows: Rows) -> tuple[Indices, Indices, Array, int]:
-    """Row, column and value of each number that is not zero, each cell once; and how many rows there are."""
+    """Row, column and value of each nonzero number, without duplicates; and the number of rows."""
     if not isinstance(rows, Sparse):
         row, column = np.nonzero(rows)
         return row, column, rows[row, column], len(rows)
@@ -291,7 +294,7 @@ def _find_entries(rows: Rows) -> tuple[Indices, Indices, Array, int]:
 
 
 def _fill_missing(rows: Rows) -> tuple[Array, Array]:
-    """Values with 0 where they are missing, and 1 where they are not."""
+    """The values, 0 where missing; and an array that is 1 where a value is present, else 0."""
     values = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
     present = ~np.isnan(values)
     return np.where(present, values, 0.0), present.astype(np.float64)
@@ -308,27 +311,27 @@ class _Rates(NamedTuple):
         return cls(Sum.of(moments.first), Sum.of(moments.weight))
 
     def subtract(self, own: Any, x: Array, present: Array, w: Array) -> tuple[Array, Array]:
-        """Both without each row (b, d)."""
+        """Both sums without each row (b, d)."""
         column = w[:, None]
         return self.first.select(own).subtract(column, x), self.weight.select(own).subtract(column, present)
 
 
 def bernoulli(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formula | None:
-    """Flags, up or down."""
+    """Flags (Bernoulli columns), set or not set."""
     alpha = pseudo_counts(block.alpha, statistic.first.shape[-1])
     if block.estimate == "map" and (alpha < 1).any():
         return None  # it may be refused
     density = block.infer(statistic, keys)
     classes = _Rates.of(statistic.over(keys))
     pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)  # (d,)
-    # unless sums are integers, the count of flags that are down, their difference, may be rounding alone
+    # unless the sums are integers, the number of flags that are not set, a difference, may be rounding alone
     exact = classes.first.is_integer and classes.weight.is_integer
-    tables = cache(lambda w: _Flags.of(classes, w, pseudo))  # for sparse rows, by their weight
+    tables = cache(lambda w: _Flags.of(classes, w, pseudo))  # one per distinct weight, for sparse rows
 
     def formula(rows: Rows, own: Indices, w: Array) -> Result:
         scores = density.scores(rows)
         if isinstance(rows, Sparse) and exact and (w == w[0]).all() and w[0] == np.floor(w[0]):
-            return replace_own(scores, own, tables(float(w[0])).scores(rows, own)), no_doubts(len(own))
+            return replace_own(scores, own, tables(float(w[0])).scores(rows, own)), mark_none(len(own))
         x, present = _fill_missing(rows)
         ones, weight = classes.subtract(own, x, present, w)
         up = np.where(x > 0, ones, weight - ones) + pseudo  # of the row's own flag
@@ -344,12 +347,12 @@ def bernoulli(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formul
 
 
 class _Flags(NamedTuple):
-    """log p of flags in a class that has lost a row of this weight, in which they are up, or down."""
+    """log p of flags that are set (up) or not set (down), in a class without one row of this weight."""
 
     up: Array  # (K, d)
     down: Array  # (K, d); 0 where it is impossible
     all_down: Array  # (K,): over columns
-    impossible: Array  # (K, d): where a class has nothing that is down
+    impossible: Array  # (K, d): where every row of a class has the flag set
 
     @classmethod
     def of(cls, classes: _Rates, w: float, pseudo: Array) -> "_Flags":
@@ -364,7 +367,7 @@ class _Flags(NamedTuple):
         return cls(up, down, down.sum(axis=1), impossible.astype(np.float64))
 
     def scores(self, rows: Sparse, own: Indices) -> Array:
-        """The score of each row in its own class: that of no flag up, corrected for the flags that are."""
+        """The score of each row in its own class: that of no flag set, plus a term for each flag set."""
         row, column, _, n = _find_entries(rows)
         at = own[row], column
         scores = self.all_down[own] + np.bincount(row, self.up[at] - self.down[at], minlength=n)
@@ -373,7 +376,7 @@ class _Flags(NamedTuple):
 
 
 def poisson(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | None:
-    """Rates, whose prior is pooled: the row changes it for all classes."""
+    """Poisson rates. Their prior is pooled, so leaving out a row changes the rates of all classes."""
     class_sums = statistic.over(keys)
     classes, pooled = _Rates.of(class_sums), _Rates.of(statistic.pooled())
     total, weight = class_sums.first.value, class_sums.weight.value
@@ -407,19 +410,19 @@ def poisson(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | 
         shape, rate = make_prior(x, present, w)
         left = score(x, present, shape, rate, *classes.subtract(own, x, present, w))
         scores = score(x[:, None], present[:, None], shape[:, None], rate[:, None], total, weight)
-        return replace_own(scores, own, left), no_doubts(len(own))
+        return replace_own(scores, own, left), mark_none(len(own))
 
     return formula
 
 
 # ── numbers ──
 #
-# Sums are taken about one centre, so that nothing cancels that need not, and moments lose a row by Chan's
-# formula backwards. It cancels where the row is most of its class; such rows are marked.
+# Sums are taken about one centre, to avoid cancellation. A row is removed by the inverse of Chan's update of
+# moments, which loses digits where the row is most of its class; such rows are marked.
 
 
 def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
-    """Numbers: the row is subtracted from the moments of its class, and from the pooled ones."""
+    """Gaussian columns: the row is subtracted from the moments of its class, and from the pooled moments."""
     pooled = statistic.pooled()
     with np.errstate(invalid="ignore", divide="ignore"):
         centre = np.nan_to_num(pooled.mean, nan=0.0)
@@ -455,8 +458,8 @@ class Centred(NamedTuple):
     """Moments about a centre."""
 
     weight: Array  # (..., d)
-    weight_rest: Array  # lost by its rounding
-    mean: Array  # less the centre; 0 where nothing was seen
+    weight_rest: Array  # the exact weight minus `weight`, which is rounded
+    mean: Array  # minus the centre; 0 where there are no values
     scatter: Array
 
     @classmethod
@@ -469,7 +472,7 @@ class Centred(NamedTuple):
         return Centred(*(part[own] for part in self))
 
     def subtract(self, about: Array, w: Array) -> tuple["Centred", Marks]:
-        """Without each row (b, d), its weight (b, 1), or (b, d) and 0 where a value is missing."""
+        """Remove each row (b, d) with weight w (b, 1), or (b, d) with 0 where a value is missing."""
         weight = (self.weight - w) + self.weight_rest
         shift = about - self.mean
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -479,7 +482,7 @@ class Centred(NamedTuple):
         if (weight > CANCELLED * self.weight).all() and (scatter > CANCELLED * self.scatter).all():
             return Centred(weight, rest, mean, scatter), np.zeros(len(weight), dtype=np.bool_)
         doubtful = (weight < CANCELLED * self.weight) | (scatter < CANCELLED * self.scatter)
-        # a class stays empty or constant without the row, and a class of one row becomes empty
+        # a class that is empty or constant stays so without the row, and a class of one row becomes empty
         empty, constant = weight <= 0, self.scatter == 0
         doubtful &= ~(empty | constant)
         scatter = np.where(empty | constant, 0.0, np.maximum(scatter, 0.0))
@@ -487,11 +490,11 @@ class Centred(NamedTuple):
 
     def largest(self) -> Array:
         """The largest variance of any column, (..., 1)."""
-        variance = self.scatter / np.maximum(self.weight, _LEAST)  # no scatter without weight
+        variance = self.scatter / np.maximum(self.weight, _TINY)  # no scatter without weight
         return np.asarray(variance.max(axis=-1, initial=0.0, keepdims=True))
 
     def mean_variance(self, centre: Array) -> tuple[Array, Array]:
-        """Maximum-likelihood parameters; 0 (from zero, not from the centre) and 1 where nothing was seen."""
+        """Maximum-likelihood mean and variance; 0 (not about the centre) and 1 where there are no values."""
         empty = self.weight <= 0
         if not empty.any():
             return self.mean, self.scatter / self.weight
@@ -503,7 +506,7 @@ class Centred(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """From moments to scores as in `GaussianColumns.infer`, with pooled moments that differ by row."""
+    """Compute scores from moments as `GaussianColumns.infer` does, with different pooled moments per row."""
 
     block: GaussianColumns
     centre: Array  # (d,)
@@ -526,14 +529,14 @@ class _Members:
         if self.block.estimate == "mle":
             mean, variance = moments.mean_variance(self.centre)
             smoothing = self._add_class_axis(np.asarray(self.block.smoothing * self.largest))
-            return _normal(about, present, mean, np.maximum(variance + smoothing, _LEAST))
+            return _normal(about, present, mean, np.maximum(variance + smoothing, _TINY))
         posterior = self._update(moments)
         if self.block.estimate == "predictive":
             terms = posterior.predictive().log_density(about)
             return np.asarray((terms if present is None else np.where(present, terms, 0.0)).sum(axis=-1))
         mean, variance = posterior.mode if self.block.estimate == "map" else posterior.mean
         variance = np.where(np.isfinite(variance), variance, posterior.scale / posterior.shape)
-        return _normal(about, present, mean, np.maximum(variance, _LEAST))
+        return _normal(about, present, mean, np.maximum(variance, _TINY))
 
     def _add_class_axis(self, part: Array) -> Array:
         return part[:, None] if self.axis and part.ndim else part
@@ -572,21 +575,21 @@ class _Members:
 
     @property
     def constant(self) -> Marks | None:
-        """Columns that never vary (b, d), of which a pooled prior has no scale."""
+        """Which columns are constant (b, d): the pooled prior has no scale for them."""
         if self.pooled is None:
             return None
         _, variance = self.pooled.mean_variance(self.centre)
-        return ~((variance > _LEAST) & (self.pooled.weight > 0))
+        return ~((variance > _TINY) & (self.pooled.weight > 0))
 
 
 def _normal(about: Array, present: Marks | None, mean: Array, variance: Array) -> Array:
-    """Σ log N(x; mean, variance) over columns: −½ times the sum of the terms here."""
+    """Σ log N(x; mean, variance) over columns."""
     terms = about - mean
     np.square(terms, out=terms)
-    with np.errstate(over="ignore"):  # of a class that has no variance, nor smoothing
+    with np.errstate(over="ignore"):  # a class without variance and smoothing overflows
         terms /= variance
     terms += np.log(variance)
-    terms += _LOG_TAU
+    terms += _LOG_2PI
     if present is not None:
         terms *= present
     return np.asarray(-0.5 * terms.sum(axis=-1))
@@ -594,19 +597,19 @@ def _normal(about: Array, present: Marks | None, mean: Array, variance: Array) -
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """Scores of maximum-likelihood members when one row less has changed the smoothing of all of them.
+    """Scores of maximum-likelihood Gaussians whose smoothing changes because one row is left out.
 
     The change δ of the variances is some part in 1e9 n of them, so that two terms of a series in δ / variance
-    are exact to rounding, and BLAS sums them: 10 classes of 20 columns take 2 µs per row in all, where a
-    logarithm and a division per term take 7. Rows for which the series is not exact go that way.
+    are exact up to rounding, and BLAS sums them: 10 classes of 20 columns take 2 µs per row, where a
+    logarithm and a division per term take 7. Rows for which the series is not exact are scored like that.
     """
 
     density: Normal
     classes: Centred
     smoothing: float  # added to every variance, with all rows
     terms: tuple[Array, Array]  # (3 d, K): of δ and δ², from [x², x, 1]
-    precision: float  # the largest
-    reach: float  # the largest square of a mean
+    precision: float  # the largest precision of any class and column
+    reach: float  # the largest squared mean
 
     @classmethod
     def of(

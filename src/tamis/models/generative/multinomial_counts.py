@@ -1,4 +1,4 @@
-"""counts → Tally by class → the probability of each column in a draw: words in a text."""
+"""counts → Tally (sums) by class → the probability of each column in a draw, such as of a word in a text."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -29,16 +29,16 @@ from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import Sparse, Table
 from tamis.threads import map_row_chunks
 
-_TABLE = 1 << 20  # counts up to here have a table of their logarithms
+_TABLE = 1 << 20  # logarithms of counts up to this one are tabulated
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultinomialCounts(Block[Rows, Tally]):
-    """All columns together are counts of draws from one distribution per class.
+    """All columns together are multinomial: counts of draws from one distribution per class.
 
-    The density is that of the draws in their order: the number of orders, which is the same for every class,
-    is left out. A missing count is refused: the probability of the other counts depends on the number of
-    draws in the row, which the model does not describe.
+    The density is that of the draws in their order: the multinomial coefficient, which is the same for every
+    class, is left out. A missing count raises an error: the probability of the other counts depends on the
+    number of draws in the row, which the model does not describe.
     """
 
     kind: ClassVar[str] = "multinomial"
@@ -48,7 +48,9 @@ class MultinomialCounts(Block[Rows, Tally]):
     def encode(self, table: Table, learn: bool = True) -> Rows:
         if not learn and isinstance(table.data, np.ndarray):
             plain = table.numbers(self.columns)
-            if isfinite(plain.sum()):  # as nearly always; for one row each check takes time
+            if isfinite(
+                plain.sum()
+            ):  # the usual case; for a single row, each further check takes measurable time
                 return plain
         if self.columns is None and table.sparse is not None and are_counts(table.sparse.values):
             return table.sparse
@@ -62,7 +64,7 @@ class MultinomialCounts(Block[Rows, Tally]):
         return values if rows is None else rows
 
     def admits(self, values: Array) -> bool:
-        return bool(values.min() >= 0 and values.max() < LARGEST)  # not so if any is NaN
+        return bool(values.min() >= 0 and values.max() < LARGEST)  # False if any value is NaN
 
     def observe(
         self,
@@ -116,7 +118,7 @@ def _refuse_missing(values: Array, table: Table, columns: Sequence[int]) -> None
 
 
 def log_probabilities(total: Exact, pseudo: Array) -> Array:
-    """log of totals and pseudo-counts over their sums (K, d); all equal where the sum is 0."""
+    """log of (total + pseudo-count) / their sum over columns (K, d); uniform where the sum is 0."""
     if (logs := _log_probabilities_of_integers(total, pseudo)) is not None:
         return logs
     counts = total.value + pseudo
@@ -131,7 +133,7 @@ def log_probabilities(total: Exact, pseudo: Array) -> Array:
 
 
 def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
-    """The same by a table of logarithms, for integers repeat; None if some are no integers, or too large."""
+    """As `log_probabilities`, by a table of logarithms; None unless all sums are small integers."""
     words = total.words[0]
     if (
         total.low != 0
@@ -141,7 +143,7 @@ def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
         or pseudo[0] < 0
     ):
         return None
-    most = int(words.view(np.uint64).max())  # of a negative number, very large
+    most = int(words.view(np.uint64).max())  # a negative number read as unsigned is very large
     if most > _TABLE:
         return None
     with np.errstate(divide="ignore"):
@@ -161,7 +163,7 @@ def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws(Density[Rows]):
-    """Probabilities that are known: the score of a row is linear in its counts."""
+    """A multinomial with point estimates of its probabilities: the score is linear in the counts."""
 
     keys: Keys
     log_probabilities: Array  # (K, d)
@@ -176,7 +178,7 @@ class Draws(Density[Rows]):
         with np.errstate(invalid="ignore"):
             factors = self.log_probabilities[for_] - self.log_probabilities[against]
         n = len(rows)
-        factors = np.where(np.isnan(factors), 0.0, factors)  # impossible in both
+        factors = np.where(np.isnan(factors), 0.0, factors)  # the column has probability zero in both classes
         return Contrast(multiply_columns(rows, factors), np.zeros(n))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
@@ -188,7 +190,7 @@ class Draws(Density[Rows]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Urn(Density[Rows]):
-    """Probabilities that are integrated out: each draw makes the next of its kind likelier (Pólya's urn)."""
+    """The probabilities integrated out (Dirichlet-multinomial, Pólya's urn)."""
 
     keys: Keys
     concentration: Array  # (K, d)
@@ -207,7 +209,7 @@ class Urn(Density[Rows]):
         return Contrast(ours - theirs, our_rest - their_rest)
 
     def _terms(self, rows: Rows, k: int) -> tuple[Any, Array]:
-        """log Γ(a_j + x_j) / Γ(a_j) of each column, and −log of that of the totals."""
+        """log Γ(a_j + x_j) / Γ(a_j) of each column, and minus the same of the row's total."""
         own = self.concentration[k]
         if isinstance(rows, Sparse):
             terms = rows.matrix().copy()
@@ -253,10 +255,10 @@ def _log_evidence(counts: Array, alpha: Array) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ComplementCounts(MultinomialCounts):
-    """Weights from the counts of all other classes: steadier where classes differ in size.
+    """Complement naive Bayes: weights from the counts of all other classes, for classes of unequal size.
 
-    Its scores are no densities, so the model has no evidence and its classes no prior (Rennie and others,
-    2003).
+    Its scores are no densities, so the model has no log-evidence and its classes have no prior (Rennie and
+    others 2003).
     """
 
     kind: ClassVar[str] = "complement"
@@ -270,7 +272,7 @@ class ComplementCounts(MultinomialCounts):
         others = counts.sum(axis=0) + alpha - counts
         others = np.where(
             others.sum(axis=1, keepdims=True) > 0, others, 1.0
-        )  # of no others, nothing is known
+        )  # a single class has no complement
         if (others == 0).any():
             label, column = np.argwhere(others == 0)[0].tolist()
             raise ValueError(
@@ -280,7 +282,7 @@ class ComplementCounts(MultinomialCounts):
         weights = -np.log(others / others.sum(axis=1, keepdims=True))
         if self.norm:
             sums = weights.sum(axis=1, keepdims=True)
-            weights = weights / np.where(sums > 0, sums, 1.0)  # a single column weighs 0, divided or not
+            weights = weights / np.where(sums > 0, sums, 1.0)  # the weight of a single column is 0
         return Complement(keys, weights, class_sums, alpha, has_zeros=True)
 
 

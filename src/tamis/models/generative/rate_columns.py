@@ -1,4 +1,4 @@
-"""flags or counts → Σx by class → a Bernoulli or a Poisson of its own for each column."""
+"""flags or counts → Σx by class → a Bernoulli or Poisson distribution per class and column."""
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
@@ -110,7 +110,7 @@ def _ignore_nan(contrast: Array) -> Array:
 
 
 def _tally(class_sums: Moments) -> Tally:
-    """The sums as a batch of tallies with one term, by which priors are updated."""
+    """The sums as a batch of Tally with one term each, which conjugate priors take."""
     return Tally(weight=class_sums.weight, total=class_sums.first.reindex(lambda w: w[..., None]))
 
 
@@ -120,7 +120,7 @@ class BernoulliColumns(RateColumns):
 
     kind: ClassVar[str] = "bernoulli"
 
-    alpha: ArrayLike = 1.0  # pseudo-observations of either outcome, of every column or of each
+    alpha: ArrayLike = 1.0  # pseudo-observations of each outcome; one number, or one per column
     threshold: float | None = None  # a value above it is present; None: the data is 0 or 1
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
@@ -188,7 +188,7 @@ class BernoulliColumns(RateColumns):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flags(Density[Rows]):
-    """log p(1) and log p(0) of each class and column."""
+    """Bernoulli distributions: log p(1) and log p(0) of each class and column."""
 
     keys: Keys
     log_up: Array  # (K, d)
@@ -197,7 +197,7 @@ class Flags(Density[Rows]):
     alpha: Array  # (d,)
     has_zeros: bool  # whether any is −∞: a probability of 0
     slopes: Array  # (K, d): the score that a flag adds if it is set
-    floors: Array  # (K,): the score of no flag set
+    floors: Array  # (K,): the score of a row with no flag set
 
     def scores(self, rows: Rows) -> Array:
         present = _present(rows)
@@ -217,7 +217,7 @@ class Flags(Density[Rows]):
             if np.isfinite(up).all() and np.isfinite(down).all():
                 rest = np.full(len(rows), down.sum())
                 return Contrast(multiply_columns(rows, up - down), rest)
-            rows = rows.dense(slice(None))  # terms of −∞ cannot be subtracted from the sum over all zeros
+            rows = rows.dense(slice(None))  # −∞ cannot be subtracted from the sum over all zeros
         terms = np.where(rows > 0, up, down)
         return Contrast(np.where(np.isnan(rows), 0.0, terms), np.zeros(len(rows)))
 
@@ -262,7 +262,7 @@ class PoissonColumns(RateColumns):
             return Overdispersed(keys, shape + total, rate + weight, class_sums, shape, rate)
         upper, lower = (total, weight) if self.estimate == "mle" else (shape + total, rate + weight)
         if self.estimate == "map":
-            upper = np.maximum(upper - 1.0, 0.0)  # below 0 the density falls from 0 on, so its mode is 0
+            upper = np.maximum(upper - 1.0, 0.0)  # for a shape below 1 the mode is 0
         with np.errstate(divide="ignore", invalid="ignore"):
             rates = np.where(lower > 0, upper / lower, 0.0)
         return Rates(keys, rates, class_sums, shape, rate)
@@ -273,7 +273,7 @@ class PoissonColumns(RateColumns):
             return np.broadcast_to(self.prior.shape, size), np.broadcast_to(self.prior.rate, size)
         pooled = class_sums.pooled()
         weight = pooled.weight.value
-        # half an event more than was seen, so that a count never seen is not impossible
+        # half an event is added, so that an event that was never seen has a positive probability
         rate = (pooled.first.value + 0.5) / np.where(weight > 0, weight, 1.0)
         return np.broadcast_to(self.alpha * rate, size), np.full(size, float(self.alpha))
 
@@ -314,7 +314,7 @@ class Rates(Density[Rows]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overdispersed(Density[Rows]):
-    """The Poisson with its rate integrated out: negative binomial."""
+    """The Poisson with its rate integrated out: a negative binomial."""
 
     keys: Keys
     shape: Array  # (K, d), of the posterior
@@ -349,7 +349,7 @@ class Overdispersed(Density[Rows]):
 
 
 def _rate_evidence(class_sums: Moments, shape: Array, rate: Array) -> float:
-    """Without −Σ log x!, which no prior changes and no statistic keeps."""
+    """The log-evidence without −Σ log x!, which does not depend on the prior and is not in the statistic."""
     if not ((shape > 0) & (rate > 0)).all():
         raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
     return float(Gamma(shape, rate).log_evidence(_tally(class_sums)).sum())

@@ -1,7 +1,7 @@
-"""statistic of blocks of columns → the statistic that the same rows have when columns change their block.
+"""Convert a statistic when columns change from one block (family) to another, without reading rows again.
 
-Only columns without values may change: their old sums are zero, or were filled in by EM and are left out, and
-their new sums are zero. Columns that come later, in rows by name, are such columns, too.
+Only columns without any value can change: their old sums are zero, or were imputed by EM and are dropped, and
+their new sums are zero. Columns that first appear in later rows, given as dicts, are also of this kind.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from tamis.stats.products import triangle
 def regroup(
     statistic: Joint, before: Generative, after: Generative, width: int, old_width: int | None = None
 ) -> Joint:
-    """The statistic that `after` would observe of the rows, of `width` columns, that `before` observed.
+    """The statistic that the model `after` would have observed from the rows that `before` observed.
 
-    The rows had `old_width` columns, if that is given: the last are new.
+    There are now `width` columns. If `old_width` is given, the rows had so many, and the last ones are new.
     """
     old_width = width if old_width is None else old_width
     counted: Any = statistic[CLASSES]
@@ -66,7 +66,7 @@ def _empty_statistic(block: Block[Any, Any], width: int, counted: Tally) -> Sums
 
 
 def _move_columns(part: Any, source: Sequence[int]) -> Sums:
-    """The statistic with columns from these places of the old order; -1 is a column without values."""
+    """Reorder columns: column j comes from index source[j]; -1 is a column without values."""
     if isinstance(part, Tally) and part.terms is not None:
         place = {old: new for new, old in enumerate(source) if old >= 0}
         pairs: Any = part.terms
@@ -79,7 +79,9 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
     def move(sums: Exact) -> Exact:
         return sums.reindex(lambda words: words[:, :, old]).place(new, len(source), axis=1)
 
-    if isinstance(part, Tally) and len(part.weight.shape) == 1:  # counts of columns together
+    if (
+        isinstance(part, Tally) and len(part.weight.shape) == 1
+    ):  # multinomial counts: one weight for all columns
         return Tally(weight=part.weight, total=move(part.total), keys=part.keys)
     if isinstance(part, Tally) and len(part.weight.shape) == 2:
         return Tally(weight=move(part.weight), total=move(part.total), keys=part.keys)
@@ -94,7 +96,7 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
 
 
 def _select_columns(part: Moments, columns: NDArray[np.int64]) -> Moments:
-    """The full form of these columns alone: sums of the others, that EM has filled in, are left out."""
+    """The full Moments of these columns alone, without the sums of the others, which EM had imputed."""
     width = part.first.shape[-1]
     place = np.zeros((width, width), dtype=np.int64)
     place[triangle(width)] = np.arange(width * (width + 1) // 2)

@@ -1,7 +1,7 @@
-"""covariances → covariances shrunk toward a simple target: few rows then make none singular.
+"""covariances → covariances shrunk toward a simple target, so that few rows do not make them singular.
 
-A number draws a covariance to a multiple of the identity. Ledoit and Wolf's coefficients are chosen from the
-rows, class by class; they draw it to a multiple of its own variances, as in scikit-learn's discriminants.
+Shrinkage by a number is toward a multiple of the identity. Ledoit and Wolf's coefficients are chosen from the
+rows, class by class; they shrink toward a multiple of the variances, as in scikit-learn's discriminants.
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ class LedoitWolf:
 
     keys: Keys
     by_class: Array  # (K,), from 0 to 1
-    later: float  # of a class that had no rows: the mean of the others by weight
-    overall: float  # of all rows together, about one mean
+    later: float  # for a class that had no rows: the weighted mean of `by_class`
+    overall: float  # for all rows together, about one mean
 
     @classmethod
     def choose(cls, rows: Array, labels: Labels, weights: Array | None, statistic: Moments) -> "LedoitWolf":
-        """Choose the coefficients from the rows (n, d) that the statistic is of, in two passes over them.
+        """Choose the coefficients from rows (n, d) and their statistic, in two passes over the rows.
 
         >>> rows = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [4.0, 5.0], [5.0, 4.0], [7.0, 9.0]])
         >>> labels = Labels.of(["a", "a", "a", "b", "b", "b"])
@@ -79,7 +79,7 @@ def refuse_shrinkage(shrinkage: Shrinkage) -> None:
 
 
 def is_automatic(shrinkage: object) -> bool:
-    """Whether it is to be chosen from the rows."""
+    """Whether shrinkage is to be chosen from the rows."""
     return isinstance(shrinkage, str) and shrinkage == "auto"
 
 

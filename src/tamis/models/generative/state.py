@@ -1,7 +1,7 @@
 """The state of a fitted generative model: a statistic, and the posterior that was inferred from it.
 
-A few rows at a time are not summed at once: they wait in a chain, checked, and are summed together when the
-statistic is next read. Sums are exact, so the statistic is the same.
+A few rows at a time are not summed at once. They are checked and kept in a linked list, as pending rows, and
+are summed together when the statistic is next read. Sums are exact, so the statistic is the same.
 """
 
 from collections.abc import Set
@@ -19,20 +19,20 @@ from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
 _MOST_PENDING = 512  # rows
-_FIRST = np.zeros(1, dtype=np.int64)  # the place of the only label
+_FIRST = np.zeros(1, dtype=np.int64)  # the index of the only label
 
 
 class PendingRows(NamedTuple):
-    """Rows that are not summed yet, and those that came before; copies of a model share them, unchanged."""
+    """A linked list of rows that are not summed yet; copies of a model share it, and it never changes."""
 
     values: Array  # (n, d)
     labels: list[Any]  # n
     previous: "PendingRows | None"
-    rows: int  # in the whole chain
+    rows: int  # in the whole list
 
 
 class InferenceModel(NamedTuple):
-    """The model that inferred last; it is used again while the parameters and the classes are the same."""
+    """The model that inferred last, cached while the parameters and the classes are the same."""
 
     params: list[Any]
     keys: Keys
@@ -72,13 +72,15 @@ class GenerativeState:
         temperature: float = 1.0,
     ) -> None:
         self.schema = schema.drop_remarks()
-        self.model = model  # encodes and observes; the face makes another to infer, of its present parameters
+        self.model = (
+            model  # encodes and observes; to infer, the estimator makes another with its present parameters
+        )
         self._sums = (statistic, pending)  # one assignment: other threads may read meanwhile
         self.declared = declared  # classes announced in advance
-        self.posterior = posterior  # None until it is asked for
+        self.posterior = posterior  # None until it is first needed
         self.history = history  # of EM; None where all labels were given
-        self.temperature = temperature  # by which probabilities are calibrated
-        self.classes: NDArray[Any] | None = None  # None until asked for, as is the projection
+        self.temperature = temperature  # calibration: log-odds are divided by it
+        self.classes: NDArray[Any] | None = None  # None until first needed, as is the projection
         self.projection: Projection | None = None
         self.inference_model: InferenceModel | None = None
         self._names: frozenset[object] | None = None
@@ -128,7 +130,7 @@ class GenerativeState:
         return state
 
     def with_columns(self, schema: Schema, model: Generative) -> "GenerativeState":
-        """The same rows as this model of columns, of which more kinds are known, would have summed them."""
+        """Convert to a model that knows the kinds of more columns: the statistic it would have summed."""
         statistic = None if self.is_empty else self.statistic
         if statistic is not None and (schema.width != self.schema.width or not model.sums_like(self.model)):
             statistic = regroup(statistic, self.model, model, schema.width, self.schema.width)
@@ -142,7 +144,7 @@ class GenerativeState:
         )
 
     def with_pending(self, values: Array, labels: list[Any]) -> "GenerativeState":
-        """The same with a few more rows, already checked, that are summed when `statistic` is next read."""
+        """Append a few checked rows, which are summed when `statistic` is next read."""
         statistic, pending = self._sums
         count = len(values) + (0 if pending is None else pending.rows)
         if count > _MOST_PENDING:

@@ -1,4 +1,4 @@
-"""Linear models: one Gram, and what is inferred from it."""
+"""Linear models: Bayesian regression from sums of products (`Gram`), and models fitted by Newton's method."""
 
 from tamis.models.linear.held_out import HeldOutNumbers, cross_validate, leave_one_out
 from tamis.models.linear.posterior import LinearPosterior

@@ -1,7 +1,7 @@
-"""Rows of classes → where to start; a posterior → probabilities averaged over it, and for rows left out.
+"""Linear classifiers: where Newton's method starts, averaged probabilities, predictions for rows left out.
 
-Newton's method has no subtraction. But the model of all rows is near that of all but a few, so that each fold
-takes few steps from there; and the model of all but one row is so near that one step is enough.
+The model of all rows is near the model without a few of them, so each fold of a cross-validation takes few
+Newton steps from there; and the model without one row is so near that one step is enough.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ _CELLS = 1 << 20  # scores of draws, or covariances of scores, in memory at a ti
 
 
 def make_class_response(classes: int) -> ClassResponse:
-    """The response of so many classes: of two, the log-odds of the second are the only score."""
+    """The response of so many classes; with two, the log-odds of the second class are the only score."""
     return Bernoulli() if classes == 2 else Softmax.of(classes)
 
 
 def start_at_frequencies(rows: LinearRows, response: ClassResponse, prior: GaussianPrior) -> Array:
-    """Where to start: the prior's mean, with intercepts at the frequencies of the classes."""
+    """The starting parameters: the prior's mean, with intercepts from the frequencies of the classes."""
     start = prior.mean.copy()
     if rows.design.intercept:
         counts = rows.count_classes(response.classes)
@@ -39,7 +39,7 @@ def start_at_frequencies(rows: LinearRows, response: ClassResponse, prior: Gauss
 def add_unseen_classes(prior: GaussianPrior, rows: LinearRows, response: ClassResponse) -> GaussianPrior:
     """Add a weak prior on the intercepts of classes without a row: as if half a row had been seen.
 
-    Without it the intercept of a class that is yet to come would fall as far as steps allow.
+    Without it the intercept of a class that has no rows yet would fall without bounds.
     """
     width = rows.design.width
     counts = rows.count_classes(response.classes)
@@ -120,7 +120,7 @@ def cross_validate(
 
 
 def select_labels(labels: Labels, rows: NDArray[np.int64]) -> Labels:
-    """The labels of these rows, of the classes that are among them."""
+    """The labels of these rows, with only the classes that occur among them."""
     group = labels.group[rows]
     present = np.bincount(group, minlength=len(labels.keys)) > 0
     return Labels(labels.keys.keep(present), (np.cumsum(present) - 1)[group])

@@ -1,7 +1,8 @@
 """Rows → scores, and derivatives → gradients: the only products with data that a linear model needs.
 
-Rows are cut into lanes, the same however many threads there are; a lane adds up its blocks in order, and
-lanes are added in order, so that no sum depends on the number of threads.
+A design is the matrix of features of all rows. It is split into lanes, parts that do not depend on the number
+of threads; the sums of a lane are added block by block, and lanes are added in order, so that no result
+depends on the number of threads.
 """
 
 from abc import ABC, abstractmethod
@@ -19,16 +20,16 @@ from tamis.tables import Sparse
 R = TypeVar("R")
 
 _LANES = 8
-_CELLS_PER_COLUMN = 16  # least number of cells of a sparse lane for each cell of its gradient
-_CELLS = 1 << 17  # of a dense block: 1 MB, which stays in a core's cache from one product to the next
-_SMALL = 1 << 18  # cells up to which one lane is faster than several
-_CONSTANT = 1e-14  # of a mean: columns that differ from it by no more do not vary
-_FAR = 100.0  # means beyond so many standard deviations are subtracted: products would lose their digits
+_CELLS_PER_COLUMN = 16  # a sparse lane holds at least so many numbers per element of its gradient
+_CELLS = 1 << 17  # numbers in a dense block: 1 MB, which stays in a core's cache between two products
+_SMALL = 1 << 18  # up to so many numbers, one lane is faster than several
+_CONSTANT = 1e-14  # a column with a smaller relative deviation from its mean counts as constant
+_FAR = 100.0  # a mean of more standard deviations is subtracted, because products would lose digits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design(ABC):
-    """n rows of p columns, less a centre, with a column of ones behind them if there is an intercept."""
+    """n rows of p columns, minus a centre, with a last column of ones if there is an intercept."""
 
     centre: Array  # (p,)
     intercept: bool
@@ -43,27 +44,27 @@ class Design(ABC):
 
     @property
     def width(self) -> int:
-        """Columns, with that of ones."""
+        """The number of columns, including the column of ones."""
         return self.columns + self.intercept
 
     @property
     @abstractmethod
     def cells(self) -> int:
-        """How many numbers the rows hold."""
+        """The number of stored values of all rows."""
 
     @property
     def is_sparse(self) -> bool:
-        """Whether zeros are not stored, so that columns have no means."""
+        """Whether zeros are not stored; then no centre is subtracted."""
         return False
 
     @property
     def lanes(self) -> int:
-        """Into how many lanes rows are cut, if they are many."""
+        """The number of lanes into which many rows are split."""
         return _LANES
 
     @abstractmethod
     def column_means(self, weights: Array | None) -> Array:
-        """The weighted mean of each column (p,), about zero; zeros for sparse rows, whose zeros stay."""
+        """The weighted mean of each column (p,); zeros for sparse rows, which are not centred."""
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64] | slice) -> "Design":
@@ -101,7 +102,7 @@ class Design(ABC):
 
 
 class Block(ABC):
-    """Some rows, in the cache."""
+    """Some rows of a design, few enough for the processor's cache."""
 
     rows: slice
     intercept: bool
@@ -137,7 +138,7 @@ class Block(ABC):
 
     @abstractmethod
     def dense(self, rows: slice = slice(None)) -> Array:
-        """The rows with their ones (k, width), or these of them."""
+        """All rows, or some, as a dense array (k, width) with the column of ones."""
 
     def _with_ones(self, values: Array, ones: Any) -> Array:
         if not self.intercept:
@@ -152,13 +153,13 @@ def is_far(mean: Array, std: Array) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseDesign(Design):
-    """Rows as they are in memory, or less their mean where that is far from zero."""
+    """Dense rows, minus their mean where that is far from zero."""
 
     values: Array  # (n, p)
 
     @classmethod
     def of(cls, values: Array, intercept: bool, centred: bool = True) -> "DenseDesign":
-        """`centred` allows a centre to be subtracted, for which an intercept without a prior compensates."""
+        """Make a design; `centred` allows a centre to be subtracted, for which the intercept compensates."""
         centre = np.zeros(values.shape[1])
         if intercept and centred and len(values):
             mean, std = values.mean(axis=0), values[:: max(1, len(values) // 4096)].std(axis=0)
@@ -212,7 +213,7 @@ class DenseBlock(Block):
 
     def gram(self, weights: Array) -> Array:
         rows = self.dense()
-        if (weights >= 0).all():  # the same matrix twice is half the work
+        if (weights >= 0).all():  # BLAS computes YᵀY with half the work
             rows = rows * np.sqrt(weights)[:, None]
             return np.asarray(rows.T @ rows)
         return np.asarray((rows * weights[:, None]).T @ rows)
@@ -241,7 +242,7 @@ class DenseBlock(Block):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseDesign(Design):
-    """Rows of few numbers, filled up with zeros only for a full Gram."""
+    """Sparse rows, made dense only for a full Gram matrix."""
 
     values: Sparse
     cache: "dict[tuple[int, int], SparseBlock]" = field(default_factory=dict)  # blocks, once they were used
@@ -294,7 +295,7 @@ class SparseDesign(Design):
 
 
 class SparseBlock(Block):
-    """See `Block`; SciPy multiplies without the interpreter's lock."""
+    """See `Block`; SciPy releases the interpreter's lock while it multiplies."""
 
     __slots__ = ("intercept", "matrix", "rows")
 

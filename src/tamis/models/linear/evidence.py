@@ -1,12 +1,12 @@
-"""Normal equations → the prior's and the noise's precision that make the targets most probable.
+"""Normal equations → the precisions of prior and noise that maximise the evidence (empirical Bayes).
 
-Given the ratio ρ = α/β, the best β has a closed form, so one number is left to find, and the eigenvalues λ of
-the Gram say all that is needed of it (MacKay 1992; Bishop 3.5):
+Given the ratio ρ = α/β, the best β has a closed form, so one unknown is left, and the evidence depends on the
+Gram matrix only through its eigenvalues λ (MacKay 1992; Bishop 3.5):
 
     log p(y) = ½ Σ (log ρ − log(λ + ρ)) + n/2 log β − β/2 Q(ρ) + constant,   Q(ρ) = min_w |y − Φw|² + ρ|w|²
 
-It is evaluated on a grid of log ρ, and then the best cell is halved until the derivative is zero: the
-evidence cannot fall, nor the search end at a lesser maximum.
+It is evaluated on a grid of log ρ, and the derivative's zero in the best cell is found by bisection, so the
+search does not end at a smaller local maximum.
 """
 
 from collections.abc import Callable
@@ -19,27 +19,27 @@ from tamis.arrays import Array
 
 Curve = Callable[[Array], Array]
 
-# The squared noise is at least this share of the targets' variance: a Gram of 1e-12 knows no less.
+# The noise variance is at least this part of the targets' variance: a rounded Gram does not resolve less.
 LEAST_NOISE = 1e-12
-_STEP = 0.25  # of the grid, in log ρ
+_STEP = 0.25  # distance of two points of the grid, in log ρ
 _BELOW, _ABOVE = 80.0, 25.0  # log λ − log ρ: ρ is between 1e-35 and 7e10 of the largest eigenvalue
-_LIMIT = 700.0  # of |log ρ|: beyond, ρ is no float
-_HALVINGS = 60  # of a bracket half as wide as the grid: below the last bit of log ρ
-_PLATEAU = 1e-11  # of the height: rounding; two rows on a line fit every ratio equally well
+_LIMIT = 700.0  # largest |log ρ|: beyond, ρ overflows
+_HALVINGS = 60  # bisection steps: they reduce the bracket below the last bit of log ρ
+_PLATEAU = 1e-11  # smaller relative differences are rounding; two rows on a line fit every ratio equally well
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spectrum:
-    """The squares of one target, along the eigenvectors of the features.
+    """The eigenvalues of the Gram matrix, and one target's squares along its eigenvectors.
 
     Features are in units of the prior: its precision is α times the identity.
     """
 
     values: Array  # (r,): λ above zero
-    squares: Array  # (r,): those that each direction can explain
-    residual: float  # Q(0): those that least squares leave
-    count: float  # n, less one for each direction that has no prior
+    squares: Array  # (r,): the sum of squares that each eigenvector can explain
+    residual: float  # Q(0): the residual sum of squares of least squares
+    count: float  # n, minus one for each direction without a prior
 
     def loss(self, ratio: Array) -> Array:
         """Q(ρ) for ratios (...,): a sum of positive terms, so that nothing cancels."""
@@ -62,7 +62,7 @@ class Spectrum:
 
 
 def find_spectra(gram: Array, cross: Array, squares: Array, count: float) -> list[Spectrum]:
-    """Of each target, from φφᵀ (d, d), φz (q, d) and z² (q,)."""
+    """The spectrum of each target, from φφᵀ (d, d), φz (q, d) and z² (q,)."""
     values, vectors = linalg.spectrum(gram)
     parts = np.square(cross @ vectors / np.sqrt(values))
     residuals = squares - parts.sum(axis=1)
@@ -78,7 +78,7 @@ def choose_ratio_and_noise(
 ) -> tuple[float, float]:
     """α / β and β where the evidence is largest; the noise has an inverse gamma prior of shape and scale.
 
-    The squared noise is at least `least`. Columns that never vary do not inform α: it is β, then.
+    The noise variance is at least `least`. Constant columns do not inform α; if all are constant, α is β.
     """
     n = spectrum.count + 2.0 * shape
     floor = n * least
@@ -144,7 +144,7 @@ def _find_range(spectrum: Spectrum) -> tuple[float, float]:
 
 
 def _maximise(function: Curve, derivative: Curve, low: float, high: float) -> Array:
-    """Where the function is largest between both ends; at the upper end of a plateau: the strongest prior."""
+    """Maximise the function between both ends; on a plateau, return its upper end: the strongest prior."""
     grid = np.linspace(low, high, max(3, int((high - low) / _STEP)))
     values = function(grid)
     most = float(values.max())

@@ -1,4 +1,4 @@
-"""rows and a prior → the posterior's mode, the Gaussian around it, and what is wrong if there is no mode."""
+"""rows and a prior → the posterior's mode, the Gaussian around it, or an error if there is no mode."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -29,14 +29,16 @@ from tamis.models.linear.unbounded import find_separating_columns, has_all_rows_
 PosteriorForm = Literal["auto", "full", "diagonal", "none"]
 
 _FULL_POSTERIOR = 1000  # parameters up to which "auto" keeps the full posterior
-_ROUNDS = 50  # of choosing a prior's precision and finding the mode again
-_NEARBY = 1e-6  # decrement at which Hessians are as good as at the mode: 1e-5 of them, for 16,000 rows
+_ROUNDS = 50  # largest number of rounds: choose the prior's precision, find the mode again
+_NEARBY = 1e-6  # below this decrement the Hessian is that of the mode: within 1e-5, for 16,000 rows
 _MEASURABLE = 1e-5  # relative change of the information: half as much of standard errors
 _SETTLED = 1e-3  # change of log α that ends the rounds
-_SPACING, _PARABOLAS, _PARABOLA_STEP = 0.4, 20, 1e-3  # of log α: three points of a parabola; the last step
-_FLAT_EVIDENCE = 1e-5  # of its logarithm: three points that differ by less are as good as each other
-_CONSTANT = 1e-13  # of a column's squares: what its mean leaves of them, if it is constant
-_LEAST_PRECISION = 1e-4  # of one row's information of a coefficient: a prior of scores in the hundreds
+# A parabola through three points, _SPACING apart in log α, is maximised at most _PARABOLAS times, until a
+# step is below _PARABOLA_STEP.
+_SPACING, _PARABOLAS, _PARABOLA_STEP = 0.4, 20, 1e-3
+_FLAT_EVIDENCE = 1e-5  # three points whose log-evidences differ by less are equally good
+_CONSTANT = 1e-13  # a column is constant if its mean leaves less than this part of its squares
+_LEAST_PRECISION = 1e-4  # times one row's information of a coefficient: allows scores in the hundreds
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +59,16 @@ class FitOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """A posterior, and how it came about."""
+    """A posterior, and how the fit went."""
 
     posterior: Laplace
     prior: GaussianPrior
-    log_likelihood: float  # at the mean, but for terms that do not depend on the parameters
+    log_likelihood: float  # at the mean, up to terms that do not depend on the parameters
     distance_from_mode: float  # distance from the mode, at most, in standard deviations
-    displacement: Array  # (D,): from where the precision was taken to the mean
+    displacement: Array  # (D,): the mean minus the point at which the precision was computed
     iterations: int
     converged: bool
-    separating: NDArray[np.int64] | None = None  # columns along which the classes do not overlap at all
+    separating: NDArray[np.int64] | None = None  # columns along which the classes do not overlap
     is_evidence_unbounded: bool = (
         False  # whether evidence rises as the prior fades: the classes are separable
     )
@@ -126,8 +128,8 @@ def fit(
 ) -> Fit:
     """Find the mode; `by_evidence`, choose the precision of the coefficients on the way by their evidence.
 
-    Where nothing has a prior, weights have no scale of their own: rows of a mean weight below 1 are fitted as
-    if it was 1, or `tol` would be reached at once.
+    Without any prior, the scale of the weights does not matter: if their mean is below 1 they are scaled to a
+    mean of 1, because `tol` would otherwise be reached at once.
     """
     unit = 1.0
     if not prior.diagonal.any():
@@ -162,8 +164,8 @@ def _fit(
         minimum = _minimise(model, rows, start, options, report_step)
         posterior = Laplace(minimum.point.parameters, None)
         return _make_fit(model, rows, minimum, posterior, posterior.mean, minimum.iterations)
-    # where the full Hessian will be known, the last steps are left to it; but not without a prior, where
-    # there may be no mode: the information far out then shows that
+    # If the full Hessian will be computed, the last steps are left to it; but not without a prior, where
+    # there may be no mode, which the vanishing information far out shows.
     objective = model.objective_of(rows)
     has_prior = not objective.flat_parameters()[objective.is_coefficient()].any()
     leaves_last_steps = is_full and has_prior and choose_solver(objective, options.solver) != "newton"
@@ -194,10 +196,10 @@ def _fit(
 def _fit_gaussian(
     model: LaplaceModel, rows: LinearRows, minimum: Minimum, curvature: Curvature
 ) -> tuple[Laplace, Array]:
-    """Make the last of Newton's steps; the Gaussian there, and the point at which its precision was taken.
+    """Make Newton's last step; return the Gaussian and the point at which its precision was computed.
 
-    The information at hand, taken a little earlier, serves where standard errors would not change measurably.
-    Steps that were stopped early get no further one: it would not be counted, and might not descend.
+    The information computed at an earlier point is used where standard errors would not change measurably.
+    A search that was stopped by `max_iter` makes no further step, which might not descend.
     """
     objective, point = model.objective_of(rows), minimum.point
     if not minimum.converged:
@@ -205,7 +207,9 @@ def _fit_gaussian(
         return Laplace(point.parameters, precision), point.parameters
     loss, gradient = model.row_loss(point)
     posterior = model.infer(replace(curvature, at=point.parameters, loss=loss, gradient=gradient))
-    if not objective.response.is_canonical:  # a step by the expected information could lead away again
+    if (
+        not objective.response.is_canonical
+    ):  # a step by the expected information could lead away from the mode
         step = solve_semidefinite(definite_hessian(objective, point.parameters), point.gradient)
         posterior = Laplace(point.parameters - step, posterior.precision)
     if objective.information_change(curvature.at, posterior.mean) <= _MEASURABLE:
@@ -224,7 +228,7 @@ class _Candidate(NamedTuple):
 
 
 class _EvidenceChoice(NamedTuple):
-    """The fit for the precision that evidence chose."""
+    """The fit for the precision that maximises the evidence."""
 
     model: LaplaceModel
     minimum: Minimum
@@ -243,8 +247,8 @@ def _choose_by_evidence(
 ) -> _EvidenceChoice:
     """Fit with the precision of all coefficients that makes the rows most probable.
 
-    MacKay's fixed point comes near, as it takes the information to be constant; a parabola through three
-    precisions around it finds the maximum. Separable classes may have no maximum.
+    MacKay's fixed point, which treats the information as constant, is a first guess; parabolas through three
+    precisions around it find the maximum. Separable classes may have no maximum.
     """
     objective = model.objective_of(rows)
     coefficients, iterations, is_unbounded = objective.is_coefficient(), 0, False
@@ -279,7 +283,7 @@ def _choose_by_evidence(
         left, right = (
             try_precision(log_precision + side * spacing, curvature.at).log_evidence for side in (-1.0, 1.0)
         )
-        if iterations >= options.max_iter:  # these two may not be at their modes
+        if iterations >= options.max_iter:  # these two fits may not have converged
             break
         height = best.log_evidence
         second = left - 2.0 * height + right
@@ -321,7 +325,7 @@ def _make_fit(
     is_unbounded: bool = False,
     is_settled: bool = True,
 ) -> Fit:
-    """Check whether there is a mode at all; `origin` is the point at which the precision was taken."""
+    """Check whether a mode exists; `origin` is the point at which the precision was computed."""
     objective = model.objective_of(rows)
     separating = find_separating_columns(objective, posterior.mean, posterior.precision)
     if separating is not None and posterior.precision is not None:
@@ -347,7 +351,7 @@ def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
     flat = objective.flat_parameters().reshape(-1, width)[:, :columns].any(axis=0)
     if not flat.any():
         return
-    if width > FULL_SIZE:  # too many for their products: only empty columns and too few rows are found
+    if width > FULL_SIZE:  # too many for a Gram matrix: only empty columns and too few rows are detected
         empty = np.flatnonzero(flat & (rows.design.extent()[1][:columns] == 0.0))
         if len(empty):
             raise UnidentifiedError(empty)
@@ -361,7 +365,9 @@ def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
     gram = objective.gram()
     precision = model.prior.precision
     own = np.diag(precision[:width]) if precision.ndim == 1 else precision[:width, :width]
-    if rows.design.intercept and gram[-1, -1] > 0 and not own[-1, -1]:  # it explains what is constant
+    if (
+        rows.design.intercept and gram[-1, -1] > 0 and not own[-1, -1]
+    ):  # the intercept explains constant columns
         raw, sums = gram[:-1, :-1], gram[-1, :-1]
         gram, own = raw - np.outer(sums, sums) / gram[-1, -1], own[:-1, :-1]
         varies = np.diagonal(gram) > _CONSTANT * np.diagonal(raw)

@@ -1,9 +1,9 @@
-"""Rows of a response → where to start, how well a fit does, its dispersion: generalised linear models.
+"""Generalised linear models: where Newton's method starts, and the deviance and dispersion of a fit.
 
-Losses are for a dispersion of 1, and the prior is in units of it: the dispersion φ changes neither the mode
-nor its shape, and is estimated afterwards. The posterior's covariance is φ times the inverse precision.
-Pearson's squares, the deviance and the degrees of freedom add over parts, but for what each part lacks
-because the coefficients have changed since; that is known to second order.
+Losses are for a dispersion of 1, and the prior is in units of it: the dispersion φ does not change the mode
+and is estimated afterwards. The posterior's covariance is φ times the inverse precision. Where rows come in
+parts, Pearson's squares, deviance and degrees of freedom of the parts are added, with a second-order
+correction because the coefficients have changed since each part was fitted.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ from tamis.models.linear.responses import Gaussian, Response, leave_out_scores
 from tamis.models.linear.unbounded import find_vanishing_columns
 from tamis.models.linear.updates import FittedLinear, continue_fit, decay_fit, keep_fit, merge_fits
 
-_CONSTANT = 1e-12  # of the targets: if their mean leaves less of them, that is rounding and they are equal
+_CONSTANT = 1e-12  # targets with a smaller relative deviation from their mean count as equal
 _CELLS = 1 << 24  # rows times columns up to which a linear program is solved
-_POSITIVE = 1e-9  # of the score that is wanted: less than that above zero is the program's own rounding
+_POSITIVE = 1e-9  # a score below this part of the wanted one counts as zero: the linear program rounds
 
 
 # ── options and start ──
@@ -33,7 +33,7 @@ _POSITIVE = 1e-9  # of the score that is wanted: less than that above zero is th
 
 def choose_options(options: FitOptions, response: Response, rows: LinearRows) -> FitOptions:
     """The options that suit a response."""
-    # a sample of the rows says nothing of the range of all; and squares take a single step of Newton's
+    # The mode of a sample may be out of range for other rows; and least squares need only one Newton step.
     if options.solver == "auto" and response.needs_all_rows:
         options = replace(options, solver="newton" if rows.design.width <= FULL_SIZE else "diagonal")
     if not response.is_canonical:  # there the decrement by gradients alone is less exact
@@ -60,7 +60,7 @@ def find_start(
         base = design.scores(start) + (0.0 if base is None else base)
     if design.intercept:
         level = response.intercept(rows.targets, rows.weights, base)
-        if not np.isfinite(level):  # only a prior bounds it: half a row of each kind
+        if not np.isfinite(level):  # unbounded but for the prior: as if half a row of each class were added
             shrunk = rows.targets + (0.5 - rows.targets) / (len(rows.targets) + 1.0)
             level = response.intercept(shrunk, rows.weights, base)
         start[-1] += level
@@ -94,7 +94,7 @@ def _reweight(rows: LinearRows, response: Response, prior: GaussianPrior, scores
 def find_interior(rows: LinearRows, wanted: float) -> Array | None:
     """Find coefficients whose smallest score is as large as can be, up to `wanted`; None if not above 0.
 
-    With `wanted` near what scores should be, that is a fair place to start.
+    With `wanted` near the typical score, they are a good starting point.
     """
     design = rows.design
     n, width = len(design), design.width
@@ -117,7 +117,7 @@ def find_interior(rows: LinearRows, wanted: float) -> Array | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledRows:
-    """The same rows and prior with targets in a unit that suits them, if they have one: losses are near one.
+    """The same rows and prior with targets rescaled, so that losses are near one.
 
     The unit is a power of two, so that no digit is lost. With the identity, parameters are in that unit;
     with the logarithm offsets include it, and losses and precisions are in squares of it.
@@ -130,7 +130,7 @@ class ScaledRows:
 
     @classmethod
     def of(cls, rows: LinearRows, response: Response, prior: GaussianPrior) -> "ScaledRows":
-        """Rows in a unit of their own."""
+        """Choose the unit of the targets and rescale rows and prior."""
         is_linear = response.scores_have_unit
         unit = _choose_unit(response, rows) if response.targets_have_unit else 1.0
         if unit == 1.0:
@@ -145,11 +145,11 @@ class ScaledRows:
         return cls(replace(rows, targets=rows.targets / unit, offsets=offsets), prior, unit, is_linear)
 
     def scale_parameters(self, parameters: Array) -> Array:
-        """A point in this unit."""
+        """Convert parameters to this unit."""
         return parameters / self.unit if self.is_linear else parameters
 
     def restore(self, fit: Fit, prior: GaussianPrior) -> Fit:
-        """The fit in the unit of the targets."""
+        """Convert a fit back to the unit of the targets."""
         mean, precision = fit.posterior.mean, fit.posterior.precision
         if self.is_linear:
             return replace(fit, posterior=Laplace(mean * self.unit, precision), prior=prior)
@@ -171,7 +171,7 @@ def _choose_unit(response: Response, rows: LinearRows) -> float:
 
 
 def effective_parameters(posterior: Laplace, prior: GaussianPrior) -> float:
-    """How many parameters the rows rather than the prior determine: all of them without a prior."""
+    """The effective number of parameters: those determined by the rows; all of them without a prior."""
     count = float(len(posterior.mean))
     if posterior.precision is None or not prior.diagonal.any():
         return count
@@ -229,7 +229,7 @@ def keep_generalized_fit(
 ) -> tuple[FittedGeneralized, NDArray[np.int64] | None]:
     """Keep a fit with its dispersion, deviance and likelihood; fewer of them where rows are only a part.
 
-    The second value is the columns whose coefficients grow for ever, if there are any.
+    The second value is the columns whose coefficients grow without bounds, if there are any.
     """
     targets, scores = rows.targets, rows.scores(fit.posterior.mean)
     deviance = rows.sum(response.deviances(scores, targets))
@@ -241,7 +241,7 @@ def keep_generalized_fit(
     if not is_part:
         null_scores = response.null_scores(targets, rows.weights, rows.offsets)
         null_deviance = rows.sum(response.deviances(null_scores, targets))
-        # statsmodels has the likelihood of a normal response at the likeliest dispersion
+        # like statsmodels, with the maximum-likelihood dispersion for a normal response
         is_profiled = response.is_profiled and isinstance(method, str)
         profiled = max(deviance, 0.0) / rows.weight if is_profiled else dispersion
         log_likelihood = rows.sum(response.log_likelihoods(scores, targets, profiled))
@@ -289,7 +289,7 @@ def continue_generalized(
 
 
 def merge_generalized(fits: Sequence[FittedGeneralized], method: str | float) -> FittedGeneralized:
-    """The model of all rows, of models that were fitted to rows of their own."""
+    """The model of all rows, from models that were each fitted to a part of them."""
     first = fits[0]
     for fit in fits[1:]:
         if fit.response != first.response:
@@ -308,7 +308,7 @@ def merge_generalized(fits: Sequence[FittedGeneralized], method: str | float) ->
 
 
 def _deviance_change(part: Laplace, prior: GaussianPrior, mean: Array) -> float:
-    """By how much the deviance of a part's rows is larger at another mean, to second order.
+    """The second-order increase of the deviance of a part's rows at another mean.
 
     Exact for a normal response with the identity link.
     """
@@ -346,7 +346,7 @@ def _pool(
 
 
 def decay_generalized(fit: FittedGeneralized, factor: float) -> FittedGeneralized:
-    """Let all rows count `factor` times as much; the dispersion stays."""
+    """Multiply the weights of all rows by `factor`; the dispersion does not change."""
     after = decay_fit(fit, factor)
     return replace(
         after,
@@ -397,7 +397,7 @@ def cross_validate(
     rows: LinearRows,
     fold: NDArray[np.int64],
 ) -> HeldOutResponses:
-    """Score each fold of rows by the model of all others, which `fit_rows` fits to rows at places."""
+    """Score each fold of rows by the model of all others; `fit_rows` fits a model to rows by index."""
     n = len(fold)
     scores, variances, dispersions = np.empty(n), np.empty(n), np.empty(n)
     for number in np.unique(fold).tolist():

@@ -1,8 +1,8 @@
 """Gram − part → infer → score: predictions for rows by models that have not seen them.
 
-By folds, the sums of each part are subtracted from all, and the rest is inferred from. One row is left out
-by the hat matrix: of a linear model, the residual of a row it has not seen is r/(1 − h), with h the row's
-leverage.
+The sums of each fold are subtracted from all sums, and the model is inferred from the rest. A single row is
+left out by the hat matrix: the residual of a row that a linear model has not seen is r/(1 − h), with h the
+row's leverage.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -18,7 +18,7 @@ from tamis.models.linear.regression import BayesianLinear, Paired
 from tamis.stats import Gram
 
 Indices = NDArray[np.int64]
-_ALONE = 1e-12  # of 1 − h: a row that leaves less determines its own prediction
+_ALONE = 1e-12  # if 1 − h is smaller, the row determines its own prediction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class HeldOutNumbers:
     predictions: Array
     std: Array  # of the predictive distribution
     log_densities: Array  # log p(target | row)
-    fold: Indices  # (n,): the part that was left out
+    fold: Indices  # (n,): the fold of each row, which the model had not seen
     weights: Array | None = None  # (n,)
 
     @property
@@ -44,7 +44,7 @@ class HeldOutNumbers:
 
     @property
     def r2(self) -> float:
-        """The share of the targets' variance that was predicted, mean over targets; NaN if there is none."""
+        """R² (explained variance), mean over targets; NaN if the targets do not vary."""
         centre = np.average(self.targets, axis=0, weights=self.weights)
         errors = np.average(np.square(self.targets - self.predictions), axis=0, weights=self.weights)
         variance = np.average(np.square(self.targets - centre), axis=0, weights=self.weights)
@@ -68,7 +68,7 @@ def cross_validate(
 ) -> HeldOutNumbers:
     """Score each fold of rows (n, d) and targets (n,) or (n, q) by the model of all others, from one pass.
 
-    Evidence chooses α and β for each anew.
+    α and β are chosen by evidence anew for each fold.
     """
     places = np.asarray(fold, dtype=np.int64)
     if places.shape != (len(x),):
@@ -118,7 +118,7 @@ def leave_one_out(
 def _leave_out(
     posterior: LinearPosterior, location: Array, leverage: Array, own: Array, squares: Array
 ) -> Univariate:
-    """The prediction for each row (n, q) without it; `squares` are those that it adds, per weight."""
+    """The prediction for each row (n, q) without it; `squares` is what it adds to the residual squares."""
     if posterior.noise is None:
         return Normal(location, np.sqrt((1.0 + leverage) / posterior.beta))
     shape = posterior.noise.shape - 0.5 * own
@@ -133,7 +133,7 @@ def _leave_out(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Predictions:
-    """Tables (n, q) that fill fold by fold."""
+    """Arrays (n, q) that are filled fold by fold."""
 
     predictions: Array
     std: Array

@@ -22,14 +22,14 @@ from tamis.models.linear.responses import Response
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _NOT_KEPT = "no posterior was kept, expected a model with posterior='full' or 'diagonal'"
 _FIXED_POINT_STEPS = 100  # 5 to 20 are usual; more where evidence hardly changes with the precision
-_FARTHEST = 690.0  # of log α, from 0: floats end a little further
+_FARTHEST = 690.0  # the largest |log α|: floats overflow a little further
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curvature:
-    """Loss, gradient and information of rows at one point; of rows at the same point they add.
+    """Loss, gradient and Fisher information of rows at one point; those of two parts can be added.
 
-    These are plain floats: they serve one step, and the next begins with new ones.
+    These are ordinary floats, not exact sums, because they are used for one step only.
     """
 
     at: Array  # (D,): the point
@@ -69,29 +69,29 @@ class Curvature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Laplace:
-    """A Gaussian over the parameters, about the design's centre, of a precision that may be unknown."""
+    """A Gaussian over the parameters, for columns about the design's centre; the precision may be unknown."""
 
     mean: Array  # (D,)
     precision: Array | None  # (D, D) or (D,): that of the prior and the rows' information
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether only the precision of each parameter by itself is known."""
+        """Whether only the diagonal of the precision is known."""
         return self.precision is not None and self.precision.ndim == 1
 
     @property
     def is_full(self) -> bool:
-        """Whether the precision of all parameters together is known."""
+        """Whether the full precision matrix is known."""
         return self.precision is not None and self.precision.ndim == 2
 
     def factor(self) -> Cholesky:
-        """Of the full precision."""
+        """The Cholesky factor of the full precision."""
         if self.precision is None or self.precision.ndim != 2:
             raise ValueError("the posterior is not kept in full, expected posterior='full'")
         return Cholesky.of(self.precision, "precision of the posterior")
 
     def covariance(self) -> Array:
-        """(D, D), or the variances (D,) of a diagonal."""
+        """The covariance (D, D), or the variances (D,) if the precision is diagonal."""
         if self.precision is None:
             raise ValueError(_NOT_KEPT)
         if self.precision.ndim == 1:
@@ -100,7 +100,7 @@ class Laplace:
             return self.factor().inverse()
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
-        """Parameters (count, D)."""
+        """Draw parameters (count, D)."""
         noise = rng.standard_normal((count, len(self.mean)))
         if self.precision is None:
             raise ValueError(_NOT_KEPT)
@@ -175,7 +175,7 @@ class LaplaceModel:
         return Curvature(at, data.weight, *self.objective_of(data).row_loss(at), self._information(data, at))
 
     def observe_at(self, rows: LinearRows, point: Point) -> Curvature:
-        """The same at a point where the objective and its gradient are known already."""
+        """As `observe`, at a point where the objective and its gradient are known already."""
         loss, gradient = self.row_loss(point)
         information = self._information(rows, point.parameters)
         return Curvature(point.parameters, rows.weight, loss, gradient, information)
@@ -190,17 +190,17 @@ class LaplaceModel:
         return objective.information(at) if self.is_full else objective.diagonal(at)
 
     def precision(self, curvature: Curvature) -> Array:
-        """The posterior's (D, D), or (D,): the information and the prior's precision."""
+        """The posterior's precision (D, D), or (D,): the information plus the prior's precision."""
         if curvature.information.ndim == 1:
             return np.asarray(curvature.information + self.prior.diagonal)
         return self.prior.add_to(curvature.information)
 
     def objective(self, statistic: Curvature, /) -> float:
-        """The negative log-posterior, but for constants, where the statistic was observed."""
+        """The negative log-posterior, up to constants, at the point where the statistic was observed."""
         return statistic.loss + self.prior.loss(statistic.at)[0]
 
     def infer(self, statistic: Curvature, /) -> Laplace:
-        """Newton's step (Fisher's, if the link is not canonical), and the precision where it began."""
+        """Make Newton's step (Fisher scoring if the link is not canonical); the precision is at its start."""
         _, pull = self.prior.loss(statistic.at)
         gradient, precision = statistic.gradient + pull, self.precision(statistic)
         if precision.ndim == 1:
@@ -227,9 +227,9 @@ def choose_precision(
 ) -> float:
     """The common precision of the coefficients (D,) by evidence, were the likelihood Gaussian from here on.
 
-    In the eigenvectors of the information about the other parameters, which are taken for flat, evidence
-    has one unknown. MacKay's fixed point, α = γ / |w|², is found without going back to the rows; where his
-    steps are slow, in a bracket that shrinks to it. It is `most` if evidence rises up to there.
+    In the eigenvectors of the information, the other parameters having flat priors, the evidence depends on
+    one unknown. MacKay's fixed point, α = γ / |w|², is found without reading rows again; if his iteration
+    is slow, by bisection. The result is `most` if the evidence still rises there.
     """
     information = curvature.information
     if information.ndim == 1:
@@ -259,7 +259,7 @@ def choose_precision(
 
 
 def _bracket_fixed_point(values: Array, squares: Array, alpha: float, most: float) -> float:
-    """The first precision from `alpha` on, in the direction of rising evidence, where it rises no more."""
+    """Search from `alpha` in the direction of rising evidence; return the first local maximum."""
 
     def derivative(log_alpha: float) -> float:  # of the log-evidence, twice and times α, by log α
         at = np.exp(log_alpha)
@@ -319,7 +319,7 @@ def recentre(posterior: Laplace, shift: Array, width: int) -> Laplace:
 
 
 def to_prior(posterior: Laplace) -> GaussianPrior:
-    """The posterior of today as the prior of tomorrow."""
+    """Use a posterior as the prior of further rows."""
     if posterior.precision is None:
         raise ValueError(_NOT_KEPT)
     return GaussianPrior(posterior.mean, posterior.precision)

@@ -32,23 +32,23 @@ Request = Literal["gradient", "hessian", "information"]
 
 FULL_SIZE = 3000  # parameters up to which Hessians are kept as full matrices
 _MEMORY = 12  # steps that L-BFGS remembers
-_ARMIJO = 1e-4  # share of the promised descent that a step must keep
-_OVERSHOOT = 0.9  # of the derivative at the start: the largest at the end, uphill, of a step that is accepted
+_ARMIJO = 1e-4  # the part of the predicted descent that a step must achieve (Armijo's condition)
+_OVERSHOOT = 0.9  # an accepted step may end uphill with at most this part of the derivative at its start
 _HALVINGS = 40
-_ROUNDING = 1e-14  # of the objective: smaller differences of two values are rounding
-_NEGLIGIBLE = 1e-18  # of the objective: a decrement that further steps would not reduce
-_SAMPLE = 8192  # rows whose Hessian stands for that of all …
+_ROUNDING = 1e-14  # smaller relative differences of two objectives are rounding
+_NEGLIGIBLE = 1e-18  # a decrement below this part of the objective cannot be reduced by further steps
+_SAMPLE = 8192  # rows in the sample whose Hessian approximates that of all …
 _PER_PARAMETER = 8  # … or so many for each parameter, if that is more
-_SINGULAR = 1e-13  # of the Hessian, in units of the parameters' own: rounding
-_INDEFINITE = 1e-8  # of the expected information: a Hessian that is no more negative is flat but for rounding
+_SINGULAR = 1e-13  # smaller eigenvalues of the Hessian, scaled to a unit diagonal, are rounding
+_INDEFINITE = 1e-8  # a negative curvature below this part of the expected information is rounding
 _FORCING, _PRODUCTS = 0.1, 200  # relative residual that conjugate gradients may leave; their largest number
-_SADDLE = 1e-6  # of the descent along a saddle's negative curvature: below, the gradient is no guide
-_SAMPLE_DECREMENT = 0.05  # for each parameter: further steps on the sample would fit its own noise
+_SADDLE = 1e-6  # a decrement below this part of the descent along negative curvature means a saddle point
+_SAMPLE_DECREMENT = 0.05  # decrement per parameter below which more steps would fit the sample's noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """Where a step has led."""
+    """Parameters at which the objective was evaluated."""
 
     parameters: Array  # (D,)
     value: float
@@ -57,7 +57,7 @@ class Point:
 
     @property
     def log_likelihood(self) -> float:
-        """What rises: the log-posterior, but for constants."""
+        """The log-posterior up to constants, which the steps raise."""
         return -self.value
 
 
@@ -70,18 +70,18 @@ class Direction:
 
     @classmethod
     def newton(cls, step: Array, gradient: Array) -> "Direction":
-        """Along −step, the step of a quadratic model."""
+        """The direction −step, where `step` minimises a quadratic model."""
         return cls(-step, 0.5 * float(gradient @ step))
 
     @property
     def derivative(self) -> float:
-        """Of the objective along the direction, at the start of a step."""
+        """The derivative of the objective along the direction, at the start of a step."""
         return -2.0 * self.descent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """What L-BFGS remembers, in whitened coordinates."""
+    """The history of L-BFGS, in whitened coordinates, in which the Hessian is nearly the identity."""
 
     gradient: Array  # (D,): at the accepted point
     direction: Array  # (D,): of the step under trial
@@ -96,8 +96,8 @@ class Search:
     request: Request = "gradient"  # the loss and its gradient, or a matrix
     point: Point | None = None  # None before the first evaluation
     iterations: int = 0  # points accepted after the first
-    directions: tuple[Direction, ...] = ()  # the one that is tried, and what to try if it fails
-    length: float = 1.0  # of the step under trial, as a share of the direction
+    directions: tuple[Direction, ...] = ()  # the direction under trial, then those to try if it fails
+    length: float = 1.0  # of the step under trial, as a multiple of the direction
     trials: int = 0  # steps along this direction that were too long
     indefinite: Array | None = None  # (D, D): the Hessian at the point, where that is not definite
     has_information: bool = False  # whether the expected information at the point has been used
@@ -137,7 +137,7 @@ class Search:
         )
 
     def accept(self, point: Point, request: Request = "gradient") -> "Search":
-        """Go on from this point."""
+        """Continue the search from this point."""
         iterations = self.iterations + (self.point is not None)
         return Search(point.parameters, request, point, iterations)
 
@@ -152,7 +152,7 @@ class Search:
 class Evaluation:
     """Loss and gradient of rows at the point that a search asks for, or a matrix there.
 
-    Of rows at the same point they add. These are plain floats: they serve one step.
+    Those of two parts of the rows can be added. They are ordinary floats, because they serve one step only.
     """
 
     given: Search
@@ -189,7 +189,7 @@ class LineSearch(ABC):
         return Evaluation(search, 0.0, np.empty(0), matrix)
 
     def objective(self, statistic: Evaluation, /) -> float:
-        """The negative log-posterior, but for constants, at the trial point."""
+        """The negative log-posterior, up to constants, at the trial point."""
         search = statistic.given
         if search.request != "gradient":
             return search.accepted.value
@@ -224,7 +224,7 @@ class LineSearch(ABC):
         """Accept the point under trial, and choose a direction there or ask for a matrix."""
 
     def use_matrix(self, search: Search, matrix: Array) -> Search:
-        """Choose a direction by the matrix that was asked for, the prior's precision added."""
+        """Choose a direction by the requested matrix, with the prior's precision added."""
         raise NotImplementedError
 
     def change_direction(self, search: Search) -> Search:
@@ -280,11 +280,11 @@ def _find_negative_curvature(hessian: Array, metric: Array, gradient: Array) -> 
 
 
 def solve_semidefinite(matrix: Array, gradient: Array) -> Array:
-    """Newton's step, but for its sign."""
+    """Solve matrix · step = gradient, for a matrix that may be singular up to rounding."""
     factor, definite = Cholesky.factorise_definite(matrix)
     if bool(definite):
         return factor.solve(gradient[:, None])[:, 0]
-    # Flat in some direction, but for rounding: no step goes there.
+    # Along directions without curvature, up to rounding, no step is made.
     directions = find_whitening(matrix, "curvature", _SINGULAR)
     return np.asarray(directions @ (directions.T @ gradient))
 
@@ -293,7 +293,7 @@ def solve_semidefinite(matrix: Array, gradient: Array) -> Array:
 
 
 class Whitening(Protocol):
-    """M = L Lᵀ, for some M near the Hessian."""
+    """Coordinates in which the Hessian is nearly the identity: M = L Lᵀ, for some M near the Hessian."""
 
     def whiten_gradient(self, gradient: Array) -> Array:
         """L⁻¹ g: the gradient in the new coordinates (D,)."""
@@ -306,13 +306,13 @@ class Whitening(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Triangular:
-    """By the factor of a full matrix."""
+    """Whitening by the Cholesky factor of a full matrix."""
 
     lower: Array  # (D, D)
 
     @classmethod
     def of(cls, matrix: Array) -> "Triangular | Diagonal":
-        """Of a matrix that may be singular but for rounding: then each parameter by itself."""
+        """Factor the matrix; if it is singular up to rounding, use its diagonal."""
         factor, definite = Cholesky.factorise_definite(matrix)
         return cls(factor.lower) if bool(definite) else Diagonal.of(np.diagonal(matrix))
 
@@ -325,7 +325,7 @@ class Triangular:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kronecker:
-    """By the factors of two matrices A ⊗ B: of outputs, and of columns."""
+    """Whitening by the factors of a Kronecker product A ⊗ B: A of outputs, B of columns."""
 
     outputs: Array  # (m, m)
     columns: Array  # (width, width)
@@ -344,13 +344,13 @@ class Kronecker:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagonal:
-    """Each parameter by itself."""
+    """Whitening by the diagonal alone."""
 
     scale: Array  # (D,): √ of the Hessian's diagonal
 
     @classmethod
     def of(cls, diagonal: Array) -> "Diagonal":
-        """Of a diagonal whose zeros are raised a little."""
+        """Make the scales from a diagonal; zeros are raised a little."""
         least = 1e-12 * max(float(diagonal.max(initial=0.0)), 1e-300)
         return cls(np.sqrt(np.maximum(diagonal, least)))
 
@@ -368,7 +368,7 @@ class QuasiNewton(LineSearch):
     whitening: Whitening
 
     def resume(self, point: Point) -> Search:
-        """Begin a search at a point that is evaluated already."""
+        """Start a search at a point that was evaluated already."""
         start = Search(point.parameters, point=replace(point, decrement=np.nan))
         return self._try_history(start, self.whitening.whiten_gradient(point.gradient), ())
 
@@ -385,7 +385,9 @@ class QuasiNewton(LineSearch):
     def change_direction(self, search: Search) -> Search:
         if search.memory is None or not search.memory.history:
             return replace(search, is_stuck=True)
-        return self._try_history(search, search.memory.gradient, ())  # the history misleads: forget it
+        return self._try_history(
+            search, search.memory.gradient, ()
+        )  # clear the history, which led to a direction without descent
 
     def _try_history(
         self, search: Search, white: Array, history: tuple[tuple[Array, Array, float], ...]
@@ -421,7 +423,9 @@ class TruncatedNewton(LineSearch):
     """
 
     whitening: Whitening
-    product: Callable[[Array], Callable[[Array], Array]]  # of the information at a point, prior included
+    product: Callable[
+        [Array], Callable[[Array], Array]
+    ]  # point → product with the information and prior there
 
     def choose_direction(self, search: Search, point: Point) -> Search:
         product = self.product(point.parameters)
@@ -429,7 +433,7 @@ class TruncatedNewton(LineSearch):
         return search.accept(point).try_directions(Direction(vector, -0.5 * float(point.gradient @ vector)))
 
     def _solve(self, product: Callable[[Array], Array], gradient: Array) -> Array:
-        """Newton's step in whitened coordinates, more exactly the nearer the mode is."""
+        """Newton's step in whitened coordinates; the nearer the mode, the more exact."""
         residual = -self.whitening.whiten_gradient(gradient)
         step, direction = np.zeros_like(residual), residual.copy()
         square = first = float(residual @ residual)
@@ -506,14 +510,14 @@ def minimise(
     newton: LineSearch = Newton(response, prior)
     if solver == "newton":
         return _stop(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
-    with threads.one_blas_thread:  # rows have threads of their own; those that add two vectors only wait
+    with threads.one_blas_thread:  # the lanes of rows use all threads; BLAS threads would only wait
         if solver == "diagonal":
             near, whitening = start, _whiten_diagonal(objective, start)
         else:
             near, whitening = _minimise_sample(objective, start)
         model: LineSearch = QuasiNewton(response, prior, whitening)
         if solver == "whitened" and objective.size > FULL_SIZE:
-            # coordinates that were white at the start mislead L-BFGS where rows have little information left
+            # whitening at the start misleads L-BFGS where rows have little information left
             model = TruncatedNewton(response, prior, whitening, objective.information_product)
         first = next(descend(model, rows, Search(near)))
         if not np.isfinite(first.accepted.value):  # the mode of a sample may be out of range for other rows
@@ -529,7 +533,7 @@ def polish(
     max_iter: int,
     report_step: StepReport | None = None,
 ) -> Minimum:
-    """Go on from a point with the full Hessian there: one step does as much as several without it.
+    """Continue from a point with the full Hessian there: one such step replaces several of L-BFGS.
 
     `precision` is the expected one; with a link that is not canonical, the Hessian is taken where it can be.
     """
@@ -540,7 +544,7 @@ def polish(
 
 
 def definite_hessian(objective: Objective, at: Array) -> Array:
-    """The Hessian with the prior's part (D, D) if it is definite, else the expected information with it."""
+    """The Hessian plus the prior's precision (D, D) if definite, else the expected information plus it."""
     if not objective.response.is_canonical:
         hessian = objective.prior.add_to(objective.information(at, observed=True))
         if bool(Cholesky.factorise_definite(hessian)[1]):
@@ -549,7 +553,7 @@ def definite_hessian(objective: Objective, at: Array) -> Array:
 
 
 def choose_solver(objective: Objective, solver: Solver) -> Solver:
-    """What "auto" stands for: by the numbers of rows and of parameters."""
+    """Resolve "auto" by the numbers of rows and of parameters."""
     if solver != "auto":
         return solver
     if objective.design.width > FULL_SIZE:
@@ -559,7 +563,7 @@ def choose_solver(objective: Objective, solver: Solver) -> Solver:
 
 
 def _minimise_sample(objective: Objective, start: Array) -> tuple[Array, Whitening]:
-    """The lowest point of a sample of the rows, and coordinates that are white there."""
+    """Minimise the objective of a sample of the rows; return the minimum and the whitening there."""
     n = len(objective.design)
     count = max(_SAMPLE, _PER_PARAMETER * objective.size)
     sample = objective.sample(count) if n >= 2 * count else objective
@@ -577,7 +581,7 @@ def _whiten_diagonal(objective: Objective, at: Array) -> Whitening:
 
 
 def _whiten_at_level(objective: Objective, start: Array) -> Whitening:
-    """White where all rows have the same score, as they have at the start; it takes one Gram."""
+    """Whitening for equal scores of all rows, as at the start; it takes one Gram matrix."""
     design, response = objective.design, objective.response
     if response.outputs == 1 and (objective.offsets is not None or not design.intercept):
         return Triangular.of(objective.prior.add_to(objective.information(start)))
@@ -587,7 +591,7 @@ def _whiten_at_level(objective: Objective, start: Array) -> Whitening:
     if response.outputs == 1:
         return Triangular.of(objective.prior.add_to(outputs.item() * gram))
     output_factor, definite = Cholesky.factorise_definite(outputs)
-    if not bool(definite):  # some class is next to impossible
+    if not bool(definite):  # the probability of some class is almost zero
         return _whiten_diagonal(objective, start)
     # a prior precision of a column is shared by all contrasts: put where the mean contrast has it
     width = design.width

@@ -17,33 +17,33 @@ from tamis.models.linear.design import Block, Design
 from tamis.models.linear.responses import Response
 from tamis.protocols import Shards
 
-_WEAK = 1e-8  # a prior precision of at least this counts as a prior, whatever the rows are …
-_ROUNDED = 1e-14  # … and a smaller one is lost if it is less than this share of a column's squares
+_WEAK = 1e-8  # a prior precision of at least this always counts as a prior …
+_ROUNDED = 1e-14  # … and a smaller one is lost in rounding below this part of a column's squares
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearRows:
-    """Rows to learn from."""
+    """The rows of a linear model: features, targets, weights and offsets."""
 
     design: Design
     targets: Array  # (n,)
     weights: Array | None = None  # (n,)
     offsets: Array | None = None  # (n,)
-    number: int = 0  # of the shard that they are
+    number: int = 0  # the number of the shard (part of the data) that they are
 
     @property
     def shards(self) -> "Iterable[LinearRows] | Shards[LinearRows]":
-        """The parts in which they are observed: of rows in memory there is one."""
+        """The parts in which the rows are observed; rows in memory are one part."""
         return (self,)
 
     def make_objective(self, response: Response, prior: "GaussianPrior") -> "Objective":
-        """Make what Newton's method minimises for these rows."""
+        """Make the objective that Newton's method minimises for these rows."""
         return Objective(self.design, self.targets, response, prior, self.weights, self.offsets)
 
     @property
     def mean_weight(self) -> float:
-        """Of rows that have some weight; 1 without weights."""
+        """The mean weight of rows with a weight above 0; 1 without weights."""
         if self.weights is None or not self.weights.any():
             return 1.0
         return float(np.mean(self.weights, where=self.weights > 0))
@@ -53,22 +53,22 @@ class LinearRows:
         return replace(self, weights=None if self.weights is None else self.weights / unit)
 
     def count_with_weight(self) -> int:
-        """How many rows have some weight."""
+        """The number of rows with a weight above 0."""
         return len(self.design) if self.weights is None else int(np.count_nonzero(self.weights))
 
     def find_lightest_share(self) -> float:
-        """The smallest weight of a row that has one, as a share of all weight."""
+        """The smallest weight above 0, divided by the total weight."""
         if self.weights is None:
             return 1.0 / len(self.design)
         return float(self.weights[self.weights > 0].min() / self.weights.sum())
 
     def count_classes(self, classes: int) -> Array:
-        """The weight of each class (classes,), where targets are places of classes."""
+        """The weight of each class (classes,), where targets are indices of classes."""
         return np.bincount(self.targets.astype(np.intp), self.weights, classes).astype(np.float64)
 
     @property
     def weight(self) -> float:
-        """Of all rows."""
+        """The total weight of all rows."""
         return float(len(self.design)) if self.weights is None else float(self.weights.sum())
 
     def take(self, rows: NDArray[np.int64]) -> "LinearRows":
@@ -93,7 +93,7 @@ class LinearRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianPrior:
-    """A Gaussian over the parameters: precisions of each, or of all together; 0 is flat."""
+    """A Gaussian prior of the parameters: a diagonal or full precision; 0 is a flat prior."""
 
     mean: Array  # (D,)
     precision: Array  # (D,) or (D, D)
@@ -114,16 +114,16 @@ class GaussianPrior:
 
     @property
     def diagonal(self) -> Array:
-        """The precision of each parameter by itself (D,)."""
+        """The diagonal of the precision (D,)."""
         return self.precision if self.precision.ndim == 1 else np.diagonal(self.precision)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objective:
-    """What Newton's method minimises."""
+    """The negative log-posterior, which Newton's method minimises."""
 
     design: Design
-    targets: Array  # (n,): numbers, or places of classes
+    targets: Array  # (n,): numbers, or indices of classes
     response: Response
     prior: GaussianPrior
     weights: Array | None = None  # (n,)
@@ -141,7 +141,7 @@ class Objective:
 
     @property
     def size(self) -> int:
-        """D."""
+        """The number D of parameters."""
         return len(self.prior.mean)
 
     def expand(self, parameters: Array) -> Array:
@@ -193,7 +193,7 @@ class Objective:
         return scores
 
     def scores(self, parameters: Array) -> Array:
-        """Of all rows, (n,) or (n, outputs), their offsets added."""
+        """The scores of all rows, (n,) or (n, outputs), with offsets added."""
         coefficients = self.expand(parameters)
         parts = self.design.map_lanes(
             lambda blocks: [self._block_scores(block, coefficients) for block in blocks]
@@ -291,9 +291,10 @@ class Objective:
         )
 
     def find_margin_range(self, direction: Array) -> tuple[float, float]:
-        """The least and the largest gain of own classes on the next best along a direction (D,).
+        """The smallest and the largest change of the rows' margins along a direction (D,).
 
-        Of rows with weight; (∞, −∞) if there are none.
+        A margin is the score of the row's class minus the next best. Rows without weight are ignored; (∞, −∞)
+        if there are no others.
         """
         margins = self._drop_weightless(
             self.response.margins(self.design.scores(self.expand(direction)), self.targets)
@@ -301,7 +302,7 @@ class Objective:
         return float(margins.min(initial=np.inf)), float(margins.max(initial=-np.inf))
 
     def find_least_information(self, parameters: Array) -> float:
-        """The least information that a row with weight has left at a point, as a share of that at first."""
+        """The least information of a row with weight at a point, relative to its information at score 0."""
         remaining = self.response.remaining_information(self.scores(parameters))
         return float(self._drop_weightless(remaining).min(initial=np.inf))
 
@@ -315,7 +316,7 @@ class Objective:
         return mask.ravel()
 
     def sample(self, count: int) -> "Objective":
-        """Some of the rows, standing for all: spread evenly, and without a period that theirs could match."""
+        """A sample of the rows, spread evenly but not periodically, with the total weight of all rows."""
         n = len(self.design)
         rows = self.rows.take(np.unique((n * (np.arange(count) * _GOLDEN % 1.0)).astype(np.int64)))
         factor = n / len(rows.design)

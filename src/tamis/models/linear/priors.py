@@ -1,4 +1,4 @@
-"""A caller's parameters of coefficients and noise → one prior, or one line that says what is wrong."""
+"""Check a caller's parameters of coefficients and noise, and make the prior of a linear model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tamis.linalg import Cholesky, symmetric
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoefficientPrior:
-    """N(mean, S) of the coefficients of each target, where α is not left to the evidence; 1/S else."""
+    """The prior N(mean, S) of the coefficients of each target; with `by_evidence`, its precision is α/S."""
 
     mean: Array  # (q, d)
     precision: Array  # (d, d): S⁻¹, 0 where flat
@@ -63,14 +63,14 @@ def check_noise_precision(beta: Array, q: int) -> Array:
 
 
 def check_at_least_zero(name: str, given: object) -> float:
-    """A parameter as a number, finite and not negative."""
+    """Return a parameter as a float; raise unless it is finite and not negative."""
     if not isinstance(given, Real) or not 0.0 <= float(given) < np.inf:
         raise ValueError(f"got {name}={given!r}, expected a finite number of at least 0")
     return float(given)
 
 
 def read_numbers_or_word(given: object, name: str, words: tuple[str, ...]) -> Any:
-    """One of the words as it is, or numbers."""
+    """Return one of the words unchanged, or convert to numbers."""
     if isinstance(given, str) and given in words:
         return given
     expected = f"expected a number, an array of them, or {' or '.join(repr(word) for word in words)}"

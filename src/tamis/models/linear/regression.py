@@ -31,7 +31,7 @@ from tamis.stats import Gram
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _EPS = float(np.finfo(np.float64).eps)
 _LEAST_SQUARE = 1e-300  # below about 1e-308 digits are lost
-_PIVOT = 1e-7  # of a column's own precision: where less of it remains, it may be the prior's alone
+_PIVOT = 1e-7  # a pivot below this part of a column's precision may consist of the prior alone
 
 
 class Paired(NamedTuple):
@@ -52,13 +52,13 @@ class Equations:
     weight: float
     centre: Array  # (d,): x̄, or zeros
     level: Array  # (q,): ȳ, or zeros
-    rounding: Array  # (d + q,): of both
-    least: Array  # (q,): the least squared noise that differs from none
+    rounding: Array  # (d + q,): the rounding errors of features and targets
+    least: Array  # (q,): the least noise variance that can be told from zero
     slack: float  # variance of the level in units of the noise: 1/weight, or 0 without one
 
     @classmethod
     def of(cls, gram: Gram, intercept: bool) -> "Equations":
-        """Read off the statistic."""
+        """Compute the equations from the statistic."""
         weight, p = float(gram.weight.value), gram.width
         if not weight > 0:
             raise ValueError(
@@ -68,7 +68,7 @@ class Equations:
         if intercept:
             products, centre, level, slack = gram.scatter, mean[:p], mean[p:], 1.0 / weight
             rounding = gram.mean_rest
-            # the remainder of a constant that no float can hold
+            # the part of a constant column's mean that float64 cannot represent
             constant = np.diagonal(products) <= weight * np.square(_EPS * mean)
             products[constant] = products[:, constant] = 0.0
             squares = np.diagonal(products[p:, p:])
@@ -90,7 +90,7 @@ class Equations:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class BayesianLinear:
-    """The pair: `observe` sums products, `infer` knows the prior and the noise.
+    """Bayesian linear regression: `observe` sums products, `infer` applies the prior and the noise.
 
     `alpha` is the precision of the coefficients, one or one per column, 0 for a flat prior, or "evidence";
     `prior` is their mean and covariance, or variances, in its place. `beta` is the precision of the noise;
@@ -168,7 +168,7 @@ class BayesianLinear:
         self._noise(np.inf, q)
 
     def _noise(self, count: float, q: int) -> "_Noise":
-        """The prior of the noise of q targets, checked."""
+        """Check the parameters and make the prior of the noise of q targets."""
         shape = check_at_least_zero("noise_shape", self.noise_shape)
         scale = check_at_least_zero("noise_scale", self.noise_scale)
         given = read_numbers_or_word(self.beta, "beta", ("unknown", "evidence"))
@@ -198,7 +198,7 @@ class BayesianLinear:
 
 
 class _Noise(NamedTuple):
-    """Its precision (q,) where that is known; else whether it is integrated out, and its prior."""
+    """The precision of the noise (q,) if known; else whether it is integrated out, and its prior."""
 
     known: Array | None
     unknown: bool
@@ -207,7 +207,7 @@ class _Noise(NamedTuple):
 
 
 class _Precisions(NamedTuple):
-    """Of each target (q,): the prior's in units of the noise's, the noise's, and the resulting `alpha`."""
+    """For each target (q,): α/β, the noise's precision β, and the resulting `alpha`."""
 
     ratio: Array
     beta: Array
@@ -261,7 +261,7 @@ def _choose_noise(spectrum: Spectrum, least: float, squares: float) -> float:
 def _eliminate_flat(
     gram: Array, cross: Array, squares: Array, flat: NDArray[np.bool_]
 ) -> tuple[Array, Array, Array]:
-    """The equations of the columns with a prior, after the others have explained what they can."""
+    """The equations of the columns with a prior, after the flat ones are eliminated (Schur complement)."""
     if not flat.any():
         return gram, cross, squares
     rest = ~flat
@@ -274,8 +274,8 @@ def _eliminate_flat(
 def _find_roots(gram: Array, prior: CoefficientPrior, ratio: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
     """G (1 or q, d, d) with GGᵀ = (ΦᵀΦ + ratio · precision)⁻¹, and log|ΦᵀΦ + …|: one if all are equal.
 
-    Where columns repeat each other and the prior is weak, Cholesky would lose it in rounding: there
-    eigenvectors show which directions only the prior informs. The mask (1 or q, d) is False for those.
+    Where columns are collinear and the prior is weak, a Cholesky factor would lose the prior in rounding.
+    Eigenvectors then show which directions only the prior determines: the mask (1 or q, d) is False there.
     """
     ratios = ratio[:1] if (ratio == ratio[0]).all() else ratio
     precision = gram + ratios[:, None, None] * prior.precision

@@ -1,4 +1,4 @@
-"""Rows in shards → the objective of all: each of its sums is observed where the shards are, and added.
+"""The objective of rows in shards (parts of the data): each of its sums is computed by shard, and added.
 
 Newton's method, its line search, evidence and Laplace's posterior are those of rows in memory (`fitting`):
 they ask an `Objective` for sums, and do not know where these were added up.
@@ -38,7 +38,7 @@ class RowShards(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """Sizes of rows in shards; they add."""
+    """Sizes of rows in shards; those of two shards can be added."""
 
     counts: dict[int, int]  # rows of each shard, by its number
     weight: float

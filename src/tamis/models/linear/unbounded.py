@@ -1,11 +1,10 @@
-"""An objective and the point where steps ended → columns whose coefficients grow without end, if any.
+"""Detect likelihoods without a maximum: the columns whose coefficients grow without bounds, if any.
 
-Without a prior a likelihood may have no maximum. Of classes: if a plane has every row on its own side, scores
-may grow for ever, whatever the rows' weights; a direction along which that is so is proof. If some rows lie
-on the border, they have no information along it. Of a log link: means of targets of 0 or less can fall
-without end. Where they do, Newton's steps change their scores by ½ to 1 each time and never become shorter,
-though by then the objective hardly changes: the length of the next step, in scores, distinguishes that from
-an optimum.
+Without a prior a likelihood may have no maximum. With classes this happens if a plane separates them: scores
+can grow without bounds, whatever the rows' weights, and a separating direction is a proof. Rows that lie on
+the border have no information along it. With a log link it happens if means of targets of 0 or less can tend
+to zero: Newton's steps then change their scores by ½ to 1 each time and never become shorter, though the
+objective hardly changes any more. So the length of the next step, in scores, tells that case from an optimum.
 """
 
 from collections.abc import Iterator
@@ -19,17 +18,20 @@ from tamis.linalg import Cholesky, eigen
 from tamis.models.linear.newton import minimise
 from tamis.models.linear.objective import Objective
 
-_NO_INFORMATION = 1e-3  # of one row's information at first: with less along a direction, no row informs it
-_LITTLE_INFORMATION = 1e-2  # of a row's information at first: if every row has more, none has a large score
-_LIGHT = 1e-3  # of the mean weight: rows too light to be on their own side when steps end
-_BORDER = 1e-4  # of the largest margin: rows no further from the border lie on it
-_STRICT = 1e-12  # of the largest margin: less is rounding
-_FULL_SIZE = 1000  # parameters up to which directions are searched; beyond, columns
-_LONG_STEP = 0.1  # of a score: at an optimum the next step is far shorter, without one it is ½ or more
-_CONSTANT = 1e-5  # of the largest change of a score: rows that change less do not change
-_NO_CURVATURE = 1e-13  # of the largest curvature: below, the length of a step is rounding
-_ROUNDING = 1e-16  # of the largest curvature: what is left of a direction in which there is none
-_DISTANCES = 2.0 ** np.arange(25)  # of the fastest score: at the last, the slowest has changed by hundreds
+# Each of the following is relative to the quantity named first.
+_NO_INFORMATION = 1e-3  # one row's information at score 0: with less along a direction, no row informs it
+_LITTLE_INFORMATION = 1e-2  # a row's information at score 0: if every row has more, no score is large
+_LIGHT = 1e-3  # the mean weight: lighter rows may still be on the wrong side when steps end
+_BORDER = 1e-4  # the largest margin: rows with a smaller margin lie on the border
+_STRICT = 1e-12  # the largest margin: a smaller margin is rounding
+_CONSTANT = 1e-5  # the largest change of a score: rows whose scores change less count as unchanged
+_NO_CURVATURE = 1e-13  # the largest curvature: below it, the length of a step is rounding
+_ROUNDING = 1e-16  # the largest curvature: the rounding error along a direction without curvature
+_FULL_SIZE = 1000  # number of parameters up to which directions are searched; beyond, single columns
+_LONG_STEP = 0.1  # change of a score: at an optimum the next step is far shorter, without one it is ½ or more
+_DISTANCES = 2.0 ** np.arange(
+    25
+)  # step lengths that are tried; at the last, the slowest score changed by hundreds
 
 
 # ── classes ──
@@ -38,7 +40,7 @@ _DISTANCES = 2.0 ** np.arange(25)  # of the fastest score: at the last, the slow
 def find_separating_columns(
     objective: Objective, at: Array, precision: Array | None
 ) -> NDArray[np.int64] | None:
-    """Find columns along which scores grow for ever, as no row is on the wrong side and there is no prior.
+    """Find columns along which scores grow without bounds: no row is on the wrong side and there is no prior.
 
     None of them are named if every row is on its own side. `precision` is that of the posterior where steps
     ended, if it is known in full; if it is not, among more than 1,000 parameters only single columns along
@@ -68,7 +70,7 @@ def has_all_rows_correct(objective: Objective, direction: Array) -> bool:
 
 
 def _margins(objective: Objective, direction: Array) -> Array:
-    """By how much own classes gain on the next best along a direction, of rows with weight."""
+    """The margins of rows with weight along a direction: own class minus the next best."""
     scores = objective.design.scores(objective.expand(direction))
     return _with_weight(objective, objective.response.margins(scores, objective.targets))
 
@@ -78,7 +80,7 @@ def _with_weight(objective: Objective, values: Array) -> Array:
 
 
 def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDArray[np.bool_]) -> bool:
-    """Whether rows are on the wrong side only because they are light: sides do not depend on weights."""
+    """Whether rows are on the wrong side only because of their small weight, and could be separated."""
     weights = objective.weights
     if weights is None or not flat.all():
         return False
@@ -119,7 +121,9 @@ def _find_directions(
     lost = vectors[:, values <= level / objective.rows.count_with_weight()]
     if not lost.shape[1]:
         return None
-    direction = lost @ (lost.T @ (scale * at))  # where rows have no information, steps went out without end
+    direction = lost @ (
+        lost.T @ (scale * at)
+    )  # the part of the parameters along which rows have no information left
     if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
         if values[0] > level * objective.rows.find_lightest_share():
             return None
@@ -129,7 +133,7 @@ def _find_directions(
 
 
 def make_definite(objective: Objective, precision: Array) -> Array:
-    """Raise a precision that rounding may have left singular: nearly nothing is known of some direction."""
+    """Add to a precision that rounding may have left singular, so that it is positive definite."""
     if precision.ndim == 1:
         least = 1e-14 * objective.diagonal(np.zeros_like(precision))
         return np.maximum(precision, np.maximum(least, np.finfo(np.float64).tiny))
@@ -149,7 +153,7 @@ def make_definite(objective: Objective, precision: Array) -> Array:
 def find_vanishing_columns(
     objective: Objective, at: Array, scores: Array, is_full: bool
 ) -> NDArray[np.int64] | None:
-    """Find columns along which targets are never above 0: without a prior their coefficients grow for ever.
+    """Find columns along which no target is above 0: without a prior their coefficients have no bounds.
 
     `scores` are those of the rows there; `is_full` is whether the posterior is known in full, so that a
     Hessian can be afforded.
@@ -174,7 +178,7 @@ def find_vanishing_columns(
 
 
 def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, bool]]:
-    """Newton's step from there (D,), and whether its length counts: not of directions without curvature.
+    """Newton's step (D,), and whether its length is meaningful, which it is not without curvature.
 
     Magnitudes of the Hessian's eigenvalues are taken, so that the step descends in any case.
     """

@@ -1,9 +1,9 @@
-"""A fitted linear model and more rows, other models or fewer rows → the model of what is left.
+"""Update a fitted linear model: with more rows, with other models, or without some of its rows.
 
-None of this is exact: a posterior is taken for the Gaussian at its mode. Rows are removed by one step of
-Newton's method from where the model was fitted, and the distance to the exact answer is bounded. All rows
-that were removed since are evaluated at the same point, so that they add, and the order of removals does not
-matter. The gradient that one step leaves is bounded because the information of a logistic loss changes by no
+None of this is exact: a posterior is approximated by the Gaussian at its mode. Rows are removed by one Newton
+step from the fitted parameters, and the distance to the exact solution is bounded. All rows removed since the
+fit are evaluated at the same point, so that their sums add and the order of removals does not matter. The
+gradient after one step is bounded because the information of a logistic loss changes by no
 more than the factor exp(|change of score|) (Bach 2010, self-concordance); Guo et al. 2020 call such a step
 certified removal.
 """
@@ -24,8 +24,8 @@ from tamis.models.linear.responses import Response
 
 F = TypeVar("F", bound="FittedLinear")
 
-_LEAST_WEIGHT = 1e-12  # of the weight learned: what is left below that is rounding
-# Unknown once posteriors are combined or rows count otherwise: rows cannot be removed from such a model.
+_LEAST_WEIGHT = 1e-12  # a remaining weight below this part of the learned weight is rounding
+# After posteriors are combined or weights change, these fields are unknown, and rows cannot be removed.
 _UNKNOWN: dict[str, Any] = {
     "log_evidence": np.nan,
     "distance_from_mode": np.inf,
@@ -96,7 +96,7 @@ class FittedLinear:
 def keep_fit(
     rows: LinearRows, response: Response, fit: Fit, log_likelihood: float, can_remove: bool
 ) -> FittedLinear:
-    """Keep what updates need of a fit; `can_remove` is whether rows may be removed later, with a bound."""
+    """Store what later updates need of a fit; `can_remove` allows rows to be removed later, with a bound."""
     reach, extent, drift = np.inf, np.full(rows.design.width, np.inf), 0.0
     if can_remove and fit.posterior.is_full:
         reach, extent = rows.design.extent()
@@ -137,12 +137,12 @@ def continue_fit(before: F, after: F) -> F:
         weight=weight,
         reach=max(before.reach, after.reach),
         extent=np.maximum(before.extent, after.extent),
-        distance_from_mode=np.inf,  # earlier rows are only a Gaussian: removing one has no bound
+        distance_from_mode=np.inf,  # earlier rows are approximated by a Gaussian: removing one has no bound
     )
 
 
 def merge_fits(fits: Sequence[F]) -> F:
-    """The model of all rows, of models that were fitted to rows of their own: their prior counts once."""
+    """Merge models that were fitted to different rows; their common prior counts once."""
     first = fits[0]
     for other in fits[1:]:
         if not (
@@ -162,7 +162,7 @@ def merge_fits(fits: Sequence[F]) -> F:
 
 
 def decay_fit(fit: F, factor: float) -> F:
-    """Let all rows count `factor` times as much."""
+    """Multiply the weights of all rows by `factor`."""
     return replace(
         fit,
         posterior=combine([fit.posterior], [factor], fit.prior),
@@ -199,7 +199,7 @@ def remove_rows(fit: F, rows: LinearRows) -> F:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Removal:
-    """Where one step led, and how far from there the exact answer can be."""
+    """The posterior after one Newton step, and a bound on its distance from the exact solution."""
 
     posterior: Laplace
     shift: float  # the length of the step, in standard deviations of the posterior that is left
@@ -235,7 +235,7 @@ def remove(
     change = largest_change(step, reach, extent, response)
     # ‖∇(θ + δ)‖ ≤ ∫ (e^{drift + tR} − 1) dt ‖δ‖, both in the metric of the precision
     mean_growth = 1.0 + 0.5 * change * (1.0 + change) if change < 1e-4 else np.expm1(change) / change
-    # the precision before, in the metric of what is left, which is the smaller: of the gradient and the rows
+    # the precision before the removal, in the metric of the precision that is left, which is smaller
     before = float(np.linalg.norm(factor.whiten(factor.whiten(posterior.precision).T), 2))
     growth = np.exp(drift) * mean_growth - 1.0 + np.expm1(drift) * before
     bound = float(growth * shift + distance_from_mode * np.sqrt(before))

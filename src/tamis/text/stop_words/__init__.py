@@ -1,6 +1,6 @@
-"""A language → its words that say little: articles, pronouns, prepositions, conjunctions, auxiliaries.
+"""Lists of stop words by language: articles, pronouns, prepositions, conjunctions, auxiliaries.
 
-A list is a file beside this one, its words between white space; a line that begins with # is none.
+Each list is a file in this folder, with words separated by white space; lines that begin with # are comments.
 """
 
 from collections.abc import Iterable
@@ -43,9 +43,9 @@ _CODES = {name: code for code, name in NAMES.items()} | {"no": "nb"}
 
 
 def stop_words(given: str | Iterable[str] | None) -> frozenset[str]:
-    """The words of a list, or of a language ("en", "English"), or of several ("en+de"); none for None.
+    """Return the words of a list, of a language ("en", "English"), or of several ("en+de"); none for None.
 
-    A string is always of languages, anything else always of words.
+    A string always names languages; anything else is a collection of words.
 
     >>> "the" in stop_words("en"), "und" in stop_words("English+German"), sorted(stop_words(["foo", "bar"]))
     (True, True, ['bar', 'foo'])

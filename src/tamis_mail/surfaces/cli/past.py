@@ -1,4 +1,4 @@
-"""`--since` of the log: 12h, today, yesterday, or what `tamis learn --since` takes → seconds since 1970."""
+"""Parse `--since` of the log: 12h, today, yesterday, or the periods and dates of `tamis learn --since`."""
 
 import time
 from argparse import ArgumentTypeError

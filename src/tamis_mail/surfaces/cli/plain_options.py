@@ -1,4 +1,4 @@
-"""The words of the usual `tamis sort`, which reads one message → its options, without `argparse`.
+"""Parse the usual options of `tamis sort` for one message without `argparse`.
 
 Loading `argparse` and building its parser takes 12 ms, and mail servers start this command for each message.
 Other words (mailboxes, rare options, mistakes) are left to the parser: `tests/surfaces/test_plain_options.py`

@@ -19,11 +19,11 @@ _MAX_LINES = 20  # changes that are printed one by one
 
 
 class SenderList(NamedTuple):
-    """One of the two lists, in words."""
+    """The words for one of the two lists."""
 
     is_allowed: bool
-    command: str  # that changes it
-    state: str  # of its entries
+    command: str  # the command that changes it
+    state: str  # the adjective for its entries
 
 
 ALLOWED = SenderList(True, "allow", "allowed")

@@ -1,4 +1,4 @@
-"""`tamis serve`: the daemons. Each is a surface of its own, which is loaded by its name."""
+"""`tamis serve`: run a daemon. The package of each daemon is imported when it is named."""
 
 from argparse import Namespace
 from typing import TextIO

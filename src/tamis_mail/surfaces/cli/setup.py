@@ -1,4 +1,4 @@
-"""`tamis setup`: ask what a surface needs to know, and write it down. Each surface is loaded by its name."""
+"""`tamis setup`: ask for the settings of an account, and write them to a file."""
 
 from argparse import Namespace
 from typing import TextIO
@@ -18,11 +18,11 @@ EXAMPLES = {
 
 
 def configure(parser: Parser) -> None:
-    """Add what can be set up."""
+    """Add the kinds of accounts that can be set up."""
     parser.description = "Set up what the filter needs to know of your mail."
     add_surfaces(parser, ACTIONS, EXAMPLES, metavar="KIND", title="kinds of mailboxes", module="setup")
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Ask, and write down the answers."""
+    """Ask for the settings, and write them."""
     return run_surface(out, options, "setup")

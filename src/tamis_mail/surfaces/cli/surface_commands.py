@@ -1,4 +1,7 @@
-"""The commands that begin another surface: `serve`, `watch` and `setup`. A surface is loaded by its name."""
+"""The commands `serve`, `watch` and `setup`, which start another surface: a daemon, a watcher or a page.
+
+The package of a surface is imported when its name is given.
+"""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`tamis watch`: mailboxes. Each kind is a surface of its own, which is loaded by its name."""
+"""`tamis watch`: watch a mailbox. The package of each kind of mailbox is imported when it is named."""
 
 from argparse import Namespace
 from typing import TextIO

@@ -75,7 +75,7 @@ class LoginRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What tells whether a folder has changed; 0 where the server did not say."""
+    """The counters of a folder, which change when it does; 0 where the server did not send one."""
 
     validity: int
     next_uid: int = 0

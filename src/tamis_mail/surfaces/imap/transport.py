@@ -1,8 +1,8 @@
 """imapclient on a transport with limits: bytes and seconds per command.
 
-`imaplib`, on which imapclient is built, believes a server: it reads literals of any size and any number of
-responses. Here each command may receive so many bytes and take so many seconds; beyond that, the connection
-is given up. After STARTTLS, bytes that came before the encryption are refused.
+`imaplib`, on which imapclient is built, trusts a server: it reads literals of any size and any number of
+responses. Here the bytes and the seconds of each command are limited; beyond that, the connection is closed.
+After STARTTLS, bytes that came before the encryption are refused.
 """
 
 import imaplib

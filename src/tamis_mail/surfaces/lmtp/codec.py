@@ -235,7 +235,7 @@ class Reply:
 
 
 class ReplyError(Exception):
-    """What the next hop sent is no reply."""
+    """The next hop sent bytes that are no reply."""
 
 
 class ReplyReader:

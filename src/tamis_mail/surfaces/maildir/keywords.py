@@ -1,4 +1,4 @@
-"""`dovecot-keywords` in a folder: which small letter stands for which keyword there.
+"""Dovecot's file `dovecot-keywords`, which maps small letters in file names to the keywords of a folder.
 
 Dovecot replaces the file while it holds `dovecot-keywords.lock` (a dotlock: the lock becomes the file), and
 reads it again when its time has changed. A keyword is added in the same way. Without such a file, no other

@@ -1,4 +1,4 @@
-"""Waits until something changes in folders: by notices of the system (inotify), or by looking regularly."""
+"""Waits until something changes in folders: by notifications of the system (inotify), or by polling."""
 
 import os
 import time

@@ -73,7 +73,7 @@ _MOST_MACROS = 100  # of one packet; servers send ten or so
 
 
 class Action(IntFlag):
-    """What a filter may do to a message."""
+    """The changes that a filter may make to a message."""
 
     ADD_HEADERS = 0x01
     CHANGE_HEADERS = 0x10
@@ -112,7 +112,7 @@ _NEVER_ANSWERED = frozenset((MACRO, ABORT, QUIT, QUIT_NEW_CONNECTION))
 
 
 class ProtocolError(Exception):
-    """What a peer sent is no milter protocol; the sentence quotes nothing of it, since it may be mail."""
+    """Invalid bytes of the milter protocol; the sentence does not quote them, since they may be mail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Negotiation:
-    """What a mail server offers, or what was agreed upon."""
+    """The version, actions and steps that a mail server offers, or that were agreed upon."""
 
     version: int
     actions: Action

@@ -36,7 +36,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is done to messages."""
+    """The options of what is done to messages."""
 
     dialect: str = "spamassassin"
     on_spam: str = "mark"

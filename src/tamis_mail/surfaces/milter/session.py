@@ -1,4 +1,4 @@
-"""Packets of one connection → messages that wait for a decision; all other steps are answered here. No I/O.
+"""Assemble the messages of one milter connection; all steps but the decision are answered here. No I/O.
 
 A message is put together as the mail server has it, byte for byte, with CR LF as line ends:
 
@@ -40,7 +40,7 @@ _LONGEST_OLD = 4000  # bytes of such a field that is kept under another name
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a mail server says about a message; what it does not say is empty."""
+    """The envelope that a mail server sends with a message; fields that it does not send are empty."""
 
     client_name: bytes = b""
     client_address: bytes = b""

@@ -52,7 +52,7 @@ _FIELD = re.compile(rb"([A-Za-z0-9-]{1,100})[ \t]*:[ \t]*([^\x00-\x08\x0a-\x1f\x
 
 
 class ProtocolError(Exception):
-    """What a client sent is no request: the code of the answer, and one sentence.
+    """An invalid request: the exit code of the answer, and one sentence.
 
     The answer also quotes what was given; the sentence, which may be logged, does not, as it may be mail.
     """

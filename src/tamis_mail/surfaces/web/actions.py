@@ -1,4 +1,4 @@
-"""What the user does to messages: mark, forget, allow, block, undo. Everything runs in the writer thread.
+"""The actions of the user: mark, forget, allow, block, undo. They all run in the writer thread.
 
 Each action returns an `Outcome`: a sentence, and the fields of the form that undoes it.
 """
@@ -35,7 +35,7 @@ _JUDGED_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an action."""
+    """The result of an action."""
 
     sentence: str
     undo: dict[str, str] = field(default_factory=dict)  # fields of a form for /undo; empty if there is none

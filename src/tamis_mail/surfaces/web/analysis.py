@@ -1,10 +1,10 @@
-"""Figures that take seconds: computed in a thread of their own, and kept until what they show changes.
+"""Charts that take seconds to compute: they are computed in a thread of their own, and cached.
 
     find(figure) -> its values, or the job that computes them
 
-A state of the store is known by its totals, its rule and its weights, which every change of what is learned
-changes; that of the verdicts by the number of the newest event and by how many messages have each verdict. A
-page asks again when the job has finished.
+A cached chart is valid while the state is the same. The state of the store is its totals, its rule and its
+weights; the state of the verdicts is the number of the newest event and how many messages have each verdict.
+A page asks again when the job has finished.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""The application: what every route gets (`Context`), and the list of routes.
+"""The web application: the list of routes, and the `Context` that every route gets.
 
 A module of views has `routes(context)`, which returns its routes. A route that reads calls
 `await context.threads.read(work)`, and one that changes the store `await context.threads.write(work)`, where

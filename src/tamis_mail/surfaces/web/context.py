@@ -1,4 +1,4 @@
-"""What every route gets."""
+"""`Context`, the objects that every route of the page uses."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ __all__ = ["Context", "make_context"]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every route gets."""
+    """The objects that every route uses."""
 
     store: Path
     security: Security

@@ -1,6 +1,6 @@
-"""a message and its verdict → what the page shows of them: tinted text, the waterfall, what would change it.
+"""The explanation of a verdict on the page: tinted text, a waterfall chart and counterfactuals.
 
-Everything here is bounded and pure; the templates only place it.
+All functions are pure, and their results have bounded size.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

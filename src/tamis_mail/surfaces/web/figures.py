@@ -1,4 +1,4 @@
-"""a store and its log → the figures of the learning view, as values that JSON can hold.
+"""Compute the figures (charts) of the learning view from a store and its log, as values for JSON.
 
 Each figure is computed from a bounded sample, which is a function of the set of remembered messages.
 

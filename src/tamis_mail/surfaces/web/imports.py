@@ -1,4 +1,4 @@
-"""A mailbox that is dropped on the page, and folders that are watched → messages of the catalog, judged.
+"""Catalog and judge the messages of mailboxes dropped on the page and of watched folders.
 
 A dropped mailbox is kept, unpacked, in the folder of imports beside the store, under a name of our own.
 """

@@ -1,4 +1,4 @@
-"""The model room: pictures that change as a person adds points, computed by `tamis` and drawn by the page.
+"""The model room: interactive demonstrations of models, computed by `tamis` and drawn by the page.
 
     GET /rooms · GET /rooms/NAME → a page      GET /rooms/NAME/example → the request that it starts with
     POST /rooms/NAME, a JSON object of fields → `rooms.NAME.compute` → a JSON object of numbers and sentences
@@ -28,7 +28,7 @@ __all__ = ["ROOMS", "ROWS", "Room", "routes"]
 _MOST_WAITING = 8  # requests at a time; a page has one under way, and one that replaces it
 T = TypeVar("T")
 
-# The rows of the lectures that can be seen in a room, and what must come out.
+# The rows of the table of lecture topics (docs) that a room demonstrates, and the expected results.
 ROWS: Mapping[str, str] = {
     "A12": "Generative against discriminative: naive Bayes and logistic regression on growing samples.",
     "B1": "A coin by maximum likelihood: 55 heads and 45 tails give 0.55.",

@@ -1,4 +1,4 @@
-"""Templates → answers. Mail is hostile: text is escaped, and characters that deceive are shown as marks."""
+"""Render templates. Mail is untrusted: text is escaped, deceptive characters become visible marks."""
 
 import time
 import unicodedata

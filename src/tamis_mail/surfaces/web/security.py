@@ -1,4 +1,4 @@
-"""Who may use the page, and what a browser may do with it.
+"""The security of the page: sessions, tokens, checks of each request, and security headers.
 
     The Host header names this server → the request has a valid session → a request that changes something
     comes from our own page → the answer has security headers.
@@ -64,7 +64,7 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a request may take."""
+    """The limits of a request."""
 
     body: int = 1 << 20  # bytes of a form or of JSON
     message: int = 64 << 20  # bytes of one message that is sent to the API

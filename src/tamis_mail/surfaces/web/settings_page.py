@@ -52,7 +52,7 @@ _BLOCK = 1 << 16  # bytes
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What the view shows."""
+    """The values that the settings view shows."""
 
     rule: Rule
     allowed: Sequence[str]

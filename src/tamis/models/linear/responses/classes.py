@@ -23,14 +23,14 @@ _PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)): MacKay 1992
 
 
 class ClassResponse(Response):
-    """Targets are places of K classes; scores here are (n, outputs), also where there is one output."""
+    """Targets are indices of K classes; scores are (n, outputs), also where there is one output."""
 
     has_classes = True
 
     @property
     @abstractmethod
     def classes(self) -> int:
-        """K."""
+        """The number K of classes."""
 
     @property
     @abstractmethod
@@ -62,7 +62,7 @@ class ClassResponse(Response):
 
 
 class Bernoulli(ClassResponse):
-    """Two classes by the logistic function: softmax of 0 and the score; a target in (0, 1) is a share."""
+    """Two classes by the logistic function, the softmax of 0 and the score; targets may be fractions."""
 
     family = "bernoulli"
     link = "logit"
@@ -99,7 +99,7 @@ class Bernoulli(ClassResponse):
         return np.asarray(special.xlogy(targets, mean) + special.xlog1py(1.0 - targets, -mean))
 
     def deviances(self, scores: Array, targets: Array) -> Array:
-        # by the loss: a probability next to 1 has no digits left
+        # computed from the loss, because 1 − p is imprecise for p near 1
         saturated = special.xlogy(targets, targets) + special.xlog1py(1.0 - targets, -targets)
         return np.asarray(2.0 * (self.loss(scores, targets)[0] + saturated))
 
@@ -157,7 +157,7 @@ class Softmax(ClassResponse):
 
     family = "categorical"
     link = "softmax"
-    allowed_targets = "places of classes"
+    allowed_targets = "indices of classes"
 
     @classmethod
     def of(cls, classes: int) -> "Softmax":

@@ -91,7 +91,9 @@ def match_gamma(scores: Array, variances: Array) -> tuple[Array, Array]:
     ([2.5], True)
     """
     wanted = np.maximum(variances, 1e-12)
-    shape = 0.5 + 1.0 / wanted  # below ψ₁⁻¹ never, and Newton's steps on 1/ψ₁ only come nearer (Minka 2000)
+    shape = (
+        0.5 + 1.0 / wanted
+    )  # never below ψ₁⁻¹, and Newton's steps on 1/ψ₁ converge from there (Minka 2000)
     for _ in range(_TRIGAMMA_STEPS):
         at = special.polygamma(1, shape)
         shape = shape + at * (1.0 - at / wanted) / special.polygamma(2, shape)

@@ -1,4 +1,7 @@
-"""What a response must give: losses and their derivatives, a distribution of targets, scores per row."""
+"""The base class of responses: losses and their derivatives, the distribution of targets, scores per row.
+
+A response is the distribution of a target given the linear score of its row: a family with its link.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,7 +21,7 @@ ALL_ZERO = (
     "all targets are 0, so that the likelihood rises for ever as the intercept falls, expected some "
     "above 0: set intercept_alpha above 0, or collect more rows"
 )
-_LEAST_SQUARES = 1e-16  # of targets in a unit that suits them: below, residuals have few digits left
+_LEAST_SQUARES = 1e-16  # of rescaled targets: smaller residual squares are mostly rounding
 _HUGE = 1e152  # the sum of squares of 10,000 such targets is still finite
 
 
@@ -38,7 +41,9 @@ class Response(ABC):
     targets_have_unit: ClassVar[bool] = False  # whether losses are squares, in the unit of the targets
     scores_have_unit: ClassVar[bool] = False  # whether scores are in the unit of the targets
     is_profiled: ClassVar[bool] = False  # whether its log-likelihood is at the likeliest dispersion
-    vanishing_targets: ClassVar[str | None] = None  # targets whose means may fall to zero without end
+    vanishing_targets: ClassVar[str | None] = (
+        None  # targets whose fitted means may tend to zero (score to −∞)
+    )
     vanishing_advice: ClassVar[str] = ""
 
     # ── losses ──
@@ -56,9 +61,9 @@ class Response(ABC):
         return self.information(scores)
 
     def resolution(self, value: float) -> float:
-        """What changes of a loss are measured against: 1, or the value where that is larger.
+        """The scale of changes of a loss: 1, or the loss itself where that is larger.
 
-        Normal targets leave squares, which are in no unit of log-likelihood: their sum is the measure.
+        The loss of normal targets is a sum of squares in the unit of the targets, so that sum is the scale.
         """
         return max(_LEAST_SQUARES if self.targets_have_unit else 1.0, abs(value))
 
@@ -107,7 +112,7 @@ class Response(ABC):
         return max(mean_deviance, 0.0)
 
     def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
-        """The next target of each row, with scores of these variances integrated out, if that is closed."""
+        """The predictive distribution of each row's target, where the integral over scores is closed."""
         raise ValueError(
             f"the next target has no closed distribution for family={self.family!r}, "
             f"link={self.link!r} and dispersion {dispersion:g}: use mean_interval or "
@@ -183,18 +188,18 @@ class Response(ABC):
     def can_all_vanish(
         self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
     ) -> bool:
-        """Whether these scores prove that the loss falls for ever as all means fall to zero."""
+        """Whether these scores prove that the loss keeps falling as all means tend to zero."""
         return False
 
     def margins(self, scores: Array, targets: Array) -> Array:
-        """By how much the score of each row's own class exceeds the next best (n,).
+        """The score of each row's own class minus the next best score (n,).
 
         Along a direction of non-negative margins the loss never rises; numbers have no such direction.
         """
         return -np.abs(scores)
 
     def remaining_information(self, scores: Array) -> Array:
-        """The information of each row (n,) as a share of the largest, or nearly so; 1 for numbers."""
+        """The information of each row (n,) relative to the largest possible, approximately; 1 for numbers."""
         return np.ones(len(scores))
 
     # ── several scores per row, and the parameters that they depend on ──
@@ -234,7 +239,7 @@ class Response(ABC):
         return block.squares(values if weights is None else values * weights)
 
     def information_operator(self, scores: Array, weights: Array) -> Operator:
-        """What multiplies changes of the scores of some rows by the information of these rows."""
+        """Make the function that multiplies changes of some rows' scores by the information of these rows."""
         information = weights * self.information(scores)
 
         def multiply(rows: slice, changes: Array) -> Array:

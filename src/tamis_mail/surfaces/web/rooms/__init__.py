@@ -1,1 +1,1 @@
-"""The rooms: each module computes one picture, from the fields of a request to an answer."""
+"""The rooms (interactive demonstrations): each module computes one picture from the fields of a request."""

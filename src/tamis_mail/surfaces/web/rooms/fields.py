@@ -1,4 +1,4 @@
-"""The body of a request → numbers within bounds, or one line that says what is wrong with it.
+"""Read and check the fields of a request: numbers within bounds, or an error of one line.
 
 A browser sends the body, and so may anything else on the machine: every list has a longest length, every
 number a range, and a field with an unknown name is refused. The bounds keep each computation below a second

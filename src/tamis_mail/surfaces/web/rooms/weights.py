@@ -1,4 +1,4 @@
-"""Features and targets → Gram → LinearPosterior, and what is drawn of it; without points it is the prior."""
+"""Infer and describe the posterior of a linear model's weights; without points it is the prior."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def infer_weights(features: Array, targets: Array, alpha: float, noise: float) -
 
 
 def infer_by_evidence(features: Array, targets: Array) -> LinearPosterior:
-    """The same, with the precisions of weights and noise under which the targets are most probable."""
+    """The same, with the precisions of weights and noise that maximise the evidence."""
     model = BayesianLinear(alpha="evidence", beta="evidence", intercept=False)
     return model.infer(model.observe(Paired(features, targets)))
 
