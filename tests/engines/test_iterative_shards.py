@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import tamis
 from tamis.engines import Batches
@@ -61,7 +62,63 @@ def test_no_label_at_all_is_refused() -> None:
         tamis.GaussianNB().fit(Batches([(rows, [None] * 4)]))
 
 
-@pytest.mark.parametrize("face", [tamis.MatrixFactorization(), tamis.GeneralizedLinear("poisson")])
-def test_models_that_need_all_rows_at_once_say_so(face: object) -> None:
-    with pytest.raises(TypeError, match="does not learn from shards, expected rows in memory: read them"):
-        face.fit(Batches([(np.ones((4, 2)), np.ones(4))]))  # type: ignore[attr-defined]
+def _find_case(name: str) -> IterativeCase:
+    return next(case for case in ITERATIVE if case.name == name)
+
+
+@pytest.mark.parametrize("name", ["poisson", "gaussian, log", "recommender"])
+def test_more_targets_in_shards_are_more_targets(name: str) -> None:
+    case = _find_case(name)
+    data, parts = case.draw(), case.deal()
+    arguments = (data.X[120:], data.y[120:], data.sample_weight[120:])
+    others = {name: values[120:] for name, values in data.others.items()}
+    one, other = (case.make().fit(Batches(parts[:2])) for _ in range(2))
+    one.partial_fit(*arguments, **others)
+    other.partial_fit(Batches(parts[2:]))
+    if name == "recommender":
+        assert np.array_equal(one.user_factors_, other.user_factors_)
+    else:
+        np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-9)
+        assert one.deviance_ == pytest.approx(other.deviance_, rel=1e-9)
+
+
+def test_coefficients_that_grow_without_end_are_found_in_shards() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=120), np.arange(120) % 4 == 0])
+    counts = np.where(rows[:, 1] > 0, 0, rng.poisson(3.0, 120))
+    parts = [(rows[k::3], counts[k::3]) for k in range(3)]
+    with pytest.warns(tamis.SeparationWarning):
+        whole = tamis.GeneralizedLinear("poisson").fit(rows, counts)
+    with pytest.warns(tamis.SeparationWarning):
+        sharded = tamis.GeneralizedLinear("poisson").fit(Batches(parts))
+    assert whole.converged_ is sharded.converged_ is False
+
+
+def test_a_target_that_cannot_occur_names_its_shard_and_changes_nothing() -> None:
+    case = _find_case("poisson")
+    parts = case.deal()
+    model = case.make().fit(Batches(parts))
+    before = model.coef_.copy()
+    parts[2].y[3] = -1.0
+    with pytest.raises(ValueError, match=r"batch 2: target \d is -1, expected counts, 0 or more"):
+        model.fit(Batches(parts))
+    assert np.array_equal(model.coef_, before)
+    with pytest.raises(ValueError, match="all targets are 0, so that the likelihood rises for ever"):
+        case.make().fit(Batches([(np.eye(2), np.zeros(2)), (np.eye(2) + 1.0, np.zeros(2))]))
+
+
+def test_pairs_that_repeat_in_another_shard_are_refused_and_matrices_too() -> None:
+    with pytest.raises(ValueError, match="user 1 has item 2 twice or more, expected each pair once"):
+        tamis.MatrixFactorization().fit(Batches([[(1, 2, 3.0), (1, 3, 3.0)], [(1, 2, 4.0)]]))
+    with pytest.raises(TypeError, match="got a sparse matrix in a shard, where users have no numbers"):
+        tamis.MatrixFactorization().fit(Batches([sparse.eye_array(3, format="csr")]))
+    with pytest.raises(ValueError, match="got shards with times and shards without, expected all alike"):
+        tamis.MatrixFactorization().fit(Batches([[(1, 2, 3.0, 1.0)], [(1, 3, 4.0)]]))
+
+
+def test_a_shard_of_implicit_feedback_may_have_no_action() -> None:
+    rows = np.array([(user, item, (user + item) % 3) for user in range(8) for item in range(6)])
+    parts = [rows[rows[:, 2] == 0], rows[rows[:, 2] > 0]]
+    whole, sharded = (tamis.MatrixFactorization(2, feedback="implicit", random_state=0) for _ in range(2))
+    whole.fit(np.concatenate(parts))
+    assert np.array_equal(whole.item_factors_, sharded.fit(Batches(parts)).item_factors_)

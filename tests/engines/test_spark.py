@@ -106,6 +106,26 @@ def test_logistic_regression_has_the_coefficients_of_one_process(frame: Any) -> 
     np.testing.assert_allclose(spread.coef_std_, expected.coef_std_, rtol=1e-6)
 
 
+def test_a_generalized_linear_model_has_the_coefficients_of_one_process(frame: Any) -> None:
+    spread = tamis.GeneralizedLinear("poisson")
+    spread.fit(frame.select("l", "k", "weight", "m"), "k", sample_weight="weight", offset="m")
+    expected = tamis.GeneralizedLinear("poisson")
+    expected.fit(ROWS[["l"]], ROWS["k"], sample_weight=ROWS["weight"], offset=ROWS["m"])
+    np.testing.assert_allclose(spread.coef_, expected.coef_, rtol=1e-6)
+    np.testing.assert_allclose(spread.coef_std_, expected.coef_std_, rtol=1e-6)
+    assert spread.null_deviance_ == pytest.approx(expected.null_deviance_, rel=1e-9)
+
+
+def test_a_recommender_is_that_of_one_process_to_the_bit(session: Any) -> None:
+    ratings = pd.DataFrame([(f"u{k % 30}", k % 7, 3.0 + np.sin(k)) for k in range(200)])
+    ratings.columns = ["user", "item", "rating"]
+    numbered = pa.Table.from_pandas(ratings.assign(number=range(200)), preserve_index=False)
+    frame = session.createDataFrame(numbered).repartitionByRange(4, "number").drop("number")
+    spread, expected = (tamis.MatrixFactorization(2, random_state=0) for _ in range(2))
+    assert np.array_equal(spread.fit(frame).user_factors_, expected.fit(ratings).user_factors_)
+    assert spread.users_.tolist() == expected.users_.tolist()
+
+
 def test_a_mixture_takes_the_steps_of_one_process(frame: Any) -> None:
     spread = tamis.fit(tamis.Mixture(2, random_state=0), frame, columns=["a", "b", "c"])
     expected = tamis.Mixture(2, random_state=0).fit(NUMBERS)

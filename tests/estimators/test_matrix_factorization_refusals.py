@@ -62,7 +62,7 @@ FEW: Bad = [("a", "x", 1.0), ("a", "y", 5.0), ("b", "x", 2.0)]
         ([*FEW, ("b", "y", 1e200)], r"rating 3 is 1e\+200"),
         ([("a", "x"), ("b", "y")], "without ratings"),
         ([("a",)], "expected pairs"),
-        ("abc", "expected a frame"),
+        (b"abc", "expected a frame"),
         (np.zeros(4), "expected"),
         (pd.DataFrame({"user": ["a"]}), "set columns"),
         (pd.DataFrame({"user": ["a"], "item": ["x"]}), "without ratings"),
@@ -73,6 +73,11 @@ def test_bad_rows_are_refused(rows: Any, said: str) -> None:
     with pytest.raises((ValueError, TypeError), match=said) as raised:
         made().fit(rows)
     assert "\n" not in str(raised.value)
+
+
+def test_text_is_the_path_of_a_file() -> None:
+    with pytest.raises(FileNotFoundError, match=r"got abc, where there is no file to read, expected a path"):
+        made().fit("abc")
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array
+from tamis.engines import Batch, BatchShards
 from tamis.estimators import rating_tables
 from tamis.estimators.base import Face, with_callbacks
+from tamis.estimators.rating_shards import ReadRatings
 from tamis.estimators.rating_tables import RatingTable
 from tamis.estimators.reading import make_generator
-from tamis.estimators.sharded import refuse_shards
+from tamis.estimators.sharded import with_shards
 from tamis.inputs import to_label_array
 from tamis.models.factors import (
     DEFAULT_RIDGE,
@@ -168,11 +170,25 @@ class MatrixFactorization(Face[Recommender]):
     # ── learning ──
 
     @with_callbacks
-    @refuse_shards
+    @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn from ratings; `y` holds them if X is pairs."""
+        self._read_options()  # errors of parameters come before those of rows
+        return self._fit_table(self._read_ratings(X, y, sample_weight), X, y)
+
+    def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
+        """Learn from ratings in shards, which are read once, where they are, and gathered in this process."""
+        self._read_options()
+        self._check_duplicates()
+        is_implicit = self.feedback == "implicit"
+        table = shards.total(ReadRatings(self.columns, is_implicit)).join()
+        table = rating_tables.drop_inactions(table) if is_implicit else table
+        if anew or self._get_state_or_none() is None:
+            return self._fit_table(table)
+        return self._add_table(self._check_feedback(), table)
+
+    def _fit_table(self, table: RatingTable, X: object = None, y: object = None) -> Self:
         options = self._read_options()
-        table = self._read_ratings(X, y, sample_weight)
         users, items = table.users, table.items
         entries = table.entries.merge_duplicates(self.duplicates, users, items)
         times = self._make_time_scale(entries.time, table.dates)
@@ -183,7 +199,7 @@ class MatrixFactorization(Face[Recommender]):
         self.state_ = fitted
         return self
 
-    @refuse_shards
+    @with_shards
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn more ratings, by known or new users of known or new items; only their rows are solved again.
 
@@ -195,7 +211,9 @@ class MatrixFactorization(Face[Recommender]):
         if self._get_state_or_none() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
         fitted = self._check_feedback()
-        table = self._read_ratings(X, y, sample_weight)
+        return self._add_table(fitted, self._read_ratings(X, y, sample_weight))
+
+    def _add_table(self, fitted: Recommender, table: RatingTable) -> Self:
         _refuse_mixed_times(fitted, table.dates)
         rng = make_generator(self.random_state)
         self.state_ = fitted.update(table.users, table.items, table.entries, self.duplicates, rng)
@@ -464,9 +482,12 @@ class MatrixFactorization(Face[Recommender]):
         return scale
 
     def _read_ratings(self, X: object, y: object, sample_weight: object) -> RatingTable:
+        self._check_duplicates()
+        return rating_tables.read_ratings(X, y, sample_weight, self.columns, self.feedback == "implicit")
+
+    def _check_duplicates(self) -> None:
         if self.duplicates not in _DUPLICATES:
             raise ValueError(f"got duplicates={self.duplicates!r}, expected one of {', '.join(_DUPLICATES)}")
-        return rating_tables.read_ratings(X, y, sample_weight, self.columns, self.feedback == "implicit")
 
     def _read_ratings_of_one(
         self, fitted: Recommender, ratings: Any, what: Literal["user", "item"]

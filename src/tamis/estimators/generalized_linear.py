@@ -1,18 +1,20 @@
 """Generalised linear models of binary, count, real and positive targets, with their uncertainty."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
 
 from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.conjugate.distribution import tail_of
+from tamis.engines import Batch, BatchShards
 from tamis.estimators.base import with_callbacks
 from tamis.estimators.linear import (
     CoefficientSummary,
@@ -21,9 +23,10 @@ from tamis.estimators.linear import (
     check_sample_count,
     summarize,
 )
-from tamis.estimators.newton import NewtonFace, NewtonState, restore_fit, warn_if_unbounded
+from tamis.estimators.linear_shards import read_shard_table, survey_shards
+from tamis.estimators.newton import Centred, NewtonFace, NewtonState, restore_fit, warn_if_unbounded
 from tamis.estimators.reading import make_generator, read_target
-from tamis.estimators.sharded import refuse_shards
+from tamis.estimators.sharded import has_rows, refuse_drift, with_shards
 from tamis.inputs import read_first_table, read_weights
 from tamis.models.explanation import linear_terms
 from tamis.models.linear import generalized
@@ -34,6 +37,7 @@ from tamis.models.linear.laplace import to_prior
 from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior, LinearRows
 from tamis.models.linear.responses import CANONICAL, RESPONSES, Family, Link, Response, make_response
+from tamis.models.linear.sharded import ShardedRows
 from tamis.schema import Schema
 from tamis.tables import Table
 from tamis.warning import warn
@@ -138,7 +142,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     # ── learning ──
 
     @with_callbacks
-    @refuse_shards
+    @with_shards
     def fit(
         self,
         X: object,
@@ -149,13 +153,45 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ) -> Self:
         """Learn from rows and their targets; offsets are added to scores, exposures multiply means.
 
-        An exposure needs the log link: it is how long, or of how many, a count was taken.
+        An exposure needs the log link: it is how long, or of how many, a count was taken. Of rows in shards,
+        targets, weights, offsets and exposures are the names of columns.
         """
         response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._accepts_sparse)
         rows, _ = self._rows_of(table, response, y, sample_weight, offset, exposure)
         self.state_ = GeneralizedState(schema, self._fit_rows(rows, response, schema, X, y))
         return self
+
+    def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
+        """Learn from rows in shards: Newton's steps are those of all rows, and shards stay where they are."""
+        state, response = None if anew else self._get_state_or_none(), make_response(self.family, self.link)
+        survey = survey_shards(shards, self._accepts_sparse, has_classes=False)
+        if state is None:
+            plan = _ShardPlan(survey.schema, self._centre_of(survey), bool(self.fit_intercept), response)
+        else:
+            _refuse_other_response(response, state.fit.response)
+            refuse_drift(survey.schema, state.schema)
+            plan = _ShardPlan(state.schema, state.fit.centre, state.fit.intercept, response)
+        reader: Any = clone(self)
+        rows = ShardedRows.of(
+            shards.map(partial(reader.read_shard, plan)).keep(), plan.centre, plan.intercept
+        )
+        response.refuse_size(max(map(abs, rows.target_range)))
+        if state is None:
+            fitted = self._fit_rows(rows, response, plan.schema)
+        else:
+            fitted = self._add_rows(state.fit, rows, plan.schema)
+        self.state_ = GeneralizedState(plan.schema, fitted)
+        return self
+
+    def read_shard(self, plan: "_ShardPlan", batch: Batch) -> LinearRows | None:
+        """A batch as rows of the design matrix that the plan lays out; None if it has no rows."""
+        if not has_rows(batch):
+            return None
+        table = read_shard_table(batch, plan.schema, type(self).__name__, self._accepts_sparse)
+        offset, exposure = batch.others.get("offset"), batch.others.get("exposure")
+        rows, _ = self._read_rows(table, plan.response, batch.y, batch.sample_weight, offset, exposure, plan)
+        return replace(rows, number=batch.number)
 
     def _rows_of(
         self,
@@ -168,6 +204,20 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         like: FittedGeneralized | None = None,
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
         """Check and convert rows; also return their indices, if rows without weight are dropped."""
+        rows, places = self._read_rows(table, response, y, sample_weight, offset, exposure, like)
+        response.refuse_size(max(map(abs, rows.target_range)))
+        return rows, places
+
+    def _read_rows(
+        self,
+        table: Table,
+        response: Response,
+        y: object,
+        sample_weight: object,
+        offset: object,
+        exposure: object,
+        like: Centred | None,
+    ) -> tuple[LinearRows, NDArray[np.int64] | None]:
         weights = read_weights(sample_weight, table.rows)
         targets = read_target(y, table.rows)
         offsets = _read_offsets(offset, exposure, table.rows, response)
@@ -228,7 +278,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         )
         return scaled.restore(result, result.prior if by_evidence else prior)
 
-    @refuse_shards
+    @with_shards
     def partial_fit(
         self,
         X: object,
@@ -246,20 +296,25 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
             return self.fit(X, y, sample_weight, offset, exposure)  # type: ignore[no-any-return]
         table, schema = self._read(X)
         before, response = state.fit, make_response(self.family, self.link)
-        learned = before.response
-        if response != learned:
-            raise ValueError(
-                f"got family={response.family!r} and link={response.link!r} for a model that learned "
-                f"{learned.family!r} by {learned.link!r}, expected the same: call fit, which learns anew"
-            )
+        _refuse_other_response(response, before.response)
         rows, _ = self._rows_of(table, response, y, sample_weight, offset, exposure, before)
-        prior, method = to_prior(before.posterior), self._dispersion_method()
+        self.state_ = GeneralizedState(schema, self._add_rows(before, rows, schema, X, y))
+        return self
+
+    def _add_rows(
+        self,
+        before: FittedGeneralized,
+        rows: LinearRows,
+        schema: Schema,
+        X: object = None,
+        y: object = None,
+    ) -> FittedGeneralized:
+        """Fit rows with the posterior of those before as their prior."""
+        response, prior, method = before.response, to_prior(before.posterior), self._dispersion_method()
         result = self._fit_scaled(rows, response, prior, prior.mean, schema, X, y)
         after, unbounded = generalized.keep_generalized_fit(rows, response, result, method, is_part=True)
         warn_if_unbounded(response, unbounded, schema)
-        fitted = _warn_if_unknown(generalized.continue_generalized(before, after, method))
-        self.state_ = GeneralizedState(schema, fitted)
-        return self
+        return _warn_if_unknown(generalized.continue_generalized(before, after, method))
 
     def merge(self, *others: Self) -> Self:
         """Add what other models learned of the same columns: near a fit to all rows.
@@ -550,6 +605,25 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return tags
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _ShardPlan:
+    """How batches become rows of one design matrix, wherever they are read."""
+
+    schema: Schema
+    centre: Array  # (d,)
+    intercept: bool
+    response: Response
+
+
+def _refuse_other_response(response: Response, learned: Response) -> None:
+    """Raise if the parameters name another response than the one that was learned."""
+    if response != learned:
+        raise ValueError(
+            f"got family={response.family!r} and link={response.link!r} for a model that learned "
+            f"{learned.family!r} by {learned.link!r}, expected the same: call fit, which learns anew"
+        )
+
+
 def _score_variances(fitted: FittedGeneralized, design: Design) -> Array:
     return np.asarray(fitted.dispersion * fitted.posterior.score_variances(design))
 
@@ -568,13 +642,13 @@ def _warn_if_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
 def _refuse_without_mode(response: Response, rows: LinearRows, prior: GaussianPrior) -> None:
     """Raise if the likelihood rises for ever with the intercept, or is flat, and no prior prevents that."""
     flat = int((prior.diagonal == 0).sum())
-    if len(rows.targets) == 1 and flat > 1:
+    if len(rows.design) == 1 and flat > 1:
         raise ValueError(
             f"got 1 sample for {flat} coefficients without a prior, expected more rows: set alpha above 0"
         )
     if rows.design.intercept:
         has_prior = bool(prior.diagonal[-1] > 0)
-        response.refuse_unbounded_intercept(rows.targets, rows.weights, has_prior)
+        response.refuse_unbounded_intercept(*rows.target_range, rows.mean_target, has_prior)
 
 
 def _read_offsets(offset: object, exposure: object, rows: int, response: Response) -> Array | None:

@@ -64,6 +64,19 @@ def read_ratings(
     X: object, y: object, sample_weight: object, columns: Mapping[str, Any] | None, is_implicit: bool
 ) -> RatingTable:
     """Rows to learn; `y` holds the ratings if X is pairs."""
+    table = read_shard(X, y, sample_weight, columns, is_implicit)
+    return drop_inactions(table) if is_implicit else table
+
+
+def drop_inactions(table: RatingTable) -> RatingTable:
+    """The same users and items, without the entries of value 0."""
+    return replace(table, entries=select_actions(table.entries))
+
+
+def read_shard(
+    X: object, y: object, sample_weight: object, columns: Mapping[str, Any] | None, is_implicit: bool
+) -> RatingTable:
+    """Some of the rows to learn; of implicit feedback, values of 0 are still among them."""
     read = read_columns(X, columns, ("rating",) if y is not None else ())
     rows = len(read)
     if not rows:
@@ -89,8 +102,6 @@ def read_ratings(
             users, user = _keep_used(users, entries.user_index)
             items, item = _keep_used(items, entries.item_index)
             entries = replace(entries, user_index=user, item_index=item)
-    if is_implicit:
-        entries = select_actions(entries)
     return RatingTable(users, items, entries, None if time is None else time.dates)
 
 

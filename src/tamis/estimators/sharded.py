@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
-from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -144,21 +143,6 @@ def with_shards(method: M) -> M:
         return face.learn_shards(open_shards(X, request), is_fit)
 
     return cast("M", open_and_call)
-
-
-def refuse_shards(method: M) -> M:
-    """Decorate `fit` or `partial_fit` of a face that needs all rows in memory: shards are refused.
-
-    A path is no source for such a face: the reader of its rows says what it expects instead.
-    """
-
-    @wraps(method)
-    def refuse_or_call(face: Any, X: object, *args: Any, **kwargs: Any) -> Any:
-        if is_source(X) and not isinstance(X, str | Path):
-            raise make_refusal(face)
-        return method(face, X, *args, **kwargs)
-
-    return cast("M", refuse_or_call)
 
 
 def make_refusal(face: object) -> TypeError:

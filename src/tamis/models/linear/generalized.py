@@ -55,24 +55,22 @@ def find_start(
 
     if near is not None and is_in_range(near):
         return near
-    start, design, base = prior.mean.copy(), rows.design, rows.offsets
-    if start.any():
-        base = design.scores(start) + (0.0 if base is None else base)
+    start, design = prior.mean.copy(), rows.design
     if design.intercept:
-        level = response.intercept(rows.targets, rows.weights, base)
-        if not np.isfinite(level):  # unbounded but for the prior: as if half a row of each class were added
-            shrunk = rows.targets + (0.5 - rows.targets) / (len(rows.targets) + 1.0)
-            level = response.intercept(shrunk, rows.weights, base)
+        base = rows.map(_AddScores(start)) if start.any() else rows
+        level = base.find_level(response)
+        if not np.isfinite(level):  # unbounded but for the prior: add half a row of each class
+            level = base.map(_ShrinkTargets(len(design))).find_level(response)
         start[-1] += level
         return start
-    mean = response.start_means(np.array([np.average(rows.targets, weights=rows.weights)]), 0.5)
-    for means in (response.start_means(rows.targets, float(mean[0])), np.full(len(rows.targets), mean[0])):
-        reweighted = _reweight(rows, response, prior, response.score(means))
+    mean = float(response.start_means(np.array([rows.mean_target]), 0.5)[0])
+    for is_same in (False, True):
+        reweighted = _fit_squares(rows.map(_Reweight(response, mean, is_same)), prior)
         if is_in_range(reweighted):
             return reweighted
     if is_in_range(start):
         return start
-    interior = find_interior(rows, float(response.score(mean)[0]))
+    interior = find_interior(rows, float(response.score(np.array(mean))))
     if interior is not None and is_in_range(interior):
         return interior
     raise ValueError(
@@ -81,11 +79,47 @@ def find_start(
     )
 
 
-def _reweight(rows: LinearRows, response: Response, prior: GaussianPrior, scores: Array) -> Array:
-    """One step of iteratively reweighted least squares from these scores."""
-    weights = response.information(scores) * (1.0 if rows.weights is None else rows.weights)
-    targets = scores if rows.offsets is None else scores - rows.offsets
-    objective = Objective(rows.design, targets, Gaussian(), prior, weights)
+@dataclass(frozen=True, slots=True, eq=False)
+class _AddScores:
+    """Rows whose offsets include the scores at a point."""
+
+    at: Array
+
+    def __call__(self, rows: LinearRows) -> LinearRows:
+        return replace(rows, offsets=rows.scores(self.at))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ShrinkTargets:
+    """Rows whose targets are a little nearer to one half."""
+
+    count: int  # of all rows
+
+    def __call__(self, rows: LinearRows) -> LinearRows:
+        return replace(rows, targets=rows.targets + (0.5 - rows.targets) / (self.count + 1.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reweight:
+    """Rows of one step of iteratively reweighted least squares, from the means that targets suggest."""
+
+    response: Response
+    mean: float  # of all targets
+    is_same: bool  # whether all rows start at that mean
+
+    def __call__(self, rows: LinearRows) -> LinearRows:
+        means = np.full(len(rows.targets), self.mean)
+        if not self.is_same:
+            means = self.response.start_means(rows.targets, self.mean)
+        scores = self.response.score(means)
+        weights = self.response.information(scores) * (1.0 if rows.weights is None else rows.weights)
+        targets = scores if rows.offsets is None else scores - rows.offsets
+        return LinearRows(rows.design, targets, weights, None, rows.number)
+
+
+def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:
+    """The parameters of least squares."""
+    objective = Objective.of(rows, Gaussian(), prior)
     if rows.design.width <= FULL_SIZE:
         return minimise(objective, prior.mean, "newton", max_iter=1).point.parameters
     return minimise(objective, prior.mean, "diagonal", max_iter=30).point.parameters
@@ -100,7 +134,8 @@ def find_interior(rows: LinearRows, wanted: float) -> Array | None:
     n, width = len(design), design.width
     if n * width > _CELLS:
         return None
-    cells = np.concatenate([block.dense() for block in design.blocks(0, n)])
+    rows = rows.take(np.arange(n))
+    cells = np.concatenate([block.dense() for block in rows.design.blocks(0, n)])
     scale = np.abs(cells).max(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     offsets = np.zeros(n) if rows.offsets is None else rows.offsets
@@ -135,14 +170,11 @@ class ScaledRows:
         unit = _choose_unit(response, rows) if response.targets_have_unit else 1.0
         if unit == 1.0:
             return cls(rows, prior, unit, is_linear)
-        offsets = rows.offsets
         if is_linear:
-            offsets = None if offsets is None else offsets / unit
             prior = GaussianPrior(prior.mean / unit, prior.precision)
         else:
-            offsets = (np.zeros(len(rows.targets)) if offsets is None else offsets) - np.log(unit)
             prior = GaussianPrior(prior.mean, prior.precision / unit**2)
-        return cls(replace(rows, targets=rows.targets / unit, offsets=offsets), prior, unit, is_linear)
+        return cls(rows.map(_ChangeUnit(unit, is_linear)), prior, unit, is_linear)
 
     def scale_parameters(self, parameters: Array) -> Array:
         """Convert parameters to this unit."""
@@ -157,14 +189,39 @@ class ScaledRows:
         return replace(fit, posterior=Laplace(mean, precision), prior=prior)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _ChangeUnit:
+    unit: float
+    is_linear: bool  # whether scores are in the unit, too
+
+    def __call__(self, rows: LinearRows) -> LinearRows:
+        offsets = rows.offsets
+        if self.is_linear:
+            offsets = None if offsets is None else offsets / self.unit
+        else:
+            offsets = (np.zeros(len(rows.targets)) if offsets is None else offsets) - np.log(self.unit)
+        return replace(rows, targets=rows.targets / self.unit, offsets=offsets)
+
+
 def _choose_unit(response: Response, rows: LinearRows) -> float:
-    means = response.mean(response.null_scores(rows.targets, rows.weights, rows.offsets))
-    largest = float(np.sqrt(np.average(np.square(rows.targets), weights=rows.weights)))
-    for values in (rows.targets - means, rows.targets):
-        size = float(np.sqrt(np.average(np.square(values), weights=rows.weights)))
-        if size > _CONSTANT * largest and np.isfinite(size):
+    squares = rows.total(_SumSquares(response, rows.find_level(response)))
+    about_level, about_zero = np.sqrt(squares / rows.weight).tolist()
+    for size in (about_level, about_zero):
+        if size > _CONSTANT * about_zero and np.isfinite(size):
             return float(2.0 ** np.round(np.log2(size)))
     return 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SumSquares:
+    """Rows → Σ weight · square of the targets about the means of an intercept alone, and about zero (2,)."""
+
+    response: Response
+    level: float
+
+    def __call__(self, rows: LinearRows) -> Array:
+        residuals = rows.targets - self.response.mean(rows.level_scores(self.level))
+        return np.array([rows.sum(np.square(residuals)), rows.sum(np.square(rows.targets))])
 
 
 # ── a fit → its dispersion ──
@@ -216,9 +273,7 @@ class FittedGeneralized(FittedLinear):
         """The share of the deviance of an intercept alone that the model explains."""
         response, targets = self.response, rows.targets
         own = rows.sum(response.deviances(rows.scores(self.posterior.mean), targets))
-        null = rows.sum(
-            response.deviances(response.null_scores(targets, rows.weights, rows.offsets), targets)
-        )
+        null = rows.sum(response.deviances(rows.level_scores(rows.find_level(response)), targets))
         if null > 0:
             return 1.0 - own / null
         return 1.0 if own <= 0 else 0.0
@@ -231,23 +286,21 @@ def keep_generalized_fit(
 
     The second value is the columns whose coefficients grow without bounds, if there are any.
     """
-    targets, scores = rows.targets, rows.scores(fit.posterior.mean)
-    deviance = rows.sum(response.deviances(scores, targets))
-    pearson = rows.sum(response.pearson_squares(scores, targets))
+    at = fit.posterior.mean
+    level = np.nan if is_part else rows.find_level(response)
+    deviance, pearson, null_deviance = rows.total(_SumDeviances(response, at, level)).tolist()
     effective = effective_parameters(fit.posterior, fit.prior)
     freedom = rows.weight - effective
     dispersion = estimate_dispersion(method, response, pearson, deviance, rows.weight, freedom)
-    null_deviance = log_likelihood = evidence = np.nan
+    log_likelihood = evidence = np.nan
     if not is_part:
-        null_scores = response.null_scores(targets, rows.weights, rows.offsets)
-        null_deviance = rows.sum(response.deviances(null_scores, targets))
         # like statsmodels, with the maximum-likelihood dispersion for a normal response
         is_profiled = response.is_profiled and isinstance(method, str)
         profiled = max(deviance, 0.0) / rows.weight if is_profiled else dispersion
-        log_likelihood = rows.sum(response.log_likelihoods(scores, targets, profiled))
-        evidence = _log_evidence(rows, response, fit, scores, dispersion)
+        likelihoods = rows.total(_SumLogLikelihoods(response, at, (profiled, dispersion)))
+        log_likelihood, evidence = float(likelihoods[0]), _log_evidence(fit, likelihoods[1], dispersion)
     objective = Objective.of(rows, response, fit.prior)
-    unbounded = find_vanishing_columns(objective, fit.posterior.mean, scores, fit.posterior.is_full)
+    unbounded = find_vanishing_columns(objective, at, fit.posterior.is_full)
     if unbounded is not None:
         fit = replace(fit, converged=False)
     linear = keep_fit(rows, response, fit, log_likelihood, can_remove=False)
@@ -264,11 +317,44 @@ def keep_generalized_fit(
     return (state if np.isnan(state.log_evidence) else replace(state, log_evidence=evidence)), unbounded
 
 
-def _log_evidence(rows: LinearRows, response: Response, fit: Fit, scores: Array, dispersion: float) -> float:
+@dataclass(frozen=True, slots=True, eq=False)
+class _SumDeviances:
+    """Rows → their deviance and Pearson's squares at a point, and the deviance of an intercept alone (3,)."""
+
+    response: Response
+    at: Array
+    level: float  # that intercept; NaN if it is not wanted
+
+    def __call__(self, rows: LinearRows) -> Array:
+        response, targets, scores = self.response, rows.targets, rows.scores(self.at)
+        null_deviance = np.nan
+        if not np.isnan(self.level):
+            null_deviance = rows.sum(response.deviances(rows.level_scores(self.level), targets))
+        deviance = rows.sum(response.deviances(scores, targets))
+        return np.array([deviance, rows.sum(response.pearson_squares(scores, targets)), null_deviance])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SumLogLikelihoods:
+    """Rows → their log-likelihood at a point, for each of some dispersions."""
+
+    response: Response
+    at: Array
+    dispersions: tuple[float, ...]
+
+    def __call__(self, rows: LinearRows) -> Array:
+        scores = rows.scores(self.at)
+        likelihoods = {
+            dispersion: rows.sum(self.response.log_likelihoods(scores, rows.targets, dispersion))
+            for dispersion in set(self.dispersions)
+        }
+        return np.array([likelihoods[dispersion] for dispersion in self.dispersions])
+
+
+def _log_evidence(fit: Fit, likelihood: float, dispersion: float) -> float:
     precision = fit.posterior.precision
     if not dispersion > 0 or precision is None or not fit.prior.diagonal.any():
         return np.nan
-    likelihood = rows.sum(response.log_likelihoods(scores, rows.targets, dispersion))
     posterior = Laplace(fit.posterior.mean, precision / dispersion)
     return log_evidence(
         likelihood, posterior, GaussianPrior(fit.prior.mean, fit.prior.precision / dispersion)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.models.linear.design import Block, Design
 from tamis.models.linear.responses import Response
-from tamis.protocols import Shards
+from tamis.protocols import Shards, Statistic
+
+S = TypeVar("S", bound=Statistic)
 
 _WEAK = 1e-8  # a prior precision of at least this always counts as a prior …
 _ROUNDED = 1e-14  # … and a smaller one is lost in rounding below this part of a column's squares
@@ -37,9 +40,31 @@ class LinearRows:
         """The parts in which the rows are observed; rows in memory are one part."""
         return (self,)
 
+    def total(self, observe: "Callable[[LinearRows], S]") -> S:
+        """Observe the rows; of rows in shards, observe each shard and add."""
+        return observe(self)
+
+    def map(self, change: "Callable[[LinearRows], LinearRows]") -> "LinearRows":
+        """The rows after a change of their targets, weights or offsets."""
+        return change(self)
+
+    def find_level(self, response: Response) -> float:
+        """The intercept of greatest likelihood, were it the only parameter; see `Response.intercept`."""
+        return response.intercept(self.targets, self.weights, self.offsets)
+
     def make_objective(self, response: Response, prior: "GaussianPrior") -> "Objective":
         """Make the objective that Newton's method minimises for these rows."""
         return Objective(self.design, self.targets, response, prior, self.weights, self.offsets)
+
+    @property
+    def mean_target(self) -> float:
+        """The weighted mean of the targets."""
+        return float(np.average(self.targets, weights=self.weights))
+
+    @property
+    def target_range(self) -> tuple[float, float]:
+        """The least and the largest target."""
+        return float(self.targets.min()), float(self.targets.max())
 
     @property
     def mean_weight(self) -> float:
@@ -85,6 +110,10 @@ class LinearRows:
         """Scores of the only output (n,), offsets added."""
         scores = self.design.scores(parameters)
         return scores if self.offsets is None else scores + self.offsets
+
+    def level_scores(self, level: float) -> Array:
+        """Scores of the model of an intercept alone (n,)."""
+        return np.full(len(self.targets), level) if self.offsets is None else level + self.offsets
 
     def sum(self, values: Array) -> float:
         """Σ weight · value."""

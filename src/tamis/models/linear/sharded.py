@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.models.linear.design import Block, DenseDesign, Design, SparseDesign
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
-from tamis.models.linear.responses import Response
+from tamis.models.linear.responses import LevelSizes, Response, SumRows
 from tamis.protocols import Statistic
 from tamis.tables import Sparse
 
@@ -37,6 +37,26 @@ class RowShards(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Range:
+    """The weighted sum, the least and the largest of some numbers; they add."""
+
+    sum: float
+    least: float
+    largest: float
+
+    @classmethod
+    def of(cls, values: Array, weights: Array) -> "Range":
+        """Those of one shard."""
+        return cls(float(weights @ values), float(values.min()), float(values.max()))
+
+    def __add__(self, other: "Range") -> "Range":
+        return Range(self.sum + other.sum, min(self.least, other.least), max(self.largest, other.largest))
+
+    def __mul__(self, weight: float) -> "Range":
+        return replace(self, sum=self.sum * weight)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Survey:
     """Sizes of rows in shards; those of two shards can be added."""
 
@@ -48,6 +68,8 @@ class Survey:
     sums: Array  # (p,): Σ weight · x, about the centre
     reach: float  # the length of the longest row …
     extent: Array  # … and the largest magnitude in each column (width,)
+    targets: "Range"
+    offsets: "Range | None" = None  # None if no row has one
     is_sparse: bool = False
 
     @classmethod
@@ -66,6 +88,8 @@ class Survey:
             np.zeros(rows.design.columns) + means * weights.sum(),
             reach,
             extent,
+            Range.of(rows.targets, weights),
+            None if rows.offsets is None else Range.of(rows.offsets, weights),
             rows.design.is_sparse,
         )
 
@@ -79,12 +103,19 @@ class Survey:
             self.sums + other.sums,
             max(self.reach, other.reach),
             np.maximum(self.extent, other.extent),
+            self.targets + other.targets,
+            None if self.offsets is None or other.offsets is None else self.offsets + other.offsets,
             self.is_sparse or other.is_sparse,
         )
 
     def __mul__(self, weight: float) -> "Survey":
         return replace(
-            self, weight=self.weight * weight, lightest=self.lightest * weight, sums=self.sums * weight
+            self,
+            weight=self.weight * weight,
+            lightest=self.lightest * weight,
+            sums=self.sums * weight,
+            targets=self.targets * weight,
+            offsets=None if self.offsets is None else self.offsets * weight,
         )
 
     @property
@@ -129,7 +160,9 @@ class ShardedRows(LinearRows):
 
     places: Any = None  # the shards: `RowShards`
     survey: Survey = field(
-        default_factory=lambda: Survey({}, 0.0, 0, 1.0, False, np.empty(0), 0.0, np.empty(0))
+        default_factory=lambda: Survey(
+            {}, 0.0, 0, 1.0, False, np.empty(0), 0.0, np.empty(0), Range(0.0, 0.0, 0.0)
+        )
     )
 
     @classmethod
@@ -141,6 +174,31 @@ class ShardedRows(LinearRows):
     @property
     def shards(self) -> Any:
         return self.places
+
+    def total(self, observe: Callable[[LinearRows], S]) -> S:
+        sums: S = self.places.total(observe)
+        return sums
+
+    def map(self, change: Callable[[LinearRows], LinearRows]) -> "ShardedRows":
+        return ShardedRows.of(self.places.map(change), self.design.centre, self.design.intercept)
+
+    def find_level(self, response: Response) -> float:
+        survey, offsets = self.survey, self.survey.offsets
+        with np.errstate(divide="ignore"):
+            if offsets is None:
+                return float(response.score(np.array(survey.targets.sum / survey.weight)))
+            sizes = LevelSizes(
+                survey.targets.sum, survey.weight, survey.lightest, offsets.least, offsets.largest
+            )
+            return response.find_level(sizes, lambda sum_rows: self.places.total(_SumRows(sum_rows)))
+
+    @property
+    def mean_target(self) -> float:
+        return float(self.survey.targets.sum / self.survey.weight)
+
+    @property
+    def target_range(self) -> tuple[float, float]:
+        return self.survey.targets.least, self.survey.targets.largest
 
     def make_objective(self, response: Response, prior: GaussianPrior) -> Objective:
         return ShardedObjective(self.design, self.targets, response, prior, sharded=self)
@@ -175,6 +233,19 @@ class ShardedRows(LinearRows):
         starts = dict(zip(numbers, np.cumsum([0, *sizes])[:-1].tolist(), strict=True))
         gathered: _Gathered = self.places.total(_Gather(rows, starts))
         return join_rows([gathered.parts[number] for number in sorted(gathered.parts)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SumRows:
+    """Rows with offsets → sums of their targets, weights and offsets."""
+
+    sum_rows: SumRows
+
+    def __call__(self, rows: LinearRows) -> Array:
+        weights = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
+        offsets = np.zeros(len(rows.targets)) if rows.offsets is None else rows.offsets
+        with np.errstate(divide="ignore"):
+            return self.sum_rows(rows.targets, weights, offsets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ objective hardly changes any more. So the length of the next step, in scores, te
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen
 from tamis.models.linear.newton import minimise
-from tamis.models.linear.objective import Objective
+from tamis.models.linear.objective import LinearRows, Objective
+from tamis.models.linear.responses import Response
 
 # Each of the following is relative to the quantity named first.
 _NO_INFORMATION = 1e-3  # one row's information at score 0: with less along a direction, no row informs it
@@ -150,28 +151,25 @@ def make_definite(objective: Objective, precision: Array) -> Array:
 # ── means that fall to zero ──
 
 
-def find_vanishing_columns(
-    objective: Objective, at: Array, scores: Array, is_full: bool
-) -> NDArray[np.int64] | None:
+def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> NDArray[np.int64] | None:
     """Find columns along which no target is above 0: without a prior their coefficients have no bounds.
 
-    `scores` are those of the rows there; `is_full` is whether the posterior is known in full, so that a
-    Hessian can be afforded.
+    `is_full` is whether the posterior is known in full, so that a Hessian can be afforded.
     """
     rows, response = objective.rows, objective.response
     if response.vanishing_targets is None:
         return None
     flat = objective.flat_parameters()
-    if flat.all() and response.can_all_vanish(scores, rows.targets, rows.weights, rows.offsets):
+    least, largest = rows.target_range
+    if flat.all() and least == largest == 0 and rows.total(_BoundLoss(response, at)).proves_fall:
         return np.arange(rows.design.columns)
-    if not is_full or not flat.any() or not (objective.targets <= 0).any():
+    if not is_full or not flat.any() or least > 0:
         return None
     for step, is_certain in _candidate_steps(objective, at):
         move = np.where(flat, step, 0.0)
-        changes = objective.design.scores(move)
-        longest = float(np.abs(changes).max(initial=0.0))
+        longest = rows.total(_FindLongestChange(move)).length
         is_long = longest > (_LONG_STEP if is_certain else 0.0)
-        if is_long and _falls_for_ever(objective, scores, changes / longest):
+        if is_long and rows.total(_FollowFall(response, at, move, longest)).is_endless:
             share = (np.abs(move) * objective.design.extent()[1])[: objective.design.columns]
             return np.flatnonzero(share > 0.1 * share.max(initial=0.0))
     return None
@@ -194,17 +192,95 @@ def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, b
         yield -vectors[:, place] / scale, False
 
 
-def _falls_for_ever(objective: Objective, scores: Array, changes: Array) -> bool:
-    """Whether all scores that change fall, and the loss falls with them however far they go."""
-    changing = np.abs(changes) > _CONSTANT
-    if (changes[changing] > 0).any():
-        return False
-    scores, targets, changes = scores[changing], objective.targets[changing], changes[changing]
-    weights = np.ones(len(scores)) if objective.weights is None else objective.weights[changing]
-    with np.errstate(over="ignore"):
-        derivatives = [
-            (weights * changes) @ objective.response.loss(scores + distance * changes, targets)[1]
-            for distance in _DISTANCES
-        ]
-    # at the largest distances, means are too small for floats and derivatives are 0
-    return bool(derivatives[0] < 0 and max(derivatives) <= 0)
+@dataclass(frozen=True, slots=True, eq=False)
+class _LossBounds:
+    """The loss of some rows, and the least at which that of all can end, as logarithms; they add."""
+
+    log_loss: float
+    least: float
+
+    def __add__(self, other: "_LossBounds") -> "_LossBounds":
+        return _LossBounds(float(np.logaddexp(self.log_loss, other.log_loss)), min(self.least, other.least))
+
+    def __mul__(self, weight: float) -> "_LossBounds":
+        return _LossBounds(self.log_loss + float(np.log(weight)), self.least + float(np.log(weight)))
+
+    @property
+    def proves_fall(self) -> bool:
+        """Whether the loss falls for ever as all means fall to zero."""
+        return self.log_loss < self.least
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _BoundLoss:
+    response: Response
+    at: Array
+
+    def __call__(self, rows: LinearRows) -> _LossBounds:
+        scores = rows.scores(self.at)
+        bounds = self.response.bound_vanishing_loss(scores, rows.targets, rows.weights, rows.offsets)
+        return _LossBounds(*bounds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Length:
+    """The largest change of a score; that of all rows is the larger one."""
+
+    length: float
+
+    def __add__(self, other: "_Length") -> "_Length":
+        return _Length(max(self.length, other.length))
+
+    def __mul__(self, weight: float) -> "_Length":
+        return self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FindLongestChange:
+    move: Array
+
+    def __call__(self, rows: LinearRows) -> _Length:
+        return _Length(float(np.abs(rows.design.scores(self.move)).max(initial=0.0)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fall:
+    """Whether some score rises along a move, and how fast the loss changes at each distance; they add."""
+
+    rises: bool
+    derivatives: Array  # (distances,)
+
+    def __add__(self, other: "_Fall") -> "_Fall":
+        return _Fall(self.rises or other.rises, self.derivatives + other.derivatives)
+
+    def __mul__(self, weight: float) -> "_Fall":
+        return _Fall(self.rises, weight * self.derivatives)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether all scores that change fall, and the loss falls with them however far they go."""
+        # at the largest distances, means are too small for floats and derivatives are 0
+        return bool(not self.rises and self.derivatives[0] < 0 and self.derivatives.max() <= 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FollowFall:
+    response: Response
+    at: Array
+    move: Array
+    longest: float  # the largest change of a score that the move makes
+
+    def __call__(self, rows: LinearRows) -> _Fall:
+        changes = rows.design.scores(self.move) / self.longest
+        changing = np.abs(changes) > _CONSTANT
+        changes = changes[changing]
+        if (changes > 0).any():
+            return _Fall(True, np.zeros(len(_DISTANCES)))
+        scores, targets = rows.scores(self.at)[changing], rows.targets[changing]
+        weights = np.ones(len(scores)) if rows.weights is None else rows.weights[changing]
+        with np.errstate(over="ignore"):
+            derivatives = [
+                (weights * changes) @ self.response.loss(scores + distance * changes, targets)[1]
+                for distance in _DISTANCES
+            ]
+        return _Fall(False, np.array(derivatives))

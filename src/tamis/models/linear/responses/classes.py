@@ -109,10 +109,10 @@ class Bernoulli(ClassResponse):
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
         return np.asarray((targets >= 0) & (targets <= 1))
 
-    def refuse_unbounded_intercept(self, targets: Array, weights: Array | None, has_prior: bool) -> None:
-        if not has_prior and not targets.any():
+    def refuse_unbounded_intercept(self, least: float, largest: float, mean: float, has_prior: bool) -> None:
+        if not has_prior and least == largest == 0:
             raise ValueError(ALL_ZERO)
-        if not has_prior and (targets == 1).all():
+        if not has_prior and least == largest == 1:
             raise ValueError(
                 "all targets are 1, so that the likelihood rises for ever with the intercept, expected some "
                 "below 1: set intercept_alpha above 0, or collect more rows"

@@ -1,5 +1,7 @@
 """Responses whose targets are counts, numbers of any size, or numbers above zero."""
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -7,7 +9,7 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.conjugate import NegativeBinomial, Normal, Univariate
 from tamis.families import stirling
-from tamis.models.linear.responses.response import ALL_ZERO, Response, find_root
+from tamis.models.linear.responses.response import ALL_ZERO, LevelSizes, Response, Total, find_root
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _TRIGAMMA_STEPS = 8  # Newton's steps to invert the trigamma function: five are enough
@@ -54,28 +56,32 @@ class Poisson(_LogLink):
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
         return np.asarray(targets >= 0)
 
-    def refuse_unbounded_intercept(self, targets: Array, weights: Array | None, has_prior: bool) -> None:
-        if not has_prior and not targets.any():
+    def refuse_unbounded_intercept(self, least: float, largest: float, mean: float, has_prior: bool) -> None:
+        if not has_prior and least == largest == 0:
             raise ValueError(ALL_ZERO)
 
-    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
-        shift = float(offsets.max())
-        return float(np.log(w @ targets) - np.log(w @ np.exp(offsets - shift))) - shift
+    def find_level(self, sizes: LevelSizes, total: Total) -> float:
+        means = total(partial(self._sum_means, sizes.most))[0]
+        return float(np.log(sizes.target_sum) - np.log(means)) - sizes.most
 
-    def can_all_vanish(
+    @staticmethod
+    def _sum_means(shift: float, targets: Array, w: Array, offsets: Array) -> Array:
+        return np.array([w @ np.exp(offsets - shift)])
+
+    def bound_vanishing_loss(
         self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
-    ) -> bool:
-        """If they cannot, the row of zeros is a mean of the rows with some weights λ.
+    ) -> tuple[float, float]:
+        """If means cannot all vanish, the row of zeros is a mean of the rows with some weights λ.
 
         Then Σ a exp(x·w) is at least min a Σ λ exp(x·w) ≥ min a (Jensen), where a are the weights times
         exponentials of offsets.
         """
         if targets.any():
-            return False
+            return np.inf, -np.inf
         own = np.zeros(len(scores)) if offsets is None else offsets
         if weights is not None:
             scores, own = scores + np.log(weights), own + np.log(weights)
-        return bool(special.logsumexp(scores) < own.min())
+        return float(special.logsumexp(scores)), float(own.min())
 
     def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
         if dispersion != 1.0:
@@ -148,8 +154,12 @@ class Gaussian(_Normal):
     def score(self, mean: Array) -> Array:
         return mean
 
-    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
-        return float(w @ (targets - offsets)) / float(w.sum())
+    def find_level(self, sizes: LevelSizes, total: Total) -> float:
+        return float(total(self._sum_differences)[0]) / sizes.weight
+
+    @staticmethod
+    def _sum_differences(targets: Array, w: Array, offsets: Array) -> Array:
+        return np.array([w @ (targets - offsets)])
 
     def start_means(self, targets: Array, mean: float) -> Array:
         return targets
@@ -179,18 +189,21 @@ class GaussianLog(_LogLink, _Normal):
             means = np.exp(scores)
             return np.asarray((2.0 * means - targets) * means)
 
-    def refuse_unbounded_intercept(self, targets: Array, weights: Array | None, has_prior: bool) -> None:
-        mean = float(np.average(targets, weights=weights))
+    def refuse_unbounded_intercept(self, least: float, largest: float, mean: float, has_prior: bool) -> None:
         if mean <= 0:
             raise ValueError(
                 f"the mean of the targets is {mean:g}, expected above 0 for link='log': means are "
                 "exponentials, set link='identity'"
             )
 
-    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
-        shift = float(offsets.max())
+    def find_level(self, sizes: LevelSizes, total: Total) -> float:
+        product, square = total(partial(self._sum_products, sizes.most)).tolist()
+        return float(np.log(np.maximum(product, 0.0) / square)) - sizes.most
+
+    @staticmethod
+    def _sum_products(shift: float, targets: Array, w: Array, offsets: Array) -> Array:
         factors = np.exp(offsets - shift)
-        return float(np.log(max(float(w @ (targets * factors)), 0.0) / float(w @ np.square(factors)))) - shift
+        return np.array([w @ (targets * factors), w @ np.square(factors)])
 
     def start_means(self, targets: Array, mean: float) -> Array:
         return np.asarray(np.maximum(super().start_means(targets, mean), 0.05 * abs(mean)))
@@ -260,9 +273,9 @@ class Gamma(_Positive):
     def score(self, mean: Array) -> Array:
         return np.asarray(1.0 / mean)
 
-    def _lower_bound(self, targets: Array, w: Array, offsets: Array) -> float:
+    def _lower_bound(self, sizes: LevelSizes) -> float:
         # scores are above zero: at half a step from there, the loss of one row alone already falls
-        return 0.5 * float(w[np.argmin(offsets)]) / float(w @ targets) - float(offsets.min())
+        return 0.5 * sizes.lightest / sizes.target_sum - sizes.least
 
 
 class GammaLog(_LogLink, _Positive):
@@ -282,6 +295,10 @@ class GammaLog(_LogLink, _Positive):
         with np.errstate(over="ignore"):
             return np.asarray(targets * np.exp(-scores))
 
-    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
-        shift = float(-offsets.min())
-        return float(np.log(w @ (targets * np.exp(-offsets - shift)) / w.sum())) + shift
+    def find_level(self, sizes: LevelSizes, total: Total) -> float:
+        ratios = total(partial(self._sum_ratios, -sizes.least))[0]
+        return float(np.log(ratios / sizes.weight)) - sizes.least
+
+    @staticmethod
+    def _sum_ratios(shift: float, targets: Array, w: Array, offsets: Array) -> Array:
+        return np.array([w @ (targets * np.exp(-offsets - shift))])

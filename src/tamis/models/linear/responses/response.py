@@ -5,6 +5,8 @@ A response is the distribution of a target given the linear score of its row: a 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +25,21 @@ ALL_ZERO = (
 )
 _LEAST_SQUARES = 1e-16  # of rescaled targets: smaller residual squares are mostly rounding
 _HUGE = 1e152  # the sum of squares of 10,000 such targets is still finite
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSizes:
+    """Sums and bounds of targets, weights and offsets."""
+
+    target_sum: float  # weighted
+    weight: float
+    lightest: float  # weight of a row
+    least: float  # offset
+    most: float
+
+
+SumRows = Callable[[Array, Array, Array], Array]  # targets, weights and offsets → sums
+Total = Callable[[SumRows], Array]
 
 
 class Response(ABC):
@@ -126,7 +143,7 @@ class Response(ABC):
         """Whether each target can occur."""
 
     def refuse_targets(self, targets: Array) -> None:
-        """Raise if some target cannot occur, or if the largest is too large or too small to be squared."""
+        """Raise if some target cannot occur."""
         allowed = self.is_allowed(targets)
         if not allowed.all():
             row = int(np.argmin(allowed))
@@ -134,15 +151,20 @@ class Response(ABC):
                 f"target {row} is {targets[row]:g}, expected {self.allowed_targets}: "
                 f"family={self.family!r} knows no others, drop that row or choose another family"
             )
-        largest = float(np.abs(targets).max())
+
+    def refuse_size(self, largest: float) -> None:
+        """Raise if the largest magnitude of a target is too large or too small to be squared."""
         if largest > _HUGE or 0 < largest < 1.0 / _HUGE:
             raise ValueError(
                 f"the largest target is {largest:g}, expected {1.0 / _HUGE:g} to {_HUGE:g}, whose squares "
                 "floats can hold: choose another unit"
             )
 
-    def refuse_unbounded_intercept(self, targets: Array, weights: Array | None, has_prior: bool) -> None:
-        """Raise if the likelihood rises for ever with the intercept, and no prior on it prevents that."""
+    def refuse_unbounded_intercept(self, least: float, largest: float, mean: float, has_prior: bool) -> None:
+        """Raise if the likelihood rises for ever with the intercept, and no prior on it prevents that.
+
+        It is known by the least and the largest target, and by the weighted mean of all.
+        """
         return
 
     # ── the model of an intercept alone, and where steps start ──
@@ -159,37 +181,48 @@ class Response(ABC):
         with np.errstate(divide="ignore"):
             if offsets is None:
                 return float(self.score(np.array(float(w @ targets)) / float(w.sum())))
-            return self._intercept_with_offsets(targets, w, offsets)
+            sizes = LevelSizes(
+                float(w @ targets),
+                float(w.sum()),
+                float(w.min()),
+                float(offsets.min()),
+                float(offsets.max()),
+            )
+            return self.find_level(sizes, lambda sum_rows: sum_rows(targets, w, offsets))
 
-    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
-        least, most = float(offsets.min()), float(offsets.max())
-        level = float(self.score(np.array(float(w @ targets) / float(w.sum()))))
+    def find_level(self, sizes: "LevelSizes", total: "Total") -> float:
+        """The intercept of greatest likelihood, were it the only parameter, of rows with offsets.
+
+        `total` calls a function with the targets, weights and offsets of all rows, or of each shard, and adds
+        what it returns.
+        """
+        level = float(self.score(np.array(sizes.target_sum / sizes.weight)))
         if not np.isfinite(level):
             return level
-        pad = 1e-9 * (1.0 + abs(level) + most - least)
-        low = max(level - most - pad, self._lower_bound(targets, w, offsets))
-        high = level - least + pad
-        return find_root(lambda at: float(w @ self.loss(offsets + at, targets)[1]), low, high)
+        pad = 1e-9 * (1.0 + abs(level) + sizes.most - sizes.least)
+        low = max(level - sizes.most - pad, self._lower_bound(sizes))
+        high = level - sizes.least + pad
+        return find_root(lambda at: float(total(partial(self._sum_derivatives, at))[0]), low, high)
 
-    def _lower_bound(self, targets: Array, w: Array, offsets: Array) -> float:
+    def _sum_derivatives(self, at: float, targets: Array, w: Array, offsets: Array) -> Array:
+        return np.array([w @ self.loss(offsets + at, targets)[1]])
+
+    def _lower_bound(self, sizes: "LevelSizes") -> float:
         return -np.inf
-
-    def null_scores(
-        self, targets: Array, weights: Array | None = None, offsets: Array | None = None
-    ) -> Array:
-        """Scores of the model of an intercept alone (n,)."""
-        level = self.intercept(targets, weights, offsets)
-        return np.full(len(targets), level) if offsets is None else level + offsets
 
     def start_means(self, targets: Array, mean: float) -> Array:
         """Means half way from the targets to their mean, inside the range of the link."""
         return np.asarray(0.5 * (targets + mean))
 
-    def can_all_vanish(
+    def bound_vanishing_loss(
         self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
-    ) -> bool:
-        """Whether these scores prove that the loss keeps falling as all means tend to zero."""
-        return False
+    ) -> tuple[float, float]:
+        """The logarithm of the loss of some rows at these scores, and of the least loss that is the limit.
+
+        If the first is less than the second, summed over all rows, the loss keeps falling as all means tend to
+        zero. Logarithms of losses add by `logaddexp`; the least of all rows is that of any.
+        """
+        return np.inf, -np.inf
 
     def margins(self, scores: Array, targets: Array) -> Array:
         """The score of each row's own class minus the next best score (n,).
