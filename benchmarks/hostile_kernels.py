@@ -30,6 +30,7 @@ from tamis_mail.message import canonical_reference
 from tamis_mail.message.dates import read_date
 from tamis_mail.message.heading import read_by_python
 from tamis_mail.store import bundle_arrays
+from tamis_mail.verdict import arrays as verdict_arrays
 
 __all__ = ["KERNELS", "Call", "Outcome", "draw_call", "judge_call"]
 
@@ -909,21 +910,33 @@ def _judged_features(dice: Generator) -> tuple[Words, Words, Words, int]:
 
 def _sum_views(dice: Generator) -> Call:
     rows, owners, views, messages = _judged_features(dice)
-    is_familiar = dice.integers(0, 2, size=len(views)).astype(np.uint8)
+    is_known = dice.integers(0, 2, size=len(views)).astype(np.uint8)
 
-    def call(rows: Any, owners: Any, views: Any, weights: Any, is_familiar: Any) -> Any:
-        sums = np.empty((messages, 5)), np.empty((messages, 5), np.int64), np.empty(messages)
-        _mail().sum_views(rows, owners, views, weights, is_familiar, *sums)
+    def call(rows: Any, owners: Any, views: Any, weights: Any, is_known: Any) -> Any:
+        sums = np.empty((messages, 5)), *np.empty((2, messages, 5), np.int64)
+        _mail().sum_views(rows, owners, views, weights, is_known, *sums)
         return sums
 
-    def refer(rows: Any, owners: Any, views: Any, weights: Any, is_familiar: Any) -> Any:
+    def refer(rows: Any, owners: Any, views: Any, weights: Any, is_known: Any) -> Any:
         cell = owners * 5 + views[rows]
         sums = np.zeros(5 * messages) + np.bincount(cell, weights[rows], 5 * messages)
         sizes = np.bincount(cell, minlength=5 * messages)
-        familiar = np.zeros(messages) + np.bincount(owners, is_familiar[rows], messages)
-        return sums.reshape(messages, 5), sizes.reshape(messages, 5), familiar
+        known = np.bincount(cell[is_known[rows] != 0], minlength=5 * messages)
+        return sums.reshape(messages, 5), sizes.reshape(messages, 5), known.reshape(messages, 5)
 
-    return Call("", call, (rows, owners, views, _tame(dice, len(views)), is_familiar), refer)
+    return Call("", call, (rows, owners, views, _tame(dice, len(views)), is_known), refer)
+
+
+def _group_counts(dice: Generator) -> Call:
+    rows, most = _size(dice), int(dice.choice([2, 5, 1 << 40]))
+    counts = dice.integers(-most, most, size=(rows, int(dice.integers(0, 4))))
+
+    def call(views: Any, counts: Any) -> Any:
+        groups, firsts = np.empty((2, len(views)), np.int64)
+        number = _mail().group_counts(views, counts, groups, firsts)
+        return groups, firsts[:number]
+
+    return Call("", call, (dice.integers(0, 3, size=rows), counts), verdict_arrays.group_by_numpy)
 
 
 def _sum_coefficients(dice: Generator) -> Call:
@@ -1072,6 +1085,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "mail.multiply_rows": _multiply_rows,
     "mail.multiply_columns": _multiply_columns,
     "mail.sum_views": _sum_views,
+    "mail.group_counts": _group_counts,
     "mail.sum_coefficients": _sum_coefficients,
     "mail.find_encoded_fields": _find_encoded_fields,
     "mail.read_messages": _read_raw_messages,

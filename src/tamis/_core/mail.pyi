@@ -104,11 +104,17 @@ def sum_views(
     owners: NDArray[np.int64],
     views: NDArray[np.int64],
     weights: NDArray[np.float64],
-    is_familiar: NDArray[np.uint8],
+    is_known: NDArray[np.uint8],
     sums: NDArray[np.float64],
     sizes: NDArray[np.int64],
-    familiar: NDArray[np.float64],
+    known: NDArray[np.int64],
 ) -> None: ...
+def group_counts(
+    views: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+) -> int: ...
 def sum_coefficients(
     views: NDArray[np.int64],
     owners: NDArray[np.int64],

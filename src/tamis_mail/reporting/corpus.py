@@ -121,7 +121,7 @@ class Corpus:
         for part in self._pieces(messages, places):
             ids, owners = self._occurrences(messages[part])
             rows, kinds_of_rows = ids.astype(np.intp), kinds[ids]
-            view_scores = scores(kinds_of_rows, rows, owners, len(part), kinds, counts, rule, spam, ham)
+            view_scores = scores(rows, owners, len(part), kinds, counts, rule, spam, ham)
             result[part] += log_odds(view_scores, rule)
             if by.coefficients is not None:
                 result[part] += sum_coefficients(

@@ -17,9 +17,10 @@ from tamis_mail.verdict.verdict import Judgement
 __all__ = [
     "Contributions",
     "contribute",
+    "group_counts",
     "judge_many",
     "log_odds",
-    "presences",
+    "score_and_find_presences",
     "scores",
     "side_counts",
     "sum_coefficients",
@@ -51,16 +52,19 @@ def judge_many(
     distinct = np.zeros(len(counts), np.intp)
     distinct[rows] = kinds
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    feature_coefficients = None if coefficients is None else coefficients[rows]
+    groups, firsts = group_counts(distinct, counts)
+    rows, distinct, counts = groups[rows], distinct[firsts], counts[firsts]
 
     def compute_log_odds(left: Counted, right: Counted, rule: Rule) -> NDArray[np.float64]:
-        view_scores = _scores(kinds, rows, owners, len(starts) - 1, distinct, rule, left, right)
+        view_scores, _ = _score_views(rows, owners, len(starts) - 1, distinct, rule, left, right)
         return log_odds(view_scores, rule)
 
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest), rule)
     odds_of_spam += rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
-    if coefficients is not None:
-        odds_of_spam += sum_coefficients(kinds, owners, len(starts) - 1, coefficients[rows], rule)
+    if feature_coefficients is not None:
+        odds_of_spam += sum_coefficients(kinds, owners, len(starts) - 1, feature_coefficients, rule)
     if offsets is not None:
         odds_of_spam += offsets
     all_labels, questions = one_versus_rest(labels, other_labels, unit)
@@ -151,8 +155,41 @@ def log_odds(view_scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64
     return total
 
 
+def group_counts(
+    kinds: NDArray[np.intp], counts: NDArray[np.int64] | NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the group of each row of counts, and the first row of each group.
+
+    The rows of a group have the same view and the same counts, so they have the same weight, which is
+    computed once: most features are in one message or in two, and there are few groups.
+    """
+    if core is None:
+        return group_by_numpy(kinds, counts)
+    groups, firsts = np.empty(len(kinds), np.int64), np.empty(len(kinds), np.int64)
+    bits = np.ascontiguousarray(counts).view(np.int64)
+    number = core.mail.group_counts(kinds.astype(np.int64, copy=False), bits, groups, firsts)
+    return groups.astype(np.intp, copy=False), firsts[:number].astype(np.intp, copy=False)
+
+
+def group_by_numpy(
+    kinds: NDArray[np.intp], counts: NDArray[np.int64] | NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Group rows of counts in NumPy: the reference for `core.mail`."""
+    columns = [kinds, *counts.T]
+    order = np.lexsort(columns)
+    is_first = np.zeros(len(kinds), bool)
+    is_first[:1] = True
+    for column in columns:
+        is_first[1:] |= column[order[1:]] != column[order[:-1]]
+    firsts = order[is_first]  # the sort is stable
+    ranks = np.empty_like(firsts)
+    ranks[np.argsort(firsts)] = np.arange(len(firsts))
+    groups = np.empty_like(order)
+    groups[order] = ranks[np.cumsum(is_first) - 1]
+    return groups, np.sort(firsts)
+
+
 def scores(
-    kinds: NDArray[np.intp],
     rows: NDArray[np.intp],
     owners: NDArray[np.intp],
     messages: int,
@@ -163,12 +200,10 @@ def scores(
     rest: Side,
 ) -> NDArray[np.float64]:
     """(messages, views): the score of each view, before its scale."""
-    return _scores(
-        kinds, rows, owners, messages, distinct, rule, _count_side(counts, spam), _count_side(counts, rest)
-    )
+    return score_and_find_presences(rows, owners, messages, distinct, counts, rule, spam, rest)[0]
 
 
-def presences(
+def score_and_find_presences(
     rows: NDArray[np.intp],
     owners: NDArray[np.intp],
     messages: int,
@@ -177,25 +212,18 @@ def presences(
     rule: Rule,
     spam: Side,
     rest: Side,
-) -> NDArray[np.float64]:
-    """(messages, views): the score of each view if the weight of every known feature were 1."""
-    (s, spams), (h, hams) = _count_side(counts, spam), _count_side(counts, rest)
-    is_known = s + h > 0
-    n_views = len(rule.views)
-    known, sizes, _ = _sum_views(
-        distinct[rows], rows, owners, (messages, n_views), distinct, is_known.astype(np.float64), is_known
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(messages, views): the scores, and those if the weight of every known feature were 1."""
+    return _score_views(
+        rows, owners, messages, distinct, rule, _count_side(counts, spam), _count_side(counts, rest)
     )
-    shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
-    found: NDArray[np.float64] = known / (sizes + [view.reluctance for view in rule.views]) * shrinkages
-    return found
 
 
 def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> Counted:
     return side_counts(counts, side), side.messages
 
 
-def _scores(
-    kinds: NDArray[np.intp],
+def _score_views(
     rows: NDArray[np.intp],
     owners: NDArray[np.intp],
     messages: int,
@@ -203,21 +231,19 @@ def _scores(
     rule: Rule,
     spam: Counted,
     rest: Counted,
-) -> NDArray[np.float64]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     weights = _weigh_features(distinct, rule, spam, rest)
     (s, spams), (h, hams) = spam, rest
-    is_known = s + h > 0
     n_views = len(rule.views)
     shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
-    is_familiar = is_known & (distinct <= HEADERS)
-    sums, sizes, familiar = _sum_views(
-        kinds, rows, owners, (messages, n_views), distinct, weights, is_familiar
-    )
+    sums, sizes, known = _sum_views(rows, owners, (messages, n_views), distinct, weights, s + h > 0)
+    familiar = known[:, : HEADERS + 1].sum(axis=1)
     familiarity = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
     intercepts = (sizes * tilt + reluctance * doubt) * familiarity[:, np.newaxis]
     found: NDArray[np.float64] = (sums + intercepts) / (sizes + reluctance) * shrinkages
-    return found
+    presences: NDArray[np.float64] = known / (sizes + reluctance) * shrinkages
+    return found, presences
 
 
 def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Counted) -> NDArray[np.float64]:
@@ -234,26 +260,26 @@ def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Co
 
 
 def _sum_views(
-    kinds: NDArray[np.intp],
     rows: NDArray[np.intp],
     owners: NDArray[np.intp],
     shape: tuple[int, int],
     distinct: NDArray[np.intp],
     weights: NDArray[np.float64],
-    is_familiar: NDArray[np.bool_],
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the sum of the weights and the number of features by message and view, and of familiar ones."""
+    is_known: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sum of the weights, and the numbers of features and of known ones, by message and view."""
     messages, n_views = shape
-    sums, sizes, familiar = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(messages)
+    sums, sizes, known = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if core is None:
-        place = owners * n_views + kinds
-        sums.reshape(-1)[:] = np.bincount(place, weights[rows], messages * n_views)
-        sizes.reshape(-1)[:] = np.bincount(place, minlength=messages * n_views)
-        familiar[:] = np.bincount(owners, is_familiar[rows], messages)
-        return sums, sizes, familiar
+        place = owners * n_views + distinct[rows]
+        cells = messages * n_views
+        sums.reshape(-1)[:] = np.bincount(place, weights[rows], cells)
+        sizes.reshape(-1)[:] = np.bincount(place, minlength=cells)
+        known.reshape(-1)[:] = np.bincount(place[is_known[rows]], minlength=cells)
+        return sums, sizes, known
     indices = [array.astype(np.int64, copy=False) for array in (rows, owners, distinct)]
-    core.mail.sum_views(*indices, weights, is_familiar.view(np.uint8), sums, sizes, familiar)
-    return sums, sizes, familiar
+    core.mail.sum_views(*indices, weights, is_known.view(np.uint8), sums, sizes, known)
+    return sums, sizes, known
 
 
 def side_counts(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> NDArray[np.float64]:

@@ -112,7 +112,7 @@ def test_any_counts_are_judged_as_by_naive_bayes(rule: Rule, seed: int) -> None:
     verdict = judge(dict(zip(names, counts.tolist(), strict=True)), labels, rule, 1, lambda: names)
     assert verdict.log_odds == pytest.approx(log_odds, rel=1e-9, abs=1e-9)
     kinds, rows = views(keys, rule.token_version), np.arange(len(keys))
-    found = scores(kinds, rows, rows * 0, 1, kinds, counts, rule, *sides(labels, "spam", ["ham"], 1, 1.0))
+    found = scores(rows, rows * 0, 1, kinds, counts, rule, *sides(labels, "spam", ["ham"], 1, 1.0))
     np.testing.assert_allclose(found[0], expected, rtol=1e-9, atol=1e-9)
     bare = change_views(rule, lambda view: replace(view, tilt=0.0, doubt=0.0))
     by_features, _ = reference(keys, spam, ham, bare)
