@@ -101,7 +101,8 @@ def encode_bundle(
 ) -> tuple[bytes, bytes]: ...
 def sum_views(
     rows: NDArray[np.int64],
-    owners: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
     views: NDArray[np.int64],
     weights: NDArray[np.float64],
     is_known: NDArray[np.uint8],
@@ -116,11 +117,19 @@ def group_counts(
     firsts: NDArray[np.int64],
 ) -> int: ...
 def sum_coefficients(
+    rows: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
     views: NDArray[np.int64],
-    owners: NDArray[np.int64],
     values: NDArray[np.float64],
     n_views: int,
     sums: NDArray[np.float64],
+) -> None: ...
+def add_counts(
+    stored: NDArray[np.uint64],
+    stored_counts: NDArray[np.signedinteger],
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64],
 ) -> None: ...
 def multiply_rows(
     starts: NDArray[np.int64],

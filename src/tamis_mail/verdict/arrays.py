@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tamis.compiled import core
 from tamis_mail.features import GRAMS, HEADERS
-from tamis_mail.features.arrays import views
+from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label
 from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negative, shrinkage
 from tamis_mail.verdict.rule import Rule, Side, View, one_versus_rest, sides
@@ -16,6 +16,7 @@ from tamis_mail.verdict.verdict import Judgement
 
 __all__ = [
     "Contributions",
+    "Ranges",
     "contribute",
     "group_counts",
     "judge_many",
@@ -29,6 +30,8 @@ __all__ = [
 
 # One side of a comparison: the number of its messages that have each feature, and of all of them by view.
 Counted = tuple[NDArray[np.float64], Sequence[float]]
+# The features of messages: message i has rows[begins[i] : ends[i]].
+Ranges = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def judge_many(
@@ -42,29 +45,26 @@ def judge_many(
     coefficients: NDArray[np.float64] | None = None,
     offsets: NDArray[np.float64] | None = None,
 ) -> list[Judgement]:
-    """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row rows[j].
+    """Judge messages; message i has the keys of rows[starts[i] : starts[i + 1]], row j has counts[j].
 
-    `coefficients` has one value per row of the counts. `offsets` are added to the log-odds of spam: the
-    evidence of an imported word list.
+    `keys` and `coefficients` have one value per row of the counts. `offsets` are added to the log-odds of
+    spam: the evidence of an imported word list.
     """
     other_labels = list_other_labels(labels)
     kinds = views(keys, rule.token_version)
-    distinct = np.zeros(len(counts), np.intp)
-    distinct[rows] = kinds
-    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    feature_coefficients = None if coefficients is None else coefficients[rows]
-    groups, firsts = group_counts(distinct, counts)
-    rows, distinct, counts = groups[rows], distinct[firsts], counts[firsts]
+    ranges = starts[:-1], starts[1:]
+    groups, firsts = group_counts(kinds, counts)
+    group_rows, group_kinds, counts = groups[rows], kinds[firsts], counts[firsts]
 
     def compute_log_odds(left: Counted, right: Counted, rule: Rule) -> NDArray[np.float64]:
-        view_scores, _ = _score_views(rows, owners, len(starts) - 1, distinct, rule, left, right)
+        view_scores, _ = _score_views(group_rows, ranges, group_kinds, rule, left, right)
         return log_odds(view_scores, rule)
 
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest), rule)
     odds_of_spam += rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
-    if feature_coefficients is not None:
-        odds_of_spam += sum_coefficients(kinds, owners, len(starts) - 1, feature_coefficients, rule)
+    if coefficients is not None:
+        odds_of_spam += sum_coefficients(rows, ranges, kinds, coefficients, rule)
     if offsets is not None:
         odds_of_spam += offsets
     all_labels, questions = one_versus_rest(labels, other_labels, unit)
@@ -132,21 +132,25 @@ def contribute(
 
 
 def sum_coefficients(
+    rows: NDArray[np.intp],
+    ranges: Ranges,
     kinds: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    messages: int,
     coefficients: NDArray[np.float64],
     rule: Rule,
 ) -> NDArray[np.float64]:
     """(messages,): the sum over a message's features of b / √n, n being the number of those of one view."""
+    messages, n_views = len(ranges[0]), len(rule.views)
     if core is not None:
         sums = np.empty(messages)
-        indices = [array.astype(np.int64, copy=False) for array in (kinds, owners)]
-        core.mail.sum_coefficients(*indices, coefficients, len(rule.views), sums)
+        indices = [array.astype(np.int64, copy=False) for array in (rows, *ranges, kinds)]
+        core.mail.sum_coefficients(*indices, coefficients, n_views, sums)
         return sums
-    place = owners * len(rule.views) + kinds
-    sizes = np.bincount(place, minlength=messages * len(rule.views))
-    return np.bincount(owners, coefficients / np.sqrt(sizes[place]), messages).astype(np.float64, copy=False)
+    places, owners = expand_ranges(*ranges)
+    rows = rows[places]
+    place = owners * n_views + kinds[rows]
+    sizes = np.bincount(place, minlength=messages * n_views)
+    terms = coefficients[rows] / np.sqrt(sizes[place])
+    return np.bincount(owners, terms, messages).astype(np.float64, copy=False)
 
 
 def log_odds(view_scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64]:
@@ -191,32 +195,28 @@ def group_by_numpy(
 
 def scores(
     rows: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    messages: int,
-    distinct: NDArray[np.intp],
+    ranges: Ranges,
+    kinds: NDArray[np.intp],
     counts: NDArray[np.int64] | NDArray[np.float64],
     rule: Rule,
     spam: Side,
     rest: Side,
 ) -> NDArray[np.float64]:
     """(messages, views): the score of each view, before its scale."""
-    return score_and_find_presences(rows, owners, messages, distinct, counts, rule, spam, rest)[0]
+    return score_and_find_presences(rows, ranges, kinds, counts, rule, spam, rest)[0]
 
 
 def score_and_find_presences(
     rows: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    messages: int,
-    distinct: NDArray[np.intp],
+    ranges: Ranges,
+    kinds: NDArray[np.intp],
     counts: NDArray[np.int64] | NDArray[np.float64],
     rule: Rule,
     spam: Side,
     rest: Side,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(messages, views): the scores, and those if the weight of every known feature were 1."""
-    return _score_views(
-        rows, owners, messages, distinct, rule, _count_side(counts, spam), _count_side(counts, rest)
-    )
+    return _score_views(rows, ranges, kinds, rule, _count_side(counts, spam), _count_side(counts, rest))
 
 
 def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> Counted:
@@ -225,18 +225,17 @@ def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> 
 
 def _score_views(
     rows: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    messages: int,
-    distinct: NDArray[np.intp],
+    ranges: Ranges,
+    kinds: NDArray[np.intp],
     rule: Rule,
     spam: Counted,
     rest: Counted,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    weights = _weigh_features(distinct, rule, spam, rest)
+    weights = _weigh_features(kinds, rule, spam, rest)
     (s, spams), (h, hams) = spam, rest
     n_views = len(rule.views)
     shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
-    sums, sizes, known = _sum_views(rows, owners, (messages, n_views), distinct, weights, s + h > 0)
+    sums, sizes, known = _sum_views(rows, ranges, n_views, kinds, weights, s + h > 0)
     familiar = known[:, : HEADERS + 1].sum(axis=1)
     familiarity = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
@@ -261,23 +260,24 @@ def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Co
 
 def _sum_views(
     rows: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    shape: tuple[int, int],
-    distinct: NDArray[np.intp],
+    ranges: Ranges,
+    n_views: int,
+    kinds: NDArray[np.intp],
     weights: NDArray[np.float64],
     is_known: NDArray[np.bool_],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the sum of the weights, and the numbers of features and of known ones, by message and view."""
-    messages, n_views = shape
+    shape = len(ranges[0]), n_views
     sums, sizes, known = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if core is None:
-        place = owners * n_views + distinct[rows]
-        cells = messages * n_views
-        sums.reshape(-1)[:] = np.bincount(place, weights[rows], cells)
-        sizes.reshape(-1)[:] = np.bincount(place, minlength=cells)
-        known.reshape(-1)[:] = np.bincount(place[is_known[rows]], minlength=cells)
+        places, owners = expand_ranges(*ranges)
+        rows = rows[places]
+        place = owners * n_views + kinds[rows]
+        sums.reshape(-1)[:] = np.bincount(place, weights[rows], sums.size)
+        sizes.reshape(-1)[:] = np.bincount(place, minlength=sums.size)
+        known.reshape(-1)[:] = np.bincount(place[is_known[rows]], minlength=sums.size)
         return sums, sizes, known
-    indices = [array.astype(np.int64, copy=False) for array in (rows, owners, distinct)]
+    indices = [array.astype(np.int64, copy=False) for array in (rows, *ranges, kinds)]
     core.mail.sum_views(*indices, weights, is_known.view(np.uint8), sums, sizes, known)
     return sums, sizes, known
 

@@ -87,7 +87,7 @@ class Training:
         features: int,
     ) -> "Training":
         """Take some of the messages, whose features are given by their indices among `features` keys."""
-        places, _ = expand_ranges(starts, chosen)
+        places, _ = expand_ranges(starts[chosen], starts[chosen + 1])
         chosen_indices = indices[places]
         chosen_starts = np.concatenate([np.zeros(1, np.intp), np.cumsum(np.diff(starts)[chosen])])
         is_used = np.zeros(features, np.bool_)
@@ -215,7 +215,7 @@ def leave_one_out(
     """
     kinds = views(keys, rule.token_version)
     groups, firsts = group_counts(kinds, counts)
-    all_rows, kinds, counts = groups[training.rows], kinds[firsts], counts[firsts]
+    rows, kinds, counts = groups[training.rows], kinds[firsts], counts[firsts]
     by_id = {label.id: label for label in labels}
     other_labels = list_other_labels(labels)
     rule = rule.drop_centres()
@@ -235,9 +235,9 @@ def leave_one_out(
             unit,
             rule.guessed,
         )
-        places, owners = expand_ranges(training.starts, members)
+        ranges = training.starts[members], training.starts[members + 1]
         designs[members, :-1], present[members] = score_and_find_presences(
-            all_rows[places], owners, len(members), kinds, remaining, rule, spam, rest
+            rows, ranges, kinds, remaining, rule, spam, rest
         )
         designs[members, -1] = shrinkage(spam.messages[0], rest.messages[0], rule)
 

@@ -67,7 +67,7 @@ def test_the_core_and_numpy_judge_alike_to_the_bit(sizes: list[int], seed: int) 
     coefficients = dice.normal(size=len(distinct))
 
     def find_log_odds() -> list[float]:
-        judged = judge_many(keys, rows, starts, counts, labels(5, 5), RULE, 1, coefficients)
+        judged = judge_many(distinct, rows, starts, counts, labels(5, 5), RULE, 1, coefficients)
         return [one.log_odds for one in judged]
 
     found = find_log_odds()
