@@ -26,10 +26,12 @@ from tamis.compiled import core
 from tamis.text import Corpus
 from tamis.text.alphabet import alphabet
 from tamis_mail import features, message, tokens
+from tamis_mail.features.arrays import expand_ranges
 from tamis_mail.message import canonical_reference
 from tamis_mail.message.dates import read_date
 from tamis_mail.message.heading import read_by_python
 from tamis_mail.store import bundle_arrays
+from tamis_mail.verdict import arrays as verdict_arrays
 
 __all__ = ["KERNELS", "Call", "Outcome", "draw_call", "judge_call"]
 
@@ -900,46 +902,85 @@ def _multiply_columns(dice: Generator) -> Call:
     return Call("", call, (starts, columns, values, _tame(dice, len(starts) - 1), np.zeros(features)), refer)
 
 
-def _judged_features(dice: Generator) -> tuple[Words, Words, Words, int]:
-    """Features of messages: their rows and messages, the views of the rows, and the number of messages."""
+def _judged_features(dice: Generator) -> tuple[Words, Words, Words, Words]:
+    """Features of messages: their rows, where messages begin and end, and the views of the rows."""
     n, rows, messages = _size(dice), 1 + _size(dice), 1 + _small_size(dice)
-    owners = np.sort(dice.integers(0, messages, size=n))
-    return dice.integers(0, rows, size=n), owners, dice.integers(0, 5, size=rows), messages
+    begins, ends = np.sort(dice.integers(0, n + 1, size=(2, messages)), axis=0)
+    return dice.integers(0, rows, size=n), begins, ends, dice.integers(0, 5, size=rows)
 
 
 def _sum_views(dice: Generator) -> Call:
-    rows, owners, views, messages = _judged_features(dice)
-    is_familiar = dice.integers(0, 2, size=len(views)).astype(np.uint8)
+    rows, begins, ends, views = _judged_features(dice)
+    is_known = dice.integers(0, 2, size=len(views)).astype(np.uint8)
+    cells = 5 * len(begins)
 
-    def call(rows: Any, owners: Any, views: Any, weights: Any, is_familiar: Any) -> Any:
-        sums = np.empty((messages, 5)), np.empty((messages, 5), np.int64), np.empty(messages)
-        _mail().sum_views(rows, owners, views, weights, is_familiar, *sums)
+    def call(rows: Any, begins: Any, ends: Any, views: Any, weights: Any, is_known: Any) -> Any:
+        sums = np.empty((cells // 5, 5)), *np.empty((2, cells // 5, 5), np.int64)
+        _mail().sum_views(rows, begins, ends, views, weights, is_known, *sums)
         return sums
 
-    def refer(rows: Any, owners: Any, views: Any, weights: Any, is_familiar: Any) -> Any:
+    def refer(rows: Any, begins: Any, ends: Any, views: Any, weights: Any, is_known: Any) -> Any:
+        places, owners = expand_ranges(begins, ends)
+        rows = rows[places]
         cell = owners * 5 + views[rows]
-        sums = np.zeros(5 * messages) + np.bincount(cell, weights[rows], 5 * messages)
-        sizes = np.bincount(cell, minlength=5 * messages)
-        familiar = np.zeros(messages) + np.bincount(owners, is_familiar[rows], messages)
-        return sums.reshape(messages, 5), sizes.reshape(messages, 5), familiar
+        sums = np.zeros(cells) + np.bincount(cell, weights[rows], cells)
+        sizes = np.bincount(cell, minlength=cells)
+        known = np.bincount(cell[is_known[rows] != 0], minlength=cells)
+        return sums.reshape(-1, 5), sizes.reshape(-1, 5), known.reshape(-1, 5)
 
-    return Call("", call, (rows, owners, views, _tame(dice, len(views)), is_familiar), refer)
+    return Call("", call, (rows, begins, ends, views, _tame(dice, len(views)), is_known), refer)
+
+
+def _group_counts(dice: Generator) -> Call:
+    rows, most = _size(dice), int(dice.choice([2, 5, 1 << 40]))
+    counts = dice.integers(-most, most, size=(rows, int(dice.integers(0, 4))))
+
+    def call(views: Any, counts: Any) -> Any:
+        groups, firsts = np.empty((2, len(views)), np.int64)
+        number = _mail().group_counts(views, counts, groups, firsts)
+        return groups, firsts[:number]
+
+    return Call("", call, (dice.integers(0, 3, size=rows), counts), verdict_arrays.group_by_numpy)
 
 
 def _sum_coefficients(dice: Generator) -> Call:
-    rows, owners, views, messages = _judged_features(dice)
+    rows, begins, ends, views = _judged_features(dice)
+    messages = len(begins)
 
-    def call(views: Any, owners: Any, values: Any, n_views: Any) -> Any:
+    def call(rows: Any, begins: Any, ends: Any, views: Any, values: Any, n_views: Any) -> Any:
         sums = np.empty(messages)
-        _mail().sum_coefficients(views, owners, values, n_views, sums)
+        _mail().sum_coefficients(rows, begins, ends, views, values, n_views, sums)
         return sums
 
-    def refer(views: Any, owners: Any, values: Any, n_views: Any) -> Any:
-        cell = owners * n_views + views
+    def refer(rows: Any, begins: Any, ends: Any, views: Any, values: Any, n_views: Any) -> Any:
+        places, owners = expand_ranges(begins, ends)
+        rows = rows[places]
+        cell = owners * n_views + views[rows]
         sizes = np.bincount(cell, minlength=1)
-        return np.zeros(messages) + np.bincount(owners, values / np.sqrt(sizes[cell]), messages)
+        return np.zeros(messages) + np.bincount(owners, values[rows] / np.sqrt(sizes[cell]), messages)
 
-    return Call("", call, (views[rows], owners, _tame(dice, len(rows)), 5), refer)
+    return Call("", call, (rows, begins, ends, views, _tame(dice, len(views)), 5), refer)
+
+
+def _add_counts(dice: Generator) -> Call:
+    stored, keys = (np.unique(dice.integers(0, 300, _size(dice)).astype(np.uint64)) for _ in range(2))
+    kind = dice.choice([np.int8, np.int16, np.int32, np.int64])
+    labels = int(dice.integers(0, 4))
+    stored_counts = dice.integers(-128, 128, size=(len(stored), labels)).astype(kind)
+    counts = dice.integers(-9, 9, size=(len(keys), labels + int(dice.integers(0, 2))))
+
+    def call(stored: Any, stored_counts: Any, keys: Any, counts: Any) -> Any:
+        own = counts.copy()
+        _mail().add_counts(stored, stored_counts, keys, own)
+        return own
+
+    def refer(stored: Any, stored_counts: Any, keys: Any, counts: Any) -> Any:
+        own = counts.copy()
+        is_there = np.isin(keys, stored)
+        own[is_there, : stored_counts.shape[1]] += stored_counts[np.searchsorted(stored, keys[is_there])]
+        return own
+
+    return Call("", call, (stored, stored_counts, keys, counts), refer)
 
 
 _FIELD_PIECES: Final = (
@@ -1066,12 +1107,14 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "describe_moments": _describe_moments,
     "mail.merge_lists": _merge_lists,
     "mail.find_keys": _find_stored_keys,
+    "mail.add_counts": _add_counts,
     "mail.sum_tables": _sum_tables,
     "mail.encode_bundle": _encode_bundle,
     "mail.decode_bundle": _decode_bundle,
     "mail.multiply_rows": _multiply_rows,
     "mail.multiply_columns": _multiply_columns,
     "mail.sum_views": _sum_views,
+    "mail.group_counts": _group_counts,
     "mail.sum_coefficients": _sum_coefficients,
     "mail.find_encoded_fields": _find_encoded_fields,
     "mail.read_messages": _read_raw_messages,

@@ -21,17 +21,20 @@ using Starts = Input<std::int64_t, 1>;
 using Columns = Input<std::int32_t, 1>;
 using Floats = Input<double, 1>;
 
+// A negative column is the largest.
+TAMIS_FOR_EACH_PROCESSOR std::uint32_t find_largest(const std::int32_t* columns, std::size_t entries) {
+  std::uint32_t largest = 0;
+  for (std::size_t entry = 0; entry < entries; ++entry) largest = std::max(largest, static_cast<std::uint32_t>(columns[entry]));
+  return largest;
+}
+
 // Refuses a matrix that does not fit its entries or the vectors.
 void check_matrix(const Starts& starts, const Columns& columns, const Floats& values, std::size_t rows, std::size_t features) {
   const std::size_t entries = columns.shape(0);
   bool is_valid = values.shape(0) == entries && starts.shape(0) == rows + 1 && starts.data()[0] == 0 &&
                   static_cast<std::uint64_t>(starts.data()[rows]) == entries;
   for (std::size_t row = 0; is_valid && row < rows; ++row) is_valid = starts.data()[row] <= starts.data()[row + 1];
-  std::uint32_t largest = 0;  // A negative column is too large.
-  for (std::size_t entry = 0; entry < entries; ++entry) {
-    largest = std::max(largest, static_cast<std::uint32_t>(columns.data()[entry]));
-  }
-  if (!is_valid || (entries > 0 && largest >= features)) refuse("an entry is outside of the matrix");
+  if (!is_valid || (entries > 0 && find_largest(columns.data(), entries) >= features)) refuse("an entry is outside of the matrix");
 }
 
 // sums[i] = Σ values[e] * vector[columns[e]] over the entries e of row i.

@@ -1,6 +1,7 @@
 // Ascending lists of keys → their distinct keys, and the index of each element among them: `merge_lists` of
 // tamis_mail/store/bundle_arrays.py. And the places of some keys in an ascending list: `find_keys` of
-// tamis_mail/features/arrays.py. And tables of counts → their sum: `CountTable.total` of tamis_mail/store/tables.py.
+// tamis_mail/features/arrays.py. And tables of counts → their sum, and the counts of some keys: `CountTable.total` and
+// `add_counts` of tamis_mail/store/tables.py.
 //
 // To merge lists, the number of an element's list is put into the bits that its key leaves free, and these numbers are
 // sorted by the highest bits of the keys, digit by digit. Keys are hashes, so few have these bits in common and are still out of
@@ -96,14 +97,10 @@ std::size_t merge_lists(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> siz
   return n_distinct;
 }
 
-// Writes the place of each key in an ascending list, or -1 if it is not in the list. The keys ascend, too, so each is searched
-// from the place of the one before it, in steps that double.
-void find_keys(Input<std::uint64_t, 1> list, Input<std::uint64_t, 1> keys, Output<std::int64_t, 1> places) {
-  const std::size_t size = list.shape(0), count = keys.shape(0);
-  if (places.shape(0) != count) refuse("expected one place per key");
-  const std::uint64_t *stored = list.data(), *key = keys.data();
-  std::int64_t* place = places.data();
-  const nb::gil_scoped_release unlocked;
+// Calls `use(index, place)` for each key that is in an ascending list, and `miss(index)` for the others. The keys ascend, too, so
+// each is searched from the place of the one before it, in steps that double.
+template <class Use, class Miss>
+void search_keys(const std::uint64_t* stored, std::size_t size, const std::uint64_t* key, std::size_t count, Use use, Miss miss) {
   std::size_t begin = 0;  // All elements before it are smaller than the key.
   for (std::size_t index = 0; index < count; ++index) {
     if (index > 0 && key[index] < key[index - 1]) begin = 0;
@@ -114,8 +111,47 @@ void find_keys(Input<std::uint64_t, 1> list, Input<std::uint64_t, 1> keys, Outpu
     }
     const std::size_t end = std::min(size, begin + step + 1);
     begin = static_cast<std::size_t>(std::lower_bound(stored + begin, stored + end, key[index]) - stored);
-    place[index] = begin < size && stored[begin] == key[index] ? static_cast<std::int64_t>(begin) : -1;
+    if (begin < size && stored[begin] == key[index]) {
+      use(index, begin);
+    } else {
+      miss(index);
+    }
   }
+}
+
+// Writes the place of each key in an ascending list, or -1 if it is not in the list.
+void find_keys(Input<std::uint64_t, 1> list, Input<std::uint64_t, 1> keys, Output<std::int64_t, 1> places) {
+  const std::size_t count = keys.shape(0);
+  if (places.shape(0) != count) refuse("expected one place per key");
+  std::int64_t* place_of = places.data();
+  const nb::gil_scoped_release unlocked;
+  search_keys(
+      list.data(), list.shape(0), keys.data(), count,
+      [=](std::size_t index, std::size_t place) { place_of[index] = static_cast<std::int64_t>(place); },
+      [=](std::size_t index) { place_of[index] = -1; });
+}
+
+// Adds the counts of those keys that are in an ascending list; the list may have fewer labels.
+template <class T>
+void add_counts(Input<std::uint64_t, 1> list, Input<T, 2> list_counts, Input<std::uint64_t, 1> keys,
+                Output<std::int64_t, 2> counts) {
+  const std::size_t labels = list_counts.shape(1), all_labels = counts.shape(1);
+  if (list_counts.shape(0) != list.shape(0) || counts.shape(0) != keys.shape(0)) refuse("expected one row of counts per key");
+  if (labels > all_labels) refuse("expected no more labels than there are");
+  const T* stored = list_counts.data();
+  std::int64_t* count = counts.data();
+  const nb::gil_scoped_release unlocked;
+  search_keys(
+      list.data(), list.shape(0), keys.data(), keys.shape(0),
+      [=](std::size_t index, std::size_t place) {
+        for (std::size_t label = 0; label < labels; ++label) {
+          // Without a sign, because a damaged store may have counts that overflow.
+          std::int64_t& total = count[index * all_labels + label];
+          total = static_cast<std::int64_t>(static_cast<std::uint64_t>(total) +
+                                            static_cast<std::uint64_t>(std::int64_t{stored[place * labels + label]}));
+        }
+      },
+      [](std::size_t) {});
 }
 
 // Writes the sum of tables, whose keys ascend, and leaves out rows of zeros; returns the number of entries, or -1 if the keys of
@@ -161,6 +197,14 @@ void bind_key_lists(nb::module_& m) {
   m.def("merge_lists", &merge_lists, nb::arg("keys").noconvert(), nb::arg("sizes").noconvert(), nb::arg("distinct").noconvert(),
         nb::arg("indices").noconvert());
   m.def("find_keys", &find_keys, nb::arg("list").noconvert(), nb::arg("keys").noconvert(), nb::arg("places").noconvert());
+  const auto bind_add_counts = [&m](auto function) {
+    m.def("add_counts", function, nb::arg("stored").noconvert(), nb::arg("stored_counts").noconvert(),
+          nb::arg("keys").noconvert(), nb::arg("counts").noconvert());
+  };
+  bind_add_counts(&add_counts<std::int8_t>);
+  bind_add_counts(&add_counts<std::int16_t>);
+  bind_add_counts(&add_counts<std::int32_t>);
+  bind_add_counts(&add_counts<std::int64_t>);
   m.def("sum_tables", &sum_tables, nb::arg("keys").noconvert(), nb::arg("sizes").noconvert(), nb::arg("counts").noconvert(),
         nb::arg("total_keys").noconvert(), nb::arg("total_counts").noconvert());
 }

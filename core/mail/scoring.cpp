@@ -1,7 +1,8 @@
-// The features of messages → sums by message and view: `_sum_views` and `sum_coefficients` of tamis_mail/verdict/arrays.py.
+// The features of messages → sums by message and view: `_sum_views` and `sum_coefficients` of tamis_mail/verdict/arrays.py. And
+// rows of counts → groups of equal ones: `group_counts` there.
 //
-// Feature j belongs to message owners[j]. Features are added one after the other, so that the sums have the same bits as those of
-// NumPy's `bincount`.
+// Message i has the features j from begins[i] to ends[i], and feature j has row rows[j]. Features are added one after the other, so
+// that the sums have the same bits as those of NumPy's `bincount`.
 #include "scoring.hpp"
 
 #include <algorithm>
@@ -18,75 +19,172 @@ namespace {
 
 using Indices = Input<std::int64_t, 1>;
 
-void require_below(const Indices& indices, std::size_t bound) {
-  const std::int64_t* index = indices.data();
-  std::uint64_t largest = 0;  // A negative index is too large.
-  for (std::size_t place = 0; place < indices.shape(0); ++place) {
-    largest = std::max(largest, static_cast<std::uint64_t>(index[place]));
-  }
-  if (indices.shape(0) > 0 && largest >= bound) refuse("an index is outside of its array");
+// A negative index is the largest.
+TAMIS_FOR_EACH_PROCESSOR std::uint64_t find_largest(const std::int64_t* indices, std::size_t size) {
+  std::uint64_t largest = 0;
+  for (std::size_t place = 0; place < size; ++place) largest = std::max(largest, static_cast<std::uint64_t>(indices[place]));
+  return largest;
 }
 
-// Feature j has row rows[j]; a row has a view, a weight, and says whether it is familiar. Writes the sums of the weights
-// (messages, views), the numbers of features (messages, views), and the numbers of those that are familiar (messages,).
-void sum_views(Indices rows, Indices owners, Indices views, Input<double, 1> weights, Input<std::uint8_t, 1> is_familiar,
-               Output<double, 2> sums, Output<std::int64_t, 2> sizes, Output<double, 1> familiar) {
-  const std::size_t features = rows.shape(0), all_rows = views.shape(0), messages = sums.shape(0), n_views = sums.shape(1);
-  require(owners.shape(0) == features && weights.shape(0) == all_rows && is_familiar.shape(0) == all_rows &&
-              sizes.shape(0) == messages && sizes.shape(1) == n_views && familiar.shape(0) == messages,
+void require_below(const Indices& indices, std::size_t bound) {
+  const std::size_t size = indices.shape(0);
+  if (size > 0 && find_largest(indices.data(), size) >= bound) refuse("an index is outside of its array");
+}
+
+void require_ranges(const Indices& begins, const Indices& ends, std::size_t messages, std::size_t features) {
+  require(begins.shape(0) == messages && ends.shape(0) == messages, "expected arrays of matching sizes");
+  for (std::size_t message = 0; message < messages; ++message) {
+    const std::int64_t begin = begins.data()[message], end = ends.data()[message];
+    if (begin < 0 || begin > end || static_cast<std::uint64_t>(end) > features) refuse("a message is outside of its array");
+  }
+}
+
+// A row has a view, a weight, and says whether it is known. Writes the sums of the weights, the numbers of features, and the
+// numbers of those that are known, each (messages, views).
+void sum_views(Indices rows, Indices begins, Indices ends, Indices views, Input<double, 1> weights,
+               Input<std::uint8_t, 1> is_known, Output<double, 2> sums, Output<std::int64_t, 2> sizes,
+               Output<std::int64_t, 2> known) {
+  const std::size_t all_rows = views.shape(0), messages = sums.shape(0), n_views = sums.shape(1);
+  require(weights.shape(0) == all_rows && is_known.shape(0) == all_rows && sizes.shape(0) == messages &&
+              sizes.shape(1) == n_views && known.shape(0) == messages && known.shape(1) == n_views,
           "expected arrays of matching sizes");
+  require_ranges(begins, ends, messages, rows.shape(0));
   require_below(rows, all_rows);
-  require_below(owners, messages);
   require_below(views, n_views);
-  const std::int64_t *row_of = rows.data(), *owner_of = owners.data(), *view_of = views.data();
+  const std::int64_t *row_of = rows.data(), *view_of = views.data();
   const double* weight_of = weights.data();
-  const std::uint8_t* flag_of = is_familiar.data();
-  double *sum = sums.data(), *count = familiar.data();
-  std::int64_t* size = sizes.data();
+  const std::uint8_t* flag_of = is_known.data();
+  double* sum = sums.data();
+  std::int64_t *size = sizes.data(), *count = known.data();
   const nb::gil_scoped_release unlocked;
   std::fill(sum, sum + messages * n_views, 0.0);
   std::fill(size, size + messages * n_views, 0);
-  std::fill(count, count + messages, 0.0);
-  for (std::size_t feature = 0; feature < features; ++feature) {
-    const auto row = static_cast<std::size_t>(row_of[feature]), owner = static_cast<std::size_t>(owner_of[feature]);
-    const std::size_t cell = owner * n_views + static_cast<std::size_t>(view_of[row]);
-    sum[cell] += weight_of[row];
-    ++size[cell];
-    count[owner] += flag_of[row] ? 1.0 : 0.0;
+  std::fill(count, count + messages * n_views, 0);
+  for (std::size_t message = 0; message < messages; ++message) {
+    for (std::int64_t feature = begins.data()[message]; feature < ends.data()[message]; ++feature) {
+      const std::int64_t row = row_of[feature], view = view_of[row];
+      sum[view] += weight_of[row];
+      ++size[view];
+      count[view] += flag_of[row] != 0;
+    }
+    sum += n_views;
+    size += n_views;
+    count += n_views;
   }
 }
 
 // Writes the sum over a message's features of value / √n, where n is the number of those of one view.
-void sum_coefficients(Indices views, Indices owners, Input<double, 1> values, std::size_t n_views, Output<double, 1> sums) {
-  const std::size_t features = views.shape(0), messages = sums.shape(0);
-  require(owners.shape(0) == features && values.shape(0) == features, "expected arrays of matching sizes");
+void sum_coefficients(Indices rows, Indices begins, Indices ends, Indices views, Input<double, 1> values, std::size_t n_views,
+                      Output<double, 1> sums) {
+  const std::size_t all_rows = views.shape(0), messages = sums.shape(0);
+  require(values.shape(0) == all_rows, "expected arrays of matching sizes");
   require(n_views <= 64, "expected at most 64 views");
+  require_ranges(begins, ends, messages, rows.shape(0));
+  require_below(rows, all_rows);
   require_below(views, n_views);
-  require_below(owners, messages);
-  const std::int64_t *view_of = views.data(), *owner_of = owners.data();
+  const std::int64_t *row_of = rows.data(), *view_of = views.data();
   const double* value_of = values.data();
-  double* sum = sums.data();
   const nb::gil_scoped_release unlocked;
-  std::vector<double> roots(messages * n_views, 0.0);
-  const auto find_cell = [&](std::size_t feature) {
-    return static_cast<std::size_t>(owner_of[feature]) * n_views + static_cast<std::size_t>(view_of[feature]);
-  };
-  for (std::size_t feature = 0; feature < features; ++feature) roots[find_cell(feature)] += 1.0;
-  for (double& root : roots) root = std::sqrt(root);
-  std::fill(sum, sum + messages, 0.0);
-  for (std::size_t feature = 0; feature < features; ++feature) {
-    sum[owner_of[feature]] += value_of[feature] / roots[find_cell(feature)];
+  std::vector<double> roots(n_views);
+  for (std::size_t message = 0; message < messages; ++message) {
+    const std::int64_t begin = begins.data()[message], end = ends.data()[message];
+    std::fill(roots.begin(), roots.end(), 0.0);
+    for (std::int64_t feature = begin; feature < end; ++feature) roots[static_cast<std::size_t>(view_of[row_of[feature]])] += 1.0;
+    for (double& root : roots) root = std::sqrt(root);
+    double sum = 0.0;
+    for (std::int64_t feature = begin; feature < end; ++feature) {
+      const std::int64_t row = row_of[feature];
+      // Most features have none, and would add nothing but a division.
+      if (value_of[row] != 0.0) sum += value_of[row] / roots[static_cast<std::size_t>(view_of[row])];
+    }
+    sums.data()[message] = sum;
   }
+}
+
+// Rows with the same view and the same counts, in the order of their first members.
+class RowGroups {
+ public:
+  RowGroups(const Indices& views, const Input<std::int64_t, 2>& counts)
+      : view_of_(views.data()), count_of_(counts.data()), labels_(counts.shape(1)), slots_(kFirstSlots, -1) {}
+
+  // The group of a row; `firsts` has the first row of each group.
+  std::int64_t find(std::size_t row, std::int64_t* firsts) {
+    std::size_t slot = find_slot(row, firsts);
+    if (slots_[slot] < 0) {
+      if (2 * (size_ + 1) > slots_.size()) {
+        grow(firsts);
+        slot = find_slot(row, firsts);
+      }
+      firsts[size_] = static_cast<std::int64_t>(row);
+      slots_[slot] = static_cast<std::int64_t>(size_++);
+    }
+    return slots_[slot];
+  }
+
+  std::size_t size() const { return size_; }
+
+ private:
+  static constexpr std::size_t kFirstSlots = 1 << 12;
+
+  bool are_equal(std::size_t left, std::size_t right) const {
+    const std::int64_t* counts = count_of_ + left * labels_;
+    return view_of_[left] == view_of_[right] && std::equal(counts, counts + labels_, count_of_ + right * labels_);
+  }
+
+  std::uint64_t hash(std::size_t row) const {
+    constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15;
+    std::uint64_t state = static_cast<std::uint64_t>(view_of_[row]);
+    for (std::size_t label = 0; label < labels_; ++label) {
+      state = (state ^ state >> 32 ^ static_cast<std::uint64_t>(count_of_[row * labels_ + label])) * kMultiplier;
+    }
+    return state ^ state >> 32;
+  }
+
+  // The slot of the group of a row, or the empty slot where it belongs.
+  std::size_t find_slot(std::size_t row, const std::int64_t* firsts) const {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t slot = hash(row) & mask;
+    while (slots_[slot] >= 0 && !are_equal(static_cast<std::size_t>(firsts[slots_[slot]]), row)) slot = (slot + 1) & mask;
+    return slot;
+  }
+
+  void grow(const std::int64_t* firsts) {
+    slots_.assign(2 * slots_.size(), -1);
+    for (std::size_t group = 0; group < size_; ++group) {
+      slots_[find_slot(static_cast<std::size_t>(firsts[group]), firsts)] = static_cast<std::int64_t>(group);
+    }
+  }
+
+  const std::int64_t* view_of_;
+  const std::int64_t* count_of_;
+  std::size_t labels_;
+  std::vector<std::int64_t> slots_;  // Groups by their hashes; -1 where there is none.
+  std::size_t size_ = 0;
+};
+
+// Writes the group of each row, and the first row of each group; returns the number of groups.
+std::size_t group_counts(Indices views, Input<std::int64_t, 2> counts, Output<std::int64_t, 1> groups,
+                         Output<std::int64_t, 1> firsts) {
+  const std::size_t rows = views.shape(0);
+  require(counts.shape(0) == rows && groups.shape(0) == rows && firsts.shape(0) == rows, "expected arrays of matching sizes");
+  std::int64_t *group_of = groups.data(), *first_of = firsts.data();
+  const nb::gil_scoped_release unlocked;
+  RowGroups found(views, counts);
+  for (std::size_t row = 0; row < rows; ++row) group_of[row] = found.find(row, first_of);
+  return found.size();
 }
 
 }  // namespace
 
 void bind_scoring(nb::module_& m) {
-  m.def("sum_views", &sum_views, nb::arg("rows").noconvert(), nb::arg("owners").noconvert(), nb::arg("views").noconvert(),
-        nb::arg("weights").noconvert(), nb::arg("is_familiar").noconvert(), nb::arg("sums").noconvert(),
-        nb::arg("sizes").noconvert(), nb::arg("familiar").noconvert());
-  m.def("sum_coefficients", &sum_coefficients, nb::arg("views").noconvert(), nb::arg("owners").noconvert(),
-        nb::arg("values").noconvert(), nb::arg("n_views"), nb::arg("sums").noconvert());
+  m.def("sum_views", &sum_views, nb::arg("rows").noconvert(), nb::arg("begins").noconvert(), nb::arg("ends").noconvert(),
+        nb::arg("views").noconvert(), nb::arg("weights").noconvert(), nb::arg("is_known").noconvert(),
+        nb::arg("sums").noconvert(), nb::arg("sizes").noconvert(), nb::arg("known").noconvert());
+  m.def("sum_coefficients", &sum_coefficients, nb::arg("rows").noconvert(), nb::arg("begins").noconvert(),
+        nb::arg("ends").noconvert(), nb::arg("views").noconvert(), nb::arg("values").noconvert(), nb::arg("n_views"),
+        nb::arg("sums").noconvert());
+  m.def("group_counts", &group_counts, nb::arg("views").noconvert(), nb::arg("counts").noconvert(),
+        nb::arg("groups").noconvert(), nb::arg("firsts").noconvert());
 }
 
 }  // namespace tamis::mail

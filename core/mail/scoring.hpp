@@ -5,7 +5,7 @@
 
 namespace tamis::mail {
 
-// Adds `sum_views` and `sum_coefficients` to `tamis._core.mail`.
+// Adds `sum_views`, `sum_coefficients` and `group_counts` to `tamis._core.mail`.
 void bind_scoring(nb::module_& m);
 
 }  // namespace tamis::mail

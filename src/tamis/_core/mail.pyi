@@ -101,20 +101,35 @@ def encode_bundle(
 ) -> tuple[bytes, bytes]: ...
 def sum_views(
     rows: NDArray[np.int64],
-    owners: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
     views: NDArray[np.int64],
     weights: NDArray[np.float64],
-    is_familiar: NDArray[np.uint8],
+    is_known: NDArray[np.uint8],
     sums: NDArray[np.float64],
     sizes: NDArray[np.int64],
-    familiar: NDArray[np.float64],
+    known: NDArray[np.int64],
 ) -> None: ...
-def sum_coefficients(
+def group_counts(
     views: NDArray[np.int64],
-    owners: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+) -> int: ...
+def sum_coefficients(
+    rows: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    views: NDArray[np.int64],
     values: NDArray[np.float64],
     n_views: int,
     sums: NDArray[np.float64],
+) -> None: ...
+def add_counts(
+    stored: NDArray[np.uint64],
+    stored_counts: NDArray[np.signedinteger],
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64],
 ) -> None: ...
 def multiply_rows(
     starts: NDArray[np.int64],

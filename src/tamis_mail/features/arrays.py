@@ -21,20 +21,20 @@ def views(keys: Numbers, version: int = VERSION) -> NDArray[np.intp]:
 
 
 def expand_ranges(
-    starts: NDArray[np.intp], chosen: NDArray[np.intp]
+    begins: NDArray[np.intp], ends: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the places of all features of the chosen messages, and for each the index of its message.
+    """Return the places of all features of messages, and for each the index of its message.
 
-    Message i has the places starts[i], …, starts[i + 1] - 1; the index counts the chosen messages.
+    Message i has the places begins[i], …, ends[i] - 1.
 
-    >>> places, owners = expand_ranges(np.array([0, 2, 5, 6]), np.array([1, 2]))
+    >>> places, owners = expand_ranges(np.array([2, 5]), np.array([5, 6]))
     >>> places.tolist(), owners.tolist()
     ([2, 3, 4, 5], [0, 0, 0, 1])
     """
-    sizes = starts[chosen + 1] - starts[chosen]
-    owners = np.repeat(np.arange(len(chosen)), sizes)
-    begins = np.cumsum(sizes) - sizes
-    return np.arange(int(sizes.sum())) + (starts[chosen] - begins)[owners], owners
+    sizes = ends - begins
+    owners = np.repeat(np.arange(len(begins)), sizes)
+    places_before = np.cumsum(sizes) - sizes
+    return np.arange(int(sizes.sum())) + (begins - places_before)[owners], owners
 
 
 def find_keys(stored: Numbers, keys: Numbers) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:

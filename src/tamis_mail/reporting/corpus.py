@@ -85,7 +85,7 @@ class Corpus:
             members = messages[self.is_spam[messages] == is_spam]
             weight[row] = len(members)
             for part in self._pieces(members):
-                counts[row] += np.bincount(self._occurrences(part)[0], minlength=len(self.keys))
+                counts[row] += np.bincount(self._occurrences(part), minlength=len(self.keys))
         return Tally(weight=Exact.from_integers(weight), total=Exact.from_integers(counts))
 
     def train(self, messages: Numbers, prior: Rule, statistic: Tally | None = None) -> Filter:
@@ -119,14 +119,12 @@ class Corpus:
         result = np.full(len(messages), rule.intercept * shrinkage(spam.messages[0], ham.messages[0], rule))
         places = np.arange(len(messages))
         for part in self._pieces(messages, places):
-            ids, owners = self._occurrences(messages[part])
-            rows, kinds_of_rows = ids.astype(np.intp), kinds[ids]
-            view_scores = scores(kinds_of_rows, rows, owners, len(part), kinds, counts, rule, spam, ham)
-            result[part] += log_odds(view_scores, rule)
+            rows = self._occurrences(messages[part]).astype(np.intp)
+            ends = np.cumsum(self.starts[messages[part] + 1] - self.starts[messages[part]])
+            ranges = np.concatenate([np.zeros(1, np.intp), ends[:-1]]), ends
+            result[part] += log_odds(scores(rows, ranges, kinds, counts, rule, spam, ham), rule)
             if by.coefficients is not None:
-                result[part] += sum_coefficients(
-                    kinds_of_rows, owners, len(part), by.coefficients[rows], rule
-                )
+                result[part] += sum_coefficients(rows, ranges, kinds, by.coefficients, rule)
         return result
 
     def leave_one_out(self, rule: Rule) -> HeldOut:
@@ -158,10 +156,10 @@ class Corpus:
         occurrences = int((self.starts[messages + 1] - self.starts[messages]).sum())
         return np.array_split(messages if places is None else places, 1 + occurrences // _AT_ONCE)
 
-    def _occurrences(self, messages: Numbers) -> tuple[NDArray[np.int32], Numbers]:
-        """The features of some messages, and for each the index of its message."""
-        places, owners = expand_ranges(self.starts, messages)
-        return self.ids[places], owners
+    def _occurrences(self, messages: Numbers) -> NDArray[np.int32]:
+        """The features of some messages, one message after the other."""
+        places, _ = expand_ranges(self.starts[messages], self.starts[messages + 1])
+        return self.ids[places]
 
 
 def labels_of(weight: NDArray[np.float64]) -> list[Label]:

@@ -31,7 +31,7 @@ def choose_columns(corpus: Corpus, messages: Numbers, limit: int, kinds: Sequenc
 
     Of features with equal shares, the smaller keys are chosen.
     """
-    places, owners = expand_ranges(corpus.starts, messages)
+    places, owners = expand_ranges(corpus.starts[messages], corpus.starts[messages + 1])
     ids = corpus.ids[places]
     counts = np.bincount(ids, minlength=len(corpus.keys))
     is_candidate = np.isin(views(corpus.keys, corpus.token_version), kinds)

@@ -288,12 +288,11 @@ def judge_features(
     rule = Rule.of(store)
     if not with_guesses:
         rule = replace(rule, guessed=0.0)
-    starts = np.cumsum([0, *(len(keys) for keys in features)])
-    keys = np.concatenate([*features, np.empty(0, np.uint64)])
+    starts = np.cumsum([0, *(len(keys) for keys in features)], dtype=np.intp)
     distinct, inverse = merge_lists(features)
     counts = store.count_arrays(distinct, cache)
     return judge_many(
-        keys,
+        distinct,
         inverse,
         starts,
         counts,

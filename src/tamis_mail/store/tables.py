@@ -251,10 +251,19 @@ def look_up(
             entries = _decode_entries(rows, run)
             if cache is not None and len(entries[0]) == run.entries:
                 cache[run.id] = entries
-        run_keys, run_counts = entries
-        is_present, places = find_keys(run_keys, keys)
-        counts[is_present, : run.labels] += run_counts[places]
+        add_counts(*entries, keys, counts)
     return counts
+
+
+def add_counts(
+    stored: FeatureKeys, stored_counts: NDArray[np.signedinteger], keys: FeatureKeys, counts: Counts
+) -> None:
+    """Add the stored counts of keys to `counts`; stored keys and keys ascend."""
+    if core is None:
+        is_present, places = find_keys(stored, keys)
+        counts[is_present, : stored_counts.shape[1]] += stored_counts[places]
+    else:
+        core.mail.add_counts(stored, stored_counts, keys, counts)
 
 
 def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], float]:

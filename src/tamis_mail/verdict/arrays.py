@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tamis.compiled import core
 from tamis_mail.features import GRAMS, HEADERS
-from tamis_mail.features.arrays import views
+from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label
 from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negative, shrinkage
 from tamis_mail.verdict.rule import Rule, Side, View, one_versus_rest, sides
@@ -19,10 +19,12 @@ from tamis_mail.verdict.verdict import Judgement
 
 __all__ = [
     "Contributions",
+    "Ranges",
     "contribute",
+    "group_counts",
     "judge_many",
     "log_odds",
-    "presences",
+    "score_and_find_presences",
     "scores",
     "side_counts",
     "sum_coefficients",
@@ -31,6 +33,8 @@ __all__ = [
 
 # One side of a comparison: the number of its messages that have each feature, and of all of them by view.
 Counted = tuple[NDArray[np.float64], Sequence[float]]
+# The features of messages: message i has rows[begins[i] : ends[i]].
+Ranges = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def judge_many(
@@ -44,26 +48,26 @@ def judge_many(
     coefficients: NDArray[np.float64] | None = None,
     offsets: NDArray[np.float64] | None = None,
 ) -> list[Judgement]:
-    """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row rows[j].
+    """Judge messages; message i has the keys of rows[starts[i] : starts[i + 1]], row j has counts[j].
 
-    `coefficients` has one value per row of the counts. `offsets` are added to the log-odds of spam: the
-    evidence of an imported word list.
+    `keys` and `coefficients` have one value per row of the counts. `offsets` are added to the log-odds of
+    spam: the evidence of an imported word list.
     """
     other_labels = list_other_labels(labels)
     kinds = views(keys, rule.token_version)
-    distinct = np.zeros(len(counts), np.intp)
-    distinct[rows] = kinds
-    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    ranges = starts[:-1], starts[1:]
+    groups, firsts = group_counts(kinds, counts)
+    group_rows, group_kinds, counts = groups[rows], kinds[firsts], counts[firsts]
 
     def compute_log_odds(left: Counted, right: Counted, rule: Rule) -> NDArray[np.float64]:
-        view_scores = _scores(kinds, rows, owners, len(starts) - 1, distinct, rule, left, right)
+        view_scores, _ = _score_views(group_rows, ranges, group_kinds, rule, left, right)
         return log_odds(view_scores, rule)
 
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest), rule)
     odds_of_spam += rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
     if coefficients is not None:
-        odds_of_spam += sum_coefficients(kinds, owners, len(starts) - 1, coefficients[rows], rule)
+        odds_of_spam += sum_coefficients(rows, ranges, kinds, coefficients, rule)
     if offsets is not None:
         odds_of_spam += offsets
     all_labels, questions = one_versus_rest(labels, other_labels, unit)
@@ -131,21 +135,25 @@ def contribute(
 
 
 def sum_coefficients(
+    rows: NDArray[np.intp],
+    ranges: Ranges,
     kinds: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    messages: int,
     coefficients: NDArray[np.float64],
     rule: Rule,
 ) -> NDArray[np.float64]:
     """(messages,): the sum over a message's features of b / √n, n being the number of those of one view."""
+    messages, n_views = len(ranges[0]), len(rule.views)
     if core is not None:
         sums = np.empty(messages)
-        indices = [array.astype(np.int64, copy=False) for array in (kinds, owners)]
-        core.mail.sum_coefficients(*indices, coefficients, len(rule.views), sums)
+        indices = [array.astype(np.int64, copy=False) for array in (rows, *ranges, kinds)]
+        core.mail.sum_coefficients(*indices, coefficients, n_views, sums)
         return sums
-    place = owners * len(rule.views) + kinds
-    sizes = np.bincount(place, minlength=messages * len(rule.views))
-    return np.bincount(owners, coefficients / np.sqrt(sizes[place]), messages).astype(np.float64, copy=False)
+    places, owners = expand_ranges(*ranges)
+    rows = rows[places]
+    place = owners * n_views + kinds[rows]
+    sizes = np.bincount(place, minlength=messages * n_views)
+    terms = coefficients[rows] / np.sqrt(sizes[place])
+    return np.bincount(owners, terms, messages).astype(np.float64, copy=False)
 
 
 def log_odds(view_scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64]:
@@ -154,73 +162,90 @@ def log_odds(view_scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64
     return total
 
 
+def group_counts(
+    kinds: NDArray[np.intp], counts: NDArray[np.int64] | NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the group of each row of counts, and the first row of each group.
+
+    The rows of a group have the same view and the same counts, so they have the same weight, which is
+    computed once: most features are in one message or in two, and there are few groups.
+    """
+    if core is None:
+        return group_by_numpy(kinds, counts)
+    groups, firsts = np.empty(len(kinds), np.int64), np.empty(len(kinds), np.int64)
+    bits = np.ascontiguousarray(counts).view(np.int64)
+    number = core.mail.group_counts(kinds.astype(np.int64, copy=False), bits, groups, firsts)
+    return groups.astype(np.intp, copy=False), firsts[:number].astype(np.intp, copy=False)
+
+
+def group_by_numpy(
+    kinds: NDArray[np.intp], counts: NDArray[np.int64] | NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Group rows of counts in NumPy: the reference for `core.mail`."""
+    columns = [kinds, *counts.T]
+    order = np.lexsort(columns)
+    is_first = np.zeros(len(kinds), bool)
+    is_first[:1] = True
+    for column in columns:
+        is_first[1:] |= column[order[1:]] != column[order[:-1]]
+    firsts = order[is_first]  # the sort is stable
+    ranks = np.empty_like(firsts)
+    ranks[np.argsort(firsts)] = np.arange(len(firsts))
+    groups = np.empty_like(order)
+    groups[order] = ranks[np.cumsum(is_first) - 1]
+    return groups, np.sort(firsts)
+
+
 def scores(
-    kinds: NDArray[np.intp],
     rows: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    messages: int,
-    distinct: NDArray[np.intp],
+    ranges: Ranges,
+    kinds: NDArray[np.intp],
     counts: NDArray[np.int64] | NDArray[np.float64],
     rule: Rule,
     spam: Side,
     rest: Side,
 ) -> NDArray[np.float64]:
     """(messages, views): the score of each view, before its scale."""
-    return _scores(
-        kinds, rows, owners, messages, distinct, rule, _count_side(counts, spam), _count_side(counts, rest)
-    )
+    return score_and_find_presences(rows, ranges, kinds, counts, rule, spam, rest)[0]
 
 
-def presences(
+def score_and_find_presences(
     rows: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    messages: int,
-    distinct: NDArray[np.intp],
+    ranges: Ranges,
+    kinds: NDArray[np.intp],
     counts: NDArray[np.int64] | NDArray[np.float64],
     rule: Rule,
     spam: Side,
     rest: Side,
-) -> NDArray[np.float64]:
-    """(messages, views): the score of each view if the weight of every known feature were 1."""
-    (s, spams), (h, hams) = _count_side(counts, spam), _count_side(counts, rest)
-    is_known = s + h > 0
-    n_views = len(rule.views)
-    known, sizes, _ = _sum_views(
-        distinct[rows], rows, owners, (messages, n_views), distinct, is_known.astype(np.float64), is_known
-    )
-    shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
-    found: NDArray[np.float64] = known / (sizes + [view.reluctance for view in rule.views]) * shrinkages
-    return found
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(messages, views): the scores, and those if the weight of every known feature were 1."""
+    return _score_views(rows, ranges, kinds, rule, _count_side(counts, spam), _count_side(counts, rest))
 
 
 def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> Counted:
     return side_counts(counts, side), side.messages
 
 
-def _scores(
-    kinds: NDArray[np.intp],
+def _score_views(
     rows: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    messages: int,
-    distinct: NDArray[np.intp],
+    ranges: Ranges,
+    kinds: NDArray[np.intp],
     rule: Rule,
     spam: Counted,
     rest: Counted,
-) -> NDArray[np.float64]:
-    weights = _weigh_features(distinct, rule, spam, rest)
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    weights = _weigh_features(kinds, rule, spam, rest)
     (s, spams), (h, hams) = spam, rest
-    is_known = s + h > 0
     n_views = len(rule.views)
     shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
-    is_familiar = is_known & (distinct <= HEADERS)
-    sums, sizes, familiar = _sum_views(
-        kinds, rows, owners, (messages, n_views), distinct, weights, is_familiar
-    )
+    sums, sizes, known = _sum_views(rows, ranges, n_views, kinds, weights, s + h > 0)
+    familiar = known[:, : HEADERS + 1].sum(axis=1)
     familiarity = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
     intercepts = (sizes * tilt + reluctance * doubt) * familiarity[:, np.newaxis]
     found: NDArray[np.float64] = (sums + intercepts) / (sizes + reluctance) * shrinkages
-    return found
+    presences: NDArray[np.float64] = known / (sizes + reluctance) * shrinkages
+    return found, presences
 
 
 def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Counted) -> NDArray[np.float64]:
@@ -237,26 +262,27 @@ def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Co
 
 
 def _sum_views(
-    kinds: NDArray[np.intp],
     rows: NDArray[np.intp],
-    owners: NDArray[np.intp],
-    shape: tuple[int, int],
-    distinct: NDArray[np.intp],
+    ranges: Ranges,
+    n_views: int,
+    kinds: NDArray[np.intp],
     weights: NDArray[np.float64],
-    is_familiar: NDArray[np.bool_],
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the sum of the weights and the number of features by message and view, and of familiar ones."""
-    messages, n_views = shape
-    sums, sizes, familiar = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(messages)
+    is_known: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sum of the weights, and the numbers of features and of known ones, by message and view."""
+    shape = len(ranges[0]), n_views
+    sums, sizes, known = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if core is None:
-        place = owners * n_views + kinds
-        sums.reshape(-1)[:] = np.bincount(place, weights[rows], messages * n_views)
-        sizes.reshape(-1)[:] = np.bincount(place, minlength=messages * n_views)
-        familiar[:] = np.bincount(owners, is_familiar[rows], messages)
-        return sums, sizes, familiar
-    indices = [array.astype(np.int64, copy=False) for array in (rows, owners, distinct)]
-    core.mail.sum_views(*indices, weights, is_familiar.view(np.uint8), sums, sizes, familiar)
-    return sums, sizes, familiar
+        places, owners = expand_ranges(*ranges)
+        rows = rows[places]
+        place = owners * n_views + kinds[rows]
+        sums.reshape(-1)[:] = np.bincount(place, weights[rows], sums.size)
+        sizes.reshape(-1)[:] = np.bincount(place, minlength=sums.size)
+        known.reshape(-1)[:] = np.bincount(place[is_known[rows]], minlength=sums.size)
+        return sums, sizes, known
+    indices = [array.astype(np.int64, copy=False) for array in (rows, *ranges, kinds)]
+    core.mail.sum_views(*indices, weights, is_known.view(np.uint8), sums, sizes, known)
+    return sums, sizes, known
 
 
 def side_counts(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> NDArray[np.float64]:

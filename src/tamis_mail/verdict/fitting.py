@@ -34,7 +34,7 @@ from tamis.links import sigmoid
 from tamis.threads import run_together
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
-from tamis_mail.verdict.arrays import presences, scores
+from tamis_mail.verdict.arrays import group_counts, score_and_find_presences
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
 from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rule, sides
 
@@ -87,7 +87,7 @@ class Training:
         features: int,
     ) -> "Training":
         """Take some of the messages, whose features are given by their indices among `features` keys."""
-        places, _ = expand_ranges(starts, chosen)
+        places, _ = expand_ranges(starts[chosen], starts[chosen + 1])
         chosen_indices = indices[places]
         chosen_starts = np.concatenate([np.zeros(1, np.intp), np.cumsum(np.diff(starts)[chosen])])
         is_used = np.zeros(features, np.bool_)
@@ -214,6 +214,8 @@ def leave_one_out(
     of counts per label and weight suffices.
     """
     kinds = views(keys, rule.token_version)
+    groups, firsts = group_counts(kinds, counts)
+    rows, kinds, counts = groups[training.rows], kinds[firsts], counts[firsts]
     by_id = {label.id: label for label in labels}
     other_labels = list_other_labels(labels)
     rule = rule.drop_centres()
@@ -233,13 +235,11 @@ def leave_one_out(
             unit,
             rule.guessed,
         )
-        places, owners = expand_ranges(training.starts, members)
-        rows = training.rows[places]
-        designs[members, :-1] = scores(
-            kinds[rows], rows, owners, len(members), kinds, remaining, rule, spam, rest
+        ranges = training.starts[members], training.starts[members + 1]
+        designs[members, :-1], present[members] = score_and_find_presences(
+            rows, ranges, kinds, remaining, rule, spam, rest
         )
         designs[members, -1] = shrinkage(spam.messages[0], rest.messages[0], rule)
-        present[members] = presences(rows, owners, len(members), kinds, remaining, rule, spam, rest)
 
     cases = sorted(set(zip(training.columns.tolist(), training.weights.tolist(), strict=True)))
     # Each case writes rows of its own.

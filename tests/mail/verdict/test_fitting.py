@@ -204,12 +204,9 @@ def test_a_centre_of_one_lowers_the_score_of_a_view_by_the_presence_of_its_known
         rest = counts.copy()
         rest[rows, messages.columns[number]] -= 1
         others = label_messages(np.delete(is_spam, number))
-        kinds = views(keys, 2)[rows]
         found = scores(
-            kinds,
             rows,
-            np.zeros(len(rows), np.intp),
-            1,
+            (np.zeros(1, np.intp), np.array([len(rows)])),
             views(keys, 2),
             rest,
             RULE.with_centres(centres.tolist()),

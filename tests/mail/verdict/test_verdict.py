@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tamis_mail import features
 from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE, RULES, Rule, judge
-from tamis_mail.verdict.arrays import judge_many
+from tamis_mail.verdict.arrays import group_by_numpy, group_counts, judge_many
 from tamis_mail.verdict.rule import RuleError, View
 from tests.compiled_core import needs_core
 
@@ -67,12 +67,25 @@ def test_the_core_and_numpy_judge_alike_to_the_bit(sizes: list[int], seed: int) 
     coefficients = dice.normal(size=len(distinct))
 
     def find_log_odds() -> list[float]:
-        judged = judge_many(keys, rows, starts, counts, labels(5, 5), RULE, 1, coefficients)
+        judged = judge_many(distinct, rows, starts, counts, labels(5, 5), RULE, 1, coefficients)
         return [one.log_odds for one in judged]
 
     found = find_log_odds()
     with mock.patch("tamis_mail.verdict.arrays.core", None):
         assert find_log_odds() == found
+
+
+@needs_core
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 300), st.integers(0, 3), st.integers(0, 1000))
+def test_the_core_and_numpy_group_rows_of_counts_alike(rows: int, n_labels: int, seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    kinds, counts = dice.integers(0, 5, rows), dice.integers(0, 3, (rows, n_labels))
+    groups, firsts = group_counts(kinds, counts)
+    for found, expected in zip((groups, firsts), group_by_numpy(kinds, counts), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(kinds[firsts][groups], kinds)
+    np.testing.assert_array_equal(counts[firsts][groups], counts)
 
 
 @pytest.mark.parametrize("weights", [(), (5,), (0, 9), (9, 0)])

@@ -219,8 +219,8 @@ class Response(ABC):
     ) -> tuple[float, float]:
         """The logarithm of the loss of some rows at these scores, and of the least loss that is the limit.
 
-        If the first is less than the second, summed over all rows, the loss keeps falling as all means tend to
-        zero. Logarithms of losses add by `logaddexp`; the least of all rows is that of any.
+        If the first is less than the second for all rows together, the loss keeps falling as all means tend
+        to zero. Logarithms of losses add by `logaddexp`; the least of all rows is that of any row.
         """
         return np.inf, -np.inf
 
