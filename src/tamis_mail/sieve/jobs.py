@@ -60,6 +60,7 @@ class ReadMessages:
     bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
     keys: arrays.Numbers  # of all features, in ascending order
     counts: NDArray[np.int64]  # (keys,): the number of messages that have each
+    features: dict[bytes, arrays.Numbers]  # of those messages, by their digests
 
 
 @dataclass(slots=True)
@@ -154,7 +155,10 @@ def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings
     dates: list[int | None] = []
     features = extract_features([plain[place] for place in places], token_version, dates)
     headings = read_headings(messages, plain) if has_headings else []
-    return ReadMessages(token_version, digests, headings, places, dates, *_combine(features))
+    features_by_digest = {digests[place]: keys for place, keys in zip(places, features, strict=True)}
+    return ReadMessages(
+        token_version, digests, headings, places, dates, *_combine(features), features_by_digest
+    )
 
 
 def _combine(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.jobs import OpenStore, ReadMessages
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.sieve.transaction import Transaction
+    from tamis_mail.sieve.weights import FeaturesAtHand
     from tamis_mail.store import Entry, Writer
     from tamis_mail.store.overlay import Overlay, VerdictStore
     from tamis_mail.tokens import Tokens
@@ -337,20 +338,22 @@ class Sieve:
 
         actions: list[Counter[str]] = [Counter() for _ in sources]
         parts: list[ReadPart] = []
+        features_at_hand = _weights().FeaturesAtHand()
         n_messages = n_bytes = n_complete = 0
         for read in run_jobs("read_messages", jobs()):
             number, part = waiting.popleft()
+            features_at_hand.take(read.features, sources[number].label)
             parts.append((number, part, read))
             n_messages += len(part)
             n_bytes += sum(map(len, part))
             if n_messages >= self._max_batch() or n_bytes >= MAX_BATCH_BYTES:
-                self._learn_read(parts, sources, run_jobs, actions, has_more=True)
+                self._learn_read(parts, sources, run_jobs, actions, features_at_hand, has_more=True)
                 n_messages = n_bytes = 0
                 yield from actions[n_complete:number]
                 n_complete = number
         n_readable = len(sources) if numbered.fault is None else numbered.fault[0]
         parts = [one for one in parts if one[0] < n_readable]
-        self._learn_read(parts, sources, run_jobs, actions, has_more=False)
+        self._learn_read(parts, sources, run_jobs, actions, features_at_hand, has_more=False)
         if any(actions) and _weights().is_fit_due(self.store, has_removed=False):
             self.fit_weights()
         yield from actions[n_complete:n_readable]
@@ -363,6 +366,7 @@ class Sieve:
         sources: Sequence[LabelledMail],
         run_jobs: RunJobs,
         actions: Sequence[Counter[str]],
+        features_at_hand: FeaturesAtHand,
         *,
         has_more: bool,
     ) -> None:
@@ -382,7 +386,9 @@ class Sieve:
                 changes.setdefault(number, []).extend(zip(receipts, read.headings or messages, strict=True))
             del messages, read
             has_moved = any(receipt.action == "moved" for of_one in changes.values() for receipt, _ in of_one)
-            transaction.run((), run_jobs, has_more=has_more, has_moved=has_moved)
+            transaction.run(
+                (), run_jobs, has_more=has_more, has_moved=has_moved, features=features_at_hand.give()
+            )
         self._recorder.write_changes_by_source(
             [(sources[number].source, of_one) for number, of_one in changes.items()]
         )

@@ -48,6 +48,7 @@ class Transaction:
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
         self._added: list[CountTable] = []  # of messages that were read before the transaction
+        self._recorded: set[bytes] = set()  # digests of those of these messages that are new
 
     def learn(self, raw: bytes, label: str) -> Receipt:
         """Record that a message has a label."""
@@ -91,8 +92,10 @@ class Transaction:
         if read.token_version != self._token_version:  # another process has changed the store meanwhile
             none_read = replace(read, token_version=self._token_version, places=[], dates=[], bundles=[])
             read = jobs.select_messages(none_read, places, messages)
-        elif places != read.places:
-            read = jobs.select_messages(read, places, messages)
+        else:
+            self._recorded |= new_entries.keys()
+            if places != read.places:
+                read = jobs.select_messages(read, places, messages)
         self._writer.record(*new_entries.values())
         change = self._change(next(iter(new_entries.values())), 1)
         begin = 0
@@ -273,11 +276,13 @@ class Transaction:
         *,
         has_more: bool = False,
         has_moved: bool = False,
+        features: "Mapping[bytes, FeatureKeys] | None" = None,
     ) -> list[Receipt]:
         """Process the steps one by one while workers count, and fit the weights if that is due.
 
         With `has_more`, the caller fits after further transactions of the same work. A transaction that
-        removes or moves a message fits in any case; `has_moved` says that an earlier step has.
+        removes or moves a message fits in any case; `has_moved` says that an earlier step has. `features` has
+        the features of some messages by their digests, which a fit need not read from the store then.
         """
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
@@ -317,7 +322,15 @@ class Transaction:
             sum_pending = None
         has_removed = has_moved or any(receipt.action in ("moved", "forgotten") for receipt in receipts)
         if has_removed or not has_more:
-            update_weights(self._store, self._writer, has_removed=has_removed, sum_pending=sum_pending)
+            # Only what this transaction has stored is sure to be what the store has.
+            at_hand = {name: keys for name, keys in (features or {}).items() if name in self._recorded}
+            update_weights(
+                self._store,
+                self._writer,
+                has_removed=has_removed,
+                sum_pending=sum_pending,
+                features=at_hand,
+            )
         elif sum_pending is not None:
             self._writer.add(sum_pending())
         return receipts

@@ -6,7 +6,7 @@ They are fitted when the number of remembered messages passes a size of a fixed 
 of one that never had the message and was fitted at that moment.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -20,15 +20,47 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from tamis_mail.store.tables import CountTable
+    from tamis_mail.store.tables import CountTable, FeatureKeys
     from tamis_mail.verdict.fitting import WeightFit
 
     SumPending = Callable[[], CountTable]  # the sum of counts that are to be added to the store
+    Features = Mapping[bytes, FeatureKeys]  # of some messages, by their digests
 
-__all__ = ["FIRST_FIT", "can_fit_tokens", "fit_messages", "fit_store", "is_fit_due", "update_weights"]
+__all__ = [
+    "FIRST_FIT",
+    "FeaturesAtHand",
+    "can_fit_tokens",
+    "fit_messages",
+    "fit_store",
+    "is_fit_due",
+    "update_weights",
+]
 
 FIRST_FIT = 12  # messages
 _FITTED_VERSION = 2  # of the tokens, from which on weights are fitted
+
+
+class FeaturesAtHand:
+    """Features of messages that were just read and may be fitted: a fit need not unpack what it stored."""
+
+    def __init__(self) -> None:
+        self._kept: dict[bool, dict[bytes, FeatureKeys]] = {False: {}, True: {}}
+
+    def take(self, features: "dict[bytes, FeatureKeys]", label: str) -> None:
+        """Move the features of messages of one label here, and drop those that cannot be fitted any more."""
+        kept = self._kept[label == SPAM]
+        kept.update(features)
+        features.clear()
+        most: int = import_module("tamis_mail.verdict.fitting").MAX_MESSAGES
+        if len(kept) > 2 * most:
+            for digest in sorted(kept)[most:]:  # those with the smallest digests are fitted
+                del kept[digest]
+
+    def give(self) -> "dict[bytes, FeatureKeys]":
+        """Return all features, and keep none."""
+        features = self._kept[False] | self._kept[True]
+        self._kept = {False: {}, True: {}}
+        return features
 
 
 def find_scheduled_size(messages: int) -> int:
@@ -49,12 +81,17 @@ def can_fit_tokens(token_version: int) -> bool:
 
 
 def update_weights(
-    store: Store, writer: Writer, *, has_removed: bool, sum_pending: "SumPending | None" = None
+    store: Store,
+    writer: Writer,
+    *,
+    has_removed: bool,
+    sum_pending: "SumPending | None" = None,
+    features: "Features | None" = None,
 ) -> None:
     """Fit the weights again inside the open transaction, if that is due, and add pending counts."""
     writer.finish()
     if is_fit_due(store, has_removed=has_removed):
-        fit_store(store, writer, sum_pending)
+        fit_store(store, writer, sum_pending, features)
     elif sum_pending is not None:
         writer.add(sum_pending())
 
@@ -73,14 +110,19 @@ def is_fit_due(store: Store, *, has_removed: bool) -> bool:
     return find_scheduled_size(spams + others) != find_scheduled_size(fitted)
 
 
-def fit_store(store: Store, writer: Writer, sum_pending: "SumPending | None" = None) -> "WeightFit | None":
+def fit_store(
+    store: Store,
+    writer: Writer,
+    sum_pending: "SumPending | None" = None,
+    features: "Features | None" = None,
+) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them.
 
     With too few messages, and with older tokens, the weights before fitting are used, and the result is None.
     `sum_pending` returns counts of these messages that are not in the store: they are added while the fit
-    runs.
+    runs. `features` has stored features of some messages.
     """
-    compute, pending = _prepare_fit(store, sum_pending)
+    compute, pending = _prepare_fit(store, sum_pending, features)
     if pending is None:
         fit = None if compute is None else compute()
     elif compute is None:
@@ -112,7 +154,7 @@ def fit_messages(store: Store) -> "WeightFit | None":
 
 
 def _prepare_fit(
-    store: Store, sum_pending: "SumPending | None" = None
+    store: Store, sum_pending: "SumPending | None" = None, features: "Features | None" = None
 ) -> "tuple[Callable[[], WeightFit] | None, CountTable | None]":
     """Read what the fit needs, while pending counts are summed.
 
@@ -131,7 +173,7 @@ def _prepare_fit(
         sample: NDArray[numpy.intp] = fitting.training_sample(is_spam)
         return sample if fitting.can_fit(is_spam) else sample[:0]
 
-    read_messages = partial(store.message_features, choose=choose)
+    read_messages = partial(store.message_features, choose=choose, at_hand=features)
     if sum_pending is None:
         messages, pending = read_messages(), None
     else:
@@ -149,8 +191,7 @@ def _prepare_fit(
         )
     counts = store.count_arrays(distinct)
     if pending is not None:
-        is_present, places = import_module("tamis_mail.features.arrays").find_keys(pending.keys, distinct)
-        counts[is_present, : pending.counts.shape[1]] += pending.counts[places]
+        import_module("tamis_mail.store.tables").add_counts(pending.keys, pending.counts, distinct, counts)
     return partial(fitting.fit_weights, training, distinct, counts, labels, rule, unit), pending
 
 

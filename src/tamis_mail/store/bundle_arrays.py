@@ -180,6 +180,8 @@ def combine(bundles: Sequence[Bundle]) -> Bundle:
 
 def merge_keys(bundles: Sequence[Bundle]) -> tuple[NDArray[np.uint64], Iterator[NDArray[np.intp]]]:
     """Return the distinct keys of bundles, and yield the indices of each bundle into these keys."""
+    if len(bundles) == 1:
+        return bundles[0].keys, iter([bundles[0].indices])
     keys, key_indices = merge_lists([bundle.keys for bundle in bundles])
     ends = np.cumsum([len(bundle.keys) for bundle in bundles]).tolist()
     return keys, (

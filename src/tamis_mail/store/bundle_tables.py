@@ -7,7 +7,7 @@ and at most nine times. The order of the messages in a bundle has no meaning.
 """
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,12 +82,15 @@ Selection = Callable[[NDArray[np.intp]], NDArray[np.intp]]  # columns of labels 
 
 
 def read_messages(
-    connection: sqlite3.Connection, columns: Collection[int], choose: Selection | None = None
+    connection: sqlite3.Connection,
+    columns: Collection[int],
+    choose: Selection | None,
+    at_hand: Mapping[bytes, NDArray[np.uint64]],
 ) -> MessageFeatures:
     """Read the stored features of messages of some labels, in the order of digests.
 
     `choose` is given the column of the label of each of these messages, and returns the indices, in ascending
-    order, of those that are read.
+    order, of those that are read. `at_hand` has stored features of some messages.
     """
     _refuse_bad_values(connection, "message", TABLES["message"])
     _refuse_bad_values(connection, "journal", ("label", "weight"))
@@ -102,23 +105,31 @@ def read_messages(
     if choose is not None:
         rows = [rows[index] for index in choose(np.array([row[4] for row in rows], np.intp)).tolist()]
     members: dict[int, list[tuple[int, int]]] = {}  # bundle → message, place in the bundle
-    for message, (_, bundle_id, place, *_) in enumerate(rows):
-        members.setdefault(bundle_id, []).append((message, place))
+    messages_at_hand = []
+    for message, (digest, bundle_id, place, *_) in enumerate(rows):
+        if digest in at_hand:
+            messages_at_hand.append(message)
+        else:
+            members.setdefault(bundle_id, []).append((message, place))
     bundles = []
-    places: dict[int, list[tuple[int, int]]] = {}  # the same, with places among the messages that are chosen
+    places: list[list[tuple[int, int]]] = []  # the same, with places among the messages that are chosen
     sizes = np.zeros(len(rows), np.intp)
+    if messages_at_hand:
+        bundles.append(Bundle.of([at_hand[rows[message][0]] for message in messages_at_hand]))
+        places.append([(message, place) for place, message in enumerate(messages_at_hand)])
+        sizes[messages_at_hand] = np.diff(bundles[0].starts)
     stored = ((_fetch(connection, bundle_id), pairs) for bundle_id, pairs in members.items())
     # Bundles are unpacked in threads; this thread alone reads the store.
     unpacked = map_ahead(lambda one: _unpack_messages(*one), stored)
-    for bundle_id, (bundle, messages, bundle_places) in zip(members, unpacked, strict=True):
+    for bundle, messages, bundle_places in unpacked:
         bundles.append(bundle)
-        places[bundle_id] = list(zip(messages.tolist(), bundle_places.tolist(), strict=True))
+        places.append(list(zip(messages.tolist(), bundle_places.tolist(), strict=True)))
         sizes[messages] = np.diff(bundle.starts)[bundle_places]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     first, last = starts[:-1].tolist(), starts[1:].tolist()
     indices = np.empty(starts[-1], np.intp)
     keys, all_indices = merge_keys(bundles)
-    for bundle, bundle_indices, pairs in zip(bundles, all_indices, places.values(), strict=True):
+    for bundle, bundle_indices, pairs in zip(bundles, all_indices, places, strict=True):
         bundle_starts = bundle.starts.tolist()
         for message, place in pairs:
             features = bundle_indices[bundle_starts[place] : bundle_starts[place + 1]]

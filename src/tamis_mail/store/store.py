@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from threading import RLock
@@ -372,15 +372,24 @@ class Store:
         reader: BundleReader = _bundle_tables().BundleReader(self._connection)
         return reader
 
-    def message_features(self, *, guessed: bool = False, choose: Selection | None = None) -> MessageFeatures:
+    def message_features(
+        self,
+        *,
+        guessed: bool = False,
+        choose: Selection | None = None,
+        at_hand: Mapping[bytes, FeatureKeys] | None = None,
+    ) -> MessageFeatures:
         """Return the features of all messages that have stored ones; with guessed labels only if `guessed`.
 
         `choose` is given the columns of their labels, and returns the indices of those that are read.
+        `at_hand` has stored features of some messages, by their digests: they need not be read.
         The result is a function of the set of remembered messages, their labels and their weights.
         """
         with self.snapshot():
             columns = [label.id for label in self.labels() if guessed or label.name not in GUESSED_LABELS]
-            result: MessageFeatures = _bundle_tables().read_messages(self._connection, columns, choose)
+            result: MessageFeatures = _bundle_tables().read_messages(
+                self._connection, columns, choose, at_hand or {}
+            )
         return result
 
     def entries(self) -> Iterator[Entry]:

@@ -52,8 +52,10 @@ def open_sources(
 
 
 def prepare_bulk_work() -> None:
-    """Let this process, which ends after one command, not search for cycles."""
+    """Let this process, which ends after one command, not search for cycles, and use its own threads."""
     gc.disable()  # messages, features and verdicts refer to nothing that refers to them
+    # NumPy would start a thread per core, which waits for work by turning in circles. Its products are small.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def name_of(source: Source) -> str:
