@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-__all__ = ["IrregularFileError", "is_there", "open_regular", "replace_file", "temporary_beside", "write_file"]
+__all__ = [
+    "IrregularFileError",
+    "is_there",
+    "open_privately",
+    "open_regular",
+    "replace_file",
+    "temporary_beside",
+    "write_file",
+]
 
 _ENDINGS = ("", "-wal", "-shm", "-journal")  # a temporary store has these beside it
 _SUFFIX = ".tamis-part"
@@ -45,6 +53,11 @@ def is_there(path: str | os.PathLike[str]) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def open_privately(name: str, flags: int) -> int:
+    """The `opener` of `open` for a new file that only its owner may read."""
+    return os.open(name, flags, 0o600)
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:

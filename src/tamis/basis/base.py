@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from tamis.arrays import Array
-from tamis.basis.placement import Range
+from tamis.basis.placement import Placement, Range
 from tamis.tables import Table, runs
 
 Functions = dict[str, Any]  # described by arrays, lists of arrays, numbers and words: a file can hold them
@@ -164,6 +164,22 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class CentredBasis(Basis):
+    """A basis whose functions differ by a centre and a width."""
+
+    def __init__(
+        self,
+        centres: int | ArrayLike = 9,
+        placed: Placement = "evenly",
+        width: float | ArrayLike | None = None,
+        include_bias: bool = False,
+    ) -> None:
+        self.centres = centres
+        self.placed = placed
+        self.width = width
+        self.include_bias = include_bias
 
 
 def _read(X: object) -> tuple[Table, Array]:

@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tamis.arrays import Array
-from tamis.basis.base import Basis, Functions
+from tamis.basis.base import CentredBasis, Functions
 from tamis.basis.placement import (
-    Placement,
     Range,
     broadcast,
     check_finite,
@@ -19,7 +17,7 @@ from tamis.basis.placement import (
 )
 
 
-class GaussianBasis(Basis):
+class GaussianBasis(CentredBasis):
     """Bumps exp(−(x − c)² / 2s²), each 1 at its centre c and near 0 some widths s away from it.
 
     Each column has bumps of its own. Centres with a row of coordinates for each column make a radial basis
@@ -43,18 +41,6 @@ class GaussianBasis(Basis):
         (k, d): one per column (d,), one per centre (k, 1)
     include_bias : whether a column of ones comes first, for models without an intercept
     """
-
-    def __init__(
-        self,
-        centres: int | ArrayLike = 9,
-        placed: Placement = "evenly",
-        width: float | ArrayLike | None = None,
-        include_bias: bool = False,
-    ) -> None:
-        self.centres = centres
-        self.placed = placed
-        self.width = width
-        self.include_bias = include_bias
 
     @property
     def centres_(self) -> list[Array] | Array:

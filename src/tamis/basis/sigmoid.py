@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from tamis.arrays import Array
-from tamis.basis.base import Basis, Functions
-from tamis.basis.placement import Placement, Range, choose_widths, format_numbers, place_functions
+from tamis.basis.base import CentredBasis, Functions
+from tamis.basis.placement import Range, choose_widths, format_numbers, place_functions
 
 
-class SigmoidBasis(Basis):
+class SigmoidBasis(CentredBasis):
     """Steps 1 / (1 + exp(−(x − c) / s)): 0 far below the centre c, a half at it, 1 far above.
 
     >>> SigmoidBasis(centres=[1.0], width=0.5).fit_transform([[0.0], [1.0], [2.0]]).round(3).tolist()
@@ -28,18 +27,6 @@ class SigmoidBasis(Basis):
         range); or a number, or an array that broadcasts to (k, d): one per column (d,), one per centre (k, 1)
     include_bias : whether a column of ones comes first, for models without an intercept
     """
-
-    def __init__(
-        self,
-        centres: int | ArrayLike = 9,
-        placed: Placement = "evenly",
-        width: float | ArrayLike | None = None,
-        include_bias: bool = False,
-    ) -> None:
-        self.centres = centres
-        self.placed = placed
-        self.width = width
-        self.include_bias = include_bias
 
     @property
     def centres_(self) -> list[Array]:

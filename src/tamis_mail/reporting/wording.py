@@ -1,8 +1,8 @@
-"""The words for verdicts and for kinds of evidence, the same on all surfaces."""
+"""The words for verdicts, kinds of evidence and sizes of files, the same on all surfaces."""
 
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
-__all__ = ["VIEW_TITLES", "describe_verdict"]
+__all__ = ["VIEW_TITLES", "describe_verdict", "format_size"]
 
 VIEW_TITLES = {
     INTERCEPT_VIEW: "before evidence",
@@ -36,3 +36,15 @@ def describe_verdict(label: str, probability: float) -> str:
         "almost certainly" if confidence >= 0.99 else "very probably" if confidence >= 0.95 else "probably"
     )
     return f"{certainty} spam" if spam else f"{certainty} not spam: {label}"
+
+
+def format_size(number: int) -> str:
+    """Format a number of bytes.
+
+    >>> format_size(999), format_size(1_500_000)
+    ('999 bytes', '1.5 MB')
+    """
+    if number < 1000:
+        return f"{number} bytes"
+    step = min((len(str(number)) - 1) // 3, 4)
+    return f"{number / 1000**step:.1f} {('kB', 'MB', 'GB', 'TB')[step - 1]}"

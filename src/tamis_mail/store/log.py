@@ -206,10 +206,6 @@ class EventLog:
             if event.is_learning
         ]
 
-    def find_undo(self, number: int) -> Event | None:
-        """Return the newest event that has undone an event, or None."""
-        return next(self._select("WHERE undoes = ? AND undoes <> 0 ORDER BY number DESC", (number,)), None)
-
     def events(self, since: int | None = None) -> Iterator[Event]:
         """Yield events, newest first, of a time or later."""
         if since is None:

@@ -22,7 +22,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -351,16 +351,6 @@ class Memory:
                 "AND state NOT IN ('seen', 'failed') AND gone IS NULL "
                 "AND (retry <= ? OR state = ?) ORDER BY place.id",
                 (self._account, folder, int(self._clock()), UNSETTLED),
-            )
-        )
-
-    def count_states(self) -> Mapping[str, int]:
-        """Count the places that have not gone, by state."""
-        return dict(
-            self._run(
-                "SELECT state, COUNT(*) FROM place JOIN folder ON folder.id = place.folder "
-                "WHERE folder.account = ? AND gone IS NULL GROUP BY state",
-                (self._account,),
             )
         )
 

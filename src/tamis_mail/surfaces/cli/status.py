@@ -9,7 +9,7 @@ from typing import TextIO
 from tamis_mail.features import VIEWS_OF
 from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.mailbox.raw_message import printable
-from tamis_mail.reporting.wording import VIEW_TITLES
+from tamis_mail.reporting.wording import VIEW_TITLES, format_size
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store, has_store
 from tamis_mail.store.maintenance import Status
@@ -18,7 +18,7 @@ from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict.rule import RuleError, Weights
 
-__all__ = ["configure", "run", "size"]
+__all__ = ["configure", "run"]
 
 _FEW = 50  # messages of a label below which more are advised
 
@@ -119,7 +119,7 @@ def _as_json(status: Status, path: str, weights: "Weights | RuleError | None", v
 
 
 def _as_text(status: Status, path: str, weights: Sequence[str]) -> str:
-    lines = [f"store     {printable(path)} ({size(status.bytes)})"]
+    lines = [f"store     {printable(path)} ({format_size(status.bytes)})"]
     for label in status.labels:
         imported = (
             f", and {label.lent // max(1, 1 << status.decays):,} of another filter" if label.lent else ""
@@ -206,18 +206,6 @@ def _format_period(period: tuple[int, int]) -> str:
     form = "%Y" if time.gmtime(period[0]).tm_year != time.gmtime(period[1]).tm_year else "%Y-%m"
     first, last = (time.strftime(form, time.gmtime(second)) for second in period)
     return first if first == last else f"{first}–{last}"
-
-
-def size(number: int) -> str:
-    """Format a number of bytes.
-
-    >>> size(999), size(1_500_000)
-    ('999 bytes', '1.5 MB')
-    """
-    if number < 1000:
-        return f"{number} bytes"
-    step = min((len(str(number)) - 1) // 3, 4)
-    return f"{number / 1000**step:.1f} {('kB', 'MB', 'GB', 'TB')[step - 1]}"
 
 
 def _plural(number: int) -> str:

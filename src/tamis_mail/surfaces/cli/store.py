@@ -17,11 +17,11 @@ from tamis.progress import Line
 from tamis_mail.files import IrregularFileError, open_regular, replace_file
 from tamis_mail.mailbox import Source, SourceError
 from tamis_mail.mailbox.raw_message import printable
+from tamis_mail.reporting.wording import format_size
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, people, saving
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, run_tasks
-from tamis_mail.surfaces.cli.status import size
 
 if TYPE_CHECKING:
     from tamis_mail.sieve import Sieve
@@ -256,9 +256,8 @@ _CONFIGURE: dict[str, Callable[[Parser], None]] = {
 def _backup(options: Namespace) -> Outcome:
     with _open(options) as store:
         saving.backup(store, options.file)
-    return [
-        f"{_path(options)} is saved in {printable(options.file)} ({size(Path(options.file).stat().st_size)})"
-    ], 0
+    size = format_size(Path(options.file).stat().st_size)
+    return [f"{_path(options)} is saved in {printable(options.file)} ({size})"], 0
 
 
 def _restore(options: Namespace) -> Outcome:
@@ -279,9 +278,8 @@ def _export(options: Namespace) -> Outcome:
                     exchange.export(store, packed)
             else:
                 exchange.export(store, file)
-    return [
-        f"{_path(options)} is written as text to {printable(options.file)} ({size(path.stat().st_size)})"
-    ], 0
+    size = format_size(path.stat().st_size)
+    return [f"{_path(options)} is written as text to {printable(options.file)} ({size})"], 0
 
 
 def _import(options: Namespace) -> Outcome:
@@ -381,7 +379,7 @@ def _prune(options: Namespace) -> Outcome:
                 _fit_weights(store)
     return [
         f"{result.dropped:,} features dropped, {result.kept:,} kept",
-        f"{_path(options)} was {size(result.bytes_before)} and is {size(result.bytes_after)}",
+        f"{_path(options)} was {format_size(result.bytes_before)} and is {format_size(result.bytes_after)}",
     ], 0
 
 
@@ -397,7 +395,7 @@ def _decay(options: Namespace) -> Outcome:
 def _compact(options: Namespace) -> Outcome:
     with _open(options) as store, _progress("compact", options) as progress:
         bytes_after = maintenance.compact(store, progress)
-    return [f"{_path(options)} is now {size(bytes_after)}"], 0
+    return [f"{_path(options)} is now {format_size(bytes_after)}"], 0
 
 
 def _upgrade(options: Namespace) -> Outcome:

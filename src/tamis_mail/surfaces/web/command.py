@@ -1,6 +1,5 @@
 """`tamis serve web`: the page, for a browser on this machine."""
 
-import os
 import secrets
 import socket
 import sys
@@ -11,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TextIO
 
-from tamis_mail.files import open_regular
+from tamis_mail.files import open_privately, open_regular
 from tamis_mail.mailbox import open_source
 from tamis_mail.settings import default_path
 
@@ -132,7 +131,7 @@ def _read_port(text: str) -> int:
 def _read_api_token(path: Path) -> str:
     """Read the token of the API; make one if there is no such file, readable by its owner only."""
     try:
-        with open(path, "x", opener=_open_privately) as file:
+        with open(path, "x", opener=open_privately) as file:
             file.write(secrets.token_urlsafe(32) + "\n")
     except FileExistsError:
         pass
@@ -145,7 +144,3 @@ def _read_api_token(path: Path) -> str:
             f"the token in {path} has {len(token)} characters, expected 16 or more: delete the file"
         )
     return token
-
-
-def _open_privately(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)

@@ -4,7 +4,6 @@ A dropped mailbox is kept, unpacked, in the folder of imports beside the store, 
 """
 
 import asyncio
-import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -17,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tamis_mail.catalog import Catalog, FoundMessage, remove_missing, scan_path
+from tamis_mail.files import open_privately
 from tamis_mail.mailbox import SourceError
 from tamis_mail.mailbox.stream import File, Text
 from tamis_mail.store.log import EventLog
@@ -45,7 +45,7 @@ async def receive_import(context: Context, request: Request, name: str, label: s
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{secrets.token_hex(8)}.mail"
     try:
-        with open(path, "xb", opener=_open_privately) as file:
+        with open(path, "xb", opener=open_privately) as file:
             async for block in request.stream():
                 await asyncio.to_thread(file.write, block)
             size = file.tell()
@@ -77,10 +77,6 @@ async def receive_import(context: Context, request: Request, name: str, label: s
     return job
 
 
-def _open_privately(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
-
-
 def _unpack(path: Path, largest: int) -> Path:
     """Unpack a file in its place, and no more than the limit; another file stays as it is."""
     target = path.with_suffix(".unpacked")
@@ -89,7 +85,7 @@ def _unpack(path: Path, largest: int) -> Path:
             text = Text(file)
             if not text.is_packed:
                 return path
-            with open(target, "xb", opener=_open_privately) as output:
+            with open(target, "xb", opener=open_privately) as output:
                 while block := text.read(_BLOCK):
                     output.write(block)
                     if output.tell() > largest:

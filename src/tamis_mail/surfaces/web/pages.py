@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from tamis_mail.reporting.wording import format_size
 from tamis_mail.surfaces.web.security import Session
 
 __all__ = ["STATIC_FOLDER", "Pages", "mark_controls"]
@@ -50,18 +51,6 @@ def _format_time(seconds: int | None) -> str:
         return ""
 
 
-def _format_size(number: int) -> str:
-    """Format a number of bytes.
-
-    >>> _format_size(999), _format_size(1_500_000)
-    ('999 bytes', '1.5 MB')
-    """
-    if number < 1000:
-        return f"{number} bytes"
-    step = min((len(str(number)) - 1) // 3, 4)
-    return f"{number / 1000**step:.1f} {('kB', 'MB', 'GB', 'TB')[step - 1]}"
-
-
 def _address(request: Request) -> str:
     """Return the path and the query of a request, to which a form leads back."""
     query = request.url.query
@@ -83,7 +72,7 @@ class Pages:
             "marked": mark_controls,
             "marked_text": lambda text: mark_controls(text, keep=_KEPT_CONTROLS),
             "time": _format_time,
-            "size": _format_size,
+            "size": format_size,
             "number": "{:,}".format,
         }
         self._environment.filters |= filters
