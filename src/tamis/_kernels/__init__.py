@@ -185,13 +185,13 @@ def settle(words: Words, low: int) -> tuple[Words, int]:
 
 
 def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Words, int]:
-    """Settled a + sign * b."""
+    """a + sign * b, in canonical form (settled)."""
     refuse_unless(a.shape[1] == b.shape[1], "sums")
     return _kernels.combine(a, a_low, b, b_low, sign)
 
 
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
-    """Settled products of cells and factors, exact down to `keep` words from each cell's first."""
+    """Products of cells and factors in canonical form, exact down to `keep` words from each cell's first."""
     refuse_unless(factors.shape == words.shape[1:], "sums and factors")
     return _kernels.multiply(words, low, factors, keep)
 

@@ -309,7 +309,7 @@ def settle(words: Words, low: int) -> tuple[Words, int]:
 
 
 def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Words, int]:
-    """Settled `a + sign * b`."""
+    """a + sign * b, in canonical form (settled)."""
     low = min(a_low, b_low)
     words = np.zeros((max(a_low + len(a), b_low + len(b)) - low, a.shape[1]), dtype=np.int64)
     words[a_low - low : a_low - low + len(a)] += a

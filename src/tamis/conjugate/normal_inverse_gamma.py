@@ -212,8 +212,8 @@ def update_parameters(
 
 def _growth(strength: Any, weight: Array, shift: Array, scatter: Array) -> Array:
     """The growth of the scale."""
-    pull = strength * weight / (strength + weight)
-    return np.asarray(0.5 * (scatter + pull * np.square(shift)))
+    shift_weight = strength * weight / (strength + weight)
+    return np.asarray(0.5 * (scatter + shift_weight * np.square(shift)))
 
 
 def mean_variance(shape: Array, scale: Array) -> Array:

@@ -41,13 +41,13 @@ class MomentsAboutPrior(NamedTuple):
     weight: Array  # (...)
     shift: Array  # (..., d): mean − location, 0 where there is no weight
     scatter: Array  # (..., d, d)
-    pull: Array  # (...): strength · weight / (strength + weight), the factor of the squared shift
+    shift_weight: Array  # (...): strength · weight / (strength + weight), the factor of the squared shift
 
     @property
     def growth(self) -> Array:
         """The growth of the scale in an update (..., d, d)."""
         squares = self.shift[..., :, None] * self.shift[..., None, :]
-        return np.asarray(self.scatter + self.pull[..., None, None] * squares)
+        return np.asarray(self.scatter + self.shift_weight[..., None, None] * squares)
 
 
 def check_location(data: ArrayLike) -> Array:
@@ -132,7 +132,7 @@ def scale_rise(factor: Cholesky, scale: Array, data: MomentsAboutPrior) -> Array
     Far from the location S + growth is nearly of rank one, and float64 would lose the rest.
     """
     scatters = Cholesky.of(scale + data.scatter, "scale matrix with the scatter")
-    leverage = data.pull * scatters.quadratic(data.shift)
+    leverage = data.shift_weight * scatters.quadratic(data.shift)
     return np.asarray(log_determinant_rise(factor, scale, data.scatter) + np.log1p(leverage))
 
 
@@ -240,12 +240,12 @@ def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Arr
     factor = Cholesky(np.sqrt(freedom)[:, None, None] * root)
     data = compare_moments(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
     value = log_evidence(strength, freedom, scale, factor, data).sum(axis=0)
-    # (S + W + pull δδᵀ)⁻¹ by Sherman and Morrison: the matrix itself may be too close to rank one for a float
+    # (S + W + shift_weight δδᵀ)⁻¹ by Sherman and Morrison: the matrix may be too close to rank one for a float
     inverse = Cholesky.of(scale + w, "scale matrix with the scatter").inverse()  # (groups, cells, d, d)
     toward = (inverse @ data.shift[..., None])[..., 0]
-    leverage = 1.0 + data.pull * (toward * data.shift).sum(axis=-1)
+    leverage = 1.0 + data.shift_weight * (toward * data.shift).sum(axis=-1)
     weighted = ((freedom + n) / leverage)[..., None] * toward
-    correction = (data.pull / leverage)[..., None, None] * toward[..., :, None] * toward[..., None, :]
+    correction = (data.shift_weight / leverage)[..., None, None] * toward[..., :, None] * toward[..., None, :]
     precision = (freedom + n)[..., None, None] * (inverse - correction)
     by_location = unit * (weighted * (strength * n / (strength + n))[..., None]).sum(axis=0)
     square = (weighted * data.shift).sum(axis=-1)

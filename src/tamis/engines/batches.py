@@ -32,7 +32,7 @@ class Piece(Protocol[X_co]):
         """Its name in error messages, such as "part-3.parquet, row group 2"."""
 
     def load(self) -> X_co:
-        """Read it."""
+        """Read the shard."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,10 +35,11 @@ def solve_rows(
     noise: Floats | None = None,
     other_offsets: Floats | None = None,
 ) -> Floats:
-    """x = A⁻¹ b of each row (n, k), A = base + diag(ridge) + Σ weight v vᵀ, b = pull + Σ (pull − weight s) v.
+    """x = A⁻¹ b per row (n, k), A = base + diag(ridge) + Σ weight v vᵀ, b = pull + Σ (pulls − weight s) v.
 
     Entries of row i are at indptr[i] to indptr[i + 1]; v is other[index] (m, k). s is other_offsets[index]
     (m,), the known offset of the other side, which is subtracted from the target. Weights are at least 0.
+    `pulls` has weight times target of each entry, `pull` (k,) a term of b that all rows share.
     `ridge` is (n, k). With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added, where A = L Lᵀ: a draw
     from N(x, A⁻¹). A row whose A is not positive definite is NaN.
     """

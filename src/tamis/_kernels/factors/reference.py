@@ -22,7 +22,7 @@ def solve_rows(
     stop: int,
     out: Floats,
 ) -> None:
-    """See the door."""
+    """See `tamis._kernels.factors`."""
     for row in range(start, stop):
         entries = slice(int(indptr[row]), int(indptr[row + 1]))
         v = other[indices[entries]]
@@ -52,7 +52,7 @@ def row_squares(
     stop: int,
     out: Floats,
 ) -> None:
-    """See the door."""
+    """See `tamis._kernels.factors`."""
     for row in range(start, stop):
         entries = slice(int(indptr[row]), int(indptr[row + 1]))
         v = other[indices[entries]]
@@ -61,7 +61,7 @@ def row_squares(
 
 
 def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
-    """See the door."""
+    """See `tamis._kernels.factors`."""
     count = out.shape[1]
     for row in range(start, stop):
         order = np.argsort(-scores[row], kind="stable")[:count]
@@ -71,7 +71,7 @@ def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
 
 
 def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop: int, out: Floats) -> None:
-    """See the door."""
+    """See `tamis._kernels.factors`."""
     if not len(left) or not len(right):
         out[start:stop] = 0.0
         return

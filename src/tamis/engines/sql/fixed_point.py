@@ -70,7 +70,7 @@ class Slices:
 
     @cached_property
     def exponents(self) -> list[int]:
-        """Of each chunk."""
+        """The exponent of each chunk."""
         return [self.high - sum(self.widths[: c + 1]) for c in range(len(self.widths))]
 
     def cut(self, step: int) -> dict[str, str]:

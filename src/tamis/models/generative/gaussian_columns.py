@@ -229,7 +229,7 @@ class Student(Density[Array]):
 
     @property
     def mean(self) -> Array:
-        """(K, d)."""
+        """The mean of each class (K, d)."""
         return self.members.mean
 
     @property

@@ -144,7 +144,7 @@ class FullNormal(_MatrixNormal):
         return list(rows.T)
 
     def covariance_of(self, k: int) -> Array:
-        """(d, d) of one class."""
+        """The covariance (d, d) of one class."""
         return np.asarray(self.covariance[k])
 
 
@@ -267,8 +267,8 @@ def sum_growth(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, A
     """What the data add to shape and scale of the prior of one variance for all columns (K,)."""
     weight = class_sums.weight.value
     shift = normals.shift_of(class_sums.weight, class_sums.first, prior.location)
-    pull = prior.strength * weight / (prior.strength + weight)
-    return 0.5 * weight.sum(axis=1), 0.5 * (class_sums.scatter + pull * np.square(shift)).sum(axis=1)
+    shift_weight = prior.strength * weight / (prior.strength + weight)
+    return 0.5 * weight.sum(axis=1), 0.5 * (class_sums.scatter + shift_weight * np.square(shift)).sum(axis=1)
 
 
 def spherical_evidence(prior: NormalInverseGamma, class_sums: Moments) -> float:
@@ -289,12 +289,12 @@ class VectorStudent(Density[Array]):
 
     @property
     def mean(self) -> Array:
-        """(K, d)."""
+        """The mean of each class (K, d)."""
         return self.members.mean
 
     @property
     def covariance(self) -> Array:
-        """(K, d, d)."""
+        """The covariance of each class (K, d, d)."""
         return self.members.covariance
 
     def scores(self, rows: Array) -> Array:

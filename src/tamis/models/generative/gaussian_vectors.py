@@ -343,8 +343,10 @@ class GaussianVectors(Block[Array, Moments]):
         within = scatter.sum(axis=0) / weight
         within = np.where(within > _ROUNDING * spread, np.minimum(within, spread), spread)
         # one strength for all columns: that of the column whose means differ most
-        pull = self.strength * float((within / spread).min(initial=1.0))
-        return NormalInverseWishart.from_mean(mean, pull, np.diag(within), covariance_strength=self.strength)
+        mean_strength = self.strength * float((within / spread).min(initial=1.0))
+        return NormalInverseWishart.from_mean(
+            mean, mean_strength, np.diag(within), covariance_strength=self.strength
+        )
 
     def log_evidence(self, statistic: Moments) -> float:
         """log p(columns | classes) of rows with this statistic, the parameters integrated out."""
@@ -466,7 +468,7 @@ def log_evidence_of_tied(prior: NormalInverseWishart, class_sums: Moments) -> fl
     d, n = prior.dimension, data.weight.sum()
     within = data.scatter.sum(axis=0)
     total = Cholesky.of(prior.scale + within, "scale matrix with the scatter")
-    shifts = total.whiten(np.sqrt(data.pull)[:, None] * data.shift)  # (K, d)
+    shifts = total.whiten(np.sqrt(data.shift_weight)[:, None] * data.shift)  # (K, d)
     products = shifts @ shifts.T if len(shifts) < d else shifts.T @ shifts
     rise = (
         normals.log_determinant_rise(prior.factor, prior.scale, within)

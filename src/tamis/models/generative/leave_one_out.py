@@ -559,12 +559,12 @@ class _Members:
         prior = self._prior()
         total = prior.strength + moments.weight
         shift = np.where(moments.weight > 0, moments.mean - prior.location, 0.0)
-        pull = prior.strength * moments.weight / total
+        shift_weight = prior.strength * moments.weight / total
         after = (
             prior.location + moments.weight / total * shift,
             total,
             prior.shape + 0.5 * moments.weight,
-            prior.scale + 0.5 * (moments.scatter + pull * np.square(shift)),
+            prior.scale + 0.5 * (moments.scatter + shift_weight * np.square(shift)),
         )
         constant = self.constant
         if constant is None or not constant.any():

@@ -39,7 +39,7 @@ class Design(ABC):
 
     @property
     def columns(self) -> int:
-        """p."""
+        """The number p of columns."""
         return len(self.centre)
 
     @property
@@ -68,7 +68,7 @@ class Design(ABC):
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64] | slice) -> "Design":
-        """These rows."""
+        """Select rows."""
 
     @abstractmethod
     def blocks(self, start: int, stop: int) -> "Iterator[Block]":
@@ -125,7 +125,7 @@ class Block(ABC):
 
     @abstractmethod
     def squares(self, weights: Array) -> Array:
-        """Its diagonal (width,)."""
+        """The diagonal of `gram` (width,)."""
 
     @abstractmethod
     def extent(self) -> tuple[float, Array]:

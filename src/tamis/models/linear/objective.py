@@ -97,7 +97,7 @@ class LinearRows:
         return float(len(self.design)) if self.weights is None else float(self.weights.sum())
 
     def take(self, rows: NDArray[np.int64]) -> "LinearRows":
-        """These rows."""
+        """Select rows."""
         return LinearRows(
             self.design.take(rows),
             self.targets[rows],
@@ -165,7 +165,7 @@ class Objective:
 
     @property
     def rows(self) -> LinearRows:
-        """The rows."""
+        """The rows over which the objective is a sum."""
         return LinearRows(self.design, self.targets, self.weights, self.offsets)
 
     @property
