@@ -964,7 +964,7 @@ def _sum_coefficients(dice: Generator) -> Call:
 
 def _add_counts(dice: Generator) -> Call:
     stored, keys = (np.unique(dice.integers(0, 300, _size(dice)).astype(np.uint64)) for _ in range(2))
-    kind = f"i{dice.choice([1, 2, 4, 8])}"
+    kind = str(dice.choice(["i1", "i2", "i4", "i8"]))
     labels = int(dice.integers(0, 4))
     stored_counts = dice.integers(-128, 128, size=(len(stored), labels)).astype(kind)
     counts = dice.integers(-9, 9, size=(len(keys), labels + int(dice.integers(0, 2))))

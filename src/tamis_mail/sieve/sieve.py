@@ -377,7 +377,7 @@ class Sieve:
         if not parts:
             return
         changes: dict[int, list[tuple[Receipt, bytes | Heading | None]]] = {}
-        with self.store.transaction() as writer:
+        with self.store.postpone_checkpoints(), self.store.transaction() as writer:
             transaction = self._begin(writer, "")
             while parts:
                 number, messages, read = parts.pop(0)
@@ -389,8 +389,9 @@ class Sieve:
             transaction.run(
                 (), run_jobs, has_more=has_more, has_moved=has_moved, features=features_at_hand.give()
             )
-        self._recorder.write_changes_by_source(
-            [(sources[number].source, of_one) for number, of_one in changes.items()]
+        by_source = [(sources[number].source, of_one) for number, of_one in changes.items()]
+        import_module("tamis.threads").run_together(
+            [partial(self._recorder.write_changes_by_source, by_source), self.store.checkpoint]
         )
         for number, of_one in changes.items():
             one = sources[number]

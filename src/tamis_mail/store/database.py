@@ -44,6 +44,7 @@ VERDICT_SECONDS = (
     10.0  # limit per statement when a store is opened and one message judged, which takes milliseconds
 )
 MAINTENANCE_SECONDS = 1800.0  # limit per statement of other work: a check of 10**7 messages takes minutes
+_CACHE_KILOBYTES = 32768  # pages that a connection keeps: those of a transaction of 10,000 messages
 _REPLICA = "tamis_mail.store.replica"  # a store in a file does not import it
 _INSTRUCTIONS = 10_000  # of SQLite's virtual machine between two checks of the time: about a millisecond
 _SQLITE = b"SQLite format 3\0"
@@ -408,6 +409,8 @@ def _open_readonly(place: str, factory: type[C]) -> C:
 
 def _upgrade(connection: Connection, path: object) -> None:
     connection.execute("PRAGMA synchronous = FULL")
+    # Pages that are written to the log before the end of a transaction, and change again, are written twice.
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KILOBYTES}")
     applied = _list_applied(connection)
     if not applied:
         # Set before the log exists, so that both are in the file itself, even if the process is killed.

@@ -418,6 +418,32 @@ class Store:
             writer.finish()
         self._shrink_if_worthwhile()
 
+    @contextmanager
+    def postpone_checkpoints(self) -> Iterator[None]:
+        """Let transactions inside only write SQLite's log, from which `checkpoint` copies to the file.
+
+        What is in that log is as permanent as what is in the file.
+        """
+        with self._lock, explain_errors(self.path_name):
+            (pages,) = self._connection.execute("PRAGMA wal_autocheckpoint").fetchone()
+            self._connection.execute("PRAGMA wal_autocheckpoint = 0")
+        try:
+            yield
+        finally:
+            with self._lock, explain_errors(self.path_name):
+                self._connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+
+    def checkpoint(self) -> None:
+        """Copy what SQLite's log has to the file, as far as nobody reads older contents."""
+        # The transactions are committed, whatever happens here; a damaged file is reported all the same.
+        with (
+            self._lock,
+            explain_errors(self.path_name),
+            suppress(sqlite3.OperationalError),
+            reraise_interrupts(),
+        ):
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
     def _shrink_if_worthwhile(self) -> None:
         """Return free space to the disk if it is more than 1000 pages and an eighth of the file."""
         # The transaction is committed. If another process holds a lock, a later transaction frees the space.

@@ -21,6 +21,7 @@ from tamis_mail.sieve import jobs, sieve, transaction
 from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, run_locally
 from tamis_mail.sieve.pruning import prune
 from tamis_mail.sieve.transaction import Transaction
+from tamis_mail.sieve.weights import FeaturesAtHand
 from tamis_mail.store import Entry, Store, StoreError, bundle_arrays, exchange, maintenance
 from tamis_mail.store.tables import CountTable
 from tamis_mail.tokens import VERSION
@@ -575,3 +576,30 @@ def test_messages_that_were_read_for_other_tokens_are_read_again(opened: Sieve) 
     assert maintenance.check(opened.store) == []
     (table,) = opened.store.count_slices()
     assert table.keys.tolist() == read.keys.tolist()
+
+
+def test_features_at_hand_are_those_that_the_store_would_give(opened: Sieve) -> None:
+    mail = SAMPLE[:20]
+    opened.learn_many(mail, "ham", processes=1)
+    stored = opened.store.message_features()
+    keys = {
+        name: stored.keys[stored.indices[stored.starts[place] : stored.starts[place + 1]]]
+        for place, name in enumerate(stored.digests)
+    }
+    for n_at_hand in (1, 7, len(keys)):
+        at_hand = dict(list(keys.items())[:n_at_hand])
+        found = opened.store.message_features(at_hand=at_hand)
+        assert found.digests == stored.digests
+        for field in ("starts", "indices", "keys", "labels", "weights"):
+            np.testing.assert_array_equal(getattr(found, field), getattr(stored, field))
+
+
+def test_features_that_cannot_be_fitted_any_more_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The messages with the smallest digests are fitted."""
+    monkeypatch.setattr("tamis_mail.verdict.fitting.MAX_MESSAGES", 3)
+    at_hand, none = FeaturesAtHand(), np.empty(0, np.uint64)
+    for first in (60, 40, 20, 0):
+        at_hand.take({bytes([first + number]): none for number in range(2)}, "ham")
+        at_hand.take({bytes([first + number]): none for number in range(2, 4)}, "spam")
+    assert sorted(at_hand.give()) == [bytes([number]) for number in (0, 1, 2, 3, 20, 22)]
+    assert at_hand.give() == {}

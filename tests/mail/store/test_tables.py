@@ -174,3 +174,19 @@ def test_what_is_taken_away_is_at_most_what_is_there(tmp_path: Path) -> None:
         with store.transaction() as writer:
             writer.add_clipped(table({2: [-9]}, 1))
         assert check(store) == []
+
+
+@needs_core
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from(["i1", "i2", "i4", "i8"]), st.integers(0, 99))
+def test_the_core_and_numpy_add_stored_counts_alike(n_stored: int, n_keys: int, kind: str, seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    stored, keys = (np.unique(dice.integers(0, 99, size).astype(np.uint64)) for size in (n_stored, n_keys))
+    stored_counts = dice.integers(-128, 128, (len(stored), 2)).astype(kind)
+    counts = dice.integers(0, 9, (len(keys), 3))
+    found, expected = counts.copy(), counts.copy()
+    tables.add_counts(stored, stored_counts, keys, found)
+    with mock.patch("tamis_mail.store.tables.core", None):
+        tables.add_counts(stored, stored_counts, keys, expected)
+    np.testing.assert_array_equal(found, expected)
+    assert found[:, 2].tolist() == counts[:, 2].tolist()

@@ -10,7 +10,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from importlib import import_module
 
@@ -32,6 +32,7 @@ __all__ = ["configure", "run"]
 
 _STATUS = {"spam": 0, "unsure": 2}  # all other labels are ham: 1
 _ERROR = 3
+_JOINED_LINES = 250  # as many messages are judged together
 
 
 def configure(parser: Parser) -> None:
@@ -202,15 +203,38 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
             with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as reader:
                 messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
                 verdicts = sieve.sort_many(messages) if sieve else (_unsure_verdict() for _ in messages)
-                for verdict in verdicts:
-                    note, message = notes.popleft()
-                    if sieve:
-                        sieve.log_verdict(message.raw, verdict, source=_place_of(message))
-                    out.write(_line(verdict, note, options) + "\n")
+                with _join_lines(out) as write_line:
+                    for verdict in verdicts:
+                        note, message = notes.popleft()
+                        if sieve:
+                            sieve.log_verdict(message.raw, verdict, source=_place_of(message))
+                        write_line(_line(verdict, note, options))
             unread = unread or bool(source.unread)
         if sieve:
             _write_log(sieve, options)
     return _ERROR if unread else 0
+
+
+@contextmanager
+def _join_lines(out: TextIO) -> Iterator[Callable[[str], None]]:
+    """Write lines many at a time: a stream without a buffer would be written to once per message."""
+    lines: list[str] = []
+    most = 1 if out.isatty() else _JOINED_LINES
+
+    def write() -> None:
+        text = "".join(lines)
+        lines.clear()
+        out.write(text)
+
+    def write_line(line: str) -> None:
+        lines.append(f"{line}\n")
+        if len(lines) >= most:
+            write()
+
+    try:
+        yield write_line
+    finally:
+        write()
 
 
 def _sort_and_move(out: TextIO, options: Namespace) -> int:
