@@ -1,6 +1,6 @@
 """`python -m benchmarks.engines_spark`: tamis on Spark against Spark's MLlib, the same rows and session.
 
-    python -m benchmarks.engines_spark [--rows 1000000] [--repeats 3] [--cases naive-bayes mixture …]
+    python -m benchmarks.engines_spark [--rows 1000000] [--repeats 3] [--cases naive-bayes …] [--output FILE]
 
 Each case is timed from the data frame of a Parquet file, which is not cached, to the fitted model. MLlib
 joins the columns by VectorAssembler and caches them, as its guide advises for models that iterate; tamis
@@ -28,7 +28,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tamis
+from benchmarks.raw_results import Table, compare, write_run
 
+WANTED = 2.0  # times MLlib's speed, end to end
 _PARTITIONS = 4
 _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -204,11 +206,8 @@ def _fit_their_ratings(frame: Any) -> Any:
 
 
 def _fit_our_ratings(frame: Any) -> Any:
-    # Ratings are of all users and items at once: they come to the driver as Arrow, and one process fits them.
-    table = frame.where("held_out = 0").select("user", "item", "rating").toArrow()
-    pairs = np.column_stack([table["user"].to_numpy(), table["item"].to_numpy()])
-    model = tamis.MatrixFactorization(8, random_state=1)  # chooses its ridge by validation
-    return model.fit(pairs, table["rating"].to_numpy())
+    learned = frame.where("held_out = 0").select("user", "item", "rating")
+    return tamis.MatrixFactorization(8, random_state=1).fit(learned)  # it chooses its ridge by validation
 
 
 def _score_ratings(theirs: Any, ours: Any, folder: Path) -> tuple[str, str]:
@@ -336,11 +335,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
+    parser.add_argument("--output", type=Path, help="write the raw results to this file, for the scoreboard")
     options = parser.parse_args()
     warnings.simplefilter("ignore", FutureWarning)  # pyspark of pandas 3
     session = _start_session()
     folder = Path(tempfile.mkdtemp(prefix="tamis-spark-"))
-    _write_line(f"{options.rows} rows, median of {options.repeats}, local[2]; load {os.getloadavg()[0]:.1f}")
+    load = f"{options.rows} rows, local[2]; load {os.getloadavg()[0]:.1f} before"
+    _write_line(f"median of {options.repeats}, {load}")
+    comparisons, scored = [], []
     try:
         for name in options.cases:
             case = CASES[name]
@@ -363,6 +365,16 @@ def main() -> None:
             ):
                 seconds = f"{cost.elapsed:.2f} s, {cost.processor:.2f} s of processors"
                 _write_line(f"{name}: {who}: {seconds}, {score}")
+            for case_name, of in (
+                (f"engines-spark-{name}", "elapsed"),
+                (f"engines-spark-{name}-cpu", "processor"),
+            ):
+                about = f"{case.ours} against MLlib's {case.theirs}, from Parquet to the model" + (
+                    "" if of == "elapsed" else ", processor time of all processes"
+                )
+                samples = [[getattr(cost, of) for cost in costs[who]] for who in ("ours", "theirs")]
+                comparisons.append(compare(case_name, about, *samples, wanted=WANTED, group="engines"))
+            scored.append((case.ours, scores[1], scores[0]))
             ratios = theirs.elapsed / ours.elapsed, theirs.processor / ours.processor
             _write_line(
                 f"{name}: {ratios[0]:.2f} × by the clock, {ratios[1]:.2f} × by processor time; load "
@@ -371,6 +383,10 @@ def main() -> None:
     finally:
         session.stop()
         shutil.rmtree(folder)
+    if options.output:
+        table = Table("How well both fit", ("model", "tamis", "MLlib"), tuple(scored))
+        title = "Models on Spark, against MLlib on the same rows and session"
+        write_run(options.output, title, text=load, comparisons=comparisons, tables=[table])
 
 
 if __name__ == "__main__":

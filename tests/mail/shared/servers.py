@@ -30,7 +30,12 @@ _NEEDED = {"redis": ["redis-server"], "postgresql": ["initdb", "postgres"]}
 
 
 def _find_program(name: str) -> str | None:
-    """Return the path of a program; Debian keeps those of PostgreSQL out of PATH."""
+    """Return the path of a program; Debian keeps those of PostgreSQL out of PATH.
+
+    TAMIS_REDIS_SERVER is a program to use in the place of redis-server, such as valkey-server.
+    """
+    if name == "redis-server" and (other := os.environ.get("TAMIS_REDIS_SERVER")):
+        return shutil.which(other)
     newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: path.parts[-3])
     return shutil.which(name) or (str(newest[-1]) if newest else None)
 
