@@ -161,11 +161,11 @@ def describe_moments(
     # Σ(x − c)² = Σx² − (2c Σx − W c²), and Σ(x − c) = Σx − W c
     weighed = multiply(weight, weight_low, centre, KEEP)
     cross = combine(*multiply(first, first_low, 2.0 * centre, KEEP), *multiply(*weighed, centre, KEEP), -1)
-    about = read(*combine(second, second_low, *cross, -1))[0]
+    centred = read(*combine(second, second_low, *cross, -1))[0]
     rest = read(*combine(first, first_low, *weighed, -1))[0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        scatter = about - np.where(total != 0, rest * rest / total, 0.0)
-    # about ≥ rest² / total by Cauchy and Schwarz; only rounding can violate it
+        scatter = centred - np.where(total != 0, rest * rest / total, 0.0)
+    # centred ≥ rest² / total by Cauchy and Schwarz; only rounding can violate it
     moments[0], moments[1], moments[2] = total, mean, np.where(total > 0, np.maximum(scatter, 0.0), scatter)
     if is_pooled:
         location = np.tile(centre[-columns:], len(centre) // columns)

@@ -190,8 +190,8 @@ def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, 
     """
     total = n.sum(axis=0)
     centre = (n[..., None] * centres).sum(axis=0) / total[:, None]
-    about = centres - centre
-    between = (n[..., None, None] * about[..., :, None] * about[..., None, :]).sum(axis=0)
+    centred = centres - centre
+    between = (n[..., None, None] * centred[..., :, None] * centred[..., None, :]).sum(axis=0)
     pooled = (scatters.sum(axis=0) + between) / total[:, None, None]
     Cholesky.of(pooled, "covariance of all groups together")
     room = np.maximum(n - 1.0, 0.0).sum(axis=0)[:, None, None]
@@ -240,7 +240,7 @@ def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Arr
     factor = Cholesky(np.sqrt(freedom)[:, None, None] * root)
     data = compare_moments(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
     value = log_evidence(strength, freedom, scale, factor, data).sum(axis=0)
-    # (S + W + shift_weight δδᵀ)⁻¹ by Sherman and Morrison: the matrix may be too close to rank one for a float
+    # (S + W + shift_weight δδᵀ)⁻¹ by Sherman and Morrison: the matrix may be too near to rank one
     inverse = Cholesky.of(scale + w, "scale matrix with the scatter").inverse()  # (groups, cells, d, d)
     toward = (inverse @ data.shift[..., None])[..., 0]
     leverage = 1.0 + data.shift_weight * (toward * data.shift).sum(axis=-1)

@@ -52,9 +52,9 @@ def slope(x: Array) -> Array:
     return np.where(x >= _LARGE, far, near)
 
 
-def bregman(x: Array, about: Array) -> Array:
-    """remainder(x) minus its tangent at `about`."""
-    return np.asarray(remainder(x) - remainder(about) - (x - about) * slope(about))
+def bregman(x: Array, point: Array) -> Array:
+    """remainder(x) minus its tangent at `point`."""
+    return np.asarray(remainder(x) - remainder(point) - (x - point) * slope(point))
 
 
 def deviance(x: Array, mean: Array, step: Array | None = None) -> Array:

@@ -125,11 +125,11 @@ def _sum_about_mean(rows: Rows, first: Exact | None, last_columns: Rows | None) 
     weight, d = rows.sum_weights(), first.shape[-1]
     centre = find_centre(weight, first)
     products = _sum_centred_products(rows, centre.reshape(rows.groups, d), last_columns)
-    about = _stack_groups(rows, [_add_blocks(iter(blocks), d) for blocks in products])
+    centred = _stack_groups(rows, [_add_blocks(iter(blocks), d) for blocks in products])
     left, right = triangle(d)
     diagonal = left == right
     rounded = np.array([sum((block[diagonal] for block in blocks), np.zeros(d)) for blocks in products])
-    return about + cross_terms(weight, first, centre, (left, right)), rounded
+    return centred + cross_terms(weight, first, centre, (left, right)), rounded
 
 
 def _sum_by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
@@ -187,14 +187,14 @@ def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: ColumnPai
     if pairs is None:
         return np.asarray(describe_moments(weight, first, second)[2])
     centre = find_centre(weight, first)
-    about = (second - cross_terms(weight, first, centre, pairs)).value
+    centred = (second - cross_terms(weight, first, centre, pairs)).value
     own = weight.reindex(lambda w: w[..., None])
     rest = (first - own.times(centre)).value
     total = own.value
     square = rest[..., pairs[0]] * rest[..., pairs[1]]
     with np.errstate(invalid="ignore", divide="ignore"):
-        scatter = about - np.where(total != 0, square / total, 0.0)
-    # about ≥ square / total by Cauchy and Schwarz; only rounding can violate it
+        scatter = centred - np.where(total != 0, square / total, 0.0)
+    # centred ≥ square / total by Cauchy and Schwarz; only rounding can violate it
     return np.where((pairs[0] == pairs[1]) & (total > 0), np.maximum(scatter, 0.0), scatter)
 
 

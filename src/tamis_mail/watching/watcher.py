@@ -1,8 +1,10 @@
 """The loop of `tamis watch`: find changes, learn from the owner's moves and marks, sort new mail, wait.
 
 A pass lists all watched folders, compares them with the memory and notes what is to be done; then it does
-that. Each step is noted before and after it is done (`memory`), so that it can be killed, or lose the
-mailbox, at any moment: the next pass goes on, and no message is lost, moved twice or learned wrongly.
+that. A place is a message in a folder, a lesson the label that an act of the owner teaches, and the baseline
+what the folders held at the first pass, which teaches nothing. Each step is noted before and after it is done
+(`memory`), so that it can be killed, or lose the mailbox, at any moment: the next pass goes on, and no
+message is lost, moved twice or learned wrongly.
 """
 
 import random

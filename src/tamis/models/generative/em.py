@@ -494,8 +494,8 @@ def _distances(rows: Array, centres: Array) -> Array:
     """Squared distances (n, k) over the columns that are present, scaled to the number of all columns."""
     present = ~np.isnan(rows)
     if present.all():
-        about = rows.mean(axis=0)
-        x, c = rows - about, centres - about
+        mean = rows.mean(axis=0)
+        x, c = rows - mean, centres - mean
         squares = np.square(x).sum(axis=1)[:, None] - 2.0 * x @ c.T + np.square(c).sum(axis=1)
         return np.asarray(np.maximum(squares, 0.0))
     x = np.where(present, rows, 0.0)

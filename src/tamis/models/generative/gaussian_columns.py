@@ -197,10 +197,10 @@ class Normal(Gaussian):
         return self.of(self.keys, mean, variance, self._prior, self.class_sums)
 
     def natural(self, origin: Array) -> Natural:
-        about = self.mean - origin
-        linear = self._precision * about
-        constant = -0.5 * (linear * about + np.log(self.variance) + _LOG_2_PI).sum(axis=1)
-        cancellation = (self._precision * (np.square(about) + self.variance)).sum(axis=1)
+        centred = self.mean - origin
+        linear = self._precision * centred
+        constant = -0.5 * (linear * centred + np.log(self.variance) + _LOG_2_PI).sum(axis=1)
+        cancellation = (self._precision * (np.square(centred) + self.variance)).sum(axis=1)
         return Natural("diagonal", constant, linear, -0.5 * self._precision, cancellation)
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:

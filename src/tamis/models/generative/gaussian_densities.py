@@ -228,14 +228,14 @@ class TiedNormal(_MatrixNormal):
 
 
 def _natural_parameters(
-    form: Literal["full", "tied"], about: Array, covariance: Array, factor: Cholesky
+    form: Literal["full", "tied"], centred: Array, covariance: Array, factor: Cholesky
 ) -> Natural:
-    """Parameters of means `about` an origin (K, d) and covariances (K, d, d), or (d, d) for all classes."""
+    """Parameters of means (K, d), minus an origin, and covariances (K, d, d), or (d, d) for all classes."""
     precision = factor.inverse()
-    linear = (precision @ about[..., None])[..., 0]
-    square = (linear * about).sum(axis=1)
-    constant = -0.5 * (square + factor.log_determinant() + about.shape[1] * _LOG_2PI)
-    usual = np.sqrt(np.square(about) + np.diagonal(covariance, axis1=-2, axis2=-1))[..., None]
+    linear = (precision @ centred[..., None])[..., 0]
+    square = (linear * centred).sum(axis=1)
+    constant = -0.5 * (square + factor.log_determinant() + centred.shape[1] * _LOG_2PI)
+    usual = np.sqrt(np.square(centred) + np.diagonal(covariance, axis1=-2, axis2=-1))[..., None]
     cancelling = np.swapaxes(usual, 1, 2) @ np.abs(precision) @ usual
     return Natural(form, constant, linear, -0.5 * precision, cancelling[:, 0, 0])
 
@@ -384,9 +384,9 @@ def sum_incomplete_vectors(
     for at, columns, _ in patterns(rows):
         x, r = rows[at], responsibilities.values[at]
         for own, k in enumerate(place.tolist()):
-            about, rest = _fill_in(x, columns, centre[own], given.covariance_of(k))
-            first[own] += r[:, own] @ about
-            second[own] += sum_products(about, r[:, own]) + r[:, own].sum() * rest
+            centred, rest = _fill_in(x, columns, centre[own], given.covariance_of(k))
+            first[own] += r[:, own] @ centred
+            second[own] += sum_products(centred, r[:, own]) + r[:, own].sum() * rest
     weight = responsibilities.values.sum(axis=0)
     return Moments.about(centre, weight, first, second, "full", responsibilities.keys)
 
@@ -397,8 +397,8 @@ def _fill_in(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: A
     missing = np.setdiff1d(np.arange(d), columns)
     across = covariance[np.ix_(columns, missing)]
     slope = marginal_factor(covariance, columns).solve(across)
-    about, rest = np.zeros(rows.shape), np.zeros((d, d))
-    about[:, columns] = rows[:, columns] - mean[columns]
-    about[:, missing] = about[:, columns] @ slope
+    centred, rest = np.zeros(rows.shape), np.zeros((d, d))
+    centred[:, columns] = rows[:, columns] - mean[columns]
+    centred[:, missing] = centred[:, columns] @ slope
     rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - across.T @ slope
-    return about, rest
+    return centred, rest

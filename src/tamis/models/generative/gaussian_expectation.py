@@ -48,10 +48,10 @@ def sum_vectors(rows: Array, responsibilities: Responsibilities) -> Moments:
     first, second = np.zeros((k, d)), np.zeros((k, d, d))
     for at in runs(len(rows), 1, _BLOCK):
         for own in range(k):
-            about, w = _drop_weightless(rows[at], r[at, own])
-            about = about - centre[own]
-            first[own] += w @ about
-            second[own] += sum_products(about, w)
+            centred, w = _drop_weightless(rows[at], r[at, own])
+            centred = centred - centre[own]
+            first[own] += w @ centred
+            second[own] += sum_products(centred, w)
     return Moments.about(centre, weight, first, second, "full", responsibilities.keys)
 
 
@@ -66,12 +66,12 @@ def sum_columns(rows: Array, responsibilities: Responsibilities) -> Moments:
         complete = bool(present.all())
         weight += r[at].sum(axis=0)[:, None] if complete else r[at].T @ present
         for own in range(k):
-            about, w = _drop_weightless(rows[at], r[at, own])
-            about = about - centre[own]
+            centred, w = _drop_weightless(rows[at], r[at, own])
+            centred = centred - centre[own]
             if not complete:
-                about[np.isnan(about)] = 0.0
-            first[own] += w @ about
-            second[own] += w @ np.square(about)
+                centred[np.isnan(centred)] = 0.0
+            first[own] += w @ centred
+            second[own] += w @ np.square(centred)
     return Moments.about(centre, weight, first, second, keys=responsibilities.keys)
 
 
@@ -83,12 +83,12 @@ def _centres(rows: Array, responsibilities: Array) -> Array:
     complete = bool(present.all())
     values = rows if complete else np.where(present, rows, 0.0)
     centre = values.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-    about = rows - centre
+    centred = rows - centre
     if not complete:
-        about[~present] = 0.0
+        centred[~present] = 0.0
     weight = responsibilities.sum(axis=0)[:, None] if complete else responsibilities.T @ present
     with np.errstate(invalid="ignore", divide="ignore"):
-        shift = (responsibilities.T @ about) / weight
+        shift = (responsibilities.T @ centred) / weight
     return np.asarray(centre + np.where(np.isfinite(shift), shift, 0.0))
 
 
@@ -104,11 +104,11 @@ def _drop_weightless(rows: Array, weights: Array) -> tuple[Array, Array]:
     return (rows[positive], weights[positive]) if 2 * positive.sum() < len(rows) else (rows, weights)
 
 
-def sum_products(about: Array, weights: Array) -> Array:
+def sum_products(centred: Array, weights: Array) -> Array:
     """Σ w x xᵀ (d, d); if no weight is negative, as YᵀY with Y = √w x, for which BLAS does half the work."""
     if (weights < 0).any():
-        return np.asarray((about * weights[:, None]).T @ about)
-    root = about * np.sqrt(weights)[:, None]
+        return np.asarray((centred * weights[:, None]).T @ centred)
+    root = centred * np.sqrt(weights)[:, None]
     return np.asarray(root.T @ root)
 
 
@@ -201,7 +201,7 @@ class PreparedRows:
         )
 
     @cached_property
-    def about(self) -> Array:
+    def centred(self) -> Array:
         """x − o (d, n): transposed, so that the values of a column are contiguous in memory."""
         differences = np.empty((len(self.origin), len(self.rows)))
         for start in range(0, len(self.rows), _MAX_ROWS):
@@ -215,14 +215,14 @@ class PreparedRows:
         squares = np.zeros((len(self.origin), len(self.origin)))
         with threads.one_blas_thread:
             for start in range(0, len(self.rows), _MAX_ROWS):
-                x = self.about[:, start : start + _MAX_ROWS]
+                x = self.centred[:, start : start + _MAX_ROWS]
                 wx = x if self.weights is None else x * self.weights[start : start + _MAX_ROWS]
                 squares += wx @ x.T
         return squares
 
     def _sum_features(self, theta: Array, products: Products, hard: bool) -> tuple[Array, float]:
         """Σ r φ (K, terms) and log p(rows); each chunk is summed separately, and chunks added in order."""
-        n, count = self.about.shape[1], _CHUNKS
+        n, count = self.centred.shape[1], _CHUNKS
         workers = threads.count_chunks(self.rows.size * len(theta))
         cuts = [n * c // count for c in range(count + 1)]
         spans = list(pairwise(cuts))
@@ -254,7 +254,7 @@ class _Worker(NamedTuple):
             for start in range(begin, end, step):
                 rows = slice(start, min(start + step, end))
                 own = buffers if rows.stop - start == step else _Buffers.of(self, rows.stop - start)
-                own.fill(self.prepared.about[:, rows], self.products)
+                own.fill(self.prepared.centred[:, rows], self.products)
                 np.matmul(self.theta, own.features, out=own.joint)
                 log_likelihood += self._divide_rows(own.joint, rows)
                 np.copyto(own.responsibilities, own.joint.T)
@@ -304,15 +304,15 @@ class _Buffers(NamedTuple):
         table[-1] = 1.0
         return cls(table, table[d:], np.empty((k, size)), np.empty((size, k)), np.empty((k, p)))
 
-    def fill(self, about: Array, products: Products) -> None:
+    def fill(self, centred: Array, products: Products) -> None:
         """Compute φ of columns (d, n): each pass multiplies all columns with those `turn` places further."""
-        d = len(about)
-        np.copyto(self.features[:d], about)
+        d = len(centred)
+        np.copyto(self.features[:d], centred)
         if products == "diagonal":
             np.square(self.features[:d], out=self.features[d : 2 * d])
         elif products == "full":
             x, at, end = self.table[:d], d, d + d * (d + 1) // 2
-            np.copyto(x, about)
+            np.copyto(x, centred)
             for turn in range(d // 2 + 1):
                 size = min(d, end - at)
                 np.multiply(x[:size], self.table[turn : turn + size], out=self.features[at : at + size])

@@ -432,24 +432,24 @@ def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
     series = _Series.of(block, density, classes, total, centre) if isinstance(density, Normal) else None
 
     def formula(rows: Array, own: Indices, w: Array) -> Result:
-        about, present, each = rows - centre, None, w[:, None]
-        if (missing := np.isnan(about)).any():
+        centred, present, each = rows - centre, None, w[:, None]
+        if (missing := np.isnan(centred)).any():
             present = ~missing
-            about, each = np.where(missing, 0.0, about), np.where(missing, 0.0, each)
-        own_moments, doubtful = classes.select(own).subtract(about, each)
+            centred, each = np.where(missing, 0.0, centred), np.where(missing, 0.0, each)
+        own_moments, doubtful = classes.select(own).subtract(centred, each)
         if constant:
             scores = density.scores(rows)
             members = _Members(block, centre)
         else:
-            others, cancelled = total.subtract(about, each)
+            others, cancelled = total.subtract(centred, each)
             doubtful |= cancelled
             members = _Members(block, centre, others, others.largest())
             scores = (
-                series.scores(rows, about, present, members)
+                series.scores(rows, centred, present, members)
                 if series is not None
-                else members.score_classes(about, present, classes)
+                else members.score_classes(centred, present, classes)
             )
-        return replace_own(scores, own, members.scores(about, present, own_moments)), doubtful
+        return replace_own(scores, own, members.scores(centred, present, own_moments)), doubtful
 
     return formula
 
@@ -471,10 +471,10 @@ class Centred(NamedTuple):
     def select(self, own: Any) -> "Centred":
         return Centred(*(part[own] for part in self))
 
-    def subtract(self, about: Array, w: Array) -> tuple["Centred", Marks]:
+    def subtract(self, centred: Array, w: Array) -> tuple["Centred", Marks]:
         """Remove each row (b, d) with weight w (b, 1), or (b, d) with 0 where a value is missing."""
         weight = (self.weight - w) + self.weight_rest
-        shift = about - self.mean
+        shift = centred - self.mean
         with np.errstate(invalid="ignore", divide="ignore"):
             change = shift * (w / weight)
             scatter = self.scatter - change * shift * self.weight
@@ -519,24 +519,24 @@ class _Members:
             return self
         return replace(self, pooled=self.pooled.select(rows), largest=self.largest[rows])
 
-    def score_classes(self, about: Array, present: Marks | None, classes: Centred) -> Array:
+    def score_classes(self, centred: Array, present: Marks | None, classes: Centred) -> Array:
         """The scores of all classes, (b, K)."""
         wide = replace(self, axis=True)
-        return wide.scores(about[:, None], None if present is None else present[:, None], classes)
+        return wide.scores(centred[:, None], None if present is None else present[:, None], classes)
 
-    def scores(self, about: Array, present: Marks | None, moments: Centred) -> Array:
+    def scores(self, centred: Array, present: Marks | None, moments: Centred) -> Array:
         """log p, summed over columns: (b,), or (b, K)."""
         if self.block.estimate == "mle":
             mean, variance = moments.mean_variance(self.centre)
             smoothing = self._add_class_axis(np.asarray(self.block.smoothing * self.largest))
-            return _normal(about, present, mean, np.maximum(variance + smoothing, _TINY))
+            return _normal(centred, present, mean, np.maximum(variance + smoothing, _TINY))
         posterior = self._update(moments)
         if self.block.estimate == "predictive":
-            terms = posterior.predictive().log_density(about)
+            terms = posterior.predictive().log_density(centred)
             return np.asarray((terms if present is None else np.where(present, terms, 0.0)).sum(axis=-1))
         mean, variance = posterior.mode if self.block.estimate == "map" else posterior.mean
         variance = np.where(np.isfinite(variance), variance, posterior.scale / posterior.shape)
-        return _normal(about, present, mean, np.maximum(variance, _TINY))
+        return _normal(centred, present, mean, np.maximum(variance, _TINY))
 
     def _add_class_axis(self, part: Array) -> Array:
         return part[:, None] if self.axis and part.ndim else part
@@ -582,9 +582,9 @@ class _Members:
         return ~((variance > _TINY) & (self.pooled.weight > 0))
 
 
-def _normal(about: Array, present: Marks | None, mean: Array, variance: Array) -> Array:
+def _normal(centred: Array, present: Marks | None, mean: Array, variance: Array) -> Array:
     """Σ log N(x; mean, variance) over columns."""
-    terms = about - mean
+    terms = centred - mean
     np.square(terms, out=terms)
     with np.errstate(over="ignore"):  # a class without variance and smoothing overflows
         terms /= variance
@@ -627,27 +627,27 @@ class _Series:
         reach = float(np.square(mean).max(initial=0.0))
         return cls(density, classes, smoothing, (first, second), float(p.max(initial=0.0)), reach)
 
-    def scores(self, rows: Array, about: Array, present: Marks | None, members: _Members) -> Array:
+    def scores(self, rows: Array, centred: Array, present: Marks | None, members: _Members) -> Array:
         scores = self.density.scores(rows)
         change = np.ravel(members.block.smoothing * members.largest) - self.smoothing
-        squares = np.square(about)
+        squares = np.square(centred)
         part = np.abs(change) * self.precision
         size = (squares.max(axis=1, initial=0.0) + self.reach) * self.precision
         far = ~((part <= 1e-5) & (part * size <= 1e2))
-        scores += 0.5 * change[:, None] * self._sum_terms(0, squares, about, present)
+        scores += 0.5 * change[:, None] * self._sum_terms(0, squares, centred, present)
         if part.max(initial=0.0) > 1e-9:  # else what follows is below rounding
-            scores -= 0.5 * np.square(change)[:, None] * self._sum_terms(1, squares, about, present)
+            scores -= 0.5 * np.square(change)[:, None] * self._sum_terms(1, squares, centred, present)
         if far.any():
             there = None if present is None else present[far]
-            scores[far] = members.select(far).score_classes(about[far], there, self.classes)
+            scores[far] = members.select(far).score_classes(centred[far], there, self.classes)
         return scores
 
-    def _sum_terms(self, order: int, squares: Array, about: Array, present: Marks | None) -> Array:
+    def _sum_terms(self, order: int, squares: Array, centred: Array, present: Marks | None) -> Array:
         """[x², x, 1] · terms, (b, K); without the terms of values that are missing."""
-        terms, d = self.terms[order], about.shape[1]
+        terms, d = self.terms[order], centred.shape[1]
         if present is not None:
-            return np.asarray(np.concatenate([squares, about, present], axis=1) @ terms)
-        return np.asarray(squares @ terms[:d] + about @ terms[d : 2 * d] + terms[2 * d :].sum(axis=0))
+            return np.asarray(np.concatenate([squares, centred, present], axis=1) @ terms)
+        return np.asarray(squares @ terms[:d] + centred @ terms[d : 2 * d] + terms[2 * d :].sum(axis=0))
 
 
 find_formula.register(BernoulliColumns, bernoulli)
