@@ -1,7 +1,7 @@
 """When the weights of a store are fitted to its messages, and how they are written.
 
-They are fitted when the number of remembered messages passes a size of a fixed schedule (12, 13, …, 20, 22,
-24, …, each a tenth more than the one before), after each change that removes or moves a message, and by
+They are fitted when the number of remembered messages passes a size of a fixed schedule (12, 13, …, 40, 42,
+44, …, each a twentieth more than the one before), after each change that removes or moves a message, and by
 `tamis tune`. A fit is a function of the set of remembered messages, so after `forget` a store has the weights
 of one that never had the message and was fitted at that moment.
 """
@@ -66,12 +66,12 @@ class FeaturesAtHand:
 def find_scheduled_size(messages: int) -> int:
     """Return the largest size of the schedule up to this number of messages; 0 before the first.
 
-    >>> [find_scheduled_size(n) for n in (11, 12, 13, 20, 21, 22, 100)]
-    [0, 12, 13, 20, 20, 22, 94]
+    >>> [find_scheduled_size(n) for n in (11, 12, 13, 40, 41, 42, 100)]
+    [0, 12, 13, 40, 40, 42, 97]
     """
     size, following = 0, FIRST_FIT
     while following <= messages:
-        size, following = following, following + max(following // 10, 1)
+        size, following = following, following + max(following // 20, 1)
     return size
 
 
