@@ -53,7 +53,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-MAX_MESSAGES = 1200  # of spam and of other mail that are fitted: those with the smallest digests
+MAX_MESSAGES = 2000  # of spam and of other mail that are fitted: those with the smallest digests
 PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010-learned-weights
 COEFFICIENT_PATIENCE = 10  # messages of the smaller class at which coefficients count half
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
