@@ -163,9 +163,8 @@ class Truth:
         return isinstance(value, bool)
 
 
-_SUM = Integer(
-    -MAX_COUNT, MAX_COUNT
-)  # of counts: a negative sum is damage, which `check` reports with its feature
+# A sum of counts. A negative one is damage, which `check` reports with its feature.
+_SUM = Integer(-MAX_COUNT, MAX_COUNT)
 _WEIGHT = Integer(0, MAX_COUNT)
 
 TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {

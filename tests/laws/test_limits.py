@@ -37,7 +37,8 @@ def test_words_that_are_not_settled_do_not_fit(place: int) -> None:
 def test_parameters_that_would_be_broadcast_to_gigabytes_are_refused() -> None:
     column, row = np.ones((2000, 1)), np.ones((1, 2000))
     for other in (row, row[0]):  # NumPy aligns the last axes
-        with pytest.raises(ValueError, match="a Beta whose parameters are broadcast to more than 1,048,576"):
+        expected = r"a Beta whose parameters broadcast to 4,000,000 numbers \(the limit is 1,048,576\)"
+        with pytest.raises(ValueError, match=expected):
             refuse_inconsistent(Beta, {"a": column, "b": other})
     refuse_inconsistent(Beta, {"a": column, "b": row[:, :100]})
     refuse_inconsistent(Beta, {"a": np.ones(1 << 21), "b": np.ones(1 << 21)})

@@ -45,10 +45,8 @@ def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> 
         free = np.where(at_bound, 0.0, gradient)
         steepness = np.abs(free).max(axis=-1) / (1.0 + np.abs(value))
         active = (steepness > _FLAT) & (idle < _IDLE)
-        optimum[live], unfinished[live] = (
-            point,
-            steepness > _STEEP,
-        )  # cells that stop now keep these values
+        # Cells that stop now keep these values.
+        optimum[live], unfinished[live] = point, steepness > _STEEP
         if not active.any():
             break
         live, point, low, high, idle = live[active], point[active], low[active], high[active], idle[active]

@@ -15,8 +15,9 @@ from tamis.conjugate.distribution import broadcast_parameters, tail_of
 from tamis.conjugate.prior import (
     Interval,
     Prior,
-    labels_of_both,
-    one_term,
+    combine_keys,
+    read_single_term,
+    refuse_other_keys,
     refuse_unless_named,
     refuse_where,
 )
@@ -31,8 +32,10 @@ Likelihood = Literal["bernoulli", "geometric"]
 class Beta(Prior):
     """Beta(a, b): as if a successes and b failures had been seen.
 
-    For the geometric family an observation is one success after x failures: a waits were seen, b long in all.
-    `keys` name the first batch axis; a statistic grouped by label brings them.
+    For the geometric family, an observation is the number of failures before a success: as if `a` waiting
+    times had been seen, with `b` failures in total.
+    `keys` name the slices of the first batch axis; `update` takes them over from a statistic that is grouped
+    by label.
 
     >>> coin = Beta(2, 2)
     >>> after = coin.update(Tally.observe([1, 1]))
@@ -69,17 +72,19 @@ class Beta(Prior):
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "bernoulli") -> Self:
-        """The prior with this mean, worth `strength` trials.
+        """The prior with this mean, equivalent to `strength` = a + b trials.
+
+        For the geometric family, too, a trial is a success or a failure, not a waiting time.
 
         >>> prior = Beta.from_mean(0.3, strength=10)
         >>> float(prior.a), float(prior.b)
         (3.0, 7.0)
         """
-        value, worth = floats(mean, "mean"), check_positive(strength, "strength")
+        value, count = floats(mean, "mean"), check_positive(strength, "strength")
         if not ((value > 0) & (value < 1)).all():
             raise ValueError(f"got a mean of {value.min()} to {value.max()}, expected between 0 and 1")
-        value, worth = broadcast_parameters(mean=value, strength=worth)
-        return cls(value * worth, (1.0 - value) * worth, likelihood)
+        value, count = broadcast_parameters(mean=value, strength=count)
+        return cls(value * count, (1.0 - value) * count, likelihood)
 
     @classmethod
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "bernoulli") -> Self:
@@ -102,8 +107,9 @@ class Beta(Prior):
     def fit(cls, groups: Tally, likelihood: Likelihood = "bernoulli") -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        See `Prior.fit`. If each group has only one kind of outcome, the strength is 1e-6; if all groups are
-        single trials, they do not determine it, and it is 1; an outcome in no group has a mean of 1e-9.
+        See `Prior.fit`. Where the evidence has no maximum, these limits hold: if all groups are single
+        trials, the strength is 1; otherwise, if each group has only one kind of outcome, the strength is
+        1e-6. An outcome that never occurs has a mean of 1e-9.
         """
         a, b = _outcomes(groups, likelihood)
         concentration = simplex.fit(np.stack([a.value, b.value], axis=-1))
@@ -115,7 +121,7 @@ class Beta(Prior):
 
     @property
     def strength(self) -> Array:
-        """How many trials the prior is worth."""
+        """The number of pseudo-observations, a + b: successes and failures."""
         return self.a + self.b
 
     @property
@@ -124,9 +130,9 @@ class Beta(Prior):
 
     @property
     def mode(self) -> Array:
-        """The most probable value; NaN if there are two (a, b < 1), or if all are equal (a = b = 1).
+        """(a − 1) / (a + b − 2) if a and b exceed 1, else the end, 0 or 1, where the density is larger.
 
-        If a or b is below 1, the density is infinite at 0 or at 1, which then is the mode.
+        NaN if both ends are modes (a, b < 1) or the density is flat (a = b = 1).
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             inner = (self.a - 1.0) / ((self.a - 1.0) + (self.b - 1.0))
@@ -141,7 +147,7 @@ class Beta(Prior):
 
     def update(self, statistic: Tally, /) -> Self:
         successes, failures = _outcomes(statistic, self.likelihood)
-        keys = labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
+        keys = combine_keys(self.keys, self.batch, statistic, statistic.weight.shape)
         a, b = self.a + successes.value, self.b + failures.value
         return type(self)(a, b, self.likelihood, keys=keys)
 
@@ -150,7 +156,7 @@ class Beta(Prior):
 
     def _log_evidence(self, statistic: Tally) -> Array:
         successes, failures = _outcomes(statistic, self.likelihood)
-        labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
+        refuse_other_keys(self.keys, self.batch, statistic, statistic.weight.shape)
         return log_dirichlet_ratio(self._pair, np.stack([successes.value, failures.value], axis=-1))
 
     def log_density(self, parameters: ArrayLike) -> Array:
@@ -167,11 +173,17 @@ class Beta(Prior):
         )
 
     def predictive(self, trials: ArrayLike = 1) -> BetaBinomial | BetaGeometric:
-        """Successes among the next `trials`; of waiting times, failures before the next success."""
+        """Bernoulli: the distribution of successes in the next `trials`.
+
+        Geometric: the distribution of failures before the next success.
+        """
         if self.likelihood == "bernoulli":
             return BetaBinomial(trials, self.a, self.b)
         if np.any(np.asarray(trials) != 1):
-            raise ValueError(f"got trials={trials!r} for waiting times, expected none: they predict one wait")
+            raise ValueError(
+                f"got trials={trials!r} with likelihood='geometric', expected 1: only one waiting time is "
+                "predicted"
+            )
         return BetaGeometric(self.a, self.b)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
@@ -186,8 +198,8 @@ class Beta(Prior):
 
 
 def _outcomes(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
-    """Successes and failures."""
-    weight, total = one_term(statistic, "a Beta")
+    """The numbers of successes and failures (*batch,); raise if no data could have them."""
+    weight, total = read_single_term(statistic, "a Beta")
     refuse_where(total.value < 0, total, weight, "none below zero")
     if likelihood == "geometric":
         return weight, total

@@ -15,7 +15,7 @@ from tamis.conjugate.distribution import broadcast_parameters, tail_of
 from tamis.conjugate.prior import (
     Interval,
     Prior,
-    labels_of_both,
+    combine_keys,
     refuse_negative,
     refuse_unless,
     refuse_unless_named,
@@ -32,7 +32,8 @@ _TOLERANCE = 1e-6  # relative to the weight: probabilities in float32 sum to one
 class Dirichlet(Prior):
     """Dirichlet(α): as if α_k observations of each category k had been seen.
 
-    `terms` name the categories and `keys` the first batch axis; a statistic that has names brings them.
+    `terms` name the categories and `keys` the slices of the first batch axis; `update` takes them over from a
+    statistic that has names.
 
     It is updated by a Tally with a total for each category: `Tally.count`, or one-hot rows, or rows of
     counts, such as documents, whose weight is the number of rows. If the totals sum to less than the weight,
@@ -66,11 +67,11 @@ class Dirichlet(Prior):
         >>> Dirichlet.from_mean([0.5, 0.25, 0.25], strength=8).concentration.tolist()
         [4.0, 2.0, 2.0]
         """
-        share, worth = check_positive(mean, "mean"), check_positive(strength, "strength")
+        share, count = check_positive(mean, "mean"), check_positive(strength, "strength")
         if not np.allclose(share.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6):
             raise ValueError(f"got mean probabilities that sum to {share.sum(axis=-1)}, expected 1")
-        share, worth = broadcast_parameters(mean=share, strength=worth[..., None])
-        return cls(share * worth)
+        share, count = broadcast_parameters(mean=share, strength=count[..., None])
+        return cls(share * count)
 
     @classmethod
     def from_statistic(cls, statistic: Tally) -> Self:
@@ -162,7 +163,7 @@ class Dirichlet(Prior):
                 f"got a Tally of {statistic.terms!r} for a prior about {self.terms!r}, expected the same: "
                 "add the statistics first, then update once"
             )
-        return counts, labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
+        return counts, combine_keys(self.keys, self.batch, statistic, statistic.weight.shape)
 
     def log_normalizer(self) -> Array:
         return log_dirichlet_normalizer(self.concentration)

@@ -15,8 +15,9 @@ from tamis.conjugate.negative_binomial import NegativeBinomial
 from tamis.conjugate.prior import (
     Interval,
     Prior,
-    labels_of_both,
-    one_term,
+    combine_keys,
+    read_single_term,
+    refuse_other_keys,
     refuse_unless_grouped,
     refuse_unless_named,
     refuse_where,
@@ -32,7 +33,8 @@ Likelihood = Literal["poisson", "exponential"]
 class Gamma(Prior):
     """Gamma(shape, rate): as if `shape` events had been seen in a time of `rate`.
 
-    `keys` name the first batch axis; a statistic grouped by label brings them.
+    `keys` name the slices of the first batch axis; `update` takes them over from a statistic that is grouped
+    by label.
 
     >>> calls = Gamma(2, 1).update(Tally.observe([3, 5]))  # calls an hour, in two hours
     >>> (float(calls.shape), float(calls.rate)), round(float(calls.mean), 4)
@@ -71,12 +73,12 @@ class Gamma(Prior):
         >>> float(prior.shape), float(prior.rate)
         (8.0, 2.0)
         """
-        value, worth = broadcast_parameters(
+        value, count = broadcast_parameters(
             mean=check_positive(mean, "mean"), strength=check_positive(strength, "strength")
         )
         if likelihood == "poisson":
-            return cls(value * worth, worth, likelihood)
-        return cls(worth, worth / value, likelihood)
+            return cls(value * count, count, likelihood)
+        return cls(count, count / value, likelihood)
 
     @classmethod
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "poisson") -> Self:
@@ -127,7 +129,7 @@ class Gamma(Prior):
 
     def update(self, statistic: Tally, /) -> Self:
         events, time = _events(statistic, self.likelihood)
-        keys = labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
+        keys = combine_keys(self.keys, self.batch, statistic, statistic.weight.shape)
         return type(self)(self.shape + events.value, self.rate + time.value, self.likelihood, keys=keys)
 
     def log_normalizer(self) -> Array:
@@ -135,7 +137,7 @@ class Gamma(Prior):
 
     def _log_evidence(self, statistic: Tally) -> Array:
         events, time = _events(statistic, self.likelihood)
-        labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
+        refuse_other_keys(self.keys, self.batch, statistic, statistic.weight.shape)
         return log_gamma_ratio(self.shape, self.rate, events.value, time.value)
 
     def log_density(self, parameters: ArrayLike) -> Array:
@@ -151,13 +153,17 @@ class Gamma(Prior):
         )
 
     def predictive(self, exposure: ArrayLike = 1.0) -> NegativeBinomial | Lomax:
-        """The next count, over `exposure` units; of waiting times, the next wait."""
+        """Poisson: the distribution of the next count, over `exposure` units.
+
+        Exponential: the distribution of the next waiting time.
+        """
         if self.likelihood == "poisson":
             rate, time = broadcast_parameters(rate=self.rate, exposure=check_positive(exposure, "exposure"))
             return NegativeBinomial(self.shape, rate / time)
         if np.any(np.asarray(exposure) != 1):
             raise ValueError(
-                f"got exposure={exposure!r} for waiting times, expected none: they predict one wait"
+                f"got exposure={exposure!r} with likelihood='exponential', expected 1: only one waiting time "
+                "is predicted"
             )
         return Lomax(self.shape, self.rate)
 
@@ -170,7 +176,7 @@ class Gamma(Prior):
 
 def _events(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
     """Events, and the time they took."""
-    weight, total = one_term(statistic, "a Gamma")
+    weight, total = read_single_term(statistic, "a Gamma")
     refuse_where(total.value < 0, total, weight, "none below zero")
     if likelihood == "exponential":
         return weight, total

@@ -72,19 +72,19 @@ class NormalInverseGamma(Prior):
         variance: ArrayLike,
         variance_strength: ArrayLike | None = None,
     ) -> Self:
-        """The prior with this mean, worth `strength` observations, and this mean variance, worth as many.
+        """The prior with this mean and mean variance, equivalent to `strength` pseudo-observations.
 
-        Or worth `variance_strength`, if that is given. The posterior mean of either is then the average of
-        prior and data, each weighed by its number of observations.
+        The variance has `variance_strength` pseudo-observations instead, if that is not None. The posterior
+        mean of either is the average of prior and data, each weighed by its number of observations.
 
         >>> NormalInverseGamma.from_mean(5, strength=4, variance=2).mean
         MeanVariance(mean=array(5.), variance=array(2.))
         """
-        worth = check_positive(strength, "strength")
+        count = check_positive(strength, "strength")
         half = 0.5 * (
-            worth if variance_strength is None else check_positive(variance_strength, "variance_strength")
+            count if variance_strength is None else check_positive(variance_strength, "variance_strength")
         )
-        return cls(floats(mean, "mean"), worth, 1.0 + half, half * check_positive(variance, "variance"))
+        return cls(floats(mean, "mean"), count, 1.0 + half, half * check_positive(variance, "variance"))
 
     @classmethod
     def fit(cls, groups: Moments) -> Self:
@@ -119,7 +119,7 @@ class NormalInverseGamma(Prior):
     def update(self, statistic: Moments, /) -> Self:
         _refuse_unless_diagonal(statistic)
         shift = normals.shift_of(statistic.weight, statistic.first, self.location)
-        keys = normals.labels_after_update(self, self.keys, statistic)
+        keys = normals.combine_keys_of_moments(self, self.keys, statistic)
         parameters = update_parameters(
             (self.location, self.strength, self.shape, self.scale),
             statistic.weight.value,
@@ -145,7 +145,7 @@ class NormalInverseGamma(Prior):
 
     def _log_evidence(self, statistic: Moments) -> Array:
         weight, _, growth = self._compare_moments(statistic)
-        normals.labels_after_update(self, self.keys, statistic)
+        normals.combine_keys_of_moments(self, self.keys, statistic)
         return np.asarray(
             log_gamma_ratio(self.shape, self.scale, 0.5 * weight, growth)
             - 0.5 * np.log1p(weight / self.strength)

@@ -91,18 +91,18 @@ class NormalInverseWishart(Prior):
         covariance: ArrayLike,
         covariance_strength: ArrayLike | None = None,
     ) -> Self:
-        """The prior with this mean, worth `strength` observations, and this mean covariance, worth as many.
+        """The prior with this mean and mean covariance, equivalent to `strength` pseudo-observations.
 
-        Or worth `covariance_strength`, if that is given. The posterior mean of either is then the average of
-        prior and data, each weighed by its number of observations.
+        The covariance has `covariance_strength` pseudo-observations instead, if that is not None. The
+        posterior mean of either is the average of prior and data, each weighed by its number of observations.
         """
-        centre, matrix, worth = (
+        centre, matrix, count = (
             floats(mean, "mean"),
             floats(covariance, "covariance"),
             check_positive(strength, "strength"),
         )
         nu = (
-            worth
+            count
             if covariance_strength is None
             else check_positive(covariance_strength, "covariance_strength")
         )
@@ -111,7 +111,7 @@ class NormalInverseWishart(Prior):
                 f"got a mean of shape {centre.shape} and a covariance of shape {matrix.shape}, "
                 "expected (..., d) and (..., d, d)"
             )
-        return cls(centre, worth, centre.shape[-1] + 1.0 + nu, nu[..., None, None] * matrix)
+        return cls(centre, count, centre.shape[-1] + 1.0 + nu, nu[..., None, None] * matrix)
 
     @classmethod
     def fit(cls, groups: Moments) -> Self:
@@ -148,7 +148,7 @@ class NormalInverseWishart(Prior):
 
     def update(self, statistic: Moments, /) -> Self:
         data = self._compare_moments(statistic)
-        keys = normals.labels_after_update(self, self.keys, statistic)
+        keys = normals.combine_keys_of_moments(self, self.keys, statistic)
         total = self.strength + data.weight
         scale = self.scale + data.growth
         determinant = Cholesky.of(scale, "scale matrix after the update", _TOO_FAR).log_determinant()
@@ -184,7 +184,7 @@ class NormalInverseWishart(Prior):
 
     def _log_evidence(self, statistic: Moments) -> Array:
         data = self._compare_moments(statistic)
-        normals.labels_after_update(self, self.keys, statistic)
+        normals.combine_keys_of_moments(self, self.keys, statistic)
         return normals.log_evidence(self.strength, self.freedom, self.scale, self.factor, data)
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:

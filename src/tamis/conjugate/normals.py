@@ -11,7 +11,7 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.ascent import MOST_STRENGTH, UNDERDISPERSED, maximize, warn_where
-from tamis.conjugate.prior import Prior, labels_of_both, refuse_unless_grouped
+from tamis.conjugate.prior import Prior, combine_keys, refuse_unless_grouped
 from tamis.families.stirling import digamma_rise, log_rising
 from tamis.linalg import Cholesky
 from tamis.stats import Exact, Keys, Moments
@@ -58,16 +58,16 @@ def check_location(data: ArrayLike) -> Array:
     return value
 
 
-def labels_after_update(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | None:
-    """The labels of a prior, which has these keys, after an update.
+def combine_keys_of_moments(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | None:
+    """The keys of a posterior, given those of the prior; see `prior.combine_keys`.
 
-    Priors without labels may be a grid, (4, 3) against a statistic by three labels: these then name an inner
-    axis, and are not kept.
+    A prior without keys may have more batch axes than the statistic, such as (4, 3) and three labels: the
+    labels then name an inner axis, and are not kept.
     """
     seen = statistic.weight.shape
     if keys is None and len(seen) < len(prior.batch):
         return None
-    return labels_of_both(keys, prior.batch, statistic, seen)
+    return combine_keys(keys, prior.batch, statistic, seen)
 
 
 def scale_matrix(share: Array, scale: Array) -> Array:

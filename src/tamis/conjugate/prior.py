@@ -76,9 +76,9 @@ class Prior(ABC):
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
         The groups are the first batch axis of the statistic, grouped by label or not; further axes are fitted
-        each by itself. Groups without weight are ignored. Groups that differ less than chance alone would
-        make them have their largest evidence at a strength of infinity: it is held at a million times the
-        weight of the heaviest group, with a warning. So it is for a single group, which shows no spread.
+        each by itself. Groups without weight are ignored. If the groups differ less than by chance, or if
+        there is a single group, the evidence grows with the strength without end: the strength is then held
+        at a million times the weight of the heaviest group, with a warning.
         """
 
     @abstractmethod
@@ -110,38 +110,38 @@ def refuse_unless(statistic: object, kind: type[Sums], prior: str) -> None:
         )
 
 
-def labels_after(labels: Keys | None, statistic: Sums) -> Keys | None:
-    """The labels that name a prior's first batch axis after an update; those of both must be the same.
+def combine_keys(keys: Keys | None, batch: Shape, statistic: Sums, seen: Shape) -> Keys | None:
+    """The keys of a posterior: those of the prior, or of the statistic if the prior has none.
 
-    A new label would need the prior from before the first update, which is not kept.
+    `batch` and `seen` are the batch shapes of the prior and of the statistic; see `refuse_other_keys`.
     """
-    if labels is not None and statistic.keys is not None and labels != statistic.keys:
+    refuse_other_keys(keys, batch, statistic, seen)
+    return statistic.keys if keys is None else keys
+
+
+def refuse_other_keys(keys: Keys | None, batch: Shape, statistic: Sums, seen: Shape) -> None:
+    """Raise if a statistic has other keys than the prior, or a batch that does not broadcast with it.
+
+    A new key would need the prior from before the first update, which is not kept. Keys name the first axis,
+    and must after the update: no axis may come before it, and it may not grow.
+    """
+    if keys is not None and statistic.keys is not None and keys != statistic.keys:
         raise ValueError(
-            f"got a statistic by {statistic.keys!r} for a prior by {labels!r}, expected the same labels: "
+            f"got a statistic by {statistic.keys!r} for a prior by {keys!r}, expected the same labels: "
             "add the statistics first, then update once"
         )
-    return statistic.keys if labels is None else labels
-
-
-def labels_of_both(labels: Keys | None, batch: Shape, statistic: Sums, seen: Shape) -> Keys | None:
-    """The labels after an update of a prior of one batch by a statistic of another; these must broadcast.
-
-    Labels name the first axis, and must after the update: no axis may come before it, and it may not grow.
-    """
-    after = labels_after(labels, statistic)
     try:
         whole = np.broadcast_shapes(batch, seen)
     except ValueError:
         raise ValueError(
             f"got a statistic of batch {seen} for a prior of batch {batch}, expected shapes that broadcast"
         ) from None
-    for named, shape in ((labels, batch), (statistic.keys, seen)):
+    for named, shape in ((keys, batch), (statistic.keys, seen)):
         if named is not None and (len(shape) < len(whole) or whole[0] != len(named)):
             raise ValueError(
                 f"got labels {named!r} for the first axis of {shape}, expected it to be that of {whole}, "
                 "the batch after the update: name it, or give the other side as many axes"
             )
-    return after
 
 
 def refuse_unless_named(names: Keys | None, length: int | None, what: str) -> None:
@@ -152,7 +152,11 @@ def refuse_unless_named(names: Keys | None, length: int | None, what: str) -> No
 
 
 def refuse_where(bad: NDArray[np.bool_], total: Exact, weight: Exact, expected: str) -> None:
-    """Raise where a total is impossible for its weight, naming the first; sums are exact, and so is this."""
+    """Raise if any total is `bad`, which means impossible for its weight; the message names the first.
+
+    `expected` says which totals are possible, such as "none below zero". The sums are exact, so that rounding
+    does not make a total bad.
+    """
     if bad.any():
         wide = np.broadcast_to(weight.value, bad.shape)[bad].flat[0]
         raise ValueError(
@@ -169,8 +173,8 @@ def refuse_negative(statistic: Sums, weight: Exact) -> None:
         )
 
 
-def one_term(statistic: Tally, prior: str) -> tuple[Exact, Exact]:
-    """Weight and total of a Tally whose T(x) is a single number, both of the batch's shape."""
+def read_single_term(statistic: Tally, prior: str) -> tuple[Exact, Exact]:
+    """The weight and the total (*batch,) of a Tally whose T(x) is a single number; raise if it has more."""
     refuse_unless(statistic, Tally, prior)
     terms = statistic.total.shape[-1]
     if terms != 1:

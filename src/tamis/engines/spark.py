@@ -76,10 +76,9 @@ class SparkShards(Generic[X]):
 
     source: _Source
     read_head: Callable[[], Any]  # the first rows, in this process
-    changes: tuple[
-        Callable[[Any], Any], ...
-    ] = ()  # made to each batch of rows of the source, one after the other
-    kept_changes: tuple[Callable[[Any], Any], ...] = ()  # that were made before the rows were kept
+    # The changes are applied to each batch of rows of the source, one after the other.
+    changes: tuple[Callable[[Any], Any], ...] = ()
+    kept_changes: tuple[Callable[[Any], Any], ...] = ()  # changes that were made before the rows were kept
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
         """Observe every partition, add. `observe` returns None for a shard without rows."""

@@ -59,9 +59,8 @@ def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
 
 def _quote(frame: Any, name: str, kind: str) -> Any:
     column = frame["`" + name.replace("`", "``") + "`"]
-    return (
-        column.cast("double").alias(name) if kind.startswith("decimal") else column
-    )  # faces read no decimals
+    # Faces read no decimals.
+    return column.cast("double").alias(name) if kind.startswith("decimal") else column
 
 
 def _read_values(column: Any) -> NDArray[Any]:

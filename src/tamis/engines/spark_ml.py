@@ -1,7 +1,9 @@
 """A face as a stage of `pyspark.ml`, for a Pipeline: `FaceEstimator(face).fit(frame)` is a `FaceModel`.
 
-The model is fitted where the frame is (`tamis.engines.spark`), and predicts there. A saved model is one file
-of JSON that holds no code: the parameters of the stage, and the face as `messages` writes it.
+A face is an estimator of tamis with the methods of scikit-learn, such as `tamis.GaussianNB`. Fitting and
+prediction run on Spark's executors (`tamis.engines.spark`); only the first few rows are collected on the
+driver. A saved model is a folder of JSON, as Spark writes the metadata of a stage. It holds no code: the
+parameters of the stage, and the face as bytes of Arrow (`engines.messages`) in base64.
 """
 
 import copy
@@ -43,12 +45,8 @@ import pyarrow as pa
 
 __all__ = ["FaceEstimator", "FaceModel"]
 
-_PREDICTION_TYPES = {
-    "b": "boolean",
-    "i": "bigint",
-    "u": "bigint",
-    "f": "double",
-}  # of Spark, by NumPy's kinds
+# Spark's type for each NumPy dtype.kind.
+_PREDICTION_TYPES = {"b": "boolean", "i": "bigint", "u": "bigint", "f": "double"}
 _FACE = "face"  # the field of a saved model that holds the face
 
 
@@ -132,9 +130,8 @@ class FaceEstimator(Estimator, _Columns):  # type: ignore[misc]  # pyspark may b
     def _fit(self, dataset: Any) -> "FaceModel":
         face = copy.deepcopy(self.face)
         inputs, roles = self.list_inputs(), {}
-        if (
-            signature(face.fit).parameters["y"].default is signature(face.fit).empty
-        ):  # a mixture has no labels
+        # Models without labels (mixtures) have a default for `y`; all others need the label column.
+        if signature(face.fit).parameters["y"].default is signature(face.fit).empty:
             roles["y"] = self.getLabelCol()
         if self.isDefined("weightCol"):
             roles["sample_weight"] = self.getWeightCol()
@@ -160,6 +157,7 @@ class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc] 
 
     def _transform(self, dataset: Any) -> Any:
         inputs = self.list_inputs()
+        # Spark is lazy: this explains errors of the plan. Rows are predicted when the returned frame is read.
         with explain_failures("nothing was predicted"):
             kinds = name_kinds(dataset)
             read = ReadRows(tuple(inputs), {}, any(is_vector_kind(kinds.get(name, "")) for name in inputs))
@@ -190,7 +188,7 @@ class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc] 
 
 
 class _Predict:
-    """Rows, as a structure of Arrow → their predictions and probabilities."""
+    """Maps an Arrow StructArray of rows to a StructArray of predictions and probabilities."""
 
     def __init__(self, face: Any, read: ReadRows) -> None:
         self.face, self.read = face, read
@@ -218,7 +216,7 @@ class _Predict:
 
 
 def _make_function(predict: _Predict) -> Any:
-    """The function with the annotations by which Spark knows that it takes and returns arrays of Arrow."""
+    """Wrap `predict` in a function whose annotations tell Spark that it takes and returns Arrow arrays."""
 
     def predict_rows(rows: Any) -> Any:
         return predict(rows)
@@ -228,7 +226,7 @@ def _make_function(predict: _Predict) -> Any:
 
 
 def _to_arrow(answers: Any) -> Any:
-    """Predictions as Arrow's values; those that are no numbers as text."""
+    """Convert predictions to an Arrow array; labels that are neither numbers nor flags become text."""
     values = np.asarray(answers)
     return pa.array(values if values.dtype.kind in "biuf" else [str(value) for value in values])
 

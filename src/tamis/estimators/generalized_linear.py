@@ -238,14 +238,16 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         y: object = None,
         near: Array | None = None,
     ) -> FittedGeneralized:
-        """Fit anew; steps start at the parameters `near`, if these are given."""
-        method, level, intercept = (
+        """Fit anew; Newton's method starts at the parameters `near` unless that is None."""
+        method, intercept_precision, intercept = (
             self._dispersion_method(),
             self._intercept_precision(),
             bool(self.fit_intercept),
         )
         columns = rows.design.columns
-        prior, by_evidence = make_prior(self.alpha, self.prior, columns, 1, intercept, level, default=0.0)
+        prior, by_evidence = make_prior(
+            self.alpha, self.prior, columns, 1, intercept, intercept_precision, default=0.0
+        )
         if by_evidence and (response.has_dispersion or method not in ("estimate", "mle", 1.0)):
             raise ValueError(
                 f"got alpha='evidence' for family={response.family!r} and dispersion={self.dispersion!r}, "

@@ -1,7 +1,9 @@
-"""Batches in shards → encoded rows in shards, for models that read them several times.
+"""Batches in shards → encoded rows in shards, for generative models that pass over the data several times.
 
-A shard is a part of the data. The columns and their kinds are those of all shards together: `survey_rows`
-finds them in one pass. A sample of rows, chosen by row number, is brought to this process.
+A shard is a part of the data, and a `Batch` is one shard with its labels and weights, not encoded yet.
+`survey_rows` finds the columns and their kinds, which are those of all shards together, in one pass.
+`encode_rows` encodes the rows of a shard. `gather_rows` copies the rows with given numbers from all shards to
+this process. `shards.total(f)` calls f with each shard, where the shard is, and adds what f returns.
 """
 
 from collections.abc import Callable
@@ -20,34 +22,35 @@ from tamis.inputs import read_first_table, read_next_table, read_weights
 from tamis.models.generative import Generative, LabelledRows
 from tamis.schema import Schema
 from tamis.stats import Keys, Labels
-from tamis.tables import Sparse, Table
+from tamis.tables import Kind, Sparse, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableRows:
-    """The rows of one shard with a weight above 0."""
+    """Rows with a weight above 0, of one shard or gathered from several."""
 
-    number: int  # of the shard
+    number: int  # of the shard; of the first shard, if there are several
     table: Table
     labels: Labels  # -1 where the label is missing
     weights: Array | None
 
-    def take(self, rows: NDArray[np.int64]) -> "TableRows":
-        """These rows."""
-        weights = None if self.weights is None else self.weights[rows]
-        return TableRows(self.number, self.table.take(rows), self.labels.take(rows), weights)
+    def take(self, indices: NDArray[np.int64]) -> "TableRows":
+        """Copy the rows with these indices."""
+        weights = None if self.weights is None else self.weights[indices]
+        return TableRows(self.number, self.table.take(indices), self.labels.take(indices), weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowReader:
-    """Converts a batch to its rows with a weight above 0; None if there are none."""
+    """A function that returns the rows of a batch with a weight above 0; None if the batch is empty."""
 
     caller: str  # the class of the model, for messages
     sparse: bool  # whether sparse rows are taken
     takes_missing: bool
     absent: object = None  # the value of a column that a row given as a dict does not name
     missing_label: object = None
-    labels: Keys | None = None  # the classes, where no row has a label; None if labels are read
+    # If this is not None, `batch.y` is not read: every label is missing, and these are the classes.
+    labels: Keys | None = None
     schema: Schema | None = None  # the columns that rows must have; None to take those of the batch
 
     def __call__(self, batch: Batch) -> TableRows | None:
@@ -56,7 +59,7 @@ class RowReader:
         return self.read(batch)[0]
 
     def read(self, batch: Batch) -> tuple[TableRows, Schema]:
-        """The rows of a batch that has some, and their columns."""
+        """The rows of a batch that is not empty, and their columns."""
         if self.schema is None:
             table, schema = read_first_table(batch.X, self.sparse, self.absent)
         else:
@@ -75,11 +78,11 @@ class RowReader:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSurvey:
-    """The columns and row counts of some shards; those of two sets of shards can be added."""
+    """The columns and row counts of some shards; the surveys of two sets of shards can be added."""
 
     number: int  # of the first of these shards
     schema: Schema
-    counts: dict[int, int]  # rows of each shard that have some weight
+    counts: dict[int, int]  # by the number of a shard: its rows with a weight above 0
 
     def __add__(self, other: "RowSurvey") -> "RowSurvey":
         first, second = (self, other) if self.number < other.number else (other, self)
@@ -87,11 +90,11 @@ class RowSurvey:
         return RowSurvey(first.number, first.schema.with_kinds_of(second.schema), self.counts | other.counts)
 
     def __mul__(self, weight: float) -> "RowSurvey":
-        return self
+        return self  # what is added over shards can be scaled, but a survey does not depend on weights
 
     @property
-    def rows(self) -> int:
-        """All rows that have some weight."""
+    def n_rows(self) -> int:
+        """The number of rows with a weight above 0 in all shards."""
         return sum(self.counts.values())
 
 
@@ -128,33 +131,38 @@ class _Gathered:
         return self
 
 
-def gather_rows(shards: BatchShards[TableRows], survey: RowSurvey, places: NDArray[np.int64]) -> TableRows:
-    """Gather rows by their numbers (ascending) among the rows of all shards."""
+def gather_rows(
+    shards: BatchShards[TableRows], survey: RowSurvey, row_numbers: NDArray[np.int64]
+) -> TableRows:
+    """Gather rows by their numbers.
+
+    `row_numbers` are ascending indices into the concatenation of all shards, in the order of shard numbers.
+    """
     numbers = sorted(survey.counts)
     ends = np.cumsum([survey.counts[number] for number in numbers])
     starts = {number: int(end) - survey.counts[number] for number, end in zip(numbers, ends, strict=True)}
-    gathered = shards.total(partial(_gather, places, starts))
+    gathered = shards.total(partial(_gather, row_numbers, starts))
     return _join([gathered.parts[number] for number in sorted(gathered.parts)])
 
 
-def _gather(places: NDArray[np.int64], starts: dict[int, int], rows: TableRows) -> _Gathered | None:
+def _gather(row_numbers: NDArray[np.int64], starts: dict[int, int], rows: TableRows) -> _Gathered | None:
     start = starts[rows.number]
-    low, high = np.searchsorted(places, (start, start + rows.table.rows))
-    return None if low == high else _Gathered({rows.number: rows.take(places[low:high] - start)})
+    low, high = np.searchsorted(row_numbers, (start, start + rows.table.rows))
+    return None if low == high else _Gathered({rows.number: rows.take(row_numbers[low:high] - start)})
 
 
 def _join(parts: list[TableRows]) -> TableRows:
-    """Rows of several shards, whose labels have the same keys, one after another."""
+    """Concatenate the rows of several shards, whose labels have the same keys."""
     tables = [part.table for part in parts]
     first = parts[0]
     labels = Labels(first.labels.keys, np.concatenate([part.labels.group for part in parts]))
-    known = [part.weights for part in parts if part.weights is not None]
-    weights = np.concatenate(known) if len(known) == len(parts) else None
+    part_weights = [part.weights for part in parts if part.weights is not None]
+    weights = np.concatenate(part_weights) if len(part_weights) == len(parts) else None
     return TableRows(first.number, join_tables(tables), labels, weights)
 
 
 def join_tables(tables: list[Table]) -> Table:
-    """The rows of tables of the same columns, one after another."""
+    """Concatenate the rows of tables with the same columns."""
     first, rows = tables[0], sum(table.rows for table in tables)
     if all(isinstance(table.data, np.ndarray) and table.kinds == first.kinds for table in tables):
         data = np.concatenate([np.asarray(table.data) for table in tables])
@@ -163,16 +171,14 @@ def join_tables(tables: list[Table]) -> Table:
         stack: Callable[..., Any] = _import_vstack()
         matrices = [table.data.matrix() for table in tables if isinstance(table.data, Sparse)]
         return Table(Table.of(stack(matrices, format="csr")).data, rows, first.kinds, first.names)
-    columns = []
+    columns: list[NDArray[Any]] = []
+    kinds: list[Kind] = []
     for j in range(first.width):
         values = [_column_of(table, j) for table in tables]
-        kind = next((table.kind(j) for table in tables if table.kind(j) == "category"), None)
-        columns.append(np.concatenate([each.astype(object) if kind else each for each in values]))
-    kinds = tuple(
-        "category" if any(table.kind(j) == "category" for table in tables) else first.kind(j)
-        for j in range(first.width)
-    )
-    return Table(tuple(columns), rows, kinds, first.names)
+        has_category = any(table.kind(j) == "category" for table in tables)
+        columns.append(np.concatenate([each.astype(object) if has_category else each for each in values]))
+        kinds.append("category" if has_category else first.kind(j))
+    return Table(tuple(columns), rows, tuple(kinds), first.names)
 
 
 def _column_of(table: Table, column: int) -> NDArray[Any]:

@@ -266,28 +266,28 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         near: Array | None = None,
         may_lack_classes: bool = False,
     ) -> LogisticState:
-        """Fit anew; steps start at the parameters `near`, if these are given."""
+        """Fit anew; Newton's method starts at the parameters `near` unless that is None."""
         if len(keys) < 2:
             raise ValueError(
                 f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples "
                 "of at least 2 classes"
             )
         response = classification.make_class_response(len(keys))
-        alpha, level, intercept = (
+        alpha, intercept_precision, intercept = (
             self._prior_precision(),
             self._intercept_precision(),
             bool(self.fit_intercept),
         )
         outputs = response.contrasts.shape[1]
-        prior, by_evidence = make_prior(alpha, self.prior, rows.design.columns, outputs, intercept, level)
+        columns = rows.design.columns
+        prior, by_evidence = make_prior(alpha, self.prior, columns, outputs, intercept, intercept_precision)
         if self.prior is not None and response.classes > 2:
             raise ValueError(f"got a prior for {len(keys)} classes, expected two: set alpha instead")
         full = classification.add_unseen_classes(prior, rows, response) if may_lack_classes else prior
         start = self._choose_start(rows, response, prior, keys) if near is None else near
         result = self._find_posterior_mode(rows, response, full, start, schema, X, y, by_evidence)
-        if (
-            full is not prior
-        ):  # the half rows count as data, because models that are merged must share their prior
+        if full is not prior:
+            # The half rows count as data, because models that are merged must have the same prior.
             precision = result.prior.precision - (full.precision - prior.precision)
             result = replace(result, prior=GaussianPrior(prior.mean, precision))
         fitted = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
@@ -420,9 +420,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row; ties go to the first."""
         state, design, scores = self._scores(X)
-        is_ordered = (
-            self.predictive == "plugin" or state.response.classes == 2
-        )  # averages have the same order
+        # With two classes, averaged probabilities have the same order as scores.
+        is_ordered = self.predictive == "plugin" or state.response.classes == 2
         best = (
             state.response.class_scores(scores) if is_ordered else self._probabilities(state, design, scores)
         )
@@ -619,7 +618,7 @@ def _refuse_sparse_penalty(penalty: Any, l1_ratio: Any) -> None:
 
 
 def _choose_intercept_alpha(intercept_alpha: float, intercept_scaling: Any, alpha: Any) -> float:
-    """The precision of liblinear's prior on intercepts: α / intercept_scaling² unless it is given."""
+    """The precision of liblinear's prior on intercepts: `intercept_alpha`, else α / intercept_scaling²."""
     if intercept_alpha:
         return intercept_alpha
     if not isinstance(intercept_scaling, Real) or not 0.0 < float(intercept_scaling) < np.inf:

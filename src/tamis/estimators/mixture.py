@@ -191,9 +191,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         last = self._get_state_or_none() if self.warm_start else None
         reader = self._row_reader(keys, None if last is None else last.schema)
         survey = survey_rows(shards, reader)
-        if survey.rows < len(keys):
+        if survey.n_rows < len(keys):
             raise ValueError(
-                f"got n_samples={survey.rows} rows for n_components={len(keys)}, expected one per component"
+                f"got n_samples={survey.n_rows} rows for n_components={len(keys)}, expected one per component"
             )
         check_em_options(self.max_iter, self.tol, self.n_init)
         schema = survey.schema
@@ -210,8 +210,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 return em.run(model, data, start, self.max_iter, self.tol, report_step)
 
             def begin() -> Posterior:
-                places = em.draw_places(survey.rows, len(keys), rng)
-                sample = encode_rows(model, gather_rows(tables, survey, places))
+                row_numbers = em.draw_row_numbers(survey.n_rows, len(keys), rng)
+                sample = encode_rows(model, gather_rows(tables, survey, row_numbers))
                 return em.start_shards(
                     model, data, sample, len(keys), rng, self.init_params, self._initial(model, sample)
                 )

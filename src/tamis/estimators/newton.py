@@ -158,7 +158,7 @@ class NewtonFace(LinearFace[StateT]):
         with self._report_progress(options.max_iter, X, y) as report:
 
             def report_step(step: Any) -> None:
-                report(step.log_likelihood)
+                report(step.log_posterior)
 
             try:
                 result = fit(rows, response, prior, start, options, by_evidence, report_step)

@@ -259,9 +259,8 @@ def _refuse_misplaced(names: list[Any], roles: Sequence[str]) -> None:
 
 
 def _map_columns(frame: Any) -> dict[Any, Any]:
-    return dict(
-        zip(frame.columns, frame.iter_columns(), strict=True)
-    )  # not frame[name]: frame[0] would be a row
+    # Not by frame[name], because frame[0] would be a row.
+    return dict(zip(frame.columns, frame.iter_columns(), strict=True))
 
 
 def _read_series(series: Any) -> Any:

@@ -17,27 +17,33 @@ from tamis.stats.keys import Keys
 from tamis.stats.moments import Moments
 from tamis.stats.tally import Tally
 
-_CELLS = 1 << 20  # the largest size (8 MB) to which a prior's parameters may be broadcast
+# The parameters of a prior may be broadcast to so many numbers (8 MB), or to the size of the largest of them.
+_CELLS = 1 << 20
 
 
-def refuse_inconsistent(kind: type, parameters: dict[str, Any]) -> None:
-    """Raise if these cannot be the parameters of a class.
+def refuse_inconsistent(cls: type, parameters: dict[str, Any]) -> None:
+    """Raise ValueError if `cls(**parameters)` would be inconsistent.
 
-    Of a prior, only the size to which its parameters are broadcast is checked: its class checks the numbers.
+    Of a prior, only this is checked: that broadcasting its parameters does not allocate too much memory. The
+    constructor of the prior checks the values. The message says what was given; the caller adds what it
+    expected.
     """
     for name in ("keys", "terms"):
         if not isinstance(parameters.get(name), Keys | None):
-            raise ValueError(f"the {name} of a {kind.__name__} are not of the type Keys")
+            raise ValueError(f"a {cls.__name__} whose {name} are not of the type Keys")
     shapes = [given.shape for given in parameters.values() if isinstance(given, np.ndarray)]
     cells = prod(map(max, zip_longest(*map(reversed, shapes), fillvalue=1)))  # broadcast to one shape
-    if kind not in CONSISTENCY_CHECKS and cells > max([_CELLS, *map(prod, shapes)]):
-        raise ValueError(f"a {kind.__name__} whose parameters are broadcast to more than {_CELLS:,} numbers")
-    if kind in CONSISTENCY_CHECKS and not CONSISTENCY_CHECKS[kind](**parameters):
-        raise ValueError(f"a {kind.__name__} whose parts have shapes or types that do not agree")
+    limit = max([_CELLS, *map(prod, shapes)])
+    if cls not in CONSISTENCY_CHECKS and cells > limit:
+        raise ValueError(
+            f"a {cls.__name__} whose parameters broadcast to {cells:,} numbers (the limit is {limit:,})"
+        )
+    if cls in CONSISTENCY_CHECKS and not CONSISTENCY_CHECKS[cls](**parameters):
+        raise ValueError(f"a {cls.__name__} whose parts have shapes or types that do not agree")
 
 
-def _are_settled(words: Any, low: Any) -> bool:
-    """Return whether these words are in canonical form (see `_kernels.reference`), so no kernel overflows."""
+def _is_consistent_exact(words: Any, low: Any) -> bool:
+    """Return whether the words are settled (see `_kernels.reference`), so that no kernel overflows."""
     if not isinstance(words, np.ndarray) or words.dtype != np.int64 or not words.ndim or not len(words):
         return False
     digits, last = words[:-1], words[-1]
@@ -70,9 +76,9 @@ def _is_consistent_moments(
     if form == "full" and first.shape:
         *rest, d = first.shape
         batch, squares = tuple(rest), (*rest, d * (d + 1) // 2)
-    is_known_form = form in ("full", "diagonal", "none") and (second is None or second.shape == squares)
+    form_agrees = form in ("full", "diagonal", "none") and (second is None or second.shape == squares)
     return (
-        is_known_form
+        form_agrees
         and weight.shape == batch
         and _length_matches(keys, weight)
         and _is_consistent_rounded(rounded, first)
@@ -116,10 +122,10 @@ def _length_matches(names: Keys | None, part: Exact, axis: int = 0) -> bool:
     return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))
 
 
-# For each kind, a function that returns whether a value of the kind can have these parameters.
+# For each class, a function that returns whether an instance can have these parameters.
 CONSISTENCY_CHECKS: dict[type, Callable[..., bool]] = {
     Keys: lambda values: type(values) is tuple and len(set(values)) == len(values),
-    Exact: _are_settled,
+    Exact: _is_consistent_exact,
     Tally: _is_consistent_tally,
     Moments: _is_consistent_moments,
     Gram: _is_consistent_gram,

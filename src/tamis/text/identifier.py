@@ -249,9 +249,8 @@ def nats(text: str, among: Sequence[str]) -> float:
     p = (known.counts[single[at]][:, rows] + _DOUBT * p) / (written + _DOUBT)
     # The number of words was not counted: a word has about five letters.
     before = np.where((codes[at - 1] == 0)[:, None], written / 5, known.counts[single[at - 1]][:, rows])
-    pairs = np.minimum(
-        known.counts[double[at - 1]][:, rows], before
-    )  # some are of other pairs of the same hash
+    # Some of the counts are of other pairs with the same hash.
+    pairs = np.minimum(known.counts[double[at - 1]][:, rows], before)
     p = (pairs + _DOUBT * p) / (before + _DOUBT)
     mixed = np.array([code in _MIXED for code in among])
     latin = codes[at] < 128

@@ -50,9 +50,8 @@ def walk_files(
     """Yield each file below a folder, named by `name` and its relative path, unless `leave_out` says so."""
     root_folder = _RootFolder(root)
     visited: set[tuple[int, int]] = set()
-    stack: list[tuple[str, str, bool]] = [
-        (root, name, True)
-    ]  # a stack, because a tree can be deeper than the recursion limit
+    # A stack and no recursion, because a tree can be deeper than the recursion limit.
+    stack: list[tuple[str, str, bool]] = [(root, name, True)]
     while stack:
         path, display_name, is_directory = stack.pop()
         if not is_directory:

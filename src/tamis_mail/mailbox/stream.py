@@ -210,17 +210,15 @@ class _Gunzip(_Decompressor):
     def decompress(self, block: bytes, limit: int, /) -> bytes:
         machine = self._decompressor
         text: bytes = machine.decompress(machine.unconsumed_tail + block, limit)
-        self.needs_input = (
-            not machine.unconsumed_tail and len(text) < limit
-        )  # else more output may be pending
+        # Otherwise more output may be pending.
+        self.needs_input = not machine.unconsumed_tail and len(text) < limit
         self.eof = machine.eof
         self.unused_data = machine.unused_data
         return text
 
 
-_Format = tuple[
-    Callable[[], _Decompressor], tuple[type[Exception], ...]
-]  # a decompressor, and the errors that it raises
+# A function that makes a decompressor, and the errors that the decompressor raises.
+_Format = tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]
 
 
 def _gzip() -> _Format:

@@ -18,9 +18,8 @@ _SURE = 1.96  # standard deviations of a 95 % interval
 def roc(report: Report) -> str:
     """True against false positive rate; the latter is logarithmic, because small rates matter."""
     hams = max(1, report.study.measures.ham)
-    smallest = 10.0 ** min(
-        -1, floor(log10(0.5 / hams))
-    )  # half a message stands for zero on the logarithmic axis
+    # On the logarithmic axis, half a message stands for zero.
+    smallest = 10.0 ** min(-1, floor(log10(0.5 / hams)))
     ticks = [
         (smallest, "0"),
         *((10.0**power, _share(power)) for power in range(round(log10(smallest)) + 1, 1)),

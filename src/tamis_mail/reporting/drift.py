@@ -26,7 +26,7 @@ __all__ = ["Period", "RateChange", "compare_halves", "compare_rates", "judge_per
 
 _QUANTILES = 4000  # points for the numerical integral of the probability that the rate has risen
 _SURE = 1.96  # standard deviations of a 95 % interval
-_LEAST_MESSAGES = 10  # of a period
+_LEAST_MESSAGES = 10  # minimum number of messages in a period
 _PERIODS = 8
 
 

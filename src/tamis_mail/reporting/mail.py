@@ -17,7 +17,7 @@ class Part:
     """Messages of one label; they can be iterated repeatedly."""
 
     name: str
-    messages: Callable[[], Iterator[tuple[RawMessage, bool]]]  # and whether each is spam
+    messages: Callable[[], Iterator[tuple[RawMessage, bool]]]  # yields (message, whether it is spam)
     size: Callable[[], int]  # the upper bound of the position of a message
     unread: Callable[[], Sequence[tuple[str, str]]]  # names of files that could not be read, and reasons
     source: Source | None = None  # None for the sample

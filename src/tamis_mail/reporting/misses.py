@@ -34,10 +34,8 @@ class Miss:
     log_odds: float
     views: tuple[
         tuple[str, float], ...
-    ]  # the contributions of the views and of the intercept; they sum to the log-odds
-    evidence: tuple[
-        Evidence, ...
-    ]  # the strongest readable evidence, without n-grams of bytes and the intercept
+    ]  # contributions of the views and the intercept; the sum is `log_odds`
+    evidence: tuple[Evidence, ...]  # the strongest readable one: no n-grams of bytes, and not the intercept
 
     @property
     def label(self) -> str:

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 _LEAST_DAYS = 3
 _CENTRES = 7  # basis functions at most
-_WIDTH = 1.5  # of a basis function, in distances of two
+_WIDTH = 1.5  # width of a basis function, in units of the distance between two neighbours
 _GRID = 80  # points of the curve
 _SURE = 1.96  # standard deviations of a 95 % interval
 

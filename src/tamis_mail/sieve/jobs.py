@@ -53,9 +53,8 @@ class ReadMessages:
     token_version: int
     digests: list[bytes]
     headings: list[Heading]  # empty if they were not asked for
-    places: list[
-        int
-    ]  # of the messages with features, in order: not of copies, and of messages that are known
+    # The indices of the messages with features, in ascending order: neither copies nor known messages.
+    places: list[int]
     dates: list[int | None]  # of those messages
     bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
     keys: arrays.Numbers  # of all features, in ascending order

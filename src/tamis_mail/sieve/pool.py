@@ -1,8 +1,8 @@
 """Worker processes, one per core, that run jobs and return the results in order.
 
 Without the compiled core, parsing mail is Python code, and the interpreter runs one thread at a time; so
-processes are used (with the core: `threads`). They run `tamis_mail.sieve.worker` and are not made by
-`multiprocessing`, which would run the caller's script again in each of them.
+processes are used (with the core, threads: `tamis_mail.sieve.threads`). They run `tamis_mail.sieve.worker`
+and are not made by `multiprocessing`, which would run the caller's script again in each of them.
 """
 
 import os
@@ -62,7 +62,8 @@ class Pool:
     def map(self, job: str | Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """Yield job(*input) for each input, in order; a few inputs are processed ahead.
 
-        A job is a function, or the name of one of `jobs`, which this process then need not import.
+        A job is a function, or the name of a function in `tamis_mail.sieve.jobs`; a name spares this process
+        the import.
         """
         waiting: deque[Future[Any]] = deque()
         for arguments in inputs:
@@ -78,7 +79,7 @@ class Pool:
             if worker.stdin is None or worker.stdout is None:
                 raise AssertionError("workers are started with pipes")
             send(worker.stdin, (job, arguments))
-            succeeded, result = receive(worker.stdout)
+            succeeded, result_or_error = receive(worker.stdout)
         except (EOFError, OSError, ValueError) as error:
             raise WorkerError(
                 "a worker process was killed, perhaps for lack of memory: "
@@ -87,13 +88,13 @@ class Pool:
         finally:
             self._idle.put(worker)
         if not succeeded:
-            raise result
-        return result
+            raise result_or_error
+        return result_or_error
 
 
 def _start() -> subprocess.Popen[bytes]:
     """Start a worker with our module path, without the current folder."""
-    # No job makes reference cycles, and collecting takes a tenth of the time.
+    # gc is disabled: jobs make no reference cycles, and collection would take a tenth of the run time.
     imports = "from tamis_mail.sieve.worker import main"
     begin = f"import gc, sys; gc.disable(); sys.path[:] = {sys.path!r}; {imports}; main()"
     command = [sys.executable, "-P", "-S", "-c", begin]  # our module path is complete without `site`

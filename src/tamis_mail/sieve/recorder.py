@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.verdict import Verdict
 
-    Change = tuple[Receipt, bytes | Heading | None]  # and the bytes or the heading of its message
+    Change = tuple[Receipt, bytes | Heading | None]  # (receipt, the bytes or the heading of its message)
 
 __all__ = ["Recorder", "identify"]
 

@@ -1,4 +1,8 @@
-"""Feature sets of messages ↔ bundles, in NumPy. See `bundles` for the format."""
+"""Feature sets of messages ↔ bundles, in NumPy. See `bundles` for the format.
+
+Keys are stored by Elias–Fano coding: the low bytes of each key as they are, and the high parts in unary. The
+indices of a message are stored as gaps: each is the number of keys between an index and the next lower one.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,8 +26,9 @@ from tamis_mail.store.bundles import (
 
 __all__ = ["Bundle", "MessageFeatures", "combine", "divide", "merge_keys", "merge_lists", "pack", "unpack"]
 
-_FAULTS = {  # of the parts of a bundle, by the numbers of `decode_bundle`
-    1: "the high parts of keys are not one per key",
+# Messages for the error codes that `decode_bundle` returns.
+_FAULTS = {
+    1: "the number of high parts differs from the number of keys",
     2: "the keys of a bundle are not in ascending order",
     3: "a message refers to more keys than there are",
 }
@@ -42,7 +47,7 @@ class Bundle:
 
     @classmethod
     def of(cls, features: Sequence[NDArray[np.uint64]]) -> "Bundle":
-        """Make a bundle of messages, of each its keys in ascending order."""
+        """Make a bundle from the ascending keys of each message."""
         keys, indices = merge_lists(features)
         return cls(keys, np.cumsum([0, *(len(one) for one in features)], dtype=np.intp), indices)
 
@@ -70,7 +75,7 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class MessageFeatures:
-    """The features, labels and weights of the messages that a store remembers, in the order of digests.
+    """The features, labels and weights of the messages that a store remembers, in ascending order of digests.
 
     Message i has the features keys[indices[starts[i] : starts[i + 1]]], in ascending order.
     """
@@ -100,7 +105,7 @@ def pack(bundle: Bundle) -> bytes:
 def encode_by_numpy(
     keys: NDArray[np.uint64], starts: NDArray[np.int64], indices: NDArray[np.int64], low_bytes: int
 ) -> tuple[bytes, bytes]:
-    """Return the parts of a bundle before the gaps, and the gaps: the reference for `core.mail`."""
+    """Encode sizes and keys, and the gaps. NumPy version of `core.mail.encode_bundle`."""
     n_keys = len(keys)
     lows = keys.astype("<u8").view(np.uint8).reshape(n_keys, 8)[:, :low_bytes]
     bits = np.zeros(n_keys + (1 << KEY_BITS - 8 * low_bytes), np.uint8)
@@ -144,7 +149,10 @@ def decode_by_numpy(
     keys: NDArray[np.uint64],
     indices: NDArray[np.int64],
 ) -> int:
-    """Write the keys and the indices of a bundle, or return a fault: the reference for `core.mail`."""
+    """Fill the output arrays `keys` and `indices`; return 0, or a code of `_FAULTS`.
+
+    NumPy version of `core.mail.decode_bundle`.
+    """
     n_keys = len(keys)
     parts = np.zeros((n_keys, 8), np.uint8)
     parts[:, :low_bytes] = lows.reshape(n_keys, low_bytes)
@@ -168,7 +176,7 @@ def decode_by_numpy(
 
 
 def combine(bundles: Sequence[Bundle]) -> Bundle:
-    """Make one bundle of the messages of several, one after the other."""
+    """Make one bundle of the messages of several bundles, in the order of the bundles."""
     keys, all_indices = merge_keys(bundles)
     indices, starts, features = [np.empty(0, np.intp)], [np.zeros(1, np.intp)], 0
     for bundle, bundle_indices in zip(bundles, all_indices, strict=True):
@@ -191,7 +199,7 @@ def merge_keys(bundles: Sequence[Bundle]) -> tuple[NDArray[np.uint64], Iterator[
 
 
 def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield ranges [begin, end) of messages that one bundle holds, given the numbers of their features."""
+    """Split messages with these feature counts into consecutive ranges [begin, end) of one bundle each."""
     begin = total = 0
     for number, size in enumerate(sizes):
         if number > begin and (number - begin >= MAX_BUNDLE_MESSAGES or total + size > MAX_BUNDLE_FEATURES):
@@ -205,8 +213,8 @@ def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 def merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Return the distinct keys of ascending lists, and the index of each element among them.
 
-    It equals `np.unique(np.concatenate(lists), return_inverse=True)` and is faster, because it sorts numbers
-    and no indices: the number of a list fits into the bits of a 64-bit number that a key leaves free.
+    It equals `np.unique(np.concatenate(lists), return_inverse=True)`. It is faster because it sorts plain
+    integers: the list's number is stored in the 16 bits that a 48-bit key leaves free.
     """
     all_keys = np.concatenate([*lists, np.empty(0, np.uint64)])
     if len(lists) >= 1 << 64 - KEY_BITS:
@@ -222,13 +230,14 @@ def merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64]
 def merge_sorted(
     all_keys: NDArray[np.uint64], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Merge lists that follow one another in NumPy: the reference for `core.mail.merge_lists`."""
+    """NumPy version of `core.mail.merge_lists`; `all_keys` is the concatenation of ascending lists."""
     numbers = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
     tagged = all_keys << np.uint64(64 - KEY_BITS) | numbers
     tagged.sort(kind="stable")  # merges ascending lists
     sorted_keys = tagged >> np.uint64(64 - KEY_BITS)
     is_first = np.ones(len(tagged), bool)
     is_first[1:] = sorted_keys[1:] != sorted_keys[:-1]
-    # A stable sort of 16-bit numbers is a radix sort; the elements of a list stay in ascending order.
+    # The low 16 bits (64 − KEY_BITS) are the list number; a stable argsort by it, which is a radix sort,
+    # restores the order of the input.
     order = np.argsort(tagged.astype(np.uint16), kind="stable")
     return sorted_keys[is_first], (np.cumsum(is_first) - 1)[order]

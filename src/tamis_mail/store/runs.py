@@ -67,9 +67,8 @@ def all_runs(connection: sqlite3.Connection) -> list[Run]:
         (file_bytes,) = connection.execute(
             "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         ).fetchone()
-        if (
-            entries * _ENTRY_BYTES > file_bytes
-        ):  # reading by slices would take time in proportion to the claim
+        # Reading by slices would take time in proportion to the claimed entries.
+        if entries * _ENTRY_BYTES > file_bytes:
             faults.append(
                 f"its runs claim {entries} entries, more than a file of {file_bytes} bytes can hold"
             )

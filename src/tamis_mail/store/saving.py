@@ -26,15 +26,8 @@ from tamis_mail.store.store import Store
 
 __all__ = ["backup", "replace_contents", "restore"]
 
-_LEARNED = (
-    "label",
-    "source",
-    "journal",
-    "run",
-    "shelf",
-    "bundle",
-    "message",
-)  # tables of counts and messages
+# The tables of counts and messages.
+_LEARNED = ("label", "source", "journal", "run", "shelf", "bundle", "message")
 
 
 def backup(store: Store, path: str | os.PathLike[str]) -> None:
@@ -89,11 +82,8 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
         if faults:
             raise StoreError(f"the backup {path} is damaged ({faults[0]}): restore another one")
         if not exists or not _overwrite(temporary.path, store_path):
-            for ending in (
-                "-wal",
-                "-shm",
-                *([""] if exists else []),
-            ):  # a leftover log would be applied to the new store
+            # A leftover log would be applied to the new store.
+            for ending in ("-wal", "-shm", *([""] if exists else [])):
                 with suppress(FileNotFoundError):
                     Path(f"{store_path}{ending}").replace(f"{store_path}.damaged{ending}")
             temporary.move_to(store_path)

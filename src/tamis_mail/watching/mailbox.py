@@ -42,7 +42,7 @@ class Listed:
     """A message as a folder lists it."""
 
     uid: str  # the same as long as the message stays in this folder
-    keywords: frozenset[str] = frozenset()  # and flags: "\\Seen", "$Junk"
+    keywords: frozenset[str] = frozenset()  # keywords and flags, such as "$Junk" and "\\Seen"
 
 
 class Mailbox(Protocol):

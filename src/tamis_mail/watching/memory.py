@@ -1,21 +1,23 @@
 """The state of a watcher between two passes and two runs, in one SQLite file beside the store.
 
-A place is a message in a folder: its uid, its identity (the digest of `tamis_mail.message`), the keywords
-that it had, and what is to be done with it. What the filter is about to do is written before it is done, so
-that a kill at any moment neither repeats it nor lets it look like an act of the owner:
+The file is the memory of the watcher. A place is a message in a folder: its uid, its identity (the digest
+of `tamis_mail.message`), the keywords that it had, and its state. Each action of the filter is recorded
+before it is performed. After a crash it is therefore not repeated, and not mistaken for something that the
+owner of the mailbox did. The states are, with the words by which the file stores them:
 
-    unread      its identity is not known yet
-    unsettled   it came from junk and is still there, too: it is being moved, or was delivered twice
-    unsorted    new mail, to be judged
-    untaught    the owner's act has taught `label`, to be learned
-    moving      the verdict is `label`, and it is being moved to `target`
-    moved       it was moved to `target`, where its uid is not known yet
-    seen        nothing is to be done
-    failed      it cannot be handled; `reason` says why
+    UNIDENTIFIED  "unread"     its identity is not known yet
+    AMBIGUOUS     "unsettled"  found outside Junk while a copy is still in Junk: either a move in progress or
+                               a second delivery; wait (the folder for unsure mail counts as Junk here)
+    TO_SORT       "unsorted"   new mail, to be judged
+    TO_LEARN      "untaught"   the owner gave it `label`; the filter still has to learn it
+    MOVING        "moving"     the verdict is `label`, and it is being moved to `target`
+    MOVED         "moved"      it was moved to `target`, where its uid is not known yet
+    DONE          "seen"       nothing is to be done
+    FAILED        "failed"     it cannot be handled; `reason` says why
 
-A memory that is missing or damaged begins anew: the messages of its first pass are a baseline, which teaches
-nothing. Places that have gone are kept for some days, because a message that is moved can be missing for a
-while, and then deleted.
+If the file is missing or damaged, a new one is made. Messages found in its first pass are only recorded (the
+baseline), not learned from. Places that have gone are deleted only after 30 days, because a message that is
+moved may reappear late.
 """
 
 import json
@@ -35,20 +37,20 @@ from tamis_mail.locations import find_local_path, is_address
 from tamis_mail.watching.roles import Role
 
 __all__ = [
+    "AMBIGUOUS",
+    "DONE",
     "FAILED",
     "MOVED",
     "MOVING",
-    "SEEN",
-    "UNREAD",
-    "UNSETTLED",
-    "UNSORTED",
-    "UNTAUGHT",
+    "TO_LEARN",
+    "TO_SORT",
+    "UNIDENTIFIED",
     "Memory",
     "MemoryUnusableError",
     "Place",
 ]
 
-UNREAD, UNSETTLED, UNSORTED, UNTAUGHT, MOVING, MOVED, SEEN, FAILED = (
+UNIDENTIFIED, AMBIGUOUS, TO_SORT, TO_LEARN, MOVING, MOVED, DONE, FAILED = (
     "unread",
     "unsettled",
     "unsorted",
@@ -59,12 +61,14 @@ UNREAD, UNSETTLED, UNSORTED, UNTAUGHT, MOVING, MOVED, SEEN, FAILED = (
     "failed",
 )
 
-MAX_ATTEMPTS = 5  # after which a message that cannot be handled is left alone
+MAX_ATTEMPTS = 5  # a message that could not be handled so often is left alone
 _FIRST_RETRY_SECONDS = 60
 _RETRY_FACTOR = 8  # the last attempt is after some nine hours
-_GONE_SECONDS = 30 * 86400  # a laptop that is switched off over a holiday may then move a message
-_MAX_GONE = 200_000  # places: about 30 MB
-_MOVING_SECONDS = 3600  # after which a message that went elsewhere instead of its target is the owner's again
+_GONE_SECONDS = 30 * 86400  # a mail program that was offline for weeks may complete a move late
+_MAX_GONE = 200_000  # places that have gone, of which more are deleted earlier: about 30 MB
+# If a message that the filter moved is not found in its target within this time, the filter's move has ended:
+# where the message is found later, the owner has put it.
+_MOVING_SECONDS = 3600
 _BUSY_SECONDS = 10.0
 _APPLICATION = 0x74616D77  # "tamw": identifies a memory
 _VERSION = 1
@@ -82,7 +86,7 @@ CREATE TABLE folder (
     name TEXT NOT NULL,
     role TEXT NOT NULL,
     validity TEXT NOT NULL,
-    is_baseline INTEGER NOT NULL,      -- 1 until its messages have been listed once
+    is_baseline INTEGER NOT NULL,      -- 1 until the messages of the folder were listed once
     is_gone INTEGER NOT NULL,
     UNIQUE (account, name)
 );
@@ -91,16 +95,16 @@ CREATE TABLE place (
     folder INTEGER NOT NULL,
     validity TEXT NOT NULL,
     uid TEXT NOT NULL,
-    identity BLOB,                     -- NULL if it was not read
+    identity BLOB,                     -- NULL if the message was not read
     keywords TEXT NOT NULL,            -- JSON
     state TEXT NOT NULL,
     label TEXT NOT NULL,
     target TEXT NOT NULL,
-    copy TEXT NOT NULL,                -- its uid in the target, where an interrupted move has left it
+    copy TEXT NOT NULL,                -- uid of the copy in the target that an interrupted move left behind
     reason TEXT NOT NULL,
     attempts INTEGER NOT NULL,
-    retry INTEGER NOT NULL,            -- when the next attempt is due
-    gone INTEGER,                      -- when it was found to have gone
+    retry INTEGER NOT NULL,            -- time (seconds since 1970) from which the next attempt is due
+    gone INTEGER,                      -- time when the message was missing in the folder, or NULL
     UNIQUE (folder, validity, uid)
 );
 CREATE INDEX place_identity ON place (identity);
@@ -110,12 +114,12 @@ CREATE INDEX place_gone ON place (gone) WHERE gone IS NOT NULL;
 
 
 class MemoryUnusableError(Exception):
-    """The memory cannot be used now. The message is one line for the user."""
+    """The memory cannot be used now. The text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A message in a folder, as it was last seen."""
+    """A message in a folder, as it was when the folder was last listed."""
 
     id: int
     folder: str
@@ -126,9 +130,9 @@ class Place:
     state: str
     label: str = ""
     target: str = ""
-    copy: str = ""
+    copy_uid: str = ""  # uid of the copy in the target that an interrupted move left behind
     attempts: int = 0
-    retry: int = 0
+    retry_time: int = 0  # seconds since 1970, from which the next attempt is due
     is_gone: bool = False
 
 
@@ -140,21 +144,30 @@ _JOINED = f"SELECT {_COLUMNS} FROM place JOIN folder ON folder.id = place.folder
 
 
 class Memory:
-    """The memory of one account. Each method is one transaction; `batch` makes one of several."""
+    """The memory of one account. Each method is one transaction; `batch` joins several into one."""
 
     def __init__(
-        self, path: Path | None, account: str, *, clock: Callable[[], float] = time.time, copy: bool = False
+        self,
+        path: Path | None,
+        account: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        is_copy: bool = False,
     ) -> None:
-        """Open the memory at a path; None, or `copy`, is a memory that is not kept."""
+        """Open the memory at a path.
+
+        If the path is None, the memory is an empty database in RAM; with `is_copy`, it is a copy of the file
+        in RAM. Neither is saved.
+        """
         self._clock = clock
         self._lock = -1
-        self.renewed = ""  # why an earlier memory was put aside
+        self.renewal_reason = ""  # why an earlier file could not be used; empty if it could
         try:
-            self._connection = self._open(path, copy=copy)
+            self._connection = self._open(path, is_copy=is_copy)
             with self.batch():
                 self._run("INSERT OR IGNORE INTO account (name, is_baseline) VALUES (?, 1)", (account,))
             ((self._account,),) = self._run("SELECT id FROM account WHERE name = ?", (account,))
-            if path is not None and not copy:
+            if path is not None and not is_copy:
                 self._lock = _lock_account(path, self._account)
         except (sqlite3.Error, OSError) as error:
             raise MemoryUnusableError(f"the memory {path} cannot be used: {error}") from None
@@ -162,7 +175,7 @@ class Memory:
     @classmethod
     def path_of(cls, store: Path) -> Path:
         """Return the path of the memory of a store."""
-        if is_address(store):  # beside its replica
+        if is_address(store):  # a store on a server: its memory is beside its replica
             store = Path(find_local_path(store))
             store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return store.with_name(f"{store.name}.watch")
@@ -175,10 +188,10 @@ class Memory:
             os.close(self._lock)
             self._lock = -1
 
-    def _open(self, path: Path | None, *, copy: bool) -> sqlite3.Connection:
-        if path is None or (copy and not is_there(path)):
-            return _create(":memory:")
-        if copy:
+    def _open(self, path: Path | None, *, is_copy: bool) -> sqlite3.Connection:
+        if path is None or (is_copy and not is_there(path)):
+            return _open_or_create(":memory:")
+        if is_copy:
             try:
                 with closing(_connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as original:
                     _check(original)
@@ -188,21 +201,21 @@ class Memory:
             except (sqlite3.DatabaseError, ValueError) as error:
                 if isinstance(error, sqlite3.OperationalError):
                     raise
-                self.renewed = str(error)
-                return _create(":memory:")
+                self.renewal_reason = str(error)
+                return _open_or_create(":memory:")
         try:
             if is_there(path):
                 with open_regular(path) as file:
                     head = file.read(16)
                 if head not in (b"", _SQLITE):
                     raise ValueError("it is no SQLite file")
-            return _create(os.fspath(path))
+            return _open_or_create(os.fspath(path))
         except (sqlite3.DatabaseError, ValueError) as error:
             if isinstance(error, sqlite3.OperationalError):  # locked, full, not permitted: not damaged
                 raise
-            self.renewed = str(error)
+            self.renewal_reason = str(error)
             _put_aside(path)
-            return _create(os.fspath(path))
+            return _open_or_create(os.fspath(path))
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -242,15 +255,16 @@ class Memory:
         return bool(is_baseline)
 
     def end_baseline(self) -> None:
-        """Note that the first pass has ended."""
+        """Note that the first pass of the account has ended."""
         with self.batch():
             self._run("UPDATE account SET is_baseline = 0 WHERE id = ?", (self._account,))
 
     def begin_folder(self, name: str, role: str, validity: str) -> bool:
-        """Note a folder before its messages are compared; return whether they are a baseline.
+        """Note a folder before its messages are compared with their places.
 
-        They are, in the first pass of an account, if the uids have become invalid, and if the folder had
-        gone. A folder that is new later is none: the owner's first move to Junk may have created it.
+        Return whether they are a baseline. They are in the first pass of the account, if UIDVALIDITY has
+        changed, and if the folder had gone. The messages of a folder that first appears later are none: the
+        owner's first move to Junk may have created the folder.
         """
         with self.batch():
             rows = self._run(
@@ -276,14 +290,14 @@ class Memory:
             return is_baseline
 
     def end_folder(self, name: str) -> None:
-        """Note that all messages of a folder have been compared."""
+        """Note that all messages of a folder were compared with their places."""
         with self.batch():
             self._run(
                 "UPDATE folder SET is_baseline = 0 WHERE account = ? AND name = ?", (self._account, name)
             )
 
-    def drop_folders_except(self, names: Iterable[str]) -> None:
-        """Note that folders have gone; if they return, their messages are a baseline."""
+    def mark_folders_gone_except(self, names: Iterable[str]) -> None:
+        """Note that all other folders have gone; if one returns, its messages are a baseline."""
         kept = set(names)
         with self.batch():
             for folder, name in self._run(
@@ -318,7 +332,7 @@ class Memory:
         names = tuple(roles)
         return any(
             self._select(
-                f"folder.account = ? AND identity = ? AND gone IS NULL AND role IN ({_marks(names)})",
+                f"folder.account = ? AND identity = ? AND gone IS NULL AND role IN ({_placeholders(names)})",
                 (self._account, identity, *names),
             )
         )
@@ -350,7 +364,7 @@ class Memory:
                 "folder.account = ? AND folder.name = ? AND place.validity = folder.validity "
                 "AND state NOT IN ('seen', 'failed') AND gone IS NULL "
                 "AND (retry <= ? OR state = ?) ORDER BY place.id",
-                (self._account, folder, int(self._clock()), UNSETTLED),
+                (self._account, folder, int(self._clock()), AMBIGUOUS),
             )
         )
 
@@ -363,7 +377,7 @@ class Memory:
         state: str,
         label: str = "",
         *,
-        retry: int = 0,
+        retry_time: int = 0,
     ) -> None:
         """Note a message in a folder."""
         with self.batch():
@@ -372,7 +386,7 @@ class Memory:
                 "target, copy, reason, attempts, retry, gone) "
                 "SELECT id, validity, ?, ?, ?, ?, ?, '', '', '', 0, ?, NULL "
                 "FROM folder WHERE account = ? AND name = ?",
-                (uid, identity, _write_keywords(keywords), state, label, retry, self._account, folder),
+                (uid, identity, _write_keywords(keywords), state, label, retry_time, self._account, folder),
             )
 
     def update(
@@ -391,7 +405,7 @@ class Memory:
             label=place.label if label is None else label,
             target=target,
             keywords=place.keywords if keywords is None else keywords,
-            retry=0,
+            retry_time=0,
         )
         with self.batch():
             self._run(
@@ -410,23 +424,24 @@ class Memory:
         """Note that a message was moved to its target, where it has a uid, if that is known."""
         with self.batch():
             if uid is not None:
-                self.add(place.target, uid, place.identity, keywords, SEEN, place.label)
-            self._set_state(place, MOVED if uid is None else SEEN)
+                self.add(place.target, uid, place.identity, keywords, DONE, place.label)
+            self._set_state(place, MOVED if uid is None else DONE)
             self._mark_gone("place.id = ?", (place.id,))
 
     def recognize_move(self, move: Place, uid: str) -> None:
         """Note that the message of a move was found in the target; it may be in its old folder, too."""
         with self.batch():
-            state = SEEN if move.is_gone else MOVING
+            state = DONE if move.is_gone else MOVING
             self._run("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
 
     def end_gone_move(self, place: Place) -> Role:
-        """Note that a message which has left its folder was found elsewhere than in the target of its move.
+        """Note that a message left its folder, but was found somewhere else than in the target of its move.
 
-        Return the role of the folder from which it came: the target, if it was there before.
+        Return the role of the folder where it was last: of the target if the move was done, else of its old
+        folder.
         """
         with self.batch():
-            self._set_state(place, SEEN)
+            self._set_state(place, DONE)
         if place.state == MOVED:
             roles = self._run(
                 "SELECT role FROM folder WHERE account = ? AND name = ?", (self._account, place.target)
@@ -434,31 +449,34 @@ class Memory:
             return next((_ROLES[role] for (role,) in roles), place.role)
         return place.role
 
-    def forget_places(self, places: Iterable[Place]) -> None:
+    def mark_places_gone(self, places: Iterable[Place]) -> None:
         """Note that messages have gone from their folders."""
         with self.batch():
             for place in places:
                 self._mark_gone("place.id = ?", (place.id,))
 
-    def fail(self, place: Place, reason: str) -> bool:
+    def record_failure(self, place: Place, reason: str) -> bool:
         """Note that a message could not be handled; return whether it will be tried again."""
         attempts = place.attempts + 1
-        is_tried = attempts < MAX_ATTEMPTS
-        retry = int(self._clock()) + _FIRST_RETRY_SECONDS * _RETRY_FACTOR ** (attempts - 1)
+        is_retried = attempts < MAX_ATTEMPTS
+        retry_time = int(self._clock()) + _FIRST_RETRY_SECONDS * _RETRY_FACTOR ** (attempts - 1)
         with self.batch():
             self._run(
                 "UPDATE place SET state = ?, reason = ?, attempts = ?, retry = ? WHERE id = ?",
-                (place.state if is_tried else FAILED, reason[:500], attempts, retry, place.id),
+                (place.state if is_retried else FAILED, reason[:500], attempts, retry_time, place.id),
             )
-        return is_tried
+        return is_retried
 
     def prune(self) -> int:
-        """Delete places that went long ago, and return how many."""
+        """End moves whose message was not found in time, and delete places that went long ago.
+
+        Return the number of deleted places.
+        """
         now = int(self._clock())
         with self.batch():
             self._run(
                 "UPDATE place SET state = ? WHERE state IN (?, ?) AND gone < ?",
-                (SEEN, MOVING, MOVED, now - _MOVING_SECONDS),
+                (DONE, MOVING, MOVED, now - _MOVING_SECONDS),
             )
             before = self._connection.total_changes
             self._run("DELETE FROM place WHERE gone < ?", (now - _GONE_SECONDS,))
@@ -489,10 +507,10 @@ class Memory:
                 state,
                 label,
                 target,
-                copy,
+                copy_uid,
                 attempts,
-                retry,
-                gone,
+                retry_time,
+                gone_time,
             ) = row
             yield Place(
                 number,
@@ -504,14 +522,14 @@ class Memory:
                 state,
                 label,
                 target,
-                copy,
+                copy_uid,
                 attempts,
-                retry,
-                gone is not None,
+                retry_time,
+                gone_time is not None,
             )
 
 
-def _marks(values: tuple[Any, ...]) -> str:
+def _placeholders(values: tuple[Any, ...]) -> str:
     return ", ".join("?" * len(values))
 
 
@@ -519,14 +537,14 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=uri)
 
 
-def _create(name: str) -> sqlite3.Connection:
-    """Open a memory, and create its tables if it is new."""
+def _open_or_create(name: str) -> sqlite3.Connection:
+    """Open a memory; if there is none, create the file and its tables."""
     if name != ":memory:" and not is_there(name):
-        os.close(os.open(name, os.O_RDWR | os.O_CREAT, 0o600))  # it names folders: nobody else reads it
+        os.close(os.open(name, os.O_RDWR | os.O_CREAT, 0o600))  # its folder names are private
     connection = _connect(name)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # what is about to be done must be on disk before
+        connection.execute("PRAGMA synchronous = FULL")  # an action must be on disk before it is performed
         connection.execute("BEGIN IMMEDIATE")
         if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
             for statement in _SCHEMA.split(";"):
@@ -554,7 +572,7 @@ def _check(connection: sqlite3.Connection) -> None:
 
 
 def _lock_account(path: Path, account: int) -> int:
-    """Let one process at a time watch an account: two would take each other for the owner."""
+    """Let one process at a time watch an account: two would mistake each other's moves for the owner's."""
     handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         fcntl = import_module("fcntl")
@@ -570,7 +588,7 @@ def _lock_account(path: Path, account: int) -> int:
 
 
 def _put_aside(path: Path) -> None:
-    """Rename a damaged memory, so that a new one can begin."""
+    """Rename a damaged memory, so that a new one can be made."""
     path.replace(path.with_name(f"{path.name}.damaged"))
     for ending in ("-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)

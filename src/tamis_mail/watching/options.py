@@ -69,14 +69,14 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
     """
     store = Path(options.store).expanduser() if options.store else default_path()
     is_dry_run = options.dry_run or not (options.move or _is_known(store, account))
-    memory = Memory(Memory.path_of(store), account, copy=is_dry_run)
+    memory = Memory(Memory.path_of(store), account, is_copy=is_dry_run)
     classifier = StoreClassifier(store, source=source, log=not is_dry_run)
     metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
     log = Log(sys.stderr, options.log_format)
     stop = Stop()
     try:
-        if memory.renewed:
-            log.write("memory-renewed", reason=memory.renewed)
+        if memory.renewal_reason:
+            log.write("memory-renewed", reason=memory.renewal_reason)
         settings = Settings(
             sorts=not options.no_sort,
             learns=not options.no_learn,
@@ -116,7 +116,7 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
 
 def _is_known(store: Path, account: str) -> bool:
     """Whether the first pass over an account has ended before."""
-    memory = Memory(Memory.path_of(store), account, copy=True)
+    memory = Memory(Memory.path_of(store), account, is_copy=True)
     try:
         return not memory.is_baseline
     finally:

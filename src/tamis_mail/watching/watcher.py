@@ -27,13 +27,13 @@ from tamis_mail.watching import lessons
 from tamis_mail.watching.classifier import Classifier, Judged, StoreUnusableError
 from tamis_mail.watching.mailbox import Folder, FolderError, Listed, Mailbox, MailboxError, MessageError
 from tamis_mail.watching.memory import (
+    AMBIGUOUS,
+    DONE,
     MOVED,
     MOVING,
-    SEEN,
-    UNREAD,
-    UNSETTLED,
-    UNSORTED,
-    UNTAUGHT,
+    TO_LEARN,
+    TO_SORT,
+    UNIDENTIFIED,
     Memory,
     MemoryUnusableError,
     Place,
@@ -44,11 +44,12 @@ __all__ = ["Settings", "Stop", "Watcher"]
 
 _READ_BATCH = 100  # messages that are asked for at once
 _TASK_BATCH = 50  # messages that are judged or learned together: a fraction of a second
-_CACHE_BYTES = 32 << 20  # of messages that were read to identify them, and will be judged or learned
-_GROUP_BYTES = 8 << 20  # of messages in memory, after which those are handled before others are read
+# Size of the kept messages, which were read to identify them and are judged or learned next.
+_CACHE_BYTES = 32 << 20
+_GROUP_BYTES = 8 << 20  # when so many bytes of messages were read, these are handled before more are read
 _NOTE_BATCH = 1000  # places that are noted in one transaction
 _PROGRESS_MESSAGES = 200  # fewer are read without a progress line
-_SETTLE_SECONDS = 60  # in which a mail program that copies a message deletes the original
+_SETTLE_SECONDS = 60  # time within which a mail program that copies a message deletes the original
 _PRUNE_SECONDS = 3600.0
 _FIRST_BACKOFF, _LAST_BACKOFF = 2.0, 300.0
 # In this order: a message that is moved to junk while folders are listed is found in both, never in neither.
@@ -63,8 +64,8 @@ class Settings:
     sorts: bool = True
     learns: bool = True
     marks: bool = False  # sets $Junk and $NotJunk
-    only_moves: bool = False  # what the server itself puts in Junk teaches nothing
-    sorts_read: bool = False  # in the first pass, messages that were read before, too
+    only_moves: bool = False  # a message that is in Junk when it is first found teaches nothing
+    sorts_read: bool = False  # the first pass also sorts messages that the owner has read
     is_dry_run: bool = False
     seconds: float = 60.0  # between two passes, if nothing wakes the watcher
 
@@ -151,7 +152,7 @@ class Watcher:
         stop: Stop | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.counts: Counter[str] = Counter()  # what was done
+        self.counts: Counter[str] = Counter()  # by action: the number of messages
         self._mailbox = mailbox
         self._memory = memory
         self._classifier = classifier
@@ -163,7 +164,7 @@ class Watcher:
         self.stop = stop or Stop()
         self._clock = clock
         self._faults: dict[str, str] = {}  # kind of work → the fault that was last reported for it
-        self._states: dict[str, str] = {}  # of folders, when they were last compared with the memory
+        self._states: dict[str, str] = {}  # by folder: its state when it was last compared with the memory
         self._bodies = _Bodies()
         self._pruned = 0.0  # when the memory was last pruned; a process that runs once prunes it, too
 
@@ -220,7 +221,7 @@ class Watcher:
 
     def _compare(self, folders: Sequence[Folder]) -> None:
         """Note what has changed in all folders: first what has gone, then what has come."""
-        self._memory.drop_folders_except([folder.name for folder in folders if folder.exists])
+        self._memory.mark_folders_gone_except([folder.name for folder in folders if folder.exists])
         news: list[tuple[Folder, list[Listed], bool]] = []
         for folder in folders:
             self.stop.check()
@@ -229,7 +230,7 @@ class Watcher:
             is_baseline = self._memory.begin_folder(folder.name, folder.role, folder.validity)
             known = self._memory.list_places(folder.name)
             listed = {message.uid: message for message in self._mailbox.list_messages(folder)}
-            self._memory.forget_places([place for uid, place in known.items() if uid not in listed])
+            self._memory.mark_places_gone([place for uid, place in known.items() if uid not in listed])
             with self._memory.batch():
                 for uid, place in known.items():
                     if uid in listed and listed[uid].keywords != place.keywords:
@@ -247,24 +248,24 @@ class Watcher:
         if self._settings.learns and not is_baseline and place.state != MOVING:
             lesson = lessons.find_lesson(place.role, place.role, place.keywords, keywords)
         if lesson is not None:
-            self._memory.update(place, UNTAUGHT, label=lesson, keywords=keywords)
+            self._memory.update(place, TO_LEARN, label=lesson, keywords=keywords)
         else:
             self._memory.note_keywords(place, keywords)
 
     def _note_messages(self, folder: Folder, messages: Sequence[Listed], *, is_baseline: bool) -> None:
         """Note messages that a folder did not have before; they are read, because that identifies them."""
         # What was in these folders before is never read: if it is moved to junk, that alone teaches spam.
-        is_unread = (
+        is_left_unread = (
             is_baseline and folder.role in (Role.ARCHIVE, Role.OTHER) and not self._settings.only_moves
         )
-        step = _NOTE_BATCH if is_unread else _READ_BATCH
+        step = _NOTE_BATCH if is_left_unread else _READ_BATCH
         for start in range(0, len(messages), step):
             self.stop.check()
             batch = {message.uid: message for message in messages[start : start + step]}
-            if is_unread:
+            if is_left_unread:
                 with self._memory.batch():
                     for message in batch.values():
-                        self._memory.add(folder.name, message.uid, None, message.keywords, SEEN)
+                        self._memory.add(folder.name, message.uid, None, message.keywords, DONE)
                 continue
             for outcomes in _group_by_size(self._mailbox.read(folder, list(batch))):
                 with self._memory.batch():
@@ -278,7 +279,7 @@ class Watcher:
     ) -> None:
         if isinstance(outcome, MessageError):
             self._memory.add(
-                folder.name, message.uid, None, message.keywords, SEEN if is_baseline else UNREAD
+                folder.name, message.uid, None, message.keywords, DONE if is_baseline else UNIDENTIFIED
             )
             if not is_baseline:
                 self._report_failure(self._memory.find(folder.name, message.uid), str(outcome))
@@ -287,19 +288,21 @@ class Watcher:
         move = self._memory.find_move(identity, folder.name)
         if move is not None:
             self._memory.recognize_move(move, message.uid)
-            self._memory.add(folder.name, message.uid, identity, message.keywords, SEEN, move.label)
+            self._memory.add(folder.name, message.uid, identity, message.keywords, DONE, move.label)
             return
-        state, label, retry = self._find_task(folder, message, identity, is_baseline=is_baseline)
-        self._memory.add(folder.name, message.uid, identity, message.keywords, state, label, retry=retry)
-        if state in (UNSORTED, UNTAUGHT):
+        state, label, retry_time = self._find_task(folder, message, identity, is_baseline=is_baseline)
+        self._memory.add(
+            folder.name, message.uid, identity, message.keywords, state, label, retry_time=retry_time
+        )
+        if state in (TO_SORT, TO_LEARN):
             self._bodies.keep(folder.name, message.uid, outcome)
 
     def _find_task(
         self, folder: Folder, message: Listed, identity: bytes, *, is_baseline: bool
     ) -> tuple[str, str, int]:
-        """Find what is to be done with a message that a folder did not have before: state, label, retry."""
+        """Find what is to be done with a message that is new in a folder: state, label, time of retry."""
         last = self._memory.find_last_place(identity)
-        if last and last.is_gone and last.folder == folder.name and last.state in (UNSORTED, UNTAUGHT):
+        if last and last.is_gone and last.folder == folder.name and last.state in (TO_SORT, TO_LEARN):
             return last.state, last.label, 0  # it has another uid, or was missed when the folder was listed
         # The same message delivered twice is new mail, too; one that got another uid is not.
         is_unknown = last is None or (last.role == Role.INBOX and not last.is_gone)
@@ -307,7 +310,7 @@ class Watcher:
         if is_baseline:
             is_read = lessons.SEEN in message.keywords and not self._settings.sorts_read
             is_sorted = is_new_mail and not is_read and not lessons.is_kept_by_owner(message.keywords)
-            return (UNSORTED if is_sorted else SEEN), "", 0
+            return (TO_SORT if is_sorted else DONE), "", 0
         before = last.role if last else None
         if last and last.is_gone and last.state in (MOVING, MOVED):
             before = self._memory.end_gone_move(last)
@@ -319,12 +322,12 @@ class Watcher:
             only_moves=self._settings.only_moves,
         )
         if lesson == HAM and last and last.role in _SORTED_FROM and not last.is_gone:
-            return UNSETTLED, HAM, int(self._clock()) + _SETTLE_SECONDS
+            return AMBIGUOUS, HAM, int(self._clock()) + _SETTLE_SECONDS
         if lesson is not None and self._settings.learns:
-            return UNTAUGHT, lesson, 0
+            return TO_LEARN, lesson, 0
         if is_new_mail and lesson is None and not lessons.is_kept_by_owner(message.keywords):
-            return UNSORTED, "", 0
-        return SEEN, "", 0
+            return TO_SORT, "", 0
+        return DONE, "", 0
 
     # Doing what was noted.
 
@@ -333,11 +336,11 @@ class Watcher:
         stopped: set[str] = set()
         present = [folder for folder in folders if folder.exists]
         for folder in present:
-            for place in self._list_tasks(folder, UNREAD, UNSETTLED):
-                if place.state == UNREAD:
+            for place in self._list_tasks(folder, UNIDENTIFIED, AMBIGUOUS):
+                if place.state == UNIDENTIFIED:
                     self._read_again(folder, place)
                 else:
-                    self._settle(place)
+                    self._resolve(place)
         for folder in present:
             for place in self._list_tasks(folder, MOVING):
                 if "moving" not in stopped:
@@ -345,11 +348,11 @@ class Watcher:
                     self._do_move(stopped, partial(self._finish_move, folder, place, folders))
         for folder in present:  # lessons come first, so that new mail is judged by them
             for label in (SPAM, HAM):
-                taught = [place for place in self._list_tasks(folder, UNTAUGHT) if place.label == label]
+                taught = [place for place in self._list_tasks(folder, TO_LEARN) if place.label == label]
                 self._do_in_batches(folder, taught, stopped, "learning", self._teach)
         for folder in present:
             sort = partial(self._sort, folders, stopped)
-            self._do_in_batches(folder, self._list_tasks(folder, UNSORTED), stopped, "sorting", sort)
+            self._do_in_batches(folder, self._list_tasks(folder, TO_SORT), stopped, "sorting", sort)
         for work in {"learning", "sorting", "moving"} - stopped:
             self._clear_fault(work)
         return not stopped
@@ -407,33 +410,33 @@ class Watcher:
                     group.append((place, outcome))
             if group:
                 yield group
-        self._memory.forget_places(missing.values())
+        self._memory.mark_places_gone(missing.values())
 
     def _read_again(self, folder: Folder, place: Place) -> None:
         outcomes = dict(self._mailbox.read(folder, [place.uid]))
         outcome = outcomes.get(place.uid)
         if outcome is None:
-            self._memory.forget_places([place])
+            self._memory.mark_places_gone([place])
         elif isinstance(outcome, MessageError):
             self._report_failure(place, str(outcome))
         else:
             self._note_message(folder, Listed(place.uid, place.keywords), outcome, is_baseline=False)
 
-    def _settle(self, place: Place) -> None:
-        """Decide on a message that is in junk, too: its move is not complete, or it was delivered twice."""
+    def _resolve(self, place: Place) -> None:
+        """Decide on an ambiguous message once its copy has left Junk or the time to wait is over."""
         is_in_junk = place.identity is not None and self._memory.is_in_role(place.identity, _SORTED_FROM)
         if not is_in_junk:
-            self._memory.update(place, UNTAUGHT if self._settings.learns else SEEN)
-        elif place.retry <= self._clock():
+            self._memory.update(place, TO_LEARN if self._settings.learns else DONE)
+        elif place.retry_time <= self._clock():
             is_new_mail = place.role == Role.INBOX and self._settings.sorts
-            self._memory.update(place, UNSORTED if is_new_mail else SEEN, label="")
+            self._memory.update(place, TO_SORT if is_new_mail else DONE, label="")
 
     def _teach(self, folder: Folder, batch: list[tuple[Place, bytes]]) -> None:
         label = batch[0][0].label
         if self._settings.is_dry_run:
             for place, raw in batch:
                 self._print(f"would learn as {label}", folder, raw)
-                self._memory.update(place, SEEN)
+                self._memory.update(place, DONE)
                 self.counts[f"would learn as {label}"] += 1
             return
         outcomes = self._classifier.learn([raw for _, raw in batch], label)
@@ -442,7 +445,7 @@ class Watcher:
                 if isinstance(outcome, MessageError):
                     self._report_failure(place, str(outcome))
                     continue
-                self._memory.update(place, SEEN)
+                self._memory.update(place, DONE)
                 self.counts[f"learned as {label}"] += 1
                 self._log.write(
                     "learned", label=label, action=outcome, role=folder.role.value, bytes=len(raw)
@@ -478,7 +481,7 @@ class Watcher:
         for place, label, target in moves:
             self.stop.check()
             if self._settings.is_dry_run:
-                self._memory.update(place, SEEN, label=label)
+                self._memory.update(place, DONE, label=label)
                 self.counts[f"would move to {target.name}"] += 1
             elif "moving" not in stopped:
                 self._do_move(stopped, partial(self._begin_move, folder, place, label, target))
@@ -489,7 +492,7 @@ class Watcher:
         with self._memory.batch():
             for place, label in stays:
                 added = self._keywords_of(label) - place.keywords
-                self._memory.update(place, SEEN, label=label, keywords=place.keywords | added)
+                self._memory.update(place, DONE, label=label, keywords=place.keywords | added)
                 self.counts["stay"] += 1
                 if added and not self._settings.is_dry_run:
                     marked.append((place, added))
@@ -513,7 +516,7 @@ class Watcher:
         """Make a move that was noted and not made, or not completely."""
         target = next((one for one in folders if one.name == place.target), None)
         if target is None:  # the folder has been renamed or removed
-            self._memory.update(place, UNSORTED, label="")
+            self._memory.update(place, TO_SORT, label="")
         else:
             self._begin_move(folder, place, place.label, target)
 
@@ -529,10 +532,10 @@ class Watcher:
 
     def _move(self, folder: Folder, place: Place, target: Folder) -> None:
         try:
-            uid = self._mailbox.move(folder, place.uid, target, copy=place.copy or None)
+            uid = self._mailbox.move(folder, place.uid, target, copy=place.copy_uid or None)
         except LookupError:  # the owner was faster
-            self._memory.update(place, SEEN)
-            self._memory.forget_places([place])
+            self._memory.update(place, DONE)
+            self._memory.mark_places_gone([place])
             return
         except MessageError as error:
             self._report_failure(place, str(error))
@@ -555,11 +558,11 @@ class Watcher:
         )
 
     def _report_failure(self, place: Place, reason: str) -> None:
-        is_tried = self._memory.fail(place, reason)
+        is_retried = self._memory.record_failure(place, reason)
         self.counts["failed"] += 1
         self._metrics.count_fault("message")
         self._log.write(
-            "message-failed", folder=place.folder, uid=place.uid, reason=reason, tried_again=is_tried
+            "message-failed", folder=place.folder, uid=place.uid, reason=reason, tried_again=is_retried
         )
 
     def _report_fault(self, work: str, sentence: str) -> None:

@@ -39,7 +39,7 @@ class Bench:
     def start(self) -> Watcher:
         if self.watcher is None:
             settings = Settings(**self.settings)
-            self.memory = Memory(self.path, "account", clock=lambda: self.now, copy=settings.is_dry_run)
+            self.memory = Memory(self.path, "account", clock=lambda: self.now, is_copy=settings.is_dry_run)
             self.watcher = Watcher(
                 self.account,
                 self.memory,
@@ -314,7 +314,7 @@ def test_a_damaged_memory_begins_anew_and_teaches_nothing(make_bench: MakeBench)
         for _ in range(2):
             assert bench.run()
         assert bench.memory is not None
-        assert bench.memory.renewed
+        assert bench.memory.renewal_reason
         bench.restart()
     assert bench.lessons == []
     assert bench.account.find(SPAM) == ["Junk"]

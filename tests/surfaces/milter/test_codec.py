@@ -14,7 +14,7 @@ from tamis_mail.surfaces.milter.codec import (
     Packet,
     PacketReader,
     ProtocolError,
-    Step,
+    ProtocolOption,
 )
 
 COMMANDS = [bytes([command]) for command in b"ABCDEHKLMNOQRTU"]
@@ -125,8 +125,8 @@ def test_an_offer_is_read_and_bits_without_a_meaning_are_ignored() -> None:
     offer = Negotiation.read(struct.pack("!III", 9, 0xFFFFFFFF, 0xFFFFFFFF) + b"more")
     assert offer.version == 6
     assert offer.actions == Action.ADD_HEADERS | Action.CHANGE_HEADERS | Action.QUARANTINE
-    assert Step.LEADING_SPACE in offer.steps
-    assert codec.negotiate(offer)[:9] == b"\0\0\0\x0dO\0\0\0\6"
+    assert ProtocolOption.LEADING_SPACE in offer.options
+    assert codec.encode_negotiation(offer)[:9] == b"\0\0\0\x0dO\0\0\0\6"
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 11, struct.pack("!III", 1, 0, 0)])
@@ -136,18 +136,18 @@ def test_an_offer_that_is_too_short_or_too_old_is_refused(data: bytes) -> None:
 
 
 def test_commands_are_answered_unless_it_was_agreed_that_they_are_not() -> None:
-    chatty = Negotiation(2, Action(0), Step(0))
+    chatty = Negotiation(2, Action(0), ProtocolOption(0))
     assert {command for command in COMMANDS if not chatty.is_answered(command)} == {b"D", b"A", b"Q", b"K"}
-    silent = Negotiation(6, Action(0), Step.SILENT_HEADER | Step.SILENT_MAIL)
+    silent = Negotiation(6, Action(0), ProtocolOption.SILENT_HEADER | ProtocolOption.SILENT_MAIL)
     assert not silent.is_answered(codec.HEADER)
     assert not silent.is_answered(codec.MAIL)
     assert silent.is_answered(codec.RECIPIENT)
 
 
 def test_changes_have_the_form_that_mail_servers_read() -> None:
-    assert codec.insert_header(0, b"X-A", b" b\n\tc") == b"\0\0\0\x0fi\0\0\0\0X-A\0 b\n\tc\0"
-    assert codec.add_header(b"X-A", b" b") == b"\0\0\0\x08hX-A\0 b\0"
-    assert codec.remove_header(b"X-A", 2) == b"\0\0\0\x0am\0\0\0\2X-A\0\0"
-    assert codec.quarantine("spam") == b"\0\0\0\6qspam\0"
+    assert codec.encode_insert_header(0, b"X-A", b" b\n\tc") == b"\0\0\0\x0fi\0\0\0\0X-A\0 b\n\tc\0"
+    assert codec.encode_add_header(b"X-A", b" b") == b"\0\0\0\x08hX-A\0 b\0"
+    assert codec.encode_remove_header(b"X-A", 2) == b"\0\0\0\x0am\0\0\0\2X-A\0\0"
+    assert codec.encode_quarantine("spam") == b"\0\0\0\6qspam\0"
     with pytest.raises(ValueError, match="NUL"):
-        codec.add_header(b"X-A", b"a\0b")
+        codec.encode_add_header(b"X-A", b"a\0b")

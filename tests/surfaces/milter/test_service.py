@@ -18,7 +18,7 @@ from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics
 from tamis_mail.serving.server import Limits
 from tamis_mail.surfaces.milter import codec
-from tamis_mail.surfaces.milter.codec import Action, Negotiation, Step
+from tamis_mail.surfaces.milter.codec import Action, Negotiation, ProtocolOption
 from tamis_mail.surfaces.milter.service import MilterService, Policy
 from tamis_mail.surfaces.milter.session import Envelope, Message
 from tests.surfaces.peers.milter import VERSION_2, MailServer, Milter, pack, run_milter
@@ -260,7 +260,7 @@ def make_service(filtering: Filtering, stream: io.StringIO, policy: Policy) -> M
 def test_a_message_is_judged_with_the_field_that_the_server_will_add(tmp_path: Path) -> None:
     envelope = Envelope(b"mx.elsewhere.test", b"192.0.2.1", b"mx", b"home.example", b"4711")
     message = Message(SPAM, len(SPAM), envelope, (), 0)
-    agreed = Negotiation(6, Action.ADD_HEADERS, Step.LEADING_SPACE)
+    agreed = Negotiation(6, Action.ADD_HEADERS, ProtocolOption.LEADING_SPACE)
 
     async def decide() -> bytes:
         filtering = _Recording(lambda user: tmp_path / "x")
@@ -296,7 +296,7 @@ def test_a_verdict_that_does_not_come_is_a_fault(
 ) -> None:
     stream = io.StringIO()
     message = Message(SPAM, len(SPAM), Envelope(queue_id=b"4711"), (), 0)
-    agreed = Negotiation(6, Action.ADD_HEADERS, Step.LEADING_SPACE)
+    agreed = Negotiation(6, Action.ADD_HEADERS, ProtocolOption.LEADING_SPACE)
 
     async def decide() -> bytes:
         service = make_service(kind(lambda user: tmp_path / "x"), stream, Policy(on_fault=on_fault))

@@ -29,9 +29,8 @@ _MAX_MEAN_RATIO = 16.0  # of squared mean to variance: up to it, subtracting the
 _MIN_DIFFERENCE = 1e-4  # a difference of sums below this part of them has lost too many digits
 _MANY_COLUMNS = 300  # above, computing at most a tenth of the directions takes half the time
 _CELLS = 1 << 18  # array elements (2 MB) of the rows that are centred at a time
-_DENSE_CELLS = (
-    1 << 23
-)  # array elements (64 MB) of sparse rows made dense at a time: 5,000 rows of 1,600 columns
+# Array elements (64 MB) of the sparse rows that are made dense at a time: 5,000 rows of 1,600 columns.
+_DENSE_CELLS = 1 << 23
 # Rows were forgotten and nothing reliable is left of a column if its remaining squares are below
 # _MIN_REMAINDER of the squares that were rounded (fewer than six digits are left), and these squares are
 # above _MAX_ROUNDED times the largest remaining ones (rounding exceeds 1e-10 of the largest variance).

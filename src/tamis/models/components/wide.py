@@ -166,9 +166,8 @@ def decompose_rows(
     if by_share:
         k, _ = choose_count(None, variances, centred.weight, rank, d)
     roots, directions = singular(centred.multiply_transposed(vectors[:, order[:k]]).T)
-    if (
-        by_share
-    ):  # computed from the reported variances, so that a ratio read from them selects the same number
+    if by_share:
+        # The number is chosen by the reported variances, so that a ratio of these selects the same one.
         largest = _make_components(centred, roots, directions, total, freedom)
         k, _ = choose_count(count, largest.variances, centred.weight, rank, d, largest.total)
     components = _make_components(centred, roots[:k], directions[:k], total, freedom)

@@ -263,9 +263,8 @@ def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
     values = data if len(columns) == data.shape[1] else data[:, list(columns)]
     if not len(values) or values.dtype.kind not in "iubf":
         return None
-    if (
-        len(values) == 1 and values.dtype.kind == "f" and isfinite(values.sum())
-    ):  # one row, where each further check takes measurable time
+    # For a single row, each further check takes measurable time.
+    if len(values) == 1 and values.dtype.kind == "f" and isfinite(values.sum()):
         integers = values.astype(np.int64)
         if (integers == values).all() and np.abs(values).max(initial=0.0) <= _LARGEST:
             return Codes(np.zeros_like(integers), least=integers[0])

@@ -282,7 +282,7 @@ def start(
     if method not in METHODS:
         raise ValueError(f"got init_params={method!r}, expected one of {', '.join(map(repr, METHODS))}")
     given = Initial() if initial is None else initial
-    sample = data.take(draw_places(len(data.rows), k, rng))
+    sample = data.take(draw_row_numbers(len(data.rows), k, rng))
     assign = _make_assignment(model, sample, k, rng, method, given)
     chosen = data if _needs_all_rows(model) else sample
     return given.replace_in(model.infer(_observe_assigned(model, assign, k, chosen)))
@@ -297,7 +297,7 @@ def start_shards(
     method: Method = "kmeans",
     initial: Initial | None = None,
 ) -> Posterior:
-    """As `start`, for rows in shards; `sample` holds the rows whose numbers `draw_places` returned."""
+    """As `start`, for rows in shards; `sample` holds the rows whose numbers `draw_row_numbers` returned."""
     given = Initial() if initial is None else initial
     needs_all = _needs_all_rows(model)
     if method not in METHODS:
@@ -315,7 +315,7 @@ def start_shards(
     return given.replace_in(model.infer(statistic))
 
 
-def draw_places(rows: int, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_row_numbers(rows: int, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw the numbers of the rows among which starting centres are searched, in ascending order."""
     count = max(_SAMPLE, _SAMPLE_PER_CENTRE * k)
     if rows <= _PERMUTED:

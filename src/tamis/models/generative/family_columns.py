@@ -175,9 +175,8 @@ class FamilyDensity(Density[Array]):
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         with np.errstate(invalid="ignore"):
             terms = self._terms(rows, for_) - self._terms(rows, against)
-        return Contrast(
-            np.where(np.isnan(terms), 0.0, terms), np.zeros(len(rows))
-        )  # 0 if the value has probability zero in both classes
+        # A term is 0 if the value has probability zero in both classes.
+        return Contrast(np.where(np.isnan(terms), 0.0, terms), np.zeros(len(rows)))
 
     def log_evidence(self) -> float:
         """The log-evidence without Σ log h(x), which depends on no prior and is not in the statistic."""

@@ -316,9 +316,8 @@ class GaussianVectors(Block[Array, Moments]):
 
     def _regularise(self, covariance: Array) -> Array:
         if self.has_matrices:
-            if not isinstance(
-                self.shrinkage, LedoitWolf
-            ):  # else the covariance of each class is shrunk already
+            # With LedoitWolf, the covariance of each class is shrunk already.
+            if not isinstance(self.shrinkage, LedoitWolf):
                 covariance = shrink(covariance, self.shrinkage)
             return covariance + self.floor * np.eye(covariance.shape[-1])
         if self.shrinkage and not isinstance(self.shrinkage, LedoitWolf):

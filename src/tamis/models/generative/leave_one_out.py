@@ -103,9 +103,8 @@ def log_priors(model: Generative, counts: Tally, labels: Labels, w: Array) -> Ar
 def _split_rows(block: Block[Any, Any], rows: Any, classes: int) -> Iterator[slice]:
     """Rows in runs of about `_CELLS` terms."""
     if isinstance(rows, Sparse):
-        poisson = isinstance(
-            block, PoissonColumns
-        )  # its prior, and so all rates, change with each row left out
+        # The prior of Poisson columns, and so all rates, change with each row left out.
+        poisson = isinstance(block, PoissonColumns)
         columns = rows.columns if poisson else 1 + len(rows.values) // max(1, len(rows))
         step = max(1, min(_CELLS // max(1, classes * columns), _DENSE_CELLS // max(1, rows.columns)))
     else:
@@ -652,9 +651,8 @@ class _Series:
 
 find_formula.register(BernoulliColumns, bernoulli)
 find_formula.register(CategoryColumns, categories)
-find_formula.register(
-    ComplementCounts, lambda block, statistic, keys: None
-)  # though it is a MultinomialCounts
+# ComplementCounts is a MultinomialCounts, but has no formula.
+find_formula.register(ComplementCounts, lambda block, statistic, keys: None)
 find_formula.register(GaussianColumns, gaussian)
 find_formula.register(MultinomialCounts, multinomial)
 find_formula.register(PoissonColumns, poisson)

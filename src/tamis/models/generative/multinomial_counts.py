@@ -48,9 +48,8 @@ class MultinomialCounts(Block[Rows, Tally]):
     def encode(self, table: Table, learn: bool = True) -> Rows:
         if not learn and isinstance(table.data, np.ndarray):
             plain = table.numbers(self.columns)
-            if isfinite(
-                plain.sum()
-            ):  # the usual case; for a single row, each further check takes measurable time
+            # This is the usual case; for a single row, each further check takes measurable time.
+            if isfinite(plain.sum()):
                 return plain
         if self.columns is None and table.sparse is not None and are_counts(table.sparse.values):
             return table.sparse
@@ -270,9 +269,8 @@ class ComplementCounts(MultinomialCounts):
         counts = class_sums.total.value
         alpha = pseudo_counts(self.alpha, counts.shape[-1])
         others = counts.sum(axis=0) + alpha - counts
-        others = np.where(
-            others.sum(axis=1, keepdims=True) > 0, others, 1.0
-        )  # a single class has no complement
+        # A single class has no complement.
+        others = np.where(others.sum(axis=1, keepdims=True) > 0, others, 1.0)
         if (others == 0).any():
             label, column = np.argwhere(others == 0)[0].tolist()
             raise ValueError(

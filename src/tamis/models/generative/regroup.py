@@ -79,9 +79,8 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
     def move(sums: Exact) -> Exact:
         return sums.reindex(lambda words: words[:, :, old]).place(new, len(source), axis=1)
 
-    if (
-        isinstance(part, Tally) and len(part.weight.shape) == 1
-    ):  # multinomial counts: one weight for all columns
+    # Multinomial counts have one weight for all columns.
+    if isinstance(part, Tally) and len(part.weight.shape) == 1:
         return Tally(weight=part.weight, total=move(part.total), keys=part.keys)
     if isinstance(part, Tally) and len(part.weight.shape) == 2:
         return Tally(weight=move(part.weight), total=move(part.total), keys=part.keys)

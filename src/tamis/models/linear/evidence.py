@@ -121,7 +121,7 @@ def choose_ratio(spectrum: Spectrum, beta: float) -> float:
 
 
 def choose_noise(spectrum: Spectrum, least: float, most: float) -> float:
-    """β where the prior is known, in whose units α is 1; the squared noise is between `least` and `most`."""
+    """Choose β for a known prior (α is 1 in its units); the squared noise is between `least` and `most`."""
 
     def log_evidence(log_ratio: Array) -> Array:
         ratio = np.exp(log_ratio)
@@ -144,7 +144,7 @@ def _find_range(spectrum: Spectrum) -> tuple[float, float]:
 
 
 def _maximise(function: Curve, derivative: Curve, low: float, high: float) -> Array:
-    """Maximise the function between both ends; on a plateau, return its upper end: the strongest prior."""
+    """Maximise the function from low to high; on a plateau, return the upper end: the strongest prior."""
     grid = np.linspace(low, high, max(3, int((high - low) / _STEP)))
     values = function(grid)
     most = float(values.max())

@@ -207,9 +207,8 @@ def _fit_gaussian(
         return Laplace(point.parameters, precision), point.parameters
     loss, gradient = model.row_loss(point)
     posterior = model.infer(replace(curvature, at=point.parameters, loss=loss, gradient=gradient))
-    if (
-        not objective.response.is_canonical
-    ):  # a step by the expected information could lead away from the mode
+    if not objective.response.is_canonical:
+        # A step by the expected information could lead away from the mode.
         step = solve_semidefinite(definite_hessian(objective, point.parameters), point.gradient)
         posterior = Laplace(point.parameters - step, posterior.precision)
     if objective.information_change(curvature.at, posterior.mean) <= _MEASURABLE:
@@ -365,9 +364,8 @@ def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
     gram = objective.gram()
     precision = model.prior.precision
     own = np.diag(precision[:width]) if precision.ndim == 1 else precision[:width, :width]
-    if (
-        rows.design.intercept and gram[-1, -1] > 0 and not own[-1, -1]
-    ):  # the intercept explains constant columns
+    if rows.design.intercept and gram[-1, -1] > 0 and not own[-1, -1]:
+        # The intercept explains constant columns.
         raw, sums = gram[:-1, :-1], gram[-1, :-1]
         gram, own = raw - np.outer(sums, sums) / gram[-1, -1], own[:-1, :-1]
         varies = np.diagonal(gram) > _CONSTANT * np.diagonal(raw)

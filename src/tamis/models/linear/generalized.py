@@ -58,10 +58,10 @@ def find_start(
     start, design = prior.mean.copy(), rows.design
     if design.intercept:
         base = rows.map(_AddScores(start)) if start.any() else rows
-        level = base.find_level(response)
-        if not np.isfinite(level):  # unbounded but for the prior: add half a row of each class
-            level = base.map(_ShrinkTargets(len(design))).find_level(response)
-        start[-1] += level
+        intercept = base.find_null_intercept(response)
+        if not np.isfinite(intercept):  # unbounded but for the prior: add half a row of each class
+            intercept = base.map(_ShrinkTargets(len(design))).find_null_intercept(response)
+        start[-1] += intercept
         return start
     mean = float(response.start_means(np.array([rows.mean_target]), 0.5)[0])
     for is_same in (False, True):
@@ -204,9 +204,9 @@ class _ChangeUnit:
 
 
 def _choose_unit(response: Response, rows: LinearRows) -> float:
-    squares = rows.total(_SumSquares(response, rows.find_level(response)))
-    about_level, about_zero = np.sqrt(squares / rows.weight).tolist()
-    for size in (about_level, about_zero):
+    squares = rows.total(_SumSquares(response, rows.find_null_intercept(response)))
+    about_null, about_zero = np.sqrt(squares / rows.weight).tolist()
+    for size in (about_null, about_zero):
         if size > _CONSTANT * about_zero and np.isfinite(size):
             return float(2.0 ** np.round(np.log2(size)))
     return 1.0
@@ -214,13 +214,13 @@ def _choose_unit(response: Response, rows: LinearRows) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SumSquares:
-    """Rows → Σ weight · square of the targets about the means of an intercept alone, and about zero (2,)."""
+    """Rows → Σ weight · square of the targets about the null model's means, and about zero (2,)."""
 
     response: Response
-    level: float
+    intercept: float  # of the null model, which has no other parameter
 
     def __call__(self, rows: LinearRows) -> Array:
-        residuals = rows.targets - self.response.mean(rows.level_scores(self.level))
+        residuals = rows.targets - self.response.mean(rows.null_scores(self.intercept))
         return np.array([rows.sum(np.square(residuals)), rows.sum(np.square(rows.targets))])
 
 
@@ -273,7 +273,7 @@ class FittedGeneralized(FittedLinear):
         """The share of the deviance of an intercept alone that the model explains."""
         response, targets = self.response, rows.targets
         own = rows.sum(response.deviances(rows.scores(self.posterior.mean), targets))
-        null = rows.sum(response.deviances(rows.level_scores(rows.find_level(response)), targets))
+        null = rows.sum(response.deviances(rows.null_scores(rows.find_null_intercept(response)), targets))
         if null > 0:
             return 1.0 - own / null
         return 1.0 if own <= 0 else 0.0
@@ -287,8 +287,8 @@ def keep_generalized_fit(
     The second value is the columns whose coefficients grow without bounds, if there are any.
     """
     at = fit.posterior.mean
-    level = np.nan if is_part else rows.find_level(response)
-    deviance, pearson, null_deviance = rows.total(_SumDeviances(response, at, level)).tolist()
+    null_intercept = np.nan if is_part else rows.find_null_intercept(response)
+    deviance, pearson, null_deviance = rows.total(_SumDeviances(response, at, null_intercept)).tolist()
     effective = effective_parameters(fit.posterior, fit.prior)
     freedom = rows.weight - effective
     dispersion = estimate_dispersion(method, response, pearson, deviance, rows.weight, freedom)
@@ -319,17 +319,17 @@ def keep_generalized_fit(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SumDeviances:
-    """Rows → their deviance and Pearson's squares at a point, and the deviance of an intercept alone (3,)."""
+    """Rows → their deviance and Pearson's squares at a point, and the null model's deviance (3,)."""
 
     response: Response
     at: Array
-    level: float  # that intercept; NaN if it is not wanted
+    intercept: float  # of the null model; NaN if its deviance is not wanted
 
     def __call__(self, rows: LinearRows) -> Array:
         response, targets, scores = self.response, rows.targets, rows.scores(self.at)
         null_deviance = np.nan
-        if not np.isnan(self.level):
-            null_deviance = rows.sum(response.deviances(rows.level_scores(self.level), targets))
+        if not np.isnan(self.intercept):
+            null_deviance = rows.sum(response.deviances(rows.null_scores(self.intercept), targets))
         deviance = rows.sum(response.deviances(scores, targets))
         return np.array([deviance, rows.sum(response.pearson_squares(scores, targets)), null_deviance])
 

@@ -93,7 +93,7 @@ def leave_one_out(
 ) -> HeldOutNumbers:
     """Score each row by the model of all others; α and β are those of all rows, where evidence chose them.
 
-    The statistic is that of the rows, or of these and more; it is observed if it is not given.
+    `statistic` is that of these rows, perhaps with more rows; without it, the rows are observed here.
     """
     total = model.observe(Paired(x, y, weights)) if statistic is None else statistic
     posterior = model.infer(total)

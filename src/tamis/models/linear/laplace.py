@@ -27,9 +27,9 @@ _FARTHEST = 690.0  # the largest |log α|: floats overflow a little further
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curvature:
-    """Loss, gradient and Fisher information of rows at one point; those of two parts can be added.
+    """Loss, gradient and Fisher information of rows at one point; two parts of the rows add.
 
-    These are ordinary floats, not exact sums, because they are used for one step only.
+    The fields are floats and no `Exact` sums, because they are used for one step and never stored.
     """
 
     at: Array  # (D,): the point

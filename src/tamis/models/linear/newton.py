@@ -7,8 +7,11 @@ stop.
 
 `Newton` takes the full Hessian at each point. Where rows are many, most of that work is wasted: the Hessian
 of a sample of the rows, taken near the mode, is a good enough metric for a quasi-Newton method (L-BFGS) to
-need a handful of gradients of all rows. All stop by the same measure, the decrement ½ gᵀM⁻¹g: by how much the
-log-posterior is still expected to rise, and half the square of the remaining distance in standard deviations.
+need a handful of gradients of all rows.
+
+Every solver here stops when the decrement ½ gᵀM⁻¹g is small, where g is the gradient and M the solver's
+approximation of the Hessian. The decrement estimates how much the log-posterior can still rise. It is also
+half the squared distance to the mode, in standard deviations of the posterior.
 """
 
 from abc import ABC, abstractmethod
@@ -28,12 +31,14 @@ from tamis.models.linear.responses import Response
 
 Solver = Literal["auto", "newton", "whitened", "diagonal"]
 StepReport = Callable[[Any], None]
-Request = Literal["gradient", "hessian", "information"]
+Derivative = Literal["gradient", "hessian", "information"]
 
-FULL_SIZE = 3000  # parameters up to which Hessians are kept as full matrices
+FULL_SIZE = 3000  # number of parameters, or of columns, up to which Hessians are kept as full matrices
 _MEMORY = 12  # steps that L-BFGS remembers
 _ARMIJO = 1e-4  # the part of the predicted descent that a step must achieve (Armijo's condition)
-_OVERSHOOT = 0.9  # an accepted step may end uphill with at most this part of the derivative at its start
+# Where rounding hides the descent, a step is accepted only if the slope at its end is at most this fraction
+# of the downhill slope at its start, with the opposite sign.
+_OVERSHOOT = 0.9
 _HALVINGS = 40
 _ROUNDING = 1e-14  # smaller relative differences of two objectives are rounding
 _NEGLIGIBLE = 1e-18  # a decrement below this part of the objective cannot be reduced by further steps
@@ -41,7 +46,8 @@ _SAMPLE = 8192  # rows in the sample whose Hessian approximates that of all …
 _PER_PARAMETER = 8  # … or so many for each parameter, if that is more
 _SINGULAR = 1e-13  # smaller eigenvalues of the Hessian, scaled to a unit diagonal, are rounding
 _INDEFINITE = 1e-8  # a negative curvature below this part of the expected information is rounding
-_FORCING, _PRODUCTS = 0.1, 200  # relative residual that conjugate gradients may leave; their largest number
+_FORCING = 0.1  # largest relative residual at which conjugate gradients stop
+_PRODUCTS = 200  # maximum number of iterations of conjugate gradients: products with the information
 _SADDLE = 1e-6  # a decrement below this part of the descent along negative curvature means a saddle point
 _SAMPLE_DECREMENT = 0.05  # decrement per parameter below which more steps would fit the sample's noise
 
@@ -56,7 +62,7 @@ class Point:
     decrement: float = np.nan  # by how much the value may still fall; NaN until a direction is chosen
 
     @property
-    def log_likelihood(self) -> float:
+    def log_posterior(self) -> float:
         """The log-posterior up to constants, which the steps raise."""
         return -self.value
 
@@ -70,12 +76,16 @@ class Direction:
 
     @classmethod
     def newton(cls, step: Array, gradient: Array) -> "Direction":
-        """The direction −step, where `step` minimises a quadratic model."""
+        """The direction −step, where `step` solves M · step = gradient, M being near the Hessian."""
         return cls(-step, 0.5 * float(gradient @ step))
 
     @property
-    def derivative(self) -> float:
-        """The derivative of the objective along the direction, at the start of a step."""
+    def slope(self) -> float:
+        """The slope by which the line search judges a step: twice the descent, downhill.
+
+        Along −M⁻¹g it is the derivative of the objective where the step begins. Along a direction of negative
+        curvature that derivative may be zero, and the slope is the curvature.
+        """
         return -2.0 * self.descent
 
 
@@ -93,12 +103,12 @@ class Search:
     """The last accepted point, the step under trial from there, and what is to be observed next."""
 
     at: Array  # (D,): where rows are evaluated next
-    request: Request = "gradient"  # the loss and its gradient, or a matrix
+    request: Derivative = "gradient"  # the loss and its gradient, or a matrix
     point: Point | None = None  # None before the first evaluation
     iterations: int = 0  # points accepted after the first
     directions: tuple[Direction, ...] = ()  # the direction under trial, then those to try if it fails
     length: float = 1.0  # of the step under trial, as a multiple of the direction
-    trials: int = 0  # steps along this direction that were too long
+    rejections: int = 0  # steps along this direction that were too long
     indefinite: Array | None = None  # (D, D): the Hessian at the point, where that is not definite
     has_information: bool = False  # whether the expected information at the point has been used
     memory: Memory | None = None
@@ -118,7 +128,10 @@ class Search:
         has_information: bool = False,
         memory: Memory | None = None,
     ) -> "Search":
-        """Try a full step along the first of these; the decrement is its descent unless it is given."""
+        """Try a full step along the first direction.
+
+        If the point has no decrement yet, it gets `decrement`, or the descent of that direction.
+        """
         point = self.accepted
         if np.isnan(point.decrement):
             decrement = directions[0].descent if decrement is None else decrement
@@ -136,7 +149,7 @@ class Search:
             memory=memory,
         )
 
-    def accept(self, point: Point, request: Request = "gradient") -> "Search":
+    def accept(self, point: Point, request: Derivative = "gradient") -> "Search":
         """Continue the search from this point."""
         iterations = self.iterations + (self.point is not None)
         return Search(point.parameters, request, point, iterations)
@@ -145,14 +158,15 @@ class Search:
         """Try a shorter step along the same direction."""
         length = self.length * factor
         at = self.accepted.parameters + length * self.directions[0].vector
-        return replace(self, at=at, length=length, trials=self.trials + 1)
+        return replace(self, at=at, length=length, rejections=self.rejections + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
     """Loss and gradient of rows at the point that a search asks for, or a matrix there.
 
-    Those of two parts of the rows can be added. They are ordinary floats, because they serve one step only.
+    The evaluations of two parts of the rows can be added. Unlike `Tally`, `Moments` and `Gram`, an evaluation
+    holds floats and no `Exact` sums, because it is used for one step and never stored.
     """
 
     given: Search
@@ -203,21 +217,21 @@ class LineSearch(ABC):
         loss, gradient = self.prior.loss(search.at)
         value = statistic.loss + loss
         trial = Point(search.at, value if np.isfinite(value) else np.inf, statistic.gradient + gradient)
-        if search.point is None or self._is_lower(search, trial):
+        if search.point is None or self._is_sufficient_decrease(search, trial):
             return self.choose_direction(search, trial)
-        if search.trials + 1 < _HALVINGS:
+        if search.rejections + 1 < _HALVINGS:
             return search.shorten(0.5 if np.isfinite(trial.value) else 0.25)
         return self.change_direction(search)
 
-    def _is_lower(self, search: Search, trial: Point) -> bool:
+    def _is_sufficient_decrease(self, search: Search, trial: Point) -> bool:
         value, direction = search.accepted.value, search.directions[0]
-        rounding = _ROUNDING * self.response.resolution(value)
-        promised = value + _ARMIJO * search.length * direction.derivative
+        rounding = _ROUNDING * self.response.loss_scale(value)
+        promised = value + _ARMIJO * search.length * direction.slope
         if trial.value <= promised - rounding:
             return True
-        # where rounding hides the descent, gradients show a step that went too far (Hager and Zhang 2005)
-        derivative = float(trial.gradient @ direction.vector)
-        return trial.value <= promised + rounding and derivative <= -_OVERSHOOT * direction.derivative
+        # Where rounding hides the descent, gradients show a step that went too far (Hager and Zhang 2005).
+        slope = float(trial.gradient @ direction.vector)
+        return trial.value <= promised + rounding and slope <= -_OVERSHOOT * direction.slope
 
     @abstractmethod
     def choose_direction(self, search: Search, point: Point) -> Search:
@@ -234,10 +248,10 @@ class LineSearch(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Newton(LineSearch):
-    """Directions by the Hessian where it is definite, else by the expected information, which always is.
+    """Directions by the Hessian where it is positive definite, else by the expected information.
 
-    Where the gradient is zero and the Hessian is not definite, the point is a saddle: then the direction is
-    that of its most negative curvature.
+    The expected information is never negative. Where the gradient is zero and the Hessian is not definite,
+    the point is a saddle: then the direction is that of the most negative curvature.
     """
 
     def choose_direction(self, search: Search, point: Point) -> Search:
@@ -253,9 +267,9 @@ class Newton(LineSearch):
             return replace(search, request="information", indefinite=matrix)
         scoring = Direction.newton(solve_semidefinite(matrix, gradient), gradient)
         if search.indefinite is not None:
-            bend = _find_negative_curvature(search.indefinite, matrix, gradient)
-            if bend is not None and scoring.descent < _SADDLE * bend.descent:
-                return search.try_directions(bend, scoring, has_information=True)
+            downhill = _find_negative_curvature(search.indefinite, matrix, gradient)
+            if downhill is not None and scoring.descent < _SADDLE * downhill.descent:
+                return search.try_directions(downhill, scoring, has_information=True)
         return search.try_directions(scoring, has_information=True)
 
     def change_direction(self, search: Search) -> Search:
@@ -284,8 +298,9 @@ def solve_semidefinite(matrix: Array, gradient: Array) -> Array:
     factor, definite = Cholesky.factorise_definite(matrix)
     if bool(definite):
         return factor.solve(gradient[:, None])[:, 0]
-    # Along directions without curvature, up to rounding, no step is made.
-    directions = find_whitening(matrix, "curvature", _SINGULAR)
+    # D Dᵀ is a pseudo-inverse of the matrix, D being the directions: where there is no curvature, up to
+    # rounding, no step is made.
+    directions = find_whitening(matrix, what="curvature", flat=_SINGULAR)
     return np.asarray(directions @ (directions.T @ gradient))
 
 
@@ -325,7 +340,7 @@ class Triangular:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kronecker:
-    """Whitening by the factors of a Kronecker product A ⊗ B: A of outputs, B of columns."""
+    """Whitening by A ⊗ B; the fields hold the lower Cholesky factors of A (outputs) and of B (columns)."""
 
     outputs: Array  # (m, m)
     columns: Array  # (width, width)
@@ -385,9 +400,8 @@ class QuasiNewton(LineSearch):
     def change_direction(self, search: Search) -> Search:
         if search.memory is None or not search.memory.history:
             return replace(search, is_stuck=True)
-        return self._try_history(
-            search, search.memory.gradient, ()
-        )  # clear the history, which led to a direction without descent
+        # The history led to a direction without descent: clear it.
+        return self._try_history(search, search.memory.gradient, ())
 
     def _try_history(
         self, search: Search, white: Array, history: tuple[tuple[Array, Array, float], ...]
@@ -418,14 +432,13 @@ def _multiply_inverse(gradient: Array, history: tuple[tuple[Array, Array, float]
 class TruncatedNewton(LineSearch):
     """Newton's directions where the Hessian is too large: by conjugate gradients in whitened coordinates.
 
-    A product with the information takes two passes over the rows and no matrix (Steihaug 1983). `product`
-    makes them, and so reads the rows inside `infer`: see docs/decisions/0008-linear-models-in-few-passes.md.
+    A product with the information takes two passes over the rows and no matrix (Steihaug 1983). Given a
+    point, `product` returns the function v ↦ (information there + prior precision) v. That function reads the
+    rows inside `infer`: see docs/decisions/0008-linear-models-in-few-passes.md.
     """
 
     whitening: Whitening
-    product: Callable[
-        [Array], Callable[[Array], Array]
-    ]  # point → product with the information and prior there
+    product: Callable[[Array], Callable[[Array], Array]]
 
     def choose_direction(self, search: Search, point: Point) -> Search:
         product = self.product(point.parameters)
@@ -476,24 +489,24 @@ def descend(model: LineSearch, rows: LinearRows, start: Search) -> Iterator[Sear
             yield search
 
 
-def _stop(
+def _run_until_converged(
     model: LineSearch, searches: Iterator[Search], tol: float, max_iter: int, report_step: StepReport | None
 ) -> Minimum:
-    """Descend until less than `tol` is expected to be left."""
+    """Descend until the decrement is below `tol`, `max_iter` points were accepted, or none is lower."""
 
-    def is_low(point: Point, relative: float) -> bool:
-        resolution = model.response.resolution(point.value)
-        return bool(point.decrement <= max(tol * min(1.0, resolution), relative * resolution))
+    def is_converged(point: Point, relative: float) -> bool:
+        scale = model.response.loss_scale(point.value)
+        return bool(point.decrement <= max(tol * min(1.0, scale), relative * scale))
 
     search = next(searches)
-    while not is_low(search.accepted, _NEGLIGIBLE) and search.iterations < max_iter:
+    while not is_converged(search.accepted, _NEGLIGIBLE) and search.iterations < max_iter:
         after = next(searches, None)
         if after is None:
-            return Minimum(search.accepted, search.iterations, is_low(search.accepted, 1e3 * _ROUNDING))
+            return Minimum(search.accepted, search.iterations, is_converged(search.accepted, 1e3 * _ROUNDING))
         search = after
         if report_step is not None:
             report_step(search.accepted)
-    return Minimum(search.accepted, search.iterations, is_low(search.accepted, _ROUNDING))
+    return Minimum(search.accepted, search.iterations, is_converged(search.accepted, _ROUNDING))
 
 
 def minimise(
@@ -504,12 +517,12 @@ def minimise(
     max_iter: int = 100,
     report_step: StepReport | None = None,
 ) -> Minimum:
-    """Descend until less than `tol` is expected to be left."""
+    """Descend until the decrement is below `tol`, `max_iter` points were accepted, or none is lower."""
     response, prior, rows = objective.response, objective.prior, objective.rows
     solver = choose_solver(objective, solver)
     newton: LineSearch = Newton(response, prior)
     if solver == "newton":
-        return _stop(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
+        return _run_until_converged(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
     with threads.one_blas_thread:  # the lanes of rows use all threads; BLAS threads would only wait
         if solver == "diagonal":
             near, whitening = start, _whiten_diagonal(objective, start)
@@ -517,12 +530,15 @@ def minimise(
             near, whitening = _minimise_sample(objective, start)
         model: LineSearch = QuasiNewton(response, prior, whitening)
         if solver == "whitened" and objective.size > FULL_SIZE:
-            # whitening at the start misleads L-BFGS where rows have little information left
+            # The whitening was computed at the start. Near the mode the information may be much smaller, and
+            # L-BFGS is then slow.
             model = TruncatedNewton(response, prior, whitening, objective.information_product)
         first = next(descend(model, rows, Search(near)))
         if not np.isfinite(first.accepted.value):  # the mode of a sample may be out of range for other rows
-            return _stop(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
-        return _stop(model, descend(model, rows, first), tol, max_iter, report_step)
+            return _run_until_converged(
+                newton, descend(newton, rows, Search(start)), tol, max_iter, report_step
+            )
+        return _run_until_converged(model, descend(model, rows, first), tol, max_iter, report_step)
 
 
 def polish(
@@ -533,14 +549,17 @@ def polish(
     max_iter: int,
     report_step: StepReport | None = None,
 ) -> Minimum:
-    """Continue from a point with the full Hessian there: one such step replaces several of L-BFGS.
+    """Continue with L-BFGS, whitened by a full matrix at `point`: a step replaces several of `minimise`.
 
-    `precision` is the expected one; with a link that is not canonical, the Hessian is taken where it can be.
+    The matrix is `precision`, the expected information plus the prior's precision. With a link that is not
+    canonical it is the observed Hessian instead, where that is definite.
     """
     if not objective.response.is_canonical:
         precision = definite_hessian(objective, point.parameters)
     model = QuasiNewton(objective.response, objective.prior, Triangular.of(precision))
-    return _stop(model, descend(model, objective.rows, model.resume(point)), tol, max_iter, report_step)
+    return _run_until_converged(
+        model, descend(model, objective.rows, model.resume(point)), tol, max_iter, report_step
+    )
 
 
 def definite_hessian(objective: Objective, at: Array) -> Array:
@@ -567,10 +586,12 @@ def _minimise_sample(objective: Objective, start: Array) -> tuple[Array, Whiteni
     n = len(objective.design)
     count = max(_SAMPLE, _PER_PARAMETER * objective.size)
     sample = objective.sample(count) if n >= 2 * count else objective
-    whitening = _whiten_at_level(sample, start)
+    whitening = _whiten_at_equal_scores(sample, start)
     model = QuasiNewton(sample.response, sample.prior, whitening)
     searches = descend(model, sample.rows, Search(start))
-    near = _stop(model, searches, _SAMPLE_DECREMENT * objective.size, 100, None).point.parameters
+    near = _run_until_converged(
+        model, searches, _SAMPLE_DECREMENT * objective.size, 100, None
+    ).point.parameters
     if objective.size > FULL_SIZE:
         return near, whitening
     return near, Triangular.of(definite_hessian(sample, near))
@@ -580,24 +601,29 @@ def _whiten_diagonal(objective: Objective, at: Array) -> Whitening:
     return Diagonal.of(objective.diagonal(at) + objective.prior.diagonal)
 
 
-def _whiten_at_level(objective: Objective, start: Array) -> Whitening:
-    """Whitening for equal scores of all rows, as at the start; it takes one Gram matrix."""
+def _whiten_at_equal_scores(objective: Objective, start: Array) -> Whitening:
+    """Whitening by the information where all rows have the same scores: only the intercept is not zero.
+
+    It then needs only the Gram matrix.
+    """
     design, response = objective.design, objective.response
     if response.outputs == 1 and (objective.offsets is not None or not design.intercept):
         return Triangular.of(objective.prior.add_to(objective.information(start)))
     gram = objective.gram()
-    cells = np.atleast_2d(objective.expand(start))
-    outputs = response.level_information(cells[:, -1] if design.intercept else np.zeros(len(cells)))
+    coefficients = np.atleast_2d(objective.expand(start))
+    scores = coefficients[:, -1] if design.intercept else np.zeros(len(coefficients))
+    outputs = response.row_information(scores)
     if response.outputs == 1:
         return Triangular.of(objective.prior.add_to(outputs.item() * gram))
     output_factor, definite = Cholesky.factorise_definite(outputs)
     if not bool(definite):  # the probability of some class is almost zero
         return _whiten_diagonal(objective, start)
-    # a prior precision of a column is shared by all contrasts: put where the mean contrast has it
+    # A ⊗ B cannot contain a diagonal prior exactly: add the prior to B, divided by the mean diagonal of A.
     width = design.width
     columns = gram.copy()
-    own = objective.prior.diagonal.reshape(-1, width).mean(axis=0)
-    columns[np.diag_indices(width)] += own / (np.trace(outputs) / len(outputs)) + 1e-12 * np.diagonal(columns)
+    prior_diagonal = objective.prior.diagonal.reshape(-1, width).mean(axis=0)
+    mean_information = np.trace(outputs) / len(outputs)
+    columns[np.diag_indices(width)] += prior_diagonal / mean_information + 1e-12 * np.diagonal(columns)
     factor, definite = Cholesky.factorise_definite(columns)
     if not bool(definite):
         return _whiten_diagonal(objective, start)

@@ -48,8 +48,8 @@ class LinearRows:
         """The rows after a change of their targets, weights or offsets."""
         return change(self)
 
-    def find_level(self, response: Response) -> float:
-        """The intercept of greatest likelihood, were it the only parameter; see `Response.intercept`."""
+    def find_null_intercept(self, response: Response) -> float:
+        """The most likely intercept of the null model, which has no other parameter: `Response.intercept`."""
         return response.intercept(self.targets, self.weights, self.offsets)
 
     def make_objective(self, response: Response, prior: "GaussianPrior") -> "Objective":
@@ -111,9 +111,9 @@ class LinearRows:
         scores = self.design.scores(parameters)
         return scores if self.offsets is None else scores + self.offsets
 
-    def level_scores(self, level: float) -> Array:
-        """Scores of the model of an intercept alone (n,)."""
-        return np.full(len(self.targets), level) if self.offsets is None else level + self.offsets
+    def null_scores(self, intercept: float) -> Array:
+        """Scores (n,) of the null model, which has an intercept and no coefficients."""
+        return np.full(len(self.targets), intercept) if self.offsets is None else intercept + self.offsets
 
     def sum(self, values: Array) -> float:
         """Σ weight · value."""

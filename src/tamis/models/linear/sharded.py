@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.models.linear.design import Block, DenseDesign, Design, SparseDesign
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
-from tamis.models.linear.responses import LevelSizes, Response, SumRows
+from tamis.models.linear.responses import NullModelSizes, Response, SumRows
 from tamis.protocols import Statistic
 from tamis.tables import Sparse
 
@@ -24,7 +24,7 @@ _ONE_PASS = "got rows in shards, expected rows in memory: read them first"
 
 
 class RowShards(Protocol):
-    """Shards of rows, wherever these are: see `tamis.engines`."""
+    """Shards of rows, in this process or on executors: see `tamis.engines`."""
 
     def total(self, observe: Callable[[LinearRows], S | None], /) -> S:
         """Observe every shard, add."""
@@ -182,15 +182,15 @@ class ShardedRows(LinearRows):
     def map(self, change: Callable[[LinearRows], LinearRows]) -> "ShardedRows":
         return ShardedRows.of(self.places.map(change), self.design.centre, self.design.intercept)
 
-    def find_level(self, response: Response) -> float:
+    def find_null_intercept(self, response: Response) -> float:
         survey, offsets = self.survey, self.survey.offsets
         with np.errstate(divide="ignore"):
             if offsets is None:
                 return float(response.score(np.array(survey.targets.sum / survey.weight)))
-            sizes = LevelSizes(
+            sizes = NullModelSizes(
                 survey.targets.sum, survey.weight, survey.lightest, offsets.least, offsets.largest
             )
-            return response.find_level(sizes, lambda sum_rows: self.places.total(_SumRows(sum_rows)))
+            return response.find_null_intercept(sizes, lambda sum_rows: self.places.total(_SumRows(sum_rows)))
 
     @property
     def mean_target(self) -> float:
@@ -279,7 +279,7 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Gather:
-    places: NDArray[np.int64]  # of rows among all, ascending
+    places: NDArray[np.int64]  # ascending indices of rows among the rows of all shards
     starts: dict[int, int]  # the place of the first row of each shard
 
     def __call__(self, rows: LinearRows) -> _Gathered | None:
@@ -343,7 +343,7 @@ class _EvaluateLoss(_Evaluate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bounds:
-    """The least and the largest of some numbers; those of all rows are the bounds of both."""
+    """The least and the largest of some numbers; the sum of two has the bounds of both."""
 
     least: float
     largest: float

@@ -30,9 +30,8 @@ _NO_CURVATURE = 1e-13  # the largest curvature: below it, the length of a step i
 _ROUNDING = 1e-16  # the largest curvature: the rounding error along a direction without curvature
 _FULL_SIZE = 1000  # number of parameters up to which directions are searched; beyond, single columns
 _LONG_STEP = 0.1  # change of a score: at an optimum the next step is far shorter, without one it is ½ or more
-_DISTANCES = 2.0 ** np.arange(
-    25
-)  # step lengths that are tried; at the last, the slowest score changed by hundreds
+# The step lengths that are tried. A step of the last one changes the slowest score by hundreds.
+_DISTANCES = 2.0 ** np.arange(25)
 
 
 # ── classes ──
@@ -43,8 +42,9 @@ def find_separating_columns(
 ) -> NDArray[np.int64] | None:
     """Find columns along which scores grow without bounds: no row is on the wrong side and there is no prior.
 
-    None of them are named if every row is on its own side. `precision` is that of the posterior where steps
-    ended, if it is known in full; if it is not, among more than 1,000 parameters only single columns along
+    Return None if there are none, and an empty array if every row is on the side of its class, so that no
+    column is singled out. `precision` is the posterior's precision where steps ended, or None if it was not
+    computed. If it is no full matrix and there are more than 1,000 parameters, only single columns along
     which no class overlaps are found.
     """
     if not objective.response.has_classes:
@@ -118,15 +118,14 @@ def _find_directions(
     first = objective.prior.add_to(objective.information(np.zeros_like(at)))
     scale = np.sqrt(np.diagonal(first))
     values, vectors = eigen(precision / (scale[:, None] * scale))
-    level = _NO_INFORMATION * float(eigen(first / (scale[:, None] * scale))[0][0])
-    lost = vectors[:, values <= level / objective.rows.count_with_weight()]
+    threshold = _NO_INFORMATION * float(eigen(first / (scale[:, None] * scale))[0][0])
+    lost = vectors[:, values <= threshold / objective.rows.count_with_weight()]
     if not lost.shape[1]:
         return None
-    direction = lost @ (
-        lost.T @ (scale * at)
-    )  # the part of the parameters along which rows have no information left
+    # The part of the parameters along which rows have no information left.
+    direction = lost @ (lost.T @ (scale * at))
     if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
-        if values[0] > level * objective.rows.find_lightest_share():
+        if values[0] > threshold * objective.rows.find_lightest_share():
             return None
         direction = vectors[:, 0]
     share = np.abs(direction.reshape(-1, width)).max(axis=0)[:columns]

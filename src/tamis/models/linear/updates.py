@@ -52,12 +52,11 @@ class FittedLinear:
     converged: bool
     reach: float  # the length of the longest row …
     extent: Array  # … and the largest magnitude in each column (width,)
-    distance_from_mode: (
-        float  # distance of the mean from the mode, at most, in standard deviations; ∞ if unknown
-    )
+    # the largest distance that the mean may have from the mode, in standard deviations; ∞ if unknown
+    distance_from_mode: float
     drift: float  # the largest change of a score between where the precision was taken and the mean
     original: Laplace | None = None  # the posterior from which rows were removed since
-    removed: Curvature | None = None  # these rows, evaluated at its mean
+    removed: Curvature | None = None  # the removed rows, evaluated at the mean of `original`
     bound: float = np.nan
     shift: float = np.nan
 

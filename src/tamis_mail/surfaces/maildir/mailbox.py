@@ -47,9 +47,8 @@ class _Directory:
     path: str
     parts: tuple[str, ...]
     keywords: KeywordFile
-    files: dict[str, str] = field(
-        default_factory=dict
-    )  # paths of messages by uid, when they were last listed
+    # By uid: the path of each message when the folder was last listed.
+    files: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

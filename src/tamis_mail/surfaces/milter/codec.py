@@ -4,14 +4,18 @@
     command   1 byte
     data      strings end in NUL
 
-The mail server begins with OPTNEG: its version, the actions that it allows (`Action`) and the steps of the
-protocol that a filter may leave out (`Step`). The answer has those that the filter takes. From then on,
+The mail server begins with NEGOTIATE: its version, the actions that it allows (`Action`) and the options of
+the protocol that it offers (`ProtocolOption`). The filter answers with the version, actions and options that
+it chooses. From then on,
 
-    CONNECT HELO (MAIL RCPT... DATA HEADER... EOH BODY... BODYEOB | ABORT)... QUIT
+    CONNECT HELO (MAIL RECIPIENT... DATA HEADER... END_OF_HEADER BODY... END_OF_BODY | ABORT)... QUIT
 
-each with the macros of its step before it, if there are any. Each command but MACRO, ABORT and QUIT has an
-answer of one packet, unless a Step says that the filter does not answer it. The answer to BODYEOB is any
-number of changes and one decision.
+each after a packet MACRO with the macros of the command, if there are any. Each command but MACRO, ABORT and
+QUIT has an answer of one packet, unless a ProtocolOption says that the filter does not answer it. The answer
+to END_OF_BODY is any number of changes and one decision.
+
+In libmilter, NEGOTIATE is SMFIC_OPTNEG, END_OF_HEADER is SMFIC_EOH, END_OF_BODY is SMFIC_BODYEOB and
+RECIPIENT is SMFIC_RCPT; an `Action` is a flag SMFIF_…, and a `ProtocolOption` a flag SMFIP_….
 """
 
 import struct
@@ -45,31 +49,32 @@ __all__ = [
     "Packet",
     "PacketReader",
     "ProtocolError",
-    "Step",
-    "add_header",
+    "ProtocolOption",
     "encode",
-    "insert_header",
-    "negotiate",
-    "quarantine",
+    "encode_add_header",
+    "encode_insert_header",
+    "encode_negotiation",
+    "encode_quarantine",
+    "encode_rejection",
+    "encode_remove_header",
     "read_client",
     "read_header",
     "read_macros",
     "read_strings",
-    "reject",
-    "remove_header",
 ]
 
-# Commands of a mail server.
+# Commands of a mail server: the byte after the length. (The decisions below are whole packets.)
 ABORT, BODY, CONNECT, MACRO, END_OF_BODY, HELO = b"A", b"B", b"C", b"D", b"E", b"H"
 QUIT_NEW_CONNECTION, HEADER, MAIL, END_OF_HEADER, NEGOTIATE = b"K", b"L", b"M", b"N", b"O"
 QUIT, RECIPIENT, DATA, UNKNOWN = b"Q", b"R", b"T", b"U"
 _COMMANDS = frozenset(b"ABCDEHKLMNOQRTU")
 
-LARGEST_PACKET = (1 << 20) + 64  # data of at most 1 MB is the largest that any server may be told to send
+# Servers can be configured to send up to 1 MB of data per packet; 64 bytes are reserve.
+LARGEST_PACKET = (1 << 20) + 64
 _OLDEST, _NEWEST = 2, 6
-_LENGTH = struct.Struct("!I")
+_UINT32 = struct.Struct("!I")
 _NEGOTIATION = struct.Struct("!III")
-_MOST_MACROS = 100  # of one packet; servers send ten or so
+_MOST_MACROS = 100  # in one packet; servers send ten or so
 
 
 class Action(IntFlag):
@@ -80,8 +85,8 @@ class Action(IntFlag):
     QUARANTINE = 0x20
 
 
-class Step(IntFlag):
-    """Steps that are left out (NO), that are not answered (SILENT), and other properties of the protocol."""
+class ProtocolOption(IntFlag):
+    """Commands that a server leaves out (NO) or a filter does not answer (SILENT), and other options."""
 
     NO_END_OF_HEADER = 0x40
     SILENT_HEADER = 0x80
@@ -99,20 +104,23 @@ class Step(IntFlag):
 
 
 _SILENT = {
-    HEADER: Step.SILENT_HEADER,
-    CONNECT: Step.SILENT_CONNECT,
-    HELO: Step.SILENT_HELO,
-    MAIL: Step.SILENT_MAIL,
-    RECIPIENT: Step.SILENT_RECIPIENT,
-    DATA: Step.SILENT_DATA,
-    UNKNOWN: Step.SILENT_UNKNOWN,
-    END_OF_HEADER: Step.SILENT_END_OF_HEADER,
+    HEADER: ProtocolOption.SILENT_HEADER,
+    CONNECT: ProtocolOption.SILENT_CONNECT,
+    HELO: ProtocolOption.SILENT_HELO,
+    MAIL: ProtocolOption.SILENT_MAIL,
+    RECIPIENT: ProtocolOption.SILENT_RECIPIENT,
+    DATA: ProtocolOption.SILENT_DATA,
+    UNKNOWN: ProtocolOption.SILENT_UNKNOWN,
+    END_OF_HEADER: ProtocolOption.SILENT_END_OF_HEADER,
 }
 _NEVER_ANSWERED = frozenset((MACRO, ABORT, QUIT, QUIT_NEW_CONNECTION))
 
 
 class ProtocolError(Exception):
-    """Invalid bytes of the milter protocol; the sentence does not quote them, since they may be mail."""
+    """Invalid bytes of the milter protocol.
+
+    The error message never contains the bytes, which may be private mail.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,29 +133,31 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Negotiation:
-    """The version, actions and steps that a mail server offers, or that were agreed upon."""
+    """The version, actions and options that a mail server offers, or that were agreed upon."""
 
     version: int
     actions: Action
-    steps: Step
+    options: ProtocolOption
 
     @classmethod
     def read(cls, data: bytes) -> "Negotiation":
         """Read an offer. Bits that have no meaning here are ignored."""
         if len(data) < _NEGOTIATION.size:
             raise ProtocolError(f"an offer has {len(data)} bytes, expected at least {_NEGOTIATION.size}")
-        version, actions, steps = _NEGOTIATION.unpack_from(data)
+        version, actions, options = _NEGOTIATION.unpack_from(data)
         if version < _OLDEST:
             raise ProtocolError(f"the protocol version is {version}, expected {_OLDEST} or later")
-        return cls(min(version, _NEWEST), Action(actions & _ALL_ACTIONS), Step(steps & _ALL_STEPS))
+        return cls(
+            min(version, _NEWEST), Action(actions & _ALL_ACTIONS), ProtocolOption(options & _ALL_OPTIONS)
+        )
 
     def is_answered(self, command: bytes) -> bool:
         """Whether the server waits for an answer to a command."""
-        return command not in _NEVER_ANSWERED and not self.steps & _SILENT.get(command, 0)
+        return command not in _NEVER_ANSWERED and not self.options & _SILENT.get(command, 0)
 
 
 _ALL_ACTIONS = sum(Action)
-_ALL_STEPS = sum(Step)
+_ALL_OPTIONS = sum(ProtocolOption)
 
 
 class PacketReader:
@@ -174,17 +184,17 @@ class PacketReader:
         A wrong length or command is refused before the rest of the packet has come, so that no more than a
         packet is held.
         """
-        if len(self._buffer) < _LENGTH.size:
+        if len(self._buffer) < _UINT32.size:
             return None
-        (length,) = _LENGTH.unpack_from(self._buffer)
+        (length,) = _UINT32.unpack_from(self._buffer)
         if not 1 <= length <= LARGEST_PACKET:
             raise ProtocolError(f"a packet has {length} bytes, expected 1 to {LARGEST_PACKET}")
-        end = _LENGTH.size + length
-        if len(self._buffer) > _LENGTH.size and self._buffer[_LENGTH.size] not in _COMMANDS:
+        end = _UINT32.size + length
+        if len(self._buffer) > _UINT32.size and self._buffer[_UINT32.size] not in _COMMANDS:
             raise ProtocolError("a command is not known")
         if len(self._buffer) < end:
             return None
-        command, data = self._buffer[_LENGTH.size : _LENGTH.size + 1], self._buffer[_LENGTH.size + 1 : end]
+        command, data = self._buffer[_UINT32.size : _UINT32.size + 1], self._buffer[_UINT32.size + 1 : end]
         del self._buffer[:end]
         return Packet(bytes(command), bytes(data))
 
@@ -214,7 +224,7 @@ def read_header(data: bytes) -> tuple[bytes, bytes]:
 
 
 def read_macros(data: bytes) -> tuple[bytes, dict[bytes, bytes]]:
-    """Read the command whose macros these are, and the macros; names have no braces.
+    """Return the command that the macros belong to, and the macros; braces around names are removed.
 
     >>> read_macros(b"Mi\\x004711\\0{auth_type}\\0PLAIN\\0")
     (b'M', {b'i': b'4711', b'auth_type': b'PLAIN'})
@@ -248,46 +258,47 @@ def read_client(data: bytes) -> tuple[bytes, bytes]:
 
 def encode(command: bytes, data: bytes = b"") -> bytes:
     """Return the bytes of a packet."""
-    return _LENGTH.pack(1 + len(data)) + command + data
+    return _UINT32.pack(1 + len(data)) + command + data
 
 
-# Decisions.
+# Decisions, as whole packets.
 CONTINUE, ACCEPT, SKIP = encode(b"c"), encode(b"a"), encode(b"s")
 DISCARD, TEMPORARY_FAILURE = encode(b"d"), encode(b"t")
 
 
-def negotiate(agreed: Negotiation) -> bytes:
-    """Return the answer to an offer."""
-    return encode(NEGOTIATE, _NEGOTIATION.pack(agreed.version, agreed.actions, agreed.steps))
+def encode_negotiation(agreed: Negotiation) -> bytes:
+    """Return the answer to a server's offer."""
+    return encode(NEGOTIATE, _NEGOTIATION.pack(agreed.version, agreed.actions, agreed.options))
 
 
-def reject(text: str) -> bytes:
-    """Return the decision to reject a message with a reply of SMTP, as in `550 5.7.1 no`.
+def encode_rejection(text: str) -> bytes:
+    """Return the decision to reject a message with an SMTP reply, such as `550 5.7.1 no`.
 
-    >>> reject("550 5.7.1 100% no")
+    >>> encode_rejection("550 5.7.1 100% no")
     b'\\x00\\x00\\x00\\x14y550 5.7.1 100%% no\\x00'
     """
-    return encode(b"y", _to_string(text.replace("%", "%%").encode("ascii")))  # servers use it as a format
+    # Percent signs are doubled, because servers pass the text to printf.
+    return encode(b"y", _to_string(text.replace("%", "%%").encode("ascii")))
 
 
-def quarantine(reason: str) -> bytes:
+def encode_quarantine(reason: str) -> bytes:
     """Return the change that keeps a message in quarantine."""
     return encode(b"q", _to_string(reason.encode("ascii")))
 
 
-def insert_header(index: int, name: bytes, value: bytes) -> bytes:
+def encode_insert_header(index: int, name: bytes, value: bytes) -> bytes:
     """Return the change that inserts a header field; index 0 is the top. Lines of a value end in LF."""
-    return encode(b"i", _LENGTH.pack(index) + _to_string(name) + _to_string(value))
+    return encode(b"i", _UINT32.pack(index) + _to_string(name) + _to_string(value))
 
 
-def add_header(name: bytes, value: bytes) -> bytes:
+def encode_add_header(name: bytes, value: bytes) -> bytes:
     """Return the change that appends a field to the header."""
     return encode(b"h", _to_string(name) + _to_string(value))
 
 
-def remove_header(name: bytes, number: int) -> bytes:
+def encode_remove_header(name: bytes, number: int) -> bytes:
     """Return the change that removes a header field; the first of its name has number 1."""
-    return encode(b"m", _LENGTH.pack(number) + _to_string(name) + b"\0")
+    return encode(b"m", _UINT32.pack(number) + _to_string(name) + b"\0")
 
 
 def _to_string(text: bytes) -> bytes:

@@ -15,7 +15,7 @@ from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics
 from tamis_mail.serving.server import Limits
 from tamis_mail.surfaces.milter import codec
-from tamis_mail.surfaces.milter.codec import Action, Negotiation, ProtocolError, Step
+from tamis_mail.surfaces.milter.codec import Action, Negotiation, ProtocolError, ProtocolOption
 from tamis_mail.surfaces.milter.session import Envelope, Message, Session
 from tamis_mail.surfaces.milter.trace import format_trace
 from tamis_mail.verdict import Verdict
@@ -144,12 +144,12 @@ class MilterService:
             seconds=round(judged.seconds, 4),
         )
         if action == "reject":
-            return codec.reject(_REJECTION)
+            return codec.encode_rejection(_REJECTION)
         if action == "discard":
             return codec.DISCARD
         changes = remove_old_fields(message, agreed) + self._mark(judged, agreed)
         if action == "quarantine":
-            changes += codec.quarantine(_QUARANTINE)
+            changes += codec.encode_quarantine(_QUARANTINE)
         return changes + codec.ACCEPT
 
     def _decide_without_verdict(self, message: Message, agreed: Negotiation, reason: str) -> bytes:
@@ -176,10 +176,10 @@ class MilterService:
             required=judged.required,
             version=self._version,
         )
-        pairs = _join_lines(lines, has_space=bool(agreed.steps & Step.LEADING_SPACE))
+        pairs = _join_lines(lines, has_space=bool(agreed.options & ProtocolOption.LEADING_SPACE))
         if agreed.version < _VERSION_WITH_INSERTING:
-            return b"".join(codec.add_header(name, value) for name, value in pairs)
-        return b"".join(codec.insert_header(0, name, value) for name, value in reversed(pairs))
+            return b"".join(codec.encode_add_header(name, value) for name, value in pairs)
+        return b"".join(codec.encode_insert_header(0, name, value) for name, value in reversed(pairs))
 
     def _find_user(self, envelope: Envelope) -> str:
         """Return the user whose store judges: the recipient, if there is one and no other."""
@@ -196,9 +196,9 @@ def remove_old_fields(message: Message, agreed: Negotiation) -> bytes:
     if not agreed.actions & Action.CHANGE_HEADERS:
         return b""
     old = message.old_fields
-    changes = [codec.remove_header(one.name, one.number) for one in reversed(old)]
+    changes = [codec.encode_remove_header(one.name, one.number) for one in reversed(old)]
     if agreed.actions & Action.ADD_HEADERS:
-        changes += [codec.add_header(OLD_PREFIX + one.name, one.value) for one in old if one.value]
+        changes += [codec.encode_add_header(OLD_PREFIX + one.name, one.value) for one in old if one.value]
     return b"".join(changes)
 
 

@@ -1,4 +1,6 @@
-"""Assemble the messages of one milter connection; all steps but the decision are answered here. No I/O.
+"""Assemble the messages of one milter connection; all commands but the end of a message are answered here.
+
+No I/O.
 
 A message is put together as the mail server has it, byte for byte, with CR LF as line ends:
 
@@ -12,30 +14,37 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tamis_mail.surfaces.milter import codec
-from tamis_mail.surfaces.milter.codec import Action, Negotiation, Packet, PacketReader, ProtocolError, Step
+from tamis_mail.surfaces.milter.codec import (
+    Action,
+    Negotiation,
+    Packet,
+    PacketReader,
+    ProtocolError,
+    ProtocolOption,
+)
 from tamis_mail.verdict.header_fields import has_verdict_name
 
 __all__ = ["Envelope", "Message", "OldField", "Session"]
 
 # The filter answers only BODY, so that it can skip the rest of a large message, and the end of a message.
-_STEPS = (
-    Step.NO_END_OF_HEADER
-    | Step.NO_UNKNOWN
-    | Step.NO_DATA
-    | Step.SKIP
-    | Step.SILENT_CONNECT
-    | Step.SILENT_HELO
-    | Step.SILENT_MAIL
-    | Step.SILENT_RECIPIENT
-    | Step.SILENT_HEADER
-    | Step.LEADING_SPACE
+_OPTIONS = (
+    ProtocolOption.NO_END_OF_HEADER
+    | ProtocolOption.NO_UNKNOWN
+    | ProtocolOption.NO_DATA
+    | ProtocolOption.SKIP
+    | ProtocolOption.SILENT_CONNECT
+    | ProtocolOption.SILENT_HELO
+    | ProtocolOption.SILENT_MAIL
+    | ProtocolOption.SILENT_RECIPIENT
+    | ProtocolOption.SILENT_HEADER
+    | ProtocolOption.LEADING_SPACE
 )
 _MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
 _OF_CONNECTION = frozenset((codec.CONNECT, codec.HELO))
 _LONGEST_NAME = 255  # bytes of the name of a host, of a macro's value, and of an old field's name
 _LONGEST_ADDRESS = 320  # bytes of a recipient
 _OLD_FIELDS = 100  # fields with the name of a verdict that are renamed; a server searches each from the top
-_LONGEST_OLD = 4000  # bytes of such a field that is kept under another name
+_LONGEST_OLD = 4000  # bytes of a field with the name of a verdict that is kept under another name
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,7 @@ class Session:
     def __init__(
         self, largest: int, actions: Action, is_exempt: Callable[[Envelope], bool] = lambda envelope: False
     ) -> None:
-        self.agreed = Negotiation(0, Action(0), Step(0))
+        self.agreed = Negotiation(0, Action(0), ProtocolOption(0))
         self.is_ended = False
         self._largest = largest
         self._actions = actions
@@ -155,8 +164,8 @@ class Session:
         return codec.CONTINUE if self.agreed.is_answered(command) else None
 
     def _negotiate(self, offer: Negotiation) -> bytes:
-        self.agreed = Negotiation(offer.version, offer.actions & self._actions, offer.steps & _STEPS)
-        return codec.negotiate(self.agreed)
+        self.agreed = Negotiation(offer.version, offer.actions & self._actions, offer.options & _OPTIONS)
+        return codec.encode_negotiation(self.agreed)
 
     def _take_macros(self, data: bytes) -> None:
         command, macros = codec.read_macros(data)
@@ -168,7 +177,9 @@ class Session:
         name, value = codec.read_header(data)
         if len(name) <= _LONGEST_NAME and has_verdict_name(name):
             self._take_old_field(name, value)
-        space = b"" if self.agreed.steps & Step.LEADING_SPACE or value[:1] in (b"\t", b"\n") else b" "
+        space = (
+            b"" if self.agreed.options & ProtocolOption.LEADING_SPACE or value[:1] in (b"\t", b"\n") else b" "
+        )
         lines = value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
         self._add(b"".join((name, b":", space, lines, b"\r\n")))
 
@@ -186,7 +197,7 @@ class Session:
             return codec.ACCEPT
         self._add_body(data)
         is_large = self._draft.size > self._largest
-        return codec.SKIP if is_large and self.agreed.steps & Step.SKIP else codec.CONTINUE
+        return codec.SKIP if is_large and self.agreed.options & ProtocolOption.SKIP else codec.CONTINUE
 
     def _add_body(self, data: bytes) -> None:
         if not self._draft.has_body:
@@ -195,7 +206,7 @@ class Session:
         self._add(data)
 
     def _add(self, data: bytes) -> None:
-        """Add bytes to the message; of one that is larger than the limit, nothing is kept."""
+        """Add bytes to the message; if it becomes larger than the limit, none of its bytes are kept."""
         draft = self._draft
         draft.size += len(data)
         if draft.size > self._largest:

@@ -19,7 +19,7 @@ from tamis.models.linear.responses.classes import (
     average_softmax,
 )
 from tamis.models.linear.responses.numbers import Gamma, GammaLog, Gaussian, GaussianLog, Poisson, match_gamma
-from tamis.models.linear.responses.response import LevelSizes, Response, SumRows, leave_out_scores
+from tamis.models.linear.responses.response import NullModelSizes, Response, SumRows, leave_out_scores
 
 __all__ = [
     "CANONICAL",
@@ -31,8 +31,8 @@ __all__ = [
     "GammaLog",
     "Gaussian",
     "GaussianLog",
-    "LevelSizes",
     "Link",
+    "NullModelSizes",
     "Poisson",
     "Response",
     "Softmax",

@@ -18,7 +18,7 @@ from tamis.models.linear.design import Block
 from tamis.models.linear.responses.response import ALL_ZERO, Operator, Response, leave_out_scores
 from tamis.tables import runs
 
-_CELLS = 1 << 21  # of rows times probabilities, in memory at a time
+_CELLS = 1 << 21  # numbers in memory at a time: rows times classes times columns
 _PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)): MacKay 1992
 
 
@@ -295,8 +295,8 @@ class Softmax(ClassResponse):
 
         return multiply
 
-    def level_information(self, level: Array) -> Array:
-        return np.asarray(self.basis.T @ self.information(level[None])[0] @ self.basis)
+    def row_information(self, scores: Array) -> Array:
+        return np.asarray(self.basis.T @ self.information(scores[None])[0] @ self.basis)
 
     def information_change(self, before: Array, after: Array) -> float:
         changes = after - before  # probabilities change by e^±(largest change of a difference)

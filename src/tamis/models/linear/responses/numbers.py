@@ -9,7 +9,7 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.conjugate import NegativeBinomial, Normal, Univariate
 from tamis.families import stirling
-from tamis.models.linear.responses.response import ALL_ZERO, LevelSizes, Response, Total, find_root
+from tamis.models.linear.responses.response import ALL_ZERO, NullModelSizes, Response, Total, find_root
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _TRIGAMMA_STEPS = 8  # Newton's steps to invert the trigamma function: five are enough
@@ -60,7 +60,7 @@ class Poisson(_LogLink):
         if not has_prior and least == largest == 0:
             raise ValueError(ALL_ZERO)
 
-    def find_level(self, sizes: LevelSizes, total: Total) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, total: Total) -> float:
         means = total(partial(self._sum_means, sizes.most))[0]
         return float(np.log(sizes.target_sum) - np.log(means)) - sizes.most
 
@@ -97,9 +97,8 @@ def match_gamma(scores: Array, variances: Array) -> tuple[Array, Array]:
     ([2.5], True)
     """
     wanted = np.maximum(variances, 1e-12)
-    shape = (
-        0.5 + 1.0 / wanted
-    )  # never below ψ₁⁻¹, and Newton's steps on 1/ψ₁ converge from there (Minka 2000)
+    # This start is never below ψ₁⁻¹, and Newton's steps on 1/ψ₁ converge from there (Minka 2000).
+    shape = 0.5 + 1.0 / wanted
     for _ in range(_TRIGAMMA_STEPS):
         at = special.polygamma(1, shape)
         shape = shape + at * (1.0 - at / wanted) / special.polygamma(2, shape)
@@ -154,7 +153,7 @@ class Gaussian(_Normal):
     def score(self, mean: Array) -> Array:
         return mean
 
-    def find_level(self, sizes: LevelSizes, total: Total) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, total: Total) -> float:
         return float(total(self._sum_differences)[0]) / sizes.weight
 
     @staticmethod
@@ -196,7 +195,7 @@ class GaussianLog(_LogLink, _Normal):
                 "exponentials, set link='identity'"
             )
 
-    def find_level(self, sizes: LevelSizes, total: Total) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, total: Total) -> float:
         product, square = total(partial(self._sum_products, sizes.most)).tolist()
         return float(np.log(np.maximum(product, 0.0) / square)) - sizes.most
 
@@ -273,7 +272,7 @@ class Gamma(_Positive):
     def score(self, mean: Array) -> Array:
         return np.asarray(1.0 / mean)
 
-    def _lower_bound(self, sizes: LevelSizes) -> float:
+    def _lower_bound(self, sizes: NullModelSizes) -> float:
         # scores are above zero: at half a step from there, the loss of one row alone already falls
         return 0.5 * sizes.lightest / sizes.target_sum - sizes.least
 
@@ -295,7 +294,7 @@ class GammaLog(_LogLink, _Positive):
         with np.errstate(over="ignore"):
             return np.asarray(targets * np.exp(-scores))
 
-    def find_level(self, sizes: LevelSizes, total: Total) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, total: Total) -> float:
         ratios = total(partial(self._sum_ratios, -sizes.least))[0]
         return float(np.log(ratios / sizes.weight)) - sizes.least
 

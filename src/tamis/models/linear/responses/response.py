@@ -28,14 +28,14 @@ _HUGE = 1e152  # the sum of squares of 10,000 such targets is still finite
 
 
 @dataclass(frozen=True, slots=True)
-class LevelSizes:
-    """Sums and bounds of targets, weights and offsets."""
+class NullModelSizes:
+    """Sums and bounds of targets, weights and offsets, from which the null model's intercept is found."""
 
-    target_sum: float  # weighted
-    weight: float
-    lightest: float  # weight of a row
-    least: float  # offset
-    most: float
+    target_sum: float  # Σ weight · target
+    weight: float  # of all rows
+    lightest: float  # the smallest weight of a row
+    least: float  # the smallest offset
+    most: float  # the largest offset
 
 
 SumRows = Callable[[Array, Array, Array], Array]  # targets, weights and offsets → sums
@@ -77,8 +77,8 @@ class Response(ABC):
         """The second derivative of the loss of each row; with a canonical link it does not depend on y."""
         return self.information(scores)
 
-    def resolution(self, value: float) -> float:
-        """The scale of changes of a loss: 1, or the loss itself where that is larger.
+    def loss_scale(self, value: float) -> float:
+        """The scale of changes of a loss, by which tolerances are multiplied: 1, or the loss if larger.
 
         The loss of normal targets is a sum of squares in the unit of the targets, so that sum is the scale.
         """
@@ -167,7 +167,7 @@ class Response(ABC):
         """
         return
 
-    # ── the model of an intercept alone, and where steps start ──
+    # ── the null model, whose only parameter is the intercept, and where steps start ──
 
     def intercept(self, targets: Array, weights: Array | None = None, offsets: Array | None = None) -> float:
         """The intercept of greatest likelihood, were it the only parameter; −∞ or ∞ where there is none.
@@ -181,33 +181,33 @@ class Response(ABC):
         with np.errstate(divide="ignore"):
             if offsets is None:
                 return float(self.score(np.array(float(w @ targets)) / float(w.sum())))
-            sizes = LevelSizes(
+            sizes = NullModelSizes(
                 float(w @ targets),
                 float(w.sum()),
                 float(w.min()),
                 float(offsets.min()),
                 float(offsets.max()),
             )
-            return self.find_level(sizes, lambda sum_rows: sum_rows(targets, w, offsets))
+            return self.find_null_intercept(sizes, lambda sum_rows: sum_rows(targets, w, offsets))
 
-    def find_level(self, sizes: "LevelSizes", total: "Total") -> float:
+    def find_null_intercept(self, sizes: "NullModelSizes", total: "Total") -> float:
         """The intercept of greatest likelihood, were it the only parameter, of rows with offsets.
 
         `total` calls a function with the targets, weights and offsets of all rows, or of each shard, and adds
         what it returns.
         """
-        level = float(self.score(np.array(sizes.target_sum / sizes.weight)))
-        if not np.isfinite(level):
-            return level
-        pad = 1e-9 * (1.0 + abs(level) + sizes.most - sizes.least)
-        low = max(level - sizes.most - pad, self._lower_bound(sizes))
-        high = level - sizes.least + pad
+        intercept = float(self.score(np.array(sizes.target_sum / sizes.weight)))
+        if not np.isfinite(intercept):
+            return intercept
+        pad = 1e-9 * (1.0 + abs(intercept) + sizes.most - sizes.least)
+        low = max(intercept - sizes.most - pad, self._lower_bound(sizes))
+        high = intercept - sizes.least + pad
         return find_root(lambda at: float(total(partial(self._sum_derivatives, at))[0]), low, high)
 
     def _sum_derivatives(self, at: float, targets: Array, w: Array, offsets: Array) -> Array:
         return np.array([w @ self.loss(offsets + at, targets)[1]])
 
-    def _lower_bound(self, sizes: "LevelSizes") -> float:
+    def _lower_bound(self, sizes: "NullModelSizes") -> float:
         return -np.inf
 
     def start_means(self, targets: Array, mean: float) -> Array:
@@ -281,9 +281,9 @@ class Response(ABC):
 
         return multiply
 
-    def level_information(self, level: Array) -> Array:
-        """The information (m, m) of a row with these scores (outputs,)."""
-        return self.information(level).reshape(1, 1)
+    def row_information(self, scores: Array) -> Array:
+        """The information (m, m) of one row with these scores (outputs,)."""
+        return self.information(scores).reshape(1, 1)
 
     def information_change(self, before: Array, after: Array) -> float:
         """The largest relative change of a row's information between two sets of scores, at most."""
