@@ -39,7 +39,7 @@ complete -c tamis -n '__fish_seen_subcommand_from sort' -s p -l passthrough -d '
 complete -c tamis -n '__fish_seen_subcommand_from sort' -s e -l exit-zero -d 'exit with 0 for any verdict, with 3 after an error'
 complete -c tamis -n '__fish_seen_subcommand_from sort' -l dialect -x -a 'spamassassin bogofilter' -d 'format of the fields: X-Spam-Status and others (spamassassin, the default) or X-Bogosity'
 complete -c tamis -n '__fish_seen_subcommand_from sort' -l undo -d 'remove the fields of --passthrough'
-complete -c tamis -n '__fish_seen_subcommand_from sort' -l json -d 'print one JSON object per line and message'
+complete -c tamis -n '__fish_seen_subcommand_from sort' -l json -d 'print one JSON object per message, each on its own line'
 complete -c tamis -n '__fish_seen_subcommand_from sort' -l move -r -F -d 'move spam from the Maildirs to this Maildir; print what was moved'
 complete -c tamis -n '__fish_seen_subcommand_from sort' -l unsure -r -F -d 'with --move: move unsure messages to this Maildir'
 complete -c tamis -n '__fish_seen_subcommand_from sort' -l dry-run -d 'with --move: print what would be moved, and move nothing'
@@ -49,7 +49,7 @@ complete -c tamis -n '__fish_seen_subcommand_from sort' -s q -l quiet -d 'print 
 complete -c tamis -n '__fish_seen_subcommand_from sort' -F
 complete -c tamis -n '__fish_seen_subcommand_from explain' -s h -l help -d 'show this help and exit'
 complete -c tamis -n '__fish_seen_subcommand_from explain' -l all -d 'show all tokens, not only the strongest'
-complete -c tamis -n '__fish_seen_subcommand_from explain' -l json -d 'print one JSON object per line and message'
+complete -c tamis -n '__fish_seen_subcommand_from explain' -l json -d 'print one JSON object per message, each on its own line'
 complete -c tamis -n '__fish_seen_subcommand_from explain' -l store -r -F -d 'the store, a file or an address such as redis://host/0?store=name (default: $TAMIS_STORE, else ~/.local/share/tamis/mail.tamis)'
 complete -c tamis -n '__fish_seen_subcommand_from explain' -F
 complete -c tamis -n '__fish_seen_subcommand_from forget' -s h -l help -d 'show this help and exit'

@@ -94,7 +94,7 @@ def test_text_is_the_path_of_a_file() -> None:
         ({"method": "gibbs", "validation": 0.1}, "hold out rows"),
         ({"method": "gibbs", "offset_ridge": np.inf}, "need offsets"),
         ({"validation": 1.0}, "below 1"),
-        ({"validation": 0.9}, "some to learn"),
+        ({"validation": 0.9}, "at least one to fit"),
         ({"max_iter": 0}, "max_iter"),
         ({"half_life": 5.0}, "column of times"),
         ({"time_bins": 3}, "column of times"),

@@ -35,7 +35,7 @@ def test_what_is_held_out_weighs_something() -> None:
     found = made(validation=0.1).fit(pairs, y, sample_weight=weight)
     assert np.isfinite(found.validation_rmse_).all()
     weight[1:] = 0.0
-    with pytest.raises(ValueError, match="some to learn"):
+    with pytest.raises(ValueError, match="at least one to fit"):
         made(validation=0.1).fit(pairs, y, sample_weight=weight)
 
 

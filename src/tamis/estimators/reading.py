@@ -1,4 +1,4 @@
-"""Read labels, targets, folds and random states in the forms that scikit-learn accepts, with its warnings."""
+"""Checks and converts labels, targets, folds and random states in the forms that scikit-learn accepts."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _COLUMN_VECTOR = (
 
 
 def read_labels(y: Any, rows: int, missing_label: object = None) -> Labels:
-    """Labels by value, see `inputs.read_labels`; a column vector (n, 1) is taken with a warning."""
+    """Encode y by its values, see `inputs.read_labels`. An (n, 1) array is flattened, with a warning."""
     if hasattr(y, "__array__"):
         shape = tuple(y.shape) if hasattr(y, "shape") else np.asarray(y).shape
         if len(shape) == 2 and shape[1] == 1:
@@ -30,7 +30,7 @@ def read_labels(y: Any, rows: int, missing_label: object = None) -> Labels:
 
 
 def read_target(y: object, rows: int) -> Array:
-    """One number per row (n,), see `inputs.read_targets`; a column vector (n, 1) is taken with a warning."""
+    """Convert y to numbers (n,), see `inputs.read_targets`. An (n, 1) array is flattened, with a warning."""
     values = inputs.read_targets(y, rows)
     if values.ndim == 1:
         return values
@@ -41,7 +41,7 @@ def read_target(y: object, rows: int) -> Array:
 
 
 def make_generator(random_state: Any) -> np.random.Generator:
-    """NumPy's generator from any random state that scikit-learn takes."""
+    """Make NumPy's generator from any random state that scikit-learn takes."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is None or (isinstance(random_state, int | np.integer) and random_state >= 0):
@@ -57,14 +57,20 @@ def make_generator(random_state: Any) -> np.random.Generator:
 def read_folds(
     folds: int | str | ArrayLike,
     rows: int,
-    group: NDArray[np.int64] | None,
+    class_index: NDArray[np.int64] | None,
     groups: Any,
     random_state: Any,
 ) -> NDArray[np.int64] | None:
-    """The fold of each row (n,), from a number of folds or the folds themselves; None to leave one out."""
+    """Return the fold of each row (n,), or None for "leave-one-out".
+
+    `folds` is their number, or the fold of each row. A number of folds is stratified by `class_index`, or
+    keeps the rows of one of scikit-learn's `groups` together. With a `random_state`, rows are shuffled.
+    """
     if isinstance(folds, str):
         if folds != "leave-one-out":
-            raise ValueError(f"got folds={folds!r}, expected a number, folds of rows, or 'leave-one-out'")
+            raise ValueError(
+                f"got folds={folds!r}, expected a whole number, the fold of each row, or 'leave-one-out'"
+            )
         return None
     if np.ndim(folds) == 0:
         rng = None if random_state is None else make_generator(random_state)
@@ -72,22 +78,25 @@ def read_folds(
             raise TypeError(
                 f"got folds={folds!r}, expected a whole number, the fold of each row, or 'leave-one-out'"
             )
-        return validate.split(rows, int(np.asarray(folds)), rng, group if groups is None else None, groups)
+        return validate.split(
+            rows, int(np.asarray(folds)), rng, class_index if groups is None else None, groups
+        )
     _, fold = Keys.of(np.asarray(folds))
     if len(fold) != rows:
-        raise ValueError(f"got {len(fold)} folds for {rows} rows, expected one per row")
+        raise ValueError(f"got folds with {len(fold)} entries for {rows} rows, expected one entry per row")
     return fold
 
 
 def drop_weightless(
     labels: Labels, weights: Array | None, table: Table
 ) -> tuple[Labels, Array | None, Table]:
-    """Drop rows of no weight: a class or category that only they have does not exist."""
+    """Drop rows of weight zero, the classes that only they have, and their values."""
     if weights is None or weights.all():
         return labels, weights, table
     kept = weights > 0
     group = labels.group[kept]
     present = np.zeros(len(labels.keys), dtype=np.bool_)
     present[group[group >= 0]] = True
-    place = np.append(np.cumsum(present) - 1, -1)
-    return Labels(labels.keys.keep(present), place[group]), weights[kept], table.take(np.flatnonzero(kept))
+    new_index = np.append(np.cumsum(present) - 1, -1)  # the last entry keeps missing labels, which are -1
+    new_labels = Labels(labels.keys.keep(present), new_index[group])
+    return new_labels, weights[kept], table.take(np.flatnonzero(kept))

@@ -15,7 +15,7 @@ from tamis.stats.keys import Keys, Labels
 from tamis.stats.rows import Rows, can_add_row
 from tamis.stats.sums import Place, Sums
 
-T = TypeVar("T", bound="Tally")
+TallyT = TypeVar("TallyT", bound="Tally")
 
 _ONE: Floats = np.ones(1)
 
@@ -31,8 +31,8 @@ class Tally(Sums):
     {'rain': 1.0, 'sun': 2.0}
     """
 
-    weight: Exact  # batch
-    total: Exact  # batch + (terms,)
+    weight: Exact  # its shape: the batch axes
+    total: Exact  # its shape: the batch axes, then one axis of terms
     terms: Keys | None = None  # names of the last axis: categories, words
 
     @classmethod
@@ -47,7 +47,7 @@ class Tally(Sums):
     @classmethod
     def observe(cls, values: object, weights: object = None, by: object = None) -> Self:
         """Sum sufficient statistics T(x) (n, *batch, k) over their rows, by label if labels are given."""
-        is_table = isinstance(values, arrays.Matrix) or arrays.is_frame(values)
+        is_table = isinstance(values, arrays.Matrix) or arrays.is_frame(values)  # a sparse matrix or a frame
         array = None if is_table else arrays.to_numpy(values)
         if array is None or array.ndim <= 2:
             rows = Rows.of(values if array is None else array, weights, by)
@@ -55,15 +55,15 @@ class Tally(Sums):
         shape = array.shape[1:]
         rows = Rows.of(array.reshape(len(array), math.prod(shape)), weights, by)
         return cls(
-            weight=rows.sum_weights().reindex(lambda w: _add_axes(w, shape[:-1])),
-            total=rows.sum_values().reindex(lambda w: w.reshape(*w.shape[:-1], *shape)),
+            weight=rows.sum_weights().reindex(lambda words: _add_axes(words, shape[:-1])),
+            total=rows.sum_values().reindex(lambda words: words.reshape(*words.shape[:-1], *shape)),
             keys=rows.keys,
         ).drop_zeros()
 
     @classmethod
     def count(cls, values: object, weights: object = None, by: object = None) -> Self:
         """Count distinct values, by label if labels are given. Values and labels become names of axes."""
-        if isinstance(values, Labels) and weights is None and by is None:  # the fast path for a single row
+        if isinstance(values, Labels) and weights is None and by is None:  # already encoded, none missing
             counts = np.bincount(values.group, minlength=len(values.keys))
             number = Exact.count(len(values.group), ())
             tally = cls(weight=number, total=Exact.from_integers(counts), terms=values.keys)
@@ -75,17 +75,22 @@ class Tally(Sums):
             raise ValueError(f"got {len(group)} labels for {len(codes)} values, expected one per value")
         shape = (len(terms),) if keys is None else (len(keys), len(terms))
         cell = group * len(terms) + codes
-        cells = int(np.prod(shape, dtype=np.int64))
+        n_cells = int(np.prod(shape, dtype=np.int64))
         if row_weights is None:
-            total = Exact.from_integers(np.bincount(cell, minlength=cells).astype(np.int64).reshape(shape))
+            total = Exact.from_integers(np.bincount(cell, minlength=n_cells).astype(np.int64).reshape(shape))
         else:
             column = np.ascontiguousarray(row_weights[:, None])
-            words, low = _kernels.deposit(column, _kernels.span(column)[0], cell, cells)
+            # Add each weight to its cell exactly; `span` returns the lowest digit that any weight needs.
+            words, low = _kernels.deposit(column, _kernels.span(column)[0], cell, n_cells)
             total = Exact(words.reshape(words.shape[0], *shape), low)
         return cls(weight=total.sum(axis=-1), total=total, keys=keys, terms=terms).drop_zeros()
 
     def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
-        """Add sufficient statistics (terms,) of one row: as `Moments.add_row`, but none may be missing."""
+        """Add one row of sufficient statistics (terms,), none of them NaN.
+
+        A row of another shape or a new label, or one whose digits lie outside the range of these sums, is
+        observed and added instead: the result is the same.
+        """
         group = 0 if self.keys is None else self.keys.position(label)
         fits = values.shape == self.total.shape[-1:] and len(self.total.shape) == (
             1 if self.keys is None else 2
@@ -95,7 +100,10 @@ class Tally(Sums):
         return self._add(group, values, weight)
 
     def add_terms(self, places: Sequence[int], label: Hashable, weight: float = 1.0) -> Self | None:
-        """Count one row by label that has these named terms; None for a label that has no counts yet."""
+        """Count one row of a label that has the terms at these indices, each once.
+
+        Return None if the label has no counts yet, or if the weight cannot be added directly.
+        """
         group = None if self.keys is None else self.keys.position(label)
         if group is None or not can_add_row(_ONE, weight, 1):
             return None
@@ -110,7 +118,10 @@ class Tally(Sums):
         )
 
     def add_term(self, term: Hashable, weight: float = 1.0) -> Self | None:
-        """Count a named term once more: as adding what `count` makes of it; None for a new term."""
+        """Count a named term once more, as `self + Tally.count([term])` does, but faster.
+
+        Return None if the term is new, if the counts have labels, or if the weight cannot be added directly.
+        """
         place = None if self.keys is not None or self.terms is None else self.terms.position(term)
         if place is None or not can_add_row(_ONE, weight, 1):
             return None
@@ -153,6 +164,7 @@ class Tally(Sums):
         return self.with_sums(self.parts())
 
     def with_sums(self, parts: dict[str, Exact]) -> Self:
+        """Return a statistic with these sums, by field, without labels and terms whose sums are all zero."""
         tally = super(Tally, self).with_sums(parts)
         if tally.terms is None:
             return tally
@@ -163,7 +175,7 @@ class Tally(Sums):
         return tally.with_fields(terms=tally.terms.keep(nonzero), total=total)
 
 
-def _extend_terms(tally: T, terms: Keys, index: NDArray[np.int64]) -> T:
+def _extend_terms(tally: TallyT, terms: Keys, index: NDArray[np.int64]) -> TallyT:
     return tally.with_fields(terms=terms, total=tally.total.place(index, len(terms), axis=-1))
 
 

@@ -1,7 +1,7 @@
 """Backups of a store: atomic, and safe while other processes read.
 
-A backup is a compact store without a log: one file, which can be copied. It is written under a temporary name
-and renamed when it is on disk.
+A backup is a compact store without SQLite's write-ahead log: one file, which can be copied. It is
+written under a temporary name and renamed when it is on disk.
 """
 
 import os
@@ -32,7 +32,7 @@ _LEARNED = ("label", "source", "journal", "run", "shelf", "bundle", "message")
 
 def backup(store: Store, path: str | os.PathLike[str]) -> None:
     """Write the current store to one file; an older backup is replaced."""
-    path = Path(os.path.realpath(path))  # a link stays a link
+    path = Path(os.path.realpath(path))  # the target of a link is replaced, not the link
     if path.exists() and (not is_store(path) or path.samefile(store.path)):
         raise StoreError(f"{path} is not a backup of a store: give the path of a backup, or a new path")
     if Path(f"{path}-wal").exists():
@@ -61,8 +61,14 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
         raise StoreError(
             f"{path} is not a backup of a store: give the path of a file that `tamis store backup` wrote"
         )
+    # An empty file is overwritten. `is_there` also finds a link to nothing.
     exists = is_there(store_path) and (not store_path.is_file() or store_path.stat().st_size > 0)
-    if exists and (not is_store(store_path) or path.samefile(store_path)):
+    if exists and path.samefile(store_path):
+        raise StoreError(
+            f"{store_path} is not a store that {path} could replace: they are the same file; give another "
+            "path"
+        )
+    if exists and not is_store(store_path):
         raise StoreError(
             f"{store_path} is not a store that {path} could replace: move it away, then restore again"
         )
@@ -82,7 +88,7 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
         if faults:
             raise StoreError(f"the backup {path} is damaged ({faults[0]}): restore another one")
         if not exists or not _overwrite(temporary.path, store_path):
-            # A leftover log would be applied to the new store.
+            # SQLite would apply a leftover write-ahead log to the new file: move it away with the store.
             for ending in ("-wal", "-shm", *([""] if exists else [])):
                 with suppress(FileNotFoundError):
                     Path(f"{store_path}{ending}").replace(f"{store_path}.damaged{ending}")
@@ -90,11 +96,12 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
 
 
 def replace_contents(store: Store, source: Path, data_version: int) -> None:
-    """Replace what a store has learned by the contents of another store, in one transaction.
+    """Replace the learned data of `store` with those of the store at `source`, in one transaction.
 
     Settings and lists stay, except what belongs to the old counts: the tuned rule, the fitted weights, the
-    number of prunings and the record of imports. `data_version` is that of the store when its journal was
-    read; StoreError is raised if another process has changed it since.
+    version of the tokens, the number of prunings and the record of imports. `data_version` is the value of
+    `store.data_version()` when the caller read the table `journal`; StoreError is raised if another process
+    has changed the store since.
     """
     connection = store.connection
     with explain_errors(store.path):

@@ -24,9 +24,9 @@ from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
 __all__ = ["configure", "run"]
 
-_MAX_TOKENS = 10  # tokens for and against spam …
-_MAX_SPANS = 3  # … and n-grams of bytes, which would otherwise outnumber them
-_HEAD = 4000  # bytes that are searched for n-grams: more than n-grams are made of
+_MAX_TOKENS = 10  # tokens that are shown for spam, and as many against it
+_MAX_SPANS = 3  # joined n-grams that are shown on each side: they would crowd out the other tokens
+_HEAD = 4000  # first bytes in which n-grams are located: more than the tokenizer makes n-grams of
 
 
 def configure(parser: Parser) -> None:
@@ -46,7 +46,9 @@ def configure(parser: Parser) -> None:
         help="a message or a mailbox (default: standard input)",
     )
     parser.add_argument("--all", action="store_true", help="show all tokens, not only the strongest")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line and message")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per message, each on its own line"
+    )
     add_store_option(parser)
     parser.examples = [
         ("tamis explain < message", "why?"),
@@ -67,24 +69,26 @@ def run(out: TextIO, options: Namespace) -> int:
         for number, message in enumerate(source):
             if exceeds_limit(message.raw):
                 sys.stderr.write(f"tamis explain: {describe_oversize(message.name)}\n")
-            plain_bytes = canonical(message.raw)
-            verdict = sieve.sort(plain_bytes)  # the canonical form of canonical bytes is the same
+            canonical_bytes = canonical(message.raw)
+            verdict = sieve.sort(
+                canonical_bytes
+            )  # `sort` takes the canonical form again, which changes nothing
             if options.json:
                 out.write(_as_json(verdict, message, options.all) + "\n")
                 continue
             name = "" if source.kind in ("stdin", "message") else message.name
             if name and number:
                 out.write("\n")
-            page = _Page(out, verdict, plain_bytes, None if options.all else _MAX_TOKENS)
+            page = _Page(out, verdict, canonical_bytes, None if options.all else _MAX_TOKENS)
             out.writelines(
-                line.rstrip() + "\n" for line in page.lines(name, _note_if_learned(sieve, plain_bytes))
+                line.rstrip() + "\n" for line in page.lines(name, _note_if_learned(sieve, canonical_bytes))
             )
-    return 3 if source.unread else 0
+    return 3 if source.unread else 0  # some mail could not be read; it was reported
 
 
-def _note_if_learned(sieve: Sieve, plain_bytes: bytes) -> str:
+def _note_if_learned(sieve: Sieve, canonical_bytes: bytes) -> str:
     """Note that a message was learned, because then it is evidence for its own label."""
-    entry = sieve.store.find_entry(digest(plain_bytes))
+    entry = sieve.store.find_entry(digest(canonical_bytes))
     if entry is None:
         return ""
     when = time.strftime("%Y-%m-%d", time.localtime(entry.time))
@@ -141,7 +145,7 @@ def _as_json(verdict: Verdict, message: RawMessage, everything: bool) -> str:
 class _Page:
     """The explanation of one verdict, formatted for the width and the charset of the terminal."""
 
-    def __init__(self, out: TextIO, verdict: Verdict, plain_bytes: bytes, limit: int | None) -> None:
+    def __init__(self, out: TextIO, verdict: Verdict, canonical_bytes: bytes, limit: int | None) -> None:
         self._verdict = verdict
         self._limit = limit
         self._width = text_width()
@@ -149,12 +153,12 @@ class _Page:
         self._dots = "…" if can_show(out, "…") else "..."
         self._out = out
         evidence = verdict.evidence
-        head = plain_bytes[:_HEAD].decode("utf-8", "replace")
+        head = canonical_bytes[:_HEAD].decode("utf-8", "replace")
         head = "".join(c if c.isprintable() else "·" for c in head)
         grams = join_grams(head, [one for one in evidence if one.view == "grams"])
         self._evidence = evidence
         # The intercept is no token of the message: it has a row of its own among the sums.
-        self._words = [one for one in evidence if one.view not in ("grams", INTERCEPT_VIEW)]
+        self._tokens = [one for one in evidence if one.view not in ("grams", INTERCEPT_VIEW)]
         self._grams = grams
 
     def lines(self, name: str, note: str) -> list[str]:
@@ -167,7 +171,9 @@ class _Page:
         if len(other_labels) > 1:
             ranked = sorted(other_labels.items(), key=lambda one: -one[1])
             lines += _wrap(
-                "of the rest: " + ", ".join(f"{plain(label)} {p:.3f}" for label, p in ranked[:5]), self._width
+                "probabilities of the other labels: "
+                + ", ".join(f"{plain(label)} {p:.3f}" for label, p in ranked[:5]),
+                self._width,
             )
         lines += _wrap(note, self._width)
         return [
@@ -180,8 +186,8 @@ class _Page:
 
     def _sums(self) -> list[str]:
         is_wide = self._width >= 56
-        number = 9 if is_wide else 8  # the width of a column of numbers
-        title = max(map(len, VIEW_TITLES.values()))
+        number = 9 if is_wide else 8  # width of a column
+        title = max(map(len, VIEW_TITLES.values()))  # width of the first column
         head = f"{'for':>{number}}{'against':>{number}}" if is_wide else ""
         lines = [f"{'':<{title}}{head}{'sum':>{number}}"]
         for view in _views(self._evidence):
@@ -195,13 +201,14 @@ class _Page:
     def _side(self, title: str, sign: int) -> list[str]:
         max_spans = None if self._limit is None else _MAX_SPANS
         evidence = [
-            *_select_strongest(self._words, sign, self._limit),
+            *_select_strongest(self._tokens, sign, self._limit),
             *_select_strongest(self._grams, sign, max_spans),
         ]
         if not evidence:
             return ["", f"{title}: nothing"]
-        longest = max(abs(one.contribution) for one in evidence)
-        numbers = 8 + 7 + 7  # weight, spam, ham
+        largest = max(abs(one.contribution) for one in evidence)
+        # widths of columns: spam, ham and contribution together, then the view, the bar and the token
+        numbers = 7 + 7 + 8
         view = 10 if self._width >= 56 else 0
         bar = 12 if self._width >= 72 else 0
         token = max(8, self._width - numbers - view - (bar + 1 if bar else 0) - 1)
@@ -218,9 +225,9 @@ class _Page:
                 + " "
                 + (f"{clip(one.view, view - 1, self._dots):<{view}}" if view else "")
             )
-            line += f"{_count(one.spam):>7}{_count(one.ham):>7}{one.contribution:>+8.3f}"
+            line += f"{_format_count(one.spam):>7}{_format_count(one.ham):>7}{one.contribution:>+8.3f}"
             lines.append(
-                line + (" " + self._bar * max(1, round(bar * abs(one.contribution) / longest)) if bar else "")
+                line + (" " + self._bar * max(1, round(bar * abs(one.contribution) / largest)) if bar else "")
             )
         return lines
 
@@ -232,11 +239,12 @@ class _Page:
 
 
 def _select_strongest(evidence: Sequence[Evidence], sign: int, limit: int | None) -> list[Evidence]:
+    """Select the first entries of a sign: evidence is sorted, the strongest first."""
     return [one for one in evidence if one.contribution * sign > 0][:limit]
 
 
 def _views(evidence: Sequence[Evidence]) -> list[str]:
-    """Return the views of the evidence, readable ones first."""
+    """Return the views of the evidence: those with a title in the order of VIEW_TITLES, then the others."""
     present = {one.view for one in evidence}
     return [view for view in VIEW_TITLES if view in present] + sorted(present - VIEW_TITLES.keys())
 
@@ -245,7 +253,7 @@ def _sum(evidence: Sequence[Evidence], view: str) -> float:
     return sum(one.contribution for one in evidence if one.view == view)
 
 
-def _count(number: float) -> str:
+def _format_count(number: float) -> str:
     return f"{number:.0f}" if abs(number - round(number)) < 0.05 else f"{number:.1f}"
 
 

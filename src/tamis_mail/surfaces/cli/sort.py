@@ -75,7 +75,9 @@ def configure(parser: Parser) -> None:
         help="format of the fields: X-Spam-Status and others (spamassassin, the default) or X-Bogosity",
     )
     parser.add_argument("--undo", action="store_true", help="remove the fields of --passthrough")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line and message")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per message, each on its own line"
+    )
     parser.add_argument(
         "--move", metavar="PATH", help="move spam from the Maildirs to this Maildir; print what was moved"
     )
