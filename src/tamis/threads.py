@@ -100,21 +100,33 @@ def run_in_turns(pieces: int, work: int, function: Callable[[int], object]) -> N
     run_together([lane] * min(count_chunks(work), max(pieces, 1)))
 
 
-def map_ahead(function: Callable[[A], R], items: Iterable[A]) -> Generator[R, None, None]:
+def map_ahead(function: Callable[[A], R], items: Iterable[A], finished: int = 0) -> Generator[R, None, None]:
     """Call `function` for each item, in threads; yield the results in order.
 
-    Items are read as they are needed; at most one more than there are threads is in memory.
+    Items are read as they are needed: at most one more than there are threads is unfinished. `finished` is
+    the number of further results that may wait for an earlier one, so that no thread is idle while one item
+    takes long. It is for results that need little memory.
     """
     count = min(MOST, _processors())
     if count == 1 or hasattr(_here, "is_worker"):
         yield from map(function, items)
         return
+    most_unfinished = count + 1  # one more than there are threads, so that none waits for the reader
+    free = threading.Semaphore(most_unfinished)
     waiting: deque[Future[R]] = deque()
+
+    def call(item: A) -> R:
+        try:
+            return function(item)
+        finally:
+            free.release()
+
     try:
         for item in items:
-            if len(waiting) > count:  # one more than there are threads, so that none waits for the reader
+            while waiting and (waiting[0].done() or len(waiting) >= most_unfinished + finished):
                 yield waiting.popleft().result()
-            waiting.append(_pool.executor().submit(function, item))
+            free.acquire()
+            waiting.append(_pool.executor().submit(call, item))
         while waiting:
             yield waiting.popleft().result()
     finally:

@@ -135,6 +135,30 @@ def test_results_come_in_the_order_of_items(monkeypatch: pytest.MonkeyPatch, cou
     assert list(threads.map_ahead(slow_first, [])) == []
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_small_results_do_not_wait_for_a_slow_item(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(threads, "_processors", lambda: count)
+    lock, others_are_done = threading.Lock(), threading.Event()
+    done = unfinished = most_unfinished = 0
+
+    def slow_first(item: int) -> int:
+        nonlocal done, unfinished, most_unfinished
+        with lock:
+            unfinished += 1
+            most_unfinished = max(most_unfinished, unfinished)
+        if item == 0:
+            assert others_are_done.wait(10)
+        with lock:
+            unfinished -= 1
+            done += 1
+            if done == count + 8:  # more than there are threads: others go on while the first one takes long
+                others_are_done.set()
+        return item
+
+    assert list(threads.map_ahead(slow_first, range(40), finished=8)) == list(range(40))
+    assert most_unfinished <= count + 1
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_items_are_taken_as_they_are_needed(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(threads, "_processors", lambda: count)

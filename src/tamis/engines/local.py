@@ -20,6 +20,9 @@ Y = TypeVar("Y")
 S = TypeVar("S", bound=Statistic)
 
 
+_FINISHED = 16  # statistics that may wait for that of an earlier shard: they are small
+
+
 @dataclass(frozen=True, eq=False)
 class LocalShards(Generic[X]):
     """Pieces that are read again at each pass.
@@ -35,7 +38,8 @@ class LocalShards(Generic[X]):
         """Observe every shard, add. `observe` returns None for a shard without rows."""
         bar = Bar(self.progress, self.count) if self.progress and self.count else None
         sums: S | None = None
-        with threads.one_blas_thread, closing(threads.map_ahead(self._bind(observe), self.pieces)) as parts:
+        observed = threads.map_ahead(self._bind(observe), self.pieces, finished=_FINISHED)
+        with threads.one_blas_thread, closing(observed) as parts:
             for part in parts:
                 sums = part if sums is None else sums if part is None else sums + part
                 if bar is not None:
