@@ -6,11 +6,11 @@ message:
     X-Spam-Flag: YES                                only if it is spam
     X-Spam-Level: *******                           one star per point of the score, at most 50
     X-Spam-Evidence: 'offer' +0.31; 'lunch' -0.12   the strongest words, if there are any
-    X-Spam-Status: Yes, score=7.31 required=2.94 tests=tamis version=0.1.0
+    X-Spam-Status: Yes, score=7.31 required=2.94 tests=tamis version=0.2.0
 
 or, for programs that support bogofilter,
 
-    X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.1.0
+    X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.2.0
 
 A field of the message with one of these names gets the prefix `X-Old-`, also if it has that prefix already,
 because it is not our verdict. Nothing else is changed. The last field of the block is always one line, so
