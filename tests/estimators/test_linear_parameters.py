@@ -153,7 +153,7 @@ def test_targets_to_explain_are_numbers() -> None:
 def test_folds_of_another_length_are_refused(model: Any) -> None:
     weights = np.where(np.arange(50) == 49, 0.0, 1.0)
     for sample_weight in (None, weights):
-        with pytest.raises(ValueError, match=r"got (folds of shape \(49,\)|49 folds) for 50 rows"):
+        with pytest.raises(ValueError, match=r"got folds (of shape \(49,\)|with 49 entries) for 50 rows"):
             model.cross_validate(X, Y, np.arange(49) % 5, sample_weight=sample_weight)
         with pytest.raises(ValueError, match=r"got (groups of shape \(49,\)|49 groups) for 50 rows"):
             model.cross_validate(X, Y, 5, sample_weight=sample_weight, groups=np.arange(49))
