@@ -108,13 +108,13 @@ def refuse_missing(names: Sequence[str]) -> None:
             give_up(f"{name} is not installed: apt install {name} (Debian), or leave it out of --filters")
 
 
-def installed(folder: Path) -> dict[str, str]:
+def installed(folder: Path, source: Path = SOURCE) -> dict[str, str]:
     """The environment of a tamis copied and compiled as by `pip install`, whoever edits it meanwhile.
 
     So is NumPy, which an environment made with PYTHONDONTWRITEBYTECODE has no byte code of.
     """
     for package in ("tamis", "tamis_mail"):
-        shutil.copytree(SOURCE / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONPYCACHEPREFIX": str(folder / "byte-code")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     subprocess.run(
