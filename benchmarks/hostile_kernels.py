@@ -32,6 +32,7 @@ from tamis_mail.message.dates import read_date
 from tamis_mail.message.heading import read_by_python
 from tamis_mail.store import bundle_arrays
 from tamis_mail.verdict import arrays as verdict_arrays
+from tamis_mail.verdict import fitting
 
 __all__ = ["KERNELS", "Call", "Outcome", "draw_call", "judge_call"]
 
@@ -887,6 +888,27 @@ def _multiply_rows(dice: Generator) -> Call:
     return Call("", call, (starts, columns, values, _tame(dice, features)), refer)
 
 
+def _make_design(dice: Generator) -> Call:
+    features = 1 + _size(dice)
+    of_messages = [np.flatnonzero(dice.random(features) < 0.5) for _ in range(_size(dice))]
+    starts = np.cumsum([0, *map(len, of_messages)])
+    rows = np.concatenate([np.empty(0, np.int64), *of_messages])
+
+    def call(rows: Any, starts: Any, kinds: Any) -> Any:
+        is_in_layer, is_used = np.array([0, 1, 1, 0, 1], np.uint8), np.empty(len(kinds), np.uint8)
+        entries = _mail().find_repeated(rows, kinds, is_in_layer, is_used)
+        entry_starts, columns = np.zeros(len(starts), np.int64), np.zeros(entries, np.int32)
+        values = np.zeros(entries)
+        _mail().make_design(rows, starts, kinds, is_in_layer, is_used, entry_starts, columns, values)
+        return is_used.view(np.bool_), columns, values, entry_starts
+
+    def refer(rows: Any, starts: Any, kinds: Any) -> Any:
+        is_used, design = fitting.make_design_by_numpy(rows, starts, kinds)
+        return is_used, design.columns, design.values, design.starts
+
+    return Call("", call, (rows, starts, dice.integers(0, 5, size=features)), refer)
+
+
 def _multiply_columns(dice: Generator) -> Call:
     starts, columns, values, features = _sparse_rows(dice)
 
@@ -1113,6 +1135,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "mail.decode_bundle": _decode_bundle,
     "mail.multiply_rows": _multiply_rows,
     "mail.multiply_columns": _multiply_columns,
+    "mail.make_design": _make_design,
     "mail.sum_views": _sum_views,
     "mail.group_counts": _group_counts,
     "mail.sum_coefficients": _sum_coefficients,

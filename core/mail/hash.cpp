@@ -24,9 +24,13 @@ constexpr std::uint64_t salt(View view) { return kMultiplier * (2 * static_cast<
 // The number of the next eight bytes, of which the first is the lowest; bytes after the end of the text count as zero.
 std::uint64_t read_block(std::string_view text, std::size_t start) {
   std::uint64_t block = 0;
-  if (start + kBlock <= text.size()) {  // Compilers make one instruction of this loop.
+  if (start + kBlock <= text.size()) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    std::memcpy(&block, text.data() + start, kBlock);
+#else
     const char* bytes = text.data() + start;
     for (std::size_t i = 0; i < kBlock; ++i) block |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << 8 * i;
+#endif
   } else {
     for (std::size_t i = 0; start + i < text.size(); ++i) {
       block |= std::uint64_t{static_cast<unsigned char>(text[start + i])} << 8 * i;
@@ -102,12 +106,18 @@ std::uint64_t make_feature(std::uint64_t state, View view, int view_bits) {
 }
 
 void add_grams(std::string_view head, int view_bits, std::vector<std::uint64_t>& features) {
+  if (head.size() < kGramSize) return;
+  std::size_t size = features.size();
+  features.resize(size + head.size() - kGramSize + 1);
   for (std::size_t start = 0; start + kGramSize <= head.size(); ++start) {
     const std::uint64_t gram = take_bytes(read_block(head, start), kGramSize);
     const std::uint64_t state = mix(salt(kGrams) ^ kGramSize, gram);
-    // A bit of the hash selects every second gram, because they overlap.
-    if (state & 1) features.push_back(make_feature(state, kGrams, view_bits));
+    // A bit of the hash selects every second gram, because they overlap. No processor could predict it: each gram is written,
+    // and the next one takes the place of one that is not selected.
+    features[size] = make_feature(state, kGrams, view_bits);
+    size += state & 1;
   }
+  features.resize(size);
 }
 
 void add_tokens(std::string_view document, View view, int view_bits, std::vector<std::uint64_t>& features) {
@@ -155,6 +165,10 @@ std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbe
   std::size_t count = 0;
   for (std::size_t index = 0; index < sorted.size(); ++index) {  // Insertion sort; equal numbers are left out.
     const std::uint64_t number = sorted[index];
+    if (count == 0 || sorted[count - 1] < number) {  // Most are in order.
+      sorted[count++] = number;
+      continue;
+    }
     std::size_t place = count;
     while (place > 0 && sorted[place - 1] > number) --place;
     if (place > 0 && sorted[place - 1] == number) continue;

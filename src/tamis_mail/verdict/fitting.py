@@ -1,9 +1,9 @@
-"""remembered messages → how much each kind of evidence is worth: two logistic regressions.
+"""remembered messages → the weight of each kind of evidence, by two logistic regressions.
 
 The first fits the scale of each view and the intercept. Each message is scored by the counts of all others
 (its own counts are subtracted), as a new message would be. The prior is Gaussian around the default scales,
-so that little mail changes little. Scales are not negative. The score of a view is zero where messages of
-both classes are, on average, equally far: each known feature's weight is less by the centre of its view.
+so that a few messages change the scales little. Scales are not negative. The centre of a view is subtracted
+from the weight of each known feature; it is chosen so that the mean scores of the two classes sum to zero.
 
     minimise  Σ wᵢ log(1 + exp(∓ zᵢ·s)) + Σ ((s - s₀) / σ)² / 2,   s ≥ 0 except for the intercept
 
@@ -13,8 +13,8 @@ of its n features of a view.
 
     minimise  Σ wᵢ log(1 + exp(∓ (zᵢ·s + xᵢ·b))) + λ |b|² / 2
 
-These coefficients fit the very messages that they were taken from, so they are multiplied by m / (m + 10),
-where m is the number of messages of the smaller class: after a few messages they count little.
+These coefficients are fitted to messages that are not held out, so they are multiplied by m / (m + 10), where
+m is the number of messages of the smaller class: with few messages, they have little effect.
 
 Both objectives are convex, so that each has one minimum. The result is a function of the set of messages and
 of the counts: messages come in the order of their digests, and every sum is taken in that order.
@@ -59,7 +59,7 @@ COEFFICIENT_PATIENCE = 10  # messages of the smaller class at which coefficients
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
 INTERCEPT_WIDTH = 1.0  # standard deviation of the intercept before any mail
 _NEWTON_STEPS = 100  # ten suffice
-_STILL = 1e-10  # largest gradient or step per message at which scales have converged
+_STILL = 1e-10  # scales have converged at this gradient per message, or at this step
 _DECREMENT = 1e-4  # by how much the second objective may still fall when the iteration ends
 _FORCING = 0.1  # share of the squared residual that a step may leave; later steps remove it
 _PRODUCTS = 60  # products of the Hessian per step of the second fit
@@ -101,7 +101,7 @@ class HeldOut:
     """The scores of messages, each by the counts of all others."""
 
     scores: Floats  # (messages, views + 1): of the views, without centres, and the factor of the intercept
-    presences: Floats  # (messages, views): by how much a centre of 1 lowers each score
+    presences: Floats  # (messages, views): the decrease of each score if the centre is 1
 
     def find_centres(self, is_spam: NDArray[np.bool_], weights: Floats) -> Floats:
         """(views,): find the centres at which the mean scores of spam and of other mail sum to zero."""
@@ -185,9 +185,9 @@ def fit_weights(
 
 
 def _class_shares(is_spam: NDArray[np.bool_], labels: Sequence[Label]) -> Floats:
-    """(messages,): the number of messages of its class that each message of the sample stands for.
+    """(messages,): the number of learned messages of its class per message of the sample.
 
-    So a class of which few messages were chosen keeps its share.
+    With these weights, the classes have the same proportions in the sample as among all learned messages.
     """
     all_spams, all_others = count_messages(labels)
     spams = int(is_spam.sum())
@@ -316,19 +316,7 @@ def fit_coefficients(
     Each Newton step is computed by conjugate gradients, which need products of the Hessian with vectors and
     not the Hessian itself.
     """
-    messages = len(offset)
-    kinds = views(keys, token_version)
-    is_in_layer = np.isin(kinds, LAYER_VIEWS)[training.rows]
-    rows = training.rows[is_in_layer]
-    owners = np.repeat(np.arange(messages), np.diff(training.starts))[is_in_layer]
-    is_used = np.bincount(rows, minlength=len(keys)) > 1
-    cell = owners * (kinds.max(initial=0) + 1) + kinds[rows]
-    sizes = np.bincount(cell, minlength=1)
-    occurrences = np.flatnonzero(is_used[rows])
-    numbers = np.cumsum(is_used) - 1  # the place of each used feature among the used ones
-    columns, owners = numbers[rows[occurrences]], owners[occurrences]
-    values = 1 / np.sqrt(sizes[cell[occurrences]])
-    design = SparseRows.of(owners, columns, values, messages, int(is_used.sum()))
+    is_used, design = make_design(training.rows, training.starts, views(keys, token_version))
     return keys[is_used], _minimise(design, is_spam.astype(np.float64), weights, offset)
 
 
@@ -336,7 +324,7 @@ def fit_coefficients(
 class SparseRows:
     """A sparse matrix (messages, features) by its nonzero entries, in the order of messages."""
 
-    rows: NDArray[np.intp]
+    rows: NDArray[np.intp]  # empty where the core multiplies, which does not need them
     columns: NDArray[np.int32]
     values: Floats
     starts: NDArray[np.int64]  # (messages + 1,): message i has the entries starts[i], …, starts[i + 1] - 1
@@ -374,6 +362,44 @@ class SparseRows:
         else:
             sums += np.bincount(self.columns, values * vector.take(self.rows), self.features)
         return sums
+
+
+def make_design(
+    rows: NDArray[np.intp], starts: NDArray[np.intp], kinds: NDArray[np.intp]
+) -> tuple[NDArray[np.bool_], SparseRows]:
+    """Return which rows of the counts have a coefficient, and the matrix of these: 1 / √n for each feature.
+
+    They are those of LAYER_VIEWS that more than one message has. `kinds` is the view of each row, and n the
+    number of the message's features of that view.
+    """
+    if core is None:
+        return make_design_by_numpy(rows, starts, kinds)
+    indices = [array.astype(np.int64, copy=False) for array in (rows, starts, kinds)]
+    is_in_layer = np.isin(np.arange(kinds.max(initial=0) + 1), LAYER_VIEWS).view(np.uint8)
+    is_used = np.empty(len(kinds), np.bool_)
+    entries = core.mail.find_repeated(indices[0], indices[2], is_in_layer, is_used.view(np.uint8))
+    entry_starts = np.empty(len(starts), np.int64)
+    columns, values = np.empty(entries, np.int32), np.empty(entries)
+    core.mail.make_design(*indices, is_in_layer, is_used.view(np.uint8), entry_starts, columns, values)
+    return is_used, SparseRows(np.empty(0, np.intp), columns, values, entry_starts, int(is_used.sum()))
+
+
+def make_design_by_numpy(
+    rows: NDArray[np.intp], starts: NDArray[np.intp], kinds: NDArray[np.intp]
+) -> tuple[NDArray[np.bool_], SparseRows]:
+    """Make the matrix in NumPy: the reference for `core.mail`."""
+    messages = len(starts) - 1
+    is_in_layer = np.isin(kinds, LAYER_VIEWS)[rows]
+    layer_rows = rows[is_in_layer]
+    owners = np.repeat(np.arange(messages), np.diff(starts))[is_in_layer]
+    is_used = np.bincount(layer_rows, minlength=len(kinds)) > 1
+    cell = owners * (kinds.max(initial=0) + 1) + kinds[layer_rows]
+    sizes = np.bincount(cell, minlength=1)
+    occurrences = np.flatnonzero(is_used[layer_rows])
+    numbers = np.cumsum(is_used) - 1  # the place of each used feature among the used ones
+    columns, owners = numbers[layer_rows[occurrences]], owners[occurrences]
+    values = 1 / np.sqrt(sizes[cell[occurrences]])
+    return is_used, SparseRows.of(owners, columns, values, messages, int(is_used.sum()))
 
 
 def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Floats) -> Floats:

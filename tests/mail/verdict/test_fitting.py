@@ -26,6 +26,8 @@ from tamis_mail.verdict.fitting import (
     fit_scales,
     fit_weights,
     leave_one_out,
+    make_design,
+    make_design_by_numpy,
     training_sample,
 )
 from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, sides
@@ -322,3 +324,62 @@ def test_an_entry_outside_of_the_matrix_is_refused(starts: list[int], columns: l
         core.mail.multiply_rows(*matrix, np.ones(3), np.empty(2))
     with pytest.raises(ValueError, match="outside of the matrix"):
         core.mail.multiply_columns(*matrix, np.ones(2), np.empty(3))
+
+
+@needs_core
+@pytest.mark.parametrize(("messages", "features"), [(0, 0), (3, 0), (0, 5), (40, 70)])
+def test_the_matrix_of_the_core_is_that_of_numpy(messages: int, features: int) -> None:
+    rng = np.random.default_rng(messages + features)
+    kinds = rng.integers(0, 5, features)
+    of_messages = [np.flatnonzero(rng.random(features) < 0.3) for _ in range(messages)]
+    rows = np.concatenate([np.empty(0, np.intp), *of_messages])
+    starts = np.cumsum([0, *map(len, of_messages)])
+    is_used, design = make_design(rows, starts, kinds)
+    expected_is_used, expected = make_design_by_numpy(rows, starts, kinds)
+    np.testing.assert_array_equal(is_used, expected_is_used)
+    for name in ("columns", "values", "starts", "features"):
+        np.testing.assert_array_equal(getattr(design, name), getattr(expected, name))
+
+
+@needs_core
+@pytest.mark.parametrize(
+    ("rows", "starts", "kinds", "entries"),
+    [
+        ([0, 2], [0, 2], [0, 0], 2),
+        ([0, -1], [0, 2], [0, 0], 2),
+        ([0, 0], [0, 2], [0, 5], 2),
+        ([0, 0], [0, 2], [-1, 0], 2),
+        ([0, 0], [0, 3], [0, 0], 2),
+        ([0, 0], [1, 2], [0, 0], 2),
+        ([0, 0], [0, 3, 2], [0, 0], 2),
+        ([0, 0], [], [0, 0], 2),
+        ([0, 0], [0, 2], [0, 0], 1),
+        ([0, 0], [0, 2], [0, 0], 3),
+    ],
+)
+def test_features_outside_of_the_matrix_are_refused(
+    rows: list[int], starts: list[int], kinds: list[int], entries: int
+) -> None:
+    assert core is not None
+    of_rows, of_starts, of_kinds = (np.array(one, np.int64) for one in (rows, starts, kinds))
+    is_in_layer, is_used = np.ones(5, np.uint8), np.ones(2, np.uint8)
+    with pytest.raises(ValueError, match=r"outside of its array|matching sizes|a place per entry"):
+        core.mail.make_design(
+            of_rows,
+            of_starts,
+            of_kinds,
+            is_in_layer,
+            is_used,
+            np.empty(len(starts), np.int64),
+            np.empty(entries, np.int32),
+            np.empty(entries),
+        )
+
+
+@needs_core
+@pytest.mark.parametrize(("rows", "kinds"), [([0, 2], [0, 0]), ([-1], [0, 0]), ([0], [0, 5]), ([0], [0])])
+def test_rows_without_a_view_are_refused(rows: list[int], kinds: list[int]) -> None:
+    assert core is not None
+    of_rows, of_kinds = np.array(rows, np.int64), np.array(kinds, np.int64)
+    with pytest.raises(ValueError, match=r"outside of its array|matching sizes"):
+        core.mail.find_repeated(of_rows, of_kinds, np.ones(5, np.uint8), np.empty(2, np.uint8))
