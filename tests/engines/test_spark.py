@@ -1,5 +1,6 @@
 """Spark: a model fitted to a data frame, where its partitions are, is the model of one process."""
 
+import gc
 import os
 import sys
 import time
@@ -18,7 +19,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 import tamis
-from tamis.engines import Batch, Request, open_shards
+from tamis.engines import Batch, Request, open_shards, spark_files
 from tamis.stats import Moments
 from tests.engines.spark_sessions import PANDAS, find_reason_to_skip, run_cluster
 
@@ -157,6 +158,49 @@ def test_a_slow_task_is_run_twice_and_counted_once(frame: Any, tmp_path: Path) -
     assert (tmp_path / "2-1").exists(), "Spark did not speculate"
 
 
+def test_kept_shards_are_files_that_go_with_the_fit(frame: Any) -> None:
+    shards: Any = open_shards(frame, Request(columns=["a", "b", "c"])).map(_read_numbers).keep()
+    assert shards.total(Moments.observe) == Moments.observe(NUMBERS)
+    folders = [Path(folder) for folder in shards.source.folders]
+    files = sorted(path.name for folder in folders if folder.exists() for path in folder.iterdir())
+    assert files == [str(shard) for shard in range(shards.source.count)]
+    del shards
+    gc.collect()
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_shards_whose_files_are_lost_are_made_again(frame: Any) -> None:
+    shards: Any = open_shards(frame, Request(columns=["a", "b", "c"])).map(_read_numbers).keep()
+    shards.total(Moments.observe)
+    for folder in shards.source.folders:
+        spark_files.remove_kept(Path(folder))
+    for _ in range(2):
+        assert shards.total(Moments.observe) == Moments.observe(NUMBERS)
+
+
+def test_a_full_disk_leaves_the_shards_to_spark(frame: Any, tmp_path: Path) -> None:
+    read = open_shards(frame, Request(columns=["a", "b", "c"])).map(_read_numbers)
+    shards = read.map(partial(_fill_disk, tmp_path)).keep()
+    for _ in range(2):
+        assert shards.total(Moments.observe) == Moments.observe(NUMBERS)
+    assert (tmp_path / "full").exists(), "no file was written"
+
+
+def test_pieces_that_were_written_before_the_disk_was_full_are_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    writer = spark_files.KeptWriter("kept", 0)
+    writer.write([b"pickle", b"numbers" * 100])
+    writer.write([b"other"])
+    assert [[bytes(part) for part in piece] for piece in writer.abandon()] == [
+        [b"pickle", b"numbers" * 100],
+        [b"other"],
+    ]
+    assert spark_files.find_kept("kept", 0) is None
+    assert list((tmp_path / "python" / "kept").iterdir()) == []
+
+
 def test_more_partitions_than_one_process_adds_are_added_in_a_tree(session: Any) -> None:
     frame = session.range(0, 4000, 1, 40).selectExpr("cast(id as double) as x")
     shards = open_shards(frame, Request()).keep()
@@ -285,6 +329,20 @@ def _sleep_once(folder: Path, rows: Any) -> Moments:
     if attempt == 0 and partition == 2:
         time.sleep(60)
     return Moments.observe(rows)
+
+
+def _fill_disk(folder: Path, rows: Any) -> Any:
+    """In the process of a task, let the next file that it writes find no space."""
+    module = import_module("tamis.engines.spark_files")
+    write = module.KeptWriter.write
+
+    def fail(writer: Any, parts: list[Any]) -> None:
+        module.KeptWriter.write = write
+        (folder / "full").touch()
+        raise OSError("no space left on device")
+
+    module.KeptWriter.write = fail
+    return rows
 
 
 def _raise_key_error(batch: Batch) -> Moments:

@@ -3,22 +3,26 @@
 A shard is a partition. A task observes its partition and returns one row: the number of the partition and the
 bytes of its statistic (`messages`). Rows are added in a tree. Spark repeats tasks that fail or are slow, and
 numbers make sure that each partition is counted once (`parts`). The function that observes, and with it the
-current posterior of a model that iterates, is broadcast; shards that `map` changed are cached by Spark.
+current posterior of a model that iterates, is broadcast. Shards that `map` changed are kept in files of the
+executors (`spark_files`); Spark caches which executor has which, runs tasks there, and makes a shard anew
+from its source if the executor is lost.
 """
 
 import contextlib
 import pickle
 import re
+import socket
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from math import ceil
 from operator import add
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tamis import threads
-from tamis.engines import messages
+from tamis.engines import messages, spark_files
 from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.opening import Request
 from tamis.engines.parts import Part, finish, observe_piece
@@ -33,13 +37,24 @@ S = TypeVar("S", bound=Statistic)
 _PIECE = 1 << 26  # bytes of rows that a task reads before it observes them
 _MOST_PIECES = 1 << 24  # of a partition: batches are numbered in the order of partitions and pieces
 _FIRST_ROWS = 10_000  # of the frame, by which the columns are known
+_FIRST_FILES = 32  # open files of a task's process among which its socket to Java is
 _DIRECT = 32  # partitions whose statistics the driver adds without a tree
 _BRANCHES = 8  # of the tree, where the number of partitions is not known
 _USER = "a Spark data frame"
-_PARTS = "branch int, shards array<int>, statistic binary, problem string"
-_KEPT = "shard int, content binary, buffers array<binary>, problem string"
+_PARTS = "branch int, shards array<int>, statistic binary, problem string, folders array<string>"
+_KEPT = "shard int, path string, content binary, buffers array<binary>, problem string"
 _ALIGNMENT = 64  # bytes: numbers of a kept shard are read where they are
-_PROBLEMS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
+
+
+class _LostError(Exception):
+    """A task ran where the file of its shard is not."""
+
+
+_PROBLEMS: dict[str, type[Exception]] = {
+    "TypeError": TypeError,
+    "ValueError": ValueError,
+    "_LostError": _LostError,
+}
 
 
 def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
@@ -68,6 +83,8 @@ class _Source:
     frame: Any
     read: Callable[[Iterable[Any]], Iterator[Any]]
     count: int | None = None
+    keep_otherwise: Callable[[], Any] | None = None  # a frame of the same shards that needs no files
+    folders: set[str] = field(default_factory=set)  # where executors keep the shards
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,12 +99,26 @@ class SparkShards(Generic[X]):
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
         """Observe every partition, add. `observe` returns None for a shard without rows."""
+        try:
+            return self._total(observe)
+        except _LostError:
+            source = self.source
+            if source.keep_otherwise is None:
+                raise
+            with explain_failures():
+                source.frame, source.keep_otherwise = source.keep_otherwise(), None
+            weakref.finalize(source, _release, source.frame).atexit = False
+            return self._total(observe)
+
+    def _total(self, observe: Callable[[X], S | None], /) -> S:
         source = self.source
         task = _Task(source.read, self.changes, observe)
         with explain_failures(), _broadcast(source.frame, task) as receive_task:
             parts = source.frame.mapInArrow(partial(_observe_rows, receive_task), _PARTS)
             parts = _add_in_tree(parts, source.count)
-            part: Part[S] = _read_parts(parts.toArrow())
+            table = parts.toArrow()
+        source.folders.update(*table.column("folders").to_pylist())
+        part: Part[S] = _read_parts(table)
         source.count = source.count or max(part.shards, default=-1) + 1
         return finish(part, source.count)
 
@@ -96,15 +127,19 @@ class SparkShards(Generic[X]):
         return SparkShards(self.source, self.read_head, (*self.changes, change), self.kept_changes)
 
     def keep(self) -> "SparkShards[X]":
-        """The shards, changed once when they are first read, and then kept by Spark in memory or on disk."""
+        """The shards, changed once when they are first read, and then kept in files of the executors."""
         source, changes = self.source, (*self.kept_changes, *self.changes)
+        name = spark_files.name_kept()
+
+        def persist(name: str | None) -> Any:
+            return source.frame.mapInArrow(partial(_keep, source.read, self.changes, name), _KEPT).persist()
+
         with explain_failures():
-            frame = source.frame.mapInArrow(partial(_keep, source.read, self.changes), _KEPT).persist()
-        kept: SparkShards[X] = SparkShards(
-            _Source(frame, _read_kept, source.count), self.read_head, (), changes
-        )
-        weakref.finalize(kept.source, _release, frame).atexit = False  # the session frees the rest at its end
-        return kept
+            frame = persist(name)
+        own = _Source(frame, _ReadKept(name), source.count, lambda: persist(None))
+        # At the end of the session Spark frees the rest.
+        weakref.finalize(own, _release, frame, name, own.folders).atexit = False
+        return SparkShards(own, self.read_head, (), changes)
 
     def read_first(self) -> X:
         """The first rows, which have the columns of all."""
@@ -186,28 +221,73 @@ def _change(content: Any, changes: Sequence[Callable[[Any], Any]]) -> Any:
 def _observe_rows(receive_task: Callable[[], _Task], batches: Iterator[Any]) -> Iterator[Any]:
     """The rows of a partition → one row with its number and its statistic."""
     shard = _find_shard()
-    statistic, problem = None, None
+    statistic, problem, task = None, None, receive_task()
+    batches = _receive_rows(batches)
     with threads.use_one_thread():
         try:
-            statistic = observe_piece(receive_task(), Loaded(f"partition {shard}", batches))
+            statistic = observe_piece(task, Loaded(f"partition {shard}", batches))
         except (TypeError, ValueError) as error:
             problem = _describe(error)
-    yield _make_row(shard, Part(frozenset((shard,)), statistic), problem)
+        except _LostError:
+            problem = f"{_LostError.__name__}: "
+    _drain(batches)
+    folders = spark_files.list_folders(task.read.name) if isinstance(task.read, _ReadKept) else []
+    yield _make_row(shard, Part(frozenset((shard,)), statistic), problem, map(str, folders))
+
+
+def _receive_rows(batches: Iterator[Any]) -> Iterator[Any]:
+    """The same rows, without waiting: each part that Java sends is acknowledged at once.
+
+    Java sends rows and their end in small parts, and each waits until the last one is acknowledged, which
+    Linux delays by 40 ms: as long as the rest of a short task takes.
+    """
+    sockets = _list_sockets() if hasattr(socket, "TCP_QUICKACK") else []
+    try:
+        while True:
+            for each in sockets:
+                with contextlib.suppress(OSError):  # a socket of another kind, which never waits
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)  # until some more arrives
+            batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+    finally:
+        for each in sockets:
+            each.detach()  # they are Spark's, and stay open
+
+
+def _list_sockets() -> list[socket.socket]:
+    """The sockets of this process among the first files that it opened: one leads to Java."""
+    sockets = []
+    for number in range(_FIRST_FILES):
+        with contextlib.suppress(OSError):
+            sockets.append(socket.socket(fileno=number))
+    return sockets
+
+
+def _drain(batches: Iterable[Any]) -> None:
+    """Read rows that are not needed: Spark ends a Python process that leaves some, and starts another."""
+    for _ in batches:
+        pass
 
 
 def _add_rows(batches: Iterator[Any]) -> Iterator[Any]:
     """Rows of statistics → one row with their sum."""
     parts: Part[Any] = Part(frozenset(), None)
+    folders: set[str] = set()
+    batches = _receive_rows(batches)
     for batch in batches:
         for row in batch.to_pylist():
+            folders.update(row["folders"])
             if row["problem"] is not None:
-                yield _make_row(0, Part(frozenset(row["shards"]), None), row["problem"])
+                _drain(batches)
+                yield _make_row(0, Part(frozenset(row["shards"]), None), row["problem"], folders)
                 return
             parts = parts + _read_part(row)
-    yield _make_row(0, parts, None)
+    yield _make_row(0, parts, None, folders)
 
 
-def _make_row(branch: int, part: Part[Any], problem: str | None) -> Any:
+def _make_row(branch: int, part: Part[Any], problem: str | None, folders: Iterable[str] = ()) -> Any:
     pa = import_package("pyarrow", _USER)
     content = None if part.statistic is None else messages.encode(part.statistic)
     return pa.record_batch(
@@ -216,8 +296,9 @@ def _make_row(branch: int, part: Part[Any], problem: str | None) -> Any:
             pa.array([sorted(part.shards)], pa.list_(pa.int32())),
             pa.array([content], pa.binary()),
             pa.array([problem], pa.string()),
+            pa.array([sorted(folders)], pa.list_(pa.string())),
         ],
-        names=["branch", "shards", "statistic", "problem"],
+        names=["branch", "shards", "statistic", "problem", "folders"],
     )
 
 
@@ -239,36 +320,73 @@ def _read_parts(table: Any) -> Part[Any]:
 def _keep(
     read: Callable[[Iterable[Any]], Iterator[Any]],
     changes: Sequence[Callable[[Any], Any]],
+    name: str | None,
     batches: Iterator[Any],
 ) -> Iterator[Any]:
-    """Rows of a partition → changed pieces as bytes, which only tasks of the same application read."""
+    """Rows of a partition → changed pieces in a file, and one row with its path.
+
+    Where there is no file (no name, no local directory, a full disk), pieces are rows themselves. Only tasks
+    of the same application read either.
+    """
     pa = import_package("pyarrow", _USER)
     shard = _find_shard()
+    batches = _receive_rows(batches)
 
-    def make_row(content: bytes | None, buffers: list[Any], problem: str | None) -> Any:
+    def make_row(path: Path | None, parts: list[Any], problem: str | None) -> Any:
+        content, *buffers = parts or [None]
         return pa.record_batch(
             [
                 pa.array([shard], pa.int32()),
-                pa.array([content], pa.binary()),
-                pa.array([buffers], pa.list_(pa.binary())),
+                pa.array([None if path is None else str(path)], pa.string()),
+                pa.array([None if content is None else bytes(content)], pa.binary()),
+                pa.array([[_pad(memoryview(buffer)) for buffer in buffers]], pa.list_(pa.binary())),
                 pa.array([problem], pa.string()),
             ],
-            names=["shard", "content", "buffers", "problem"],
+            names=["shard", "path", "content", "buffers", "problem"],
         )
 
+    file = _open_kept(name, shard)
     with threads.use_one_thread():
         try:
             for piece in read(batches):
                 changed = _change(piece, changes)
                 if changed is None:
                     continue
-                buffers: list[pickle.PickleBuffer] = []
-                content = pickle.dumps(changed, protocol=5, buffer_callback=buffers.append)
-                yield make_row(content, [_pad(buffer.raw()) for buffer in buffers], None)
+                parts = _pickle(changed)
+                if file is not None:
+                    try:
+                        file.write(parts)
+                        continue
+                    except OSError:  # a full disk: Spark's own cache may have another one, or memory
+                        for before in file.abandon():
+                            yield make_row(None, before, None)
+                        file = None
+                yield make_row(None, parts, None)
         except (TypeError, ValueError) as error:
+            if file is not None:
+                file.abandon()
             if type(error) not in (TypeError, ValueError):
                 raise
             yield make_row(None, [], f"{type(error).__name__}: partition {shard}: {error}")
+            file = None
+    _drain(batches)
+    if file is not None:
+        file.finish()
+        yield make_row(file.path, [], None)
+
+
+def _open_kept(name: str | None, shard: int) -> spark_files.KeptWriter | None:
+    try:
+        return None if name is None else spark_files.KeptWriter(name, shard)
+    except OSError:
+        return None
+
+
+def _pickle(content: Any) -> list[Any]:
+    """The pickle of a value, and the buffers of its arrays."""
+    buffers: list[pickle.PickleBuffer] = []
+    stream = pickle.dumps(content, protocol=5, buffer_callback=buffers.append)
+    return [stream, *(buffer.raw() for buffer in buffers)]
 
 
 def _pad(raw: memoryview) -> bytes:
@@ -277,15 +395,32 @@ def _pad(raw: memoryview) -> bytes:
     return b"".join((raw, bytes(spare), bytes((spare + 1,))))
 
 
-def _read_kept(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pieces that `_keep` wrote; a problem that it met is raised again."""
+@dataclass(frozen=True, slots=True)
+class _ReadKept:
+    """Pieces that `_keep` wrote, of the file that has the number of the task, or of the rows."""
+
+    name: str
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        path = spark_files.find_kept(self.name, _find_shard())
+        return _read_kept_rows(batches) if path is None else spark_files.read_kept(path)
+
+
+def _read_kept_rows(batches: Iterable[Any]) -> Iterator[Any]:
+    """Pieces that rows hold, or name the file of; a problem that a task met before is raised again."""
     for batch in batches:
         for place in range(batch.num_rows):
-            content, buffers, problem = (
-                batch.column(name)[place] for name in ("content", "buffers", "problem")
+            path, content, buffers, problem = (
+                batch.column(name)[place] for name in ("path", "content", "buffers", "problem")
             )
             if problem.is_valid:
                 raise _KeptError(problem.as_py())
+            if path.is_valid:
+                file = Path(path.as_py())
+                if not file.exists():
+                    raise _LostError
+                yield from spark_files.read_kept(file)
+                continue
             cells = [cell.as_buffer() for cell in buffers.values]
             parts = [memoryview(cell)[: cell.size - memoryview(cell)[-1]] for cell in cells]
             yield pickle.loads(content.as_buffer(), buffers=parts)
@@ -343,9 +478,22 @@ def _receive(sent: Any) -> Any:
     return pickle.loads(sent.value)
 
 
-def _release(kept: Any) -> None:
+def _release(kept: Any, name: str = "", folders: Iterable[str] = ()) -> None:
+    """Free kept shards. Of executors on other machines, tasks remove the files where they ran."""
+    paths = [Path(folder) for folder in folders]
     with contextlib.suppress(Exception):  # a session that was stopped meanwhile
+        if not all(path.parent.exists() for path in paths):
+            kept.mapInArrow(partial(_remove_kept, name), _KEPT).toArrow()
         kept.unpersist()
+    for path in paths:
+        spark_files.remove_kept(path)
+
+
+def _remove_kept(name: str, batches: Iterator[Any]) -> Iterator[Any]:
+    _drain(batches)
+    for folder in spark_files.list_folders(name):
+        spark_files.remove_kept(folder)
+    yield from ()
 
 
 @contextlib.contextmanager
