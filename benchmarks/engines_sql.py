@@ -9,6 +9,8 @@ once to warm up, and then so often in turns; the table shows medians.
 """
 
 import argparse
+import os
+import re
 import resource
 import statistics
 import sys
@@ -24,6 +26,7 @@ import pandas as pd
 import psycopg
 
 import tamis
+from benchmarks.raw_results import compare, write_run
 from tamis.engines.sql import DuckDBTable, PostgreSQLTable
 from tests.engines.postgresql import run_postgresql
 
@@ -100,8 +103,10 @@ def read_binary(connection: Any, columns: list[str]) -> np.ndarray[Any, Any]:
     return np.column_stack([rows[name].astype(np.float64) for name in columns])
 
 
-def compare(ways: dict[str, Callable[[], Any]], clock: Clock, repeats: int) -> dict[str, tuple[float, float]]:
-    """Median seconds of processors and of the wall clock, of each way; all give the same statistic."""
+def measure(
+    ways: dict[str, Callable[[], Any]], clock: Clock, repeats: int
+) -> dict[str, list[tuple[float, float]]]:
+    """Seconds of processors and of the wall clock, of each way and run; all give the same statistic."""
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     first: Any = None
     for number in range(repeats + 1):
@@ -116,10 +121,7 @@ def compare(ways: dict[str, Callable[[], Any]], clock: Clock, repeats: int) -> d
                 np.testing.assert_allclose(model.explained_variance_, first.explained_variance_, rtol=1e-12)
             else:
                 assert model.statistic_ == first.statistic_, name
-    return {
-        name: (statistics.median(t[0] for t in taken), statistics.median(t[1] for t in taken))
-        for name, taken in seconds.items()
-    }
+    return seconds
 
 
 @contextmanager
@@ -156,19 +158,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engines_sql")
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path, help="write the raw results to this file, for the scoreboard")
     options = parser.parse_args()
     print_ = sys.stdout.write
-    print_(f"{options.rows:,} rows; seconds of processors (of the wall clock)\n")
+    load = os.getloadavg()[0]
+    print_(f"{options.rows:,} rows; seconds of processors (of the wall clock); load {load:.1f} before\n")
     print_(f"{'database':11}{'model':36}{'summed':>16}{'pulled':>16}{'by COPY':>16}  pulled/summed\n")
+    comparisons = []
     with run_databases(make_rows(options.rows)) as databases:
         for database, clock, table, connection in databases:
             for name in MODELS:
-                taken = compare(list_ways(table, connection, name), clock, options.repeats)
+                runs = measure(list_ways(table, connection, name), clock, options.repeats)
+                taken = {
+                    way: [statistics.median(each) for each in zip(*own, strict=True)]
+                    for way, own in runs.items()
+                }
                 cells = [taken.get(way) for way in ("summed", "pulled", "pulled by COPY")]
                 shown = "".join(f"{f'{c[0]:.2f} ({c[1]:.2f})' if c else '–':>16}" for c in cells)
                 ratio = taken["pulled"][0] / max(taken["summed"][0], 1e-9)
                 print_(f"{database:11}{name:36}{shown}  {ratio:.1f}\n")
                 sys.stdout.flush()
+                for suffix, which, about in (
+                    ("", 1, ""),
+                    ("-cpu", 0, ", processor time of this process and the server"),
+                ):
+                    slug = "-".join(re.findall(r"\w+", f"{database} {name}".lower()))
+                    comparisons.append(
+                        compare(
+                            f"engines-sql-{slug}{suffix}",
+                            f"{name}: summed by {database} against pulling the rows{about}",
+                            *([max(own[which], 1e-9) for own in runs[way]] for way in ("summed", "pulled")),
+                            group="engines",
+                        )
+                    )
+    if options.output:
+        text = f"{options.rows:,} rows; load {load:.1f} before; the peer is tamis itself, given the rows."
+        write_run(options.output, "Sums in databases", text=text, comparisons=comparisons)
 
 
 if __name__ == "__main__":
