@@ -96,7 +96,7 @@ __all__ = [
     "validate",
 ]
 
-_HOMES = {
+_MODULES = {  # the module that has each name
     "BayesianLinearRegression": "estimators",
     "BernoulliNB": "estimators",
     "Beta": "conjugate",
@@ -125,33 +125,17 @@ _HOMES = {
     "show_versions": "versions",
     "sigmoid": "links",
 }
-_SUBMODULES = frozenset(
-    {
-        "basis",
-        "conjugate",
-        "decide",
-        "engines",
-        "estimators",
-        "expectations",
-        "families",
-        "models",
-        "plots",
-        "stats",
-        "testing",
-        "text",
-        "validate",
-    }
-)
+_SUBMODULES = {name for name in __all__ if name not in _MODULES and name != "__version__"}
 
 
-# Hidden from type checkers, which would otherwise take any misspelt name for an object.
+# Hidden from type checkers, which would otherwise accept any misspelt name as an attribute.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         if name in _SUBMODULES:
             return import_package(f"tamis.{name}", f"tamis.{name}")
-        if name in _HOMES:
-            value = getattr(import_package(f"tamis.{_HOMES[name]}", f"tamis.{name}"), name)
+        if name in _MODULES:
+            value = getattr(import_package(f"tamis.{_MODULES[name]}", f"tamis.{name}"), name)
         elif name == "__version__":
             value = import_module("importlib.metadata").version("tamis")
         else:

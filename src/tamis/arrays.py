@@ -1,4 +1,4 @@
-"""Convert data of any library to float64 arrays, with the names of columns for messages.
+"""Convert data of any library to float64 arrays, with the names of columns for error messages.
 
 This is the only module that knows data frames, other array libraries and dtypes.
 """
@@ -16,11 +16,11 @@ from tamis.extras import import_package
 Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)
-_EXACT_INTEGER = 2**53  # the largest run of integers that float64 holds without a gap
+LARGEST_EXACT_INTEGER = 2**53  # float64 represents all integers up to this one
 _FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
-_INSTEAD = "encode it, or use a categorical family"
-_TARGETS_INSTEAD = "turn the targets into numbers, or use a classifier"
-_SHOWN = 80  # characters of a value that a message shows
+_REMEDY = "encode it, or use a categorical family"
+_TARGETS_REMEDY = "turn the targets into numbers, or use a classifier"
+_MESSAGE_LENGTH = 80  # characters of a value that a message shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Matrix:
         """The name of the column in messages."""
         return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
 
-    def refuse_broken(self, column: int) -> None:
-        """Raise for a column that is not finite, naming it and the row."""
+    def refuse_nonfinite(self, column: int) -> None:
+        """Raise for a column that holds NaN or infinity; the message names the column and the row."""
         row = int(np.flatnonzero(~np.isfinite(self.values[:, column]))[0])
         raise ValueError(
             f"{self.name(column)} holds {self.values[row, column]} in row {row}, expected finite numbers: "
@@ -45,24 +45,24 @@ class Matrix:
 
 
 def is_frame(data: object) -> bool:
-    """Whether the data is a table or column of a frame library."""
+    """Whether the data is a data frame, or a column of one."""
     return type(data).__module__.partition(".")[0] in _FRAMES
 
 
 def one_line(value: object) -> str:
-    """Write a value for a message: on one line, and cut where it is long.
+    """Format a value for a message: on one line, truncated if it is long.
 
     >>> one_line(np.ones((2, 2)))
     'array([[1., 1.], [1., 1.]])'
     """
     text = " ".join(repr(value).split())
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return text if len(text) <= _MESSAGE_LENGTH else f"{text[: _MESSAGE_LENGTH - 1]}…"
 
 
 def matrix(data: object, target: bool = False) -> Matrix:
-    """The data as a matrix: two-dimensional, or one-dimensional and then a single column.
+    """Convert data of two dimensions, or of one, which becomes a single column.
 
-    `target` says that messages should speak of the target y instead of columns.
+    `target` is whether the data is the target y, so that error messages call it y.
     """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # the fast path
         return Matrix(_align(data))
@@ -78,7 +78,7 @@ def matrix(data: object, target: bool = False) -> Matrix:
             f"got an array of {values.ndim} dimensions, expected rows and columns: reshape it to (n, d)"
         )
     table = values[:, None] if values.ndim == 1 else values
-    floats = _targets(table, "y") if target else _floats(table, "data", _locate_in_column)
+    floats = _targets(table, "y") if target else _floats(table, "data", _describe_cell)
     return Matrix(_align(floats), flat=values.ndim == 1)
 
 
@@ -88,18 +88,18 @@ def scipy_sparse() -> Any:
 
 
 def frame(data: Any) -> Any:
-    """A frame in narwhals' wrapper; None for a series and for anything that is no frame."""
+    """Wrap a data frame by narwhals; None for a series and for anything else."""
     wrapped = _narwhals(data)
     return wrapped if hasattr(wrapped, "columns") else None
 
 
 def column(values: NDArray[Any], name: str) -> Array:
-    """A column (n,) as float64, missing as NaN; `name` is how a message calls it."""
+    """Convert a column (n,) to float64, missing values to NaN; `name` is its name in error messages."""
     return _floats(values, name, lambda index, value: f"{name} holds {value} in row {index[0]}")
 
 
 def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]:
-    """The kind of values of a narwhals series, by its type."""
+    """The kind of a narwhals series' values, by its dtype."""
     kind = series.dtype
     if kind == _import_narwhals().Boolean:
         return "bool"
@@ -109,14 +109,17 @@ def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]
 
 
 def flatten_column(data: Any) -> Any:
-    """The column of a table that has one: a list for a frame, whose missing values stay what they are."""
+    """Convert a table of one column to one dimension.
+
+    A data frame becomes a list, so that missing values keep their type.
+    """
     if is_frame(data) and (table := frame(data)) is not None:
         return next(table.iter_columns()).to_list()
-    return np.asanyarray(data).reshape(-1)  # of a masked array the mask stays
+    return np.asanyarray(data).reshape(-1)  # `asanyarray` keeps the mask of a masked array
 
 
 def is_categorical(series: Any) -> bool:
-    """Whether a narwhals series says of itself that it holds categories."""
+    """Whether a narwhals series has a categorical dtype."""
     narwhals = _import_narwhals()
     return isinstance(series.dtype, narwhals.Categorical | narwhals.Enum)
 
@@ -135,7 +138,7 @@ def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] 
 
 
 def _narwhals(data: Any) -> Any:
-    """A frame or series that narwhals knows, in its wrapper; anything else of those libraries as it is."""
+    """Wrap a data frame or series by narwhals; return anything else of those libraries unchanged."""
     if hasattr(data, "collect"):
         raise TypeError(f"got a lazy {type(data).__name__}, expected rows in memory: call .collect() first")
     return _import_narwhals().from_native(data, eager_only=True, allow_series=True, pass_through=True)
@@ -148,19 +151,19 @@ def _import_narwhals() -> Any:
 def _read_frame(frame: Any, target: bool = False) -> Matrix:
     names = tuple(frame.columns)
     values = np.empty((len(frame), len(names)))
-    for column, (name, series) in enumerate(zip(names, frame.iter_columns(), strict=True)):
+    for j, (name, series) in enumerate(zip(names, frame.iter_columns(), strict=True)):
         cells = series.to_numpy()
         if series.dtype.is_integer() and cells.dtype.kind == "f":  # nulls turned integers into floats
             cells = np.array(series.to_list(), dtype=object)
         if target:
-            values[:, column] = _targets(cells, "y" if len(names) == 1 else f"y, in column {name!r},")
-            continue
-        values[:, column] = _floats(cells, f"column {name!r}", _locate_in_named_column(name))
+            values[:, j] = _targets(cells, "y" if len(names) == 1 else f"y, in column {name!r},")
+        else:
+            values[:, j] = column(cells, f"column {name!r}")
     return Matrix(values, names)
 
 
 def to_numpy(data: object) -> NDArray[Any]:
-    """A NumPy array of the same values; arrays of other libraries are copied from their device."""
+    """Convert to a NumPy array; arrays on a GPU are copied to the host."""
     if hasattr(data, "toarray"):
         raise TypeError(
             f"got a sparse {type(data).__name__}, expected a dense array: "
@@ -177,23 +180,23 @@ def to_numpy(data: object) -> NDArray[Any]:
         return np.asarray(data)
     except ValueError:
         raise ValueError(
-            f"got a {type(data).__name__} of rows of several lengths, expected one length"
+            f"got a {type(data).__name__} of rows of different lengths, expected equal lengths"
         ) from None
 
 
 def floats(data: ArrayLike, what: str) -> Array:
-    """Parameters or values as float64, of any shape; `what` names them in a message."""
+    """Convert parameters or values of any shape to float64; `what` names them in error messages."""
     return _floats(np.asarray(data), what, lambda index, value: f"{what} holds {value}")
 
 
 def weights(data: object, n: int) -> Array | None:
-    """Sample weights as float64 (n,): finite, one per row; None stays None."""
+    """Convert sample weights to float64 (n,): finite, one per row; None stays None."""
     if data is None:
         return None
-    given = to_numpy(data)
-    if given.shape != (n,):
-        raise ValueError(f"got weights of shape {given.shape}, expected one per row: ({n},)")
-    values = _floats(given, "weights", lambda index, value: f"weight {index[0]} is {value}")
+    array = to_numpy(data)
+    if array.shape != (n,):
+        raise ValueError(f"got weights of shape {array.shape}, expected one per row: ({n},)")
+    values = _floats(array, "weights", lambda index, value: f"weight {index[0]} is {value}")
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"weight {row} is {values[row]}, expected a finite number: drop or mend that row")
@@ -206,64 +209,60 @@ def _align(values: Array) -> Array:
     return values if flags.c_contiguous and flags.aligned else np.array(values, order="C")
 
 
-# Describes a value by its index and its text: "column 3 holds 'x' in row 5".
-_Place = Callable[[tuple[int, ...], str], str]
+# Describes a value by its index in the array and its text: "column 3 holds 'x' in row 5".
+_Describe = Callable[[tuple[int, ...], str], str]
 
 
-def _locate_in_column(index: tuple[int, ...], value: str) -> str:
+def _describe_cell(index: tuple[int, ...], value: str) -> str:
     return f"column {index[1]} holds {value} in row {index[0]}"
 
 
-def _locate_in_named_column(name: object) -> _Place:
-    return lambda index, value: f"column {name!r} holds {value} in row {index[0]}"
-
-
 def _targets(values: NDArray[Any], what: str) -> Array:
-    """Numbers to be predicted as float64, of the same shape."""
+    """Convert numbers to be predicted to float64, of the same shape."""
     return _floats(
-        values, what, lambda index, value: f"{what} holds {value} in row {index[0]}", _TARGETS_INSTEAD
+        values, what, lambda index, value: f"{what} holds {value} in row {index[0]}", _TARGETS_REMEDY
     )
 
 
-def _floats(values: NDArray[Any], what: str, place: _Place, instead: str = _INSTEAD) -> Array:
+def _floats(values: NDArray[Any], what: str, describe: _Describe, remedy: str = _REMEDY) -> Array:
+    """Convert to float64; `what` names the array in error messages, and `describe` one value of it."""
     if values.dtype == np.float64:
         return values
     kind = values.dtype.kind
     if kind == "O":
-        return _floats_of_objects(values, place, instead)
+        return _floats_of_objects(values, describe, remedy)
     if kind == "c":
         raise ValueError(
             f"Complex data not supported: {what} is of type {values.dtype}, expected real numbers"
         )
     if kind not in "fiub":
-        remedy = "turn dates into numbers, as days since a start" if kind in "mM" else instead
+        remedy = "turn dates into numbers, such as days since a start" if kind in "mM" else remedy
         raise TypeError(f"{what} is of type {values.dtype}, expected real numbers: {remedy}")
     if kind in "iu" and values.dtype.itemsize == 8:
-        wide = (values > _EXACT_INTEGER) | (values < -_EXACT_INTEGER)
-        if wide.any():
-            _refuse_wide(np.argwhere(wide)[0], values, place)
+        inexact = (values > LARGEST_EXACT_INTEGER) | (values < -LARGEST_EXACT_INTEGER)
+        if inexact.any():
+            _refuse_inexact(tuple(np.argwhere(inexact)[0].tolist()), values, describe)
     return values.astype(np.float64)
 
 
-def _floats_of_objects(values: NDArray[Any], place: _Place, instead: str) -> Array:
+def _floats_of_objects(values: NDArray[Any], describe: _Describe, remedy: str) -> Array:
     floats = np.empty(values.shape)
     for index, value in np.ndenumerate(values):
-        if isinstance(value, int | np.integer) and abs(int(value)) > _EXACT_INTEGER:
-            _refuse_wide(np.array(index), values, place)
+        if isinstance(value, int | np.integer) and abs(int(value)) > LARGEST_EXACT_INTEGER:
+            _refuse_inexact(index, values, describe)
         try:
             if isinstance(value, str | bytes):
                 raise TypeError
             floats[index] = np.nan if is_missing(value) else float(value)
         except (TypeError, ValueError) as problem:
             reason = f" ({problem})" if str(problem) else ""
-            raise TypeError(f"{place(index, repr(value))}, expected numbers{reason}: {instead}") from None
+            raise TypeError(f"{describe(index, repr(value))}, expected numbers{reason}: {remedy}") from None
     return floats
 
 
-def _refuse_wide(index: NDArray[np.int64], values: NDArray[Any], place: _Place) -> None:
-    at = tuple(index.tolist())
+def _refuse_inexact(index: tuple[int, ...], values: NDArray[Any], describe: _Describe) -> None:
     raise ValueError(
-        f"{place(at, str(values[at]))}, expected integers up to 2**53, which float64 holds exactly: "
+        f"{describe(index, str(values[index]))}, expected integers up to 2**53, which float64 holds exactly: "
         "rescale them, or treat them as categories"
     )
 
@@ -279,18 +278,18 @@ def is_missing(value: Any) -> bool:
 
 
 def encode(labels: object, missing: bool = False) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct values among the labels, in no promised order, and each label's index among them.
+    """The distinct labels, in an unspecified order, and the index of each row's label among them (n,).
 
-    `missing=True` lets through what is None, NaN or NA, under the index -1.
+    With `missing=True`, labels that are None, NaN or NA get the index -1; otherwise they raise an error.
     """
     items = _list_labels(labels)
     if isinstance(items, np.ndarray):
         if items.dtype.kind == "f" and np.isnan(items).any():
-            absent = np.isnan(items)
+            is_nan = np.isnan(items)
             if not missing:
-                _refuse_missing(int(np.argmax(absent)), np.nan)
+                _refuse_missing(int(np.argmax(is_nan)), np.nan)
             codes = np.full(len(items), -1, dtype=np.int64)
-            names, codes[~absent] = encode(items[~absent])
+            names, codes[~is_nan] = encode(items[~is_nan])
             return names, codes
         if items.dtype.kind in "iu" and (dense := _encode_range(items)) is not None:
             return dense
@@ -324,10 +323,11 @@ def _refuse_missing(row: int, item: object) -> None:
 def argsort_codes(
     codes: NDArray[np.int64], size: int, order: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """The order of codes from 0 to below `size`; equal ones keep the order given, or that of the array.
+    """Return the indices that sort codes (n,), integers from 0 to `size` - 1.
 
-    NumPy sorts short numbers by their digits, five times as fast as long ones: these are sorted 16 bits at a
-    time, the lowest first.
+    Equal codes keep their order in the array, or in `order` (n,), a permutation of the rows. NumPy sorts
+    16-bit integers by radix sort, five times as fast as 64-bit ones: so 16 bits at a time are sorted, the
+    lowest first.
     """
     for shift in range(0, max(1, (size - 1).bit_length()), 16):
         digits = codes if order is None else codes[order]
@@ -338,18 +338,21 @@ def argsort_codes(
 
 
 def _encode_range(items: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]] | None:
-    """Integers that lie close together, without sorting them: 5 ns each where `np.unique` takes 80."""
+    """Encode integers of a small range without sorting, in 5 ns each instead of the 80 of `np.unique`.
+
+    None if their range is large.
+    """
     if not len(items):
         return None
     least, most = int(items.min()), int(items.max())
     if most - least > 2 * len(items) + 64:
         return None
-    place = (items - np.asarray(least, dtype=items.dtype)).astype(np.int64, copy=False)
-    seen = np.zeros(most - least + 1, dtype=np.bool_)
-    seen[place] = True
-    if seen.all():
-        return list(range(least, most + 1)), place
-    return (np.flatnonzero(seen) + least).tolist(), (np.cumsum(seen) - 1)[place]
+    offsets = (items - np.asarray(least, dtype=items.dtype)).astype(np.int64, copy=False)
+    occurs = np.zeros(most - least + 1, dtype=np.bool_)
+    occurs[offsets] = True
+    if occurs.all():
+        return list(range(least, most + 1)), offsets
+    return (np.flatnonzero(occurs) + least).tolist(), (np.cumsum(occurs) - 1)[offsets]
 
 
 def _list_labels(labels: Any) -> list[Any] | NDArray[Any]:
@@ -381,6 +384,6 @@ def _list_labels(labels: Any) -> list[Any] | NDArray[Any]:
     if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in ("ns", "ps", "fs", "as"):
         coarse = values.astype(values.dtype.str[:2] + "8[us]")
         if (coarse != values).any():
-            raise ValueError("got labels finer than a microsecond, expected datetimes that Python can hold")
+            raise ValueError("got labels finer than a microsecond, expected datetimes that Python can store")
         values = coarse
     return list(values.tolist())

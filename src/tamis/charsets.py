@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ALIASES", "BYTE_ORDER_MARKS", "CODECS", "find_codec", "resolve_alias"]
 
-# Charsets that are declared by one name and written in another, as browsers read them: mostly supersets.
+# The codec by which browsers read a declared charset: often a superset of it, which senders used instead.
 ALIASES: Final = {
     "us-ascii": "ascii",
     "ansi-x3.4-1968": "ascii",
@@ -100,7 +100,7 @@ def resolve_alias(charset: str) -> str:
 
 
 def find_codec(charset: str) -> str | None:
-    """Return the codec for a charset: empty if none is declared, None if no codec has that name.
+    """Return the codec for a charset: "" for the empty string, None if there is no safe codec of that name.
 
     >>> find_codec("ISO-8859-1"), find_codec("windows-1251"), find_codec("punycode")
     ('cp1252', 'cp1251', None)

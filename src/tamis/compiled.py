@@ -17,14 +17,15 @@ def _load() -> ModuleType | None:
     if os.environ.get(_SWITCH, "").lower() in ("off", "0", "no"):
         return None
     module = import_module("tamis._core")
-    return module if hasattr(module, "processor") else None  # the folder of type stubs can be imported, too
+    # Without the extension module, Python imports the folder `_core` of type stubs as an empty package.
+    return module if hasattr(module, "processor") else None
 
 
 core = _load()
 
 
 def choose(reference: ModuleType, compiled: str) -> ModuleType:
-    """Return the module of compiled kernels of that name, or the reference where there is no core."""
+    """Import the module named `compiled`, which calls the core; return the reference if there is no core."""
     return reference if core is None else import_module(compiled)
 
 

@@ -83,10 +83,10 @@ def expected_losses(log_joint: ArrayLike, loss: ArrayLike) -> Array:
 def decide(
     log_joint: ArrayLike, loss: ArrayLike | None = None, reject: float | None = None
 ) -> NDArray[np.int64]:
-    """The action with the least expected loss, (n,); `REJECT` where that costs more than rejecting.
+    """The action with the least expected loss, (n,); `REJECT` where that loss exceeds the cost `reject`.
 
-    Without a loss matrix a mistake costs 1, so that the most probable class is chosen, and `reject=0.1`
-    declines wherever the chance of a mistake is above a tenth. Ties go to the first.
+    Without a loss matrix a mistake costs 1: the most probable class is chosen, and `reject=0.1` rejects where
+    the probability of a mistake exceeds 0.1. Of equal losses the first is chosen.
 
     >>> joint = np.log([[0.90, 0.10], [0.60, 0.40], [0.02, 0.98]])
     >>> decide(joint).tolist(), decide(joint, reject=0.1).tolist()
@@ -100,7 +100,7 @@ def decide(
     if reject is None:
         return chosen
     if not reject >= 0:
-        raise ValueError(f"got reject={reject}, expected the cost of declining, at least 0")
+        raise ValueError(f"got reject={reject}, expected the cost of rejecting, at least 0")
     # a tolerance for rounding: otherwise reject=0.1 would reject a probability of 0.9
     return np.where(costs.min(axis=-1) > reject + 1e-12, REJECT, chosen)
 
@@ -108,23 +108,25 @@ def decide(
 def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
     """The score above which at most a fraction `rate` of new negatives is expected.
 
-    Scores may be anything that grows with the probability of the positive class; they should come from rows
-    that the model was not fitted to. With n negatives, a score above their k-th largest is a false positive
-    with probability at most k / (n + 1), whatever their distribution; the largest k that meets the rate is
-    used, and ∞ is returned if that is 0.
+    Scores (n,) increase with the probability of the positive class, and `negative` (n,) is whether a row is
+    of the negative class; the model should not have been fitted to these rows. With m negatives, a new
+    negative exceeds their k-th largest score with probability at most k / (m + 1), whatever the distribution.
+    The largest k that keeps to the rate is used, and ∞ is returned if that is 0.
 
     >>> threshold([1.0, 2.0, 3.0, 4.0, 9.0], [True, True, True, True, False], rate=0.25)
     4.0
     """
     if not 0.0 <= rate <= 1.0:
-        raise ValueError(f"got a false-positive rate of {rate}, expected between 0 and 1, as 0.001")
+        raise ValueError(f"got a false-positive rate of {rate}, expected between 0 and 1, such as 0.001")
     values, mask = floats(scores, "scores"), np.asarray(negative, dtype=np.bool_)
     if values.shape != mask.shape or values.ndim != 1:
-        raise ValueError(f"got scores {values.shape} and marks {mask.shape}, expected one mark per score")
+        raise ValueError(
+            f"got scores of shape {values.shape} and negative of shape {mask.shape}, expected (n,) for both"
+        )
     negatives = np.sort(values[mask])
     if np.isnan(negatives).any():
         raise ValueError("a negative's score is NaN, expected numbers: drop or mend that row")
-    allowed = int(np.floor(rate * (len(negatives) + 1) + 1e-9))  # how many of n + 1 may lie above
+    allowed = int(np.floor(rate * (len(negatives) + 1) + 1e-9))  # k; 1e-9 is for rounding errors
     if allowed <= 0:
         return float("inf")
     if allowed > len(negatives):
@@ -132,7 +134,7 @@ def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
     return float(negatives[len(negatives) - allowed])
 
 
-_COLDEST = 2.0**-20  # temperatures are kept from here to its inverse
+_COLDEST = 2.0**-20  # the lowest temperature; its inverse is the highest
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ class Temperature:
 
     @property
     def is_at_bound(self) -> bool:
-        """Whether `fit` found no minimum, and the value is held at one of its bounds, 2⁻²⁰ or 2²⁰."""
+        """Whether `fit` found no minimum, so that the value is one of the bounds, 2⁻²⁰ or 2²⁰."""
         return not 2.0 * _COLDEST < self.value < 0.5 / _COLDEST
 
     def apply(self, log_joint: ArrayLike) -> Array:
@@ -167,10 +169,11 @@ class Temperature:
         labels: Sequence[int] | NDArray[np.int64],
         weights: ArrayLike | None = None,
     ) -> "Temperature":
-        """The temperature with the least log-loss, from log-joints of rows the model was not fitted to.
+        """The temperature with the least log-loss, between 2⁻²⁰ and 2²⁰.
 
-        The log-loss is convex in the inverse temperature, so Newton's steps inside a bracket find its only
-        minimum. It is kept between 2⁻²⁰ and 2²⁰: perfectly separated rows have no minimum.
+        Log-joints (n, classes) and labels (n,), indices of classes, should be of rows that the model was not
+        fitted to; weights are (n,). The log-loss is convex in the inverse temperature, so that Newton's
+        method within a bracket finds its only minimum. Perfectly separated rows have none, hence the bounds.
         """
         logs = log_probabilities(log_joint)
         truth = np.asarray(labels, dtype=np.int64)
@@ -183,39 +186,40 @@ class Temperature:
                 f"got labels {truth.min()} to {truth.max()}, expected indices of {logs.shape[1]} classes"
             )
         w = np.ones(len(truth)) if weights is None else floats(weights, "weights")
-        logs = np.maximum(logs, -1e6)  # an impossible class stays impossible, and finite
+        logs = np.maximum(logs, -1e6)  # the probability of an impossible class stays 0, without 0 · ∞ in sums
         own = logs[np.arange(len(truth)), truth]
 
         def derivatives(inverse: float) -> tuple[float, float]:
             scaled = inverse * logs
             p = np.exp(scaled - _log_sum(scaled))
             mean = (p * logs).sum(axis=1)
-            spread = (p * np.square(logs - mean[:, None])).sum(axis=1)
-            return float(w @ (mean - own)), float(w @ spread)
+            variance = (p * np.square(logs - mean[:, None])).sum(axis=1)
+            return float(w @ (mean - own)), float(w @ variance)
 
         return cls(1.0 / _minimise(derivatives, _COLDEST, 1.0 / _COLDEST))
 
 
 def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float, most: float) -> float:
-    """Find the minimum of a convex function of one positive number, by Newton's steps inside a bracket.
+    """Find the minimum of a convex function between two positive numbers, by Newton's method and bisection.
 
-    A step that is not half as long as the one before, on the logarithmic scale, halves the bracket instead.
-    Either the steps or the bracket shrink to nothing, so that the loop ends by itself.
+    If a step of Newton's method leaves the bracket, or is more than half as long as the step before it, the
+    bracket is halved instead. Lengths are differences of logarithms. Steps or bracket shrink to zero, so that
+    the loop ends.
     """
-    here, before = 1.0, np.inf
+    x, last_length = 1.0, np.inf
     while True:
-        slope, curvature = derivatives(here)
+        slope, curvature = derivatives(x)
         if slope > 0:
-            most = here
+            most = x
         else:
-            least = here
-        step = here - slope / curvature if curvature > 0 else here
-        is_newton = least < step < most and abs(np.log(step / here)) <= 0.5 * before
-        there = step if is_newton else float(np.sqrt(least * most))
-        before = abs(np.log(there / here))
-        if before <= 1e-12 or np.log(most / least) <= 1e-12:
-            return there
-        here = there
+            least = x
+        newton = x - slope / curvature if curvature > 0 else x
+        is_accepted = least < newton < most and abs(np.log(newton / x)) <= 0.5 * last_length
+        new = newton if is_accepted else float(np.sqrt(least * most))
+        last_length = abs(np.log(new / x))
+        if last_length <= 1e-12 or np.log(most / least) <= 1e-12:
+            return new
+        x = new
 
 
 def _log_sum(joint: Array) -> Array:
@@ -228,7 +232,7 @@ def _check(log_joint: ArrayLike) -> Array:
     if joint.ndim == 0 or joint.shape[-1] == 0:
         raise ValueError(f"got a log-joint of shape {joint.shape}, expected (..., classes)")
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(joint.sum()):  # the usual case; below, infinite and missing values are told apart
+        if np.isfinite(joint.sum()):  # the usual case, found by one pass
             return joint
     if np.isnan(joint).any() or np.isposinf(joint).any():
         raise ValueError("the log-joint holds NaN or ∞, expected logarithms of densities: check the model")
@@ -243,5 +247,5 @@ def _check_loss(loss: ArrayLike, classes: int) -> Array:
             f"got a loss matrix of shape {costs.shape}, expected ({classes}, actions): one row per class"
         )
     if not np.isfinite(costs).all():
-        raise ValueError("the loss matrix holds NaN or ∞, expected finite costs: a very large one will do")
+        raise ValueError("the loss matrix holds NaN or ∞, expected finite costs: use a very large number")
     return costs

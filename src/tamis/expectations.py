@@ -1,8 +1,8 @@
 """Estimate the expectation of a function under a density by sampling, with its standard error.
 
-One can draw from the density (`monte_carlo`), draw from one near it (`importance`), or only evaluate it up
-to a constant (`metropolis`). All take a random generator. A draw may be a number, a vector, or the result of
-a prior's `sample`: only the given function uses its content.
+`monte_carlo` draws from the density, `importance` draws from a similar one, and `metropolis` needs only the
+density up to a constant factor. All take a random generator. A draw may be a number, a vector, or the result
+of a prior's `sample`: only the caller's function uses its content.
 """
 
 import warnings
@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
     raise explain_missing(error, __name__) from None
 
 Sampler = Callable[[np.random.Generator, int], Any]  # (generator, n) → n draws
-LogDensity = Callable[[Any], ArrayLike]  # n draws → (n,), up to a constant
+LogDensity = Callable[[Any], ArrayLike]  # n draws → (n,), up to an additive constant
 Function = Callable[[Any], ArrayLike]  # n draws → (n, ...)
 
 
@@ -41,7 +41,7 @@ class Expectation:
     effective: float
 
     def interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
-        """Where the expectation lies with this probability, by the central limit theorem."""
+        """The interval that contains the expectation with this probability, by the central limit theorem."""
         half_width = -special.ndtri(tail_of(coverage)) * self.error
         return self.value - half_width, self.value + half_width
 
@@ -62,7 +62,7 @@ def monte_carlo(
     return Expectation(np.asarray(values.mean(axis=0)), np.asarray(error), float(draws))
 
 
-_ENOUGH = 30.0  # with fewer effective draws, the variance of the weights is not known well enough
+_LEAST_EFFECTIVE = 30.0  # with a smaller effective sample size, the error is not reliable
 
 
 def importance(
@@ -76,9 +76,9 @@ def importance(
 ) -> Expectation:
     """E[f] under the target by weighting draws from a proposal; neither density need be normalised.
 
-    The weights are normalised by their own sum. `effective` lies near `draws` when the proposal is close to
-    the target, and near 1 if a single draw has nearly all weight: then the error is meaningless, and there is
-    a warning.
+    The weights are divided by their sum. `effective` is near `draws` if the proposal is similar to the
+    target, and near 1 if a single draw has nearly all weight; then the error is not reliable, and a warning
+    says so.
     """
     _refuse_few(draws, 2)
     sample = sampler(rng, draws)
@@ -87,19 +87,21 @@ def importance(
         raise ValueError("a weight is infinite or NaN: expected a proposal that covers the target's support")
     largest = log_weights.max()
     if np.isneginf(largest):
-        raise ValueError("the target has no mass at any draw: expected a proposal nearer to the target")
+        raise ValueError(
+            "the target's density is zero at all draws: expected a proposal nearer to the target"
+        )
     weights = np.exp(log_weights - largest)
     weights /= weights.sum()
     values = _evaluate(function, sample, draws)
-    column = weights.reshape(-1, *(1,) * (values.ndim - 1))
-    values = np.where(column > 0, values, 0.0)  # f may be infinite where the target has no mass
-    value = (column * values).sum(axis=0)
-    error = np.sqrt((np.square(column) * np.square(values - value)).sum(axis=0))
     effective = float(1.0 / np.square(weights).sum())
-    if effective < _ENOUGH:
+    weights = weights.reshape(-1, *(1,) * (values.ndim - 1))
+    values = np.where(weights > 0, values, 0.0)  # f may be infinite where the target's density is zero
+    value = (weights * values).sum(axis=0)
+    error = np.sqrt((np.square(weights) * np.square(values - value)).sum(axis=0))
+    if effective < _LEAST_EFFECTIVE:
         warnings.warn(
-            f"the weights rest on {effective:.1f} of {draws} draws, expected at least {_ENOUGH:.0f}: "
-            "the error is not to be trusted; use a proposal nearer to the target",
+            f"the effective sample size is {effective:.1f} of {draws} draws, expected at least "
+            f"{_LEAST_EFFECTIVE:.0f}: the error is not reliable; use a proposal nearer to the target",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -108,15 +110,15 @@ def importance(
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Dependent draws that tend to the target's distribution, and the share of proposals accepted."""
+    """Dependent draws whose distribution converges to the target's."""
 
     draws: Array  # (n,) from a start that is a number, (n, d) from a vector
-    acceptance: float
+    acceptance: float  # the fraction of proposals that were accepted
 
     def expectation(self, function: Function) -> Expectation:
-        """E[f] by the mean over the chain; its error allows for the dependence between draws.
+        """E[f] by the mean over the chain; its error takes the autocorrelation of the draws into account.
 
-        The error of a chain that never moved is infinite.
+        The error is infinite if no proposal was accepted.
         """
         n = len(self.draws)
         values = _evaluate(function, self.draws, n)
@@ -138,11 +140,13 @@ def metropolis(
     scale: ArrayLike = 1.0,
     warm_up: int | None = None,
 ) -> Chain:
-    """Random-walk Metropolis: draws from a density known up to a constant, from a start where it is positive.
+    """Random-walk Metropolis: draw from a density that is known up to a constant factor.
 
-    The start is a number or a vector, and so is the argument of the density. During the warm-up (by
-    default as many steps as draws) the steps' length is adapted to an acceptance of about 0.3, and their
-    shape to the covariance seen so far; then both are frozen and the chain is kept.
+    `start` is a number or a vector at which the density is positive; `log_density` takes such a number or
+    vector. `scale` is the standard deviation of the first proposals, one number or one per coordinate. During
+    the warm-up (by default as many steps as draws), the length of the steps is adapted so that about 0.3 of
+    the proposals are accepted, and their shape to the covariance of the chain so far. Then both are fixed,
+    and the draws are recorded.
 
     >>> chain = metropolis(lambda x: -0.5 * x @ x, [3.0, -1.0], rng=np.random.default_rng(0))
     >>> mean = chain.expectation(lambda x: x)
@@ -152,20 +156,18 @@ def metropolis(
     _refuse_few(draws, 10)
     point = floats(start, "start")
     if point.ndim > 1:
-        raise ValueError(
-            f"got a start of shape {point.shape}, expected a number or a vector: lay it out flat"
-        )
-    steps = floats(scale, "scale")
-    if not (steps > 0).all():
-        raise ValueError(f"got a step of {steps.min()}, expected above zero")
+        raise ValueError(f"got a start of shape {point.shape}, expected a number or a vector: flatten it")
+    scales = floats(scale, "scale")
+    if not (scales > 0).all():
+        raise ValueError(f"got a scale of {scales.min()}, expected above zero")
 
-    def evaluate(place: Array) -> float:
-        density = floats(log_density(place.reshape(point.shape)), "the log-density")
+    def evaluate(x: Array) -> float:
+        density = floats(log_density(x.reshape(point.shape)), "the log-density")
         if density.size != 1:
-            raise ValueError(f"the log-density gave shape {density.shape} for one place, expected one number")
+            raise ValueError(f"the log-density gave shape {density.shape} for one point, expected one number")
         return float(density.reshape(()))
 
-    walk = _RandomWalk(evaluate, point.reshape(-1), np.broadcast_to(steps, point.shape).reshape(-1))
+    walk = _RandomWalk(evaluate, point.reshape(-1), np.broadcast_to(scales, point.shape).reshape(-1))
     for step in range(draws if warm_up is None else warm_up):
         walk.adapt(step, walk.move(rng))
     chain = np.empty((draws, point.size))
@@ -196,12 +198,12 @@ class _RandomWalk:
         self._scatter = np.zeros((start.size, start.size))
 
     def move(self, rng: np.random.Generator) -> bool:
-        """Propose a point; whether it was accepted."""
+        """Propose a point, and return whether it was accepted."""
         proposal = self.point + np.exp(self._log_length) * (
             self._shape @ rng.standard_normal(self.point.size)
         )
         proposed = self._log_density(proposal)
-        if np.log(rng.random()) < proposed - self._current:  # NaN compares false: rejected
+        if np.log(rng.random()) < proposed - self._current:  # a density of NaN is rejected
             self.point, self._current = proposal, proposed
             return True
         return False
@@ -220,10 +222,10 @@ class _RandomWalk:
 
 
 def _variance_of_mean(values: Array) -> tuple[float, float]:
-    """The variance of the mean of dependent draws, and the number of independent ones that would have it.
+    """The variance of the mean of dependent draws (n,), and the effective sample size.
 
-    Geyer's (1992) initial monotone sequence: sums of neighbouring autocovariances are positive and decrease,
-    so they are added up while they do.
+    Geyer's (1992) initial monotone sequence: sums of two successive autocovariances are positive and
+    decrease; they are added until an estimate is no longer positive, each at most as large as those before.
     """
     n = len(values)
     centred = values - values.mean()

@@ -1,6 +1,6 @@
-"""Packages that extras of tamis bring, and the message for an installation without them.
+"""Import optional packages; where one is missing, the error names the extra that installs it.
 
-The mail filter, the statistics and their Python kernels run with NumPy alone.
+The mail filter, the statistics and their Python kernels need only NumPy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MissingPackageError", "explain_missing", "import_package", "make_getattr"]
 
-_BROUGHT_BY = {  # module: the package that has it, and the extra that brings the package
+_EXTRAS = {  # module: its package, and the extra of tamis that installs the package
     "dask": ("Dask", "dask"),
     "distributed": ("Dask's distributed", "dask"),
     "duckdb": ("DuckDB", "duckdb"),
@@ -31,39 +31,55 @@ _BROUGHT_BY = {  # module: the package that has it, and the extra that brings th
 
 
 class MissingPackageError(ImportError):
-    """A package that an extra brings is not installed; the message names the command that installs it."""
+    """An optional package is not installed; the message says how to install it."""
 
 
 def import_package(module: str, user: str) -> Any:
-    """Import a module that `user` needs, such as "a data frame".
+    """Import a module. `user` names, for an error message, what needs it, such as "a data frame".
 
     The garbage collector pauses meanwhile. Objects that an import makes stay alive, and the collector would
-    search them several times: 0.1 s of the 0.8 s that scikit-learn takes.
+    search them several times: 0.1 s of the 0.8 s that scikit-learn takes. The frames of all calls that the
+    import makes are in one piece of memory (`_import_in_large_frame`): another 0.1 s.
     """
-    pause = gc.isenabled() and not gc.get_freeze_count()
-    if pause:
+    can_pause = gc.isenabled() and not gc.get_freeze_count()
+    if can_pause:
         gc.disable()
     try:
-        return import_module(module)
+        return _import_in_large_frame(module)
     except ModuleNotFoundError as error:
         raise explain_missing(error, user) from None
     finally:
-        if pause:
-            gc.freeze()  # freezing and unfreezing moves all objects to the oldest generation, unsearched
+        if can_pause:
+            gc.freeze()  # freeze and unfreeze move all objects to the oldest generation without a search
             gc.unfreeze()
             gc.enable()
 
 
-def make_getattr(namespace: dict[str, Any], homes: Mapping[str, str], users: str) -> Callable[[str], object]:
-    """Return the `__getattr__` of a module that imports each name from its home when it is first used.
+def _import_in_large_frame(module: str) -> Any:
+    return import_module(module)
 
-    An error for a missing package says that the name, after `users` and a dot, needs it.
+
+# CPython allocates frames in chunks of 16 KB. A call that does not fit allocates a chunk, which its return
+# frees: a loop just below the end of a chunk does so at each call. Where the chunks end depends on the depth
+# of the caller; scikit-learn takes 0.50 to 0.65 s (Python 3.11, depths 0 to 80). A frame of more than half a
+# megabyte gets a chunk of 1 MB, whose other half has room for the calls below it; memory that no frame
+# touches is only reserved. `python -m benchmarks.first_call` measures it.
+_import_in_large_frame.__code__ = _import_in_large_frame.__code__.replace(co_stacksize=1 << 16)
+
+
+def make_getattr(
+    namespace: dict[str, Any], modules: Mapping[str, str], public: str
+) -> Callable[[str], object]:
+    """Return the `__getattr__` of a module, which imports each name from its module when it is first used.
+
+    `namespace` is the module's `globals()`. `public` is the package from which users import the names, for
+    error messages.
     """
 
     def look_up(name: str) -> object:
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
-        value = getattr(import_package(homes[name], f"{users}.{name}"), name)
+        value = getattr(import_package(modules[name], f"{public}.{name}"), name)
         namespace[name] = value
         return value
 
@@ -71,15 +87,15 @@ def make_getattr(namespace: dict[str, Any], homes: Mapping[str, str], users: str
 
 
 def explain_missing(error: ModuleNotFoundError, user: str) -> ImportError:
-    """Return an error that names the extra; the error itself where no extra brings the missing package.
+    """Return an error that names the extra to install, or the same error if no extra has the package.
 
     >>> explain_missing(ModuleNotFoundError("No module named 'scipy'", name="scipy"), "tamis.conjugate")
     MissingPackageError('tamis.conjugate needs SciPy, which is not installed: pip install "tamis[models]"')
     """
-    brought = _BROUGHT_BY.get((error.name or "").partition(".")[0])
-    if brought is None:
+    optional = _EXTRAS.get((error.name or "").partition(".")[0])
+    if optional is None:
         return error
-    package, extra = brought
+    package, extra = optional
     return MissingPackageError(
         f'{user} needs {package}, which is not installed: pip install "tamis[{extra}]"'
     )

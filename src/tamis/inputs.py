@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis import arrays
-from tamis.arrays import Array
+from tamis.arrays import LARGEST_EXACT_INTEGER, Array
 from tamis.schema import Schema, find_kinds, find_poor_categories
 from tamis.stats import Keys, Labels
 from tamis.tables import OneRow, Table, read_named_rows
@@ -18,14 +18,13 @@ _CONTINUOUS = (
     "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
     "round them, or use a regression"
 )
-_FEW = 16  # up to so many rows are stored and summed later, together with others
-_EXACT = 2**53  # float64 represents all integers up to this one
-_PLAIN = (int, str, bool)  # labels that are never missing nor a fraction
+_FEW_ROWS = 16  # at most so many rows are stored, and summed later together with others
+_DISCRETE = (int, str, bool)  # types of labels that are never missing or fractions
 
 
 def list_named_rows(data: object) -> list[Mapping[Any, Any]] | None:
-    """Rows that are mappings from names to values, if the data is one of these or a list of them."""
-    if isinstance(data, Mapping):  # as SciPy's sparse matrices by key are, too
+    """Return a list of mappings from column names to values; None if the data is no such list or mapping."""
+    if isinstance(data, Mapping):  # SciPy's DOK matrices are mappings, too
         return None if hasattr(data, "tocsr") else [data]
     if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
         return list(data)
@@ -35,7 +34,8 @@ def list_named_rows(data: object) -> list[Mapping[Any, Any]] | None:
 def read_first_table(data: object, sparse: bool = True, absent: object = None) -> tuple[Table, Schema]:
     """Read the rows that a model is first fitted to, and the schema by which later rows are read.
 
-    `absent` is the value of a column that a row, given as a mapping, does not name.
+    `sparse` is whether sparse matrices are accepted. `absent` is the value where a row that is a mapping does
+    not name a column.
     """
     named = list_named_rows(data)
     table = _read_table(data, sparse) if named is None else read_named_rows(named, absent=absent)
@@ -45,7 +45,7 @@ def read_first_table(data: object, sparse: bool = True, absent: object = None) -
         )
     _refuse_empty(table)
     library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
-    is_typed = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # an array of floats holds numbers
+    is_typed = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # its dtype decides the kinds
     kinds = table.kinds if is_typed else find_kinds(table)
     remarks = find_poor_categories(table, range(table.width))
     return table, Schema(table.width, kinds, table.names, library, remarks)
@@ -59,14 +59,15 @@ def read_next_table(
     missing: bool = True,
     absent: object = None,
 ) -> Table:
-    """Read further rows of the same columns, which are matched by name where both have names.
+    """Read further rows of the same columns, which are matched by name if the rows and the schema have names.
 
-    `missing` is whether the model takes NaN. `absent` is the value of a column that a row, given as a
-    mapping, does not name; names that the schema does not have are left out.
+    `caller` is the estimator's name for error messages, and `sparse` whether sparse matrices are accepted.
+    `missing` is whether the model takes NaN. `absent` is the value where a row that is a mapping does not
+    name a column; names in a mapping that the schema does not have are ignored.
     """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # the fast path
         table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
-    elif type(data) is np.ndarray and data.ndim == 2 and 0 < len(data) <= _FEW and _are_floats(data):
+    elif type(data) is np.ndarray and data.ndim == 2 and 0 < len(data) <= _FEW_ROWS and _are_exact(data):
         table = Table(data.astype(np.float64, order="C"), len(data), "number")
     elif (named := list_named_rows(data)) is not None:
         table = read_named_rows(named, require_names(schema, caller), absent)
@@ -83,19 +84,19 @@ def read_next_table(
 
 
 def require_names(schema: Schema, caller: str) -> tuple[object, ...]:
-    """The names of the columns; raise if they have none, so that mappings cannot be matched to them."""
+    """The names of the columns; raise if they have none, because mappings cannot be matched to them."""
     if schema.names is None:
         raise TypeError(
             f"got rows by name, but {caller} has learned columns without names, expected rows of "
-            f"{schema.width} values: pass lists or an array, or learn a new model from rows by name"
+            f"{schema.width} values: pass lists or an array, or fit a new model to rows by name"
         )
     return schema.names
 
 
 def read_plain_row(row: Mapping[Any, Any], schema: Schema, absent: float) -> Table | None:
-    """Read a row by name that holds plain Python values of the known kinds; None if it needs a closer look.
+    """Read a row that maps names to Python values of the schema's kinds; None if it needs more checks.
 
-    It is an array if no column holds categories.
+    This is a fast path. The table holds an array if no column holds categories.
     """
     names, kinds = schema.names, schema.kinds
     if names is None or "unknown" in kinds:
@@ -105,20 +106,23 @@ def read_plain_row(row: Mapping[Any, Any], schema: Schema, absent: float) -> Tab
         if kinds == "category" or not all(map(_is_plain_number, values)):
             return None
         return Table(np.array([values], dtype=np.float64), 1, "number", names)
-    for j, (value, kind) in enumerate(zip(values, kinds, strict=True)):
+    for j, kind in enumerate(kinds):
+        value = values[j]
+        value_type = type(value)
         if kind != "category":
-            if not _is_plain_number(value):
+            if value_type is not float and value_type is not bool and not _is_plain_number(value):
                 return None
         elif value is absent:
             values[j] = None
-        elif type(value) not in _PLAIN:
+        elif value_type not in _DISCRETE:
             return None
     return OneRow(tuple(values), 1, kinds, names)  # type: ignore[arg-type]  # no kind is unknown here
 
 
 def _is_plain_number(value: object) -> bool:
-    kind = type(value)
-    return kind is float or kind is bool or (kind is int and -_EXACT <= value <= _EXACT)  # type: ignore[operator]
+    if type(value) is int:
+        return -LARGEST_EXACT_INTEGER <= value <= LARGEST_EXACT_INTEGER
+    return type(value) is float or type(value) is bool
 
 
 def _read_table(data: object, sparse: bool) -> Table:
@@ -134,39 +138,45 @@ def _refuse_empty(table: Table) -> None:
         raise ValueError(f"got 0 rows (shape=(0, {table.width})), expected at least 1: was the batch empty?")
 
 
-def _are_floats(data: NDArray[Any]) -> bool:
-    """Whether these are integers that float64 holds exactly."""
-    return data.dtype.kind in "iu" and data.size > 0 and data.min() >= -_EXACT and data.max() <= _EXACT
+def _are_exact(data: NDArray[Any]) -> bool:
+    """Whether the array holds integers that float64 represents exactly."""
+    return (
+        data.dtype.kind in "iu"
+        and data.size > 0
+        and data.min() >= -LARGEST_EXACT_INTEGER
+        and data.max() <= LARGEST_EXACT_INTEGER
+    )
 
 
 def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | None:
-    """Copy at most 16 rows of numbers, and their labels, which are integers, words or flags.
+    """Copy at most 16 rows of numbers, and their labels, which are integers, strings or bools.
 
     None if there are more rows, or if they are of other types and need the checks of `read_next_table`.
     """
-    if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW or X.shape[1] != schema.width:
+    if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW_ROWS or X.shape[1] != schema.width:
         return None
     if (X.dtype is not _FLOAT64 and X.dtype.kind not in "iub") or "unknown" in schema.kinds:
         return None
     labels = y if type(y) is list else y.tolist() if type(y) is np.ndarray and y.ndim == 1 else None
     if labels is None or len(labels) != len(X):
         return None
-    if not all(type(label) in _PLAIN for label in labels):
+    if not all(type(label) in _DISCRETE for label in labels):
         return None
-    return (X.astype(np.float64), list(labels)) if X.dtype.kind in "fb" or _are_floats(X) else None
+    return (X.astype(np.float64), list(labels)) if X.dtype.kind in "fb" or _are_exact(X) else None
 
 
 def _find_columns(
     names: tuple[object, ...], wanted: tuple[object, ...], caller: str, missing: bool
 ) -> list[int]:
-    place = {name: j for j, name in enumerate(names)}
-    if absent := [name for name in wanted if name not in place]:
+    """The index among `names` of each wanted name; `missing` is whether NaN is accepted."""
+    columns = {name: j for j, name in enumerate(names)}
+    if absent := [name for name in wanted if name not in columns]:
         remedy = "add it, as NaN if unknown" if missing else "add it"
         raise ValueError(f"X has no column {absent[0]!r}, which {caller} was fitted with: {remedy}")
     known = set(wanted)
     if unknown := [name for name in names if name not in known]:
         raise ValueError(f"X has a column {unknown[0]!r}, which {caller} was not fitted with: drop it")
-    return [place[name] for name in wanted]
+    return [columns[name] for name in wanted]
 
 
 def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
@@ -181,22 +191,24 @@ def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
     if any(isinstance(key, float) and not key.is_integer() for key in keys):
         raise ValueError(_CONTINUOUS)
     if missing_label is not None and missing_label in keys:
-        place = keys.values.index(missing_label)
-        rest = np.array([i - (i > place) for i in range(len(keys))] + [-1])
-        rest[place] = -1
-        keys, group = Keys(keys[:place] + keys[place + 1 :]), rest[group]
+        removed = keys.values.index(missing_label)
+        new_index = np.array(
+            [i - (i > removed) for i in range(len(keys))] + [-1]
+        )  # the last one: -1 stays -1
+        new_index[removed] = -1
+        keys, group = Keys(keys[:removed] + keys[removed + 1 :]), new_index[group]
     return Labels(keys, group)
 
 
 def match_labels(keys: Keys, labels: Labels) -> Labels:
     """Find the index of each label among these keys; raise for a label that is none of them."""
-    place = keys.find(labels.keys)
-    if (place < 0).any():
-        unknown = labels.keys[int(np.argmin(place))]
+    index = keys.find(labels.keys)
+    if (index < 0).any():
+        unknown = labels.keys[int(np.argmin(index))]
         raise ValueError(
             f"got class {unknown!r}, expected one of {keys!r}: name all in the first call, as classes="
         )
-    return Labels(keys, place[labels.group])
+    return Labels(keys, index[labels.group])
 
 
 def _check_label_array(y: Any) -> Any:
@@ -213,7 +225,7 @@ def _check_label_array(y: Any) -> Any:
 
 
 def read_targets(y: object, rows: int) -> Array:
-    """Read numbers to be predicted: (n,), or (n, q) of several targets."""
+    """Read numbers to be predicted: (n,), or (n, q) for q targets."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one number per row")
     matrix = arrays.matrix(y, target=True)
@@ -239,12 +251,12 @@ def read_numbers(table: Table) -> Array:
         is_suspect = not np.isfinite(values.sum())  # three times as fast as a test of each value
     if is_suspect and not np.isfinite(values).all():
         column = int((~np.isfinite(values)).any(axis=0).argmax())
-        arrays.Matrix(values, table.names).refuse_broken(column)
+        arrays.Matrix(values, table.names).refuse_nonfinite(column)
     return values
 
 
 def read_weights(sample_weight: object, rows: int) -> Array | None:
-    """Read weights of at least 0, not all 0; one number is the weight of every row."""
+    """Read weights (n,) of at least 0, not all 0; a single number is the weight of every row."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, Real):
@@ -265,22 +277,10 @@ def read_weights(sample_weight: object, rows: int) -> Array | None:
 
 
 def to_label_array(values: Iterable[Hashable]) -> NDArray[Any]:
-    """Labels as an array of their type, or of objects if they have several."""
+    """Convert labels to an array of their type, or of objects if they have several types."""
     labels = list(values)
-    kinds = {
-        str
-        if isinstance(v, str)
-        else bytes
-        if isinstance(v, bytes)
-        else bool
-        if isinstance(v, bool)
-        else int
-        if isinstance(v, int)
-        else float
-        if isinstance(v, float)
-        else object
-        for v in labels
-    }
+    types = (str, bytes, bool, int, float)  # bool comes before int, which it is a subclass of
+    kinds = {next((one for one in types if isinstance(label, one)), object) for label in labels}
     if kinds in ({str}, {bytes}, {bool}, {int}, {float}, {int, float}):
         array = np.array(labels)
         if array.ndim == 1 and array.dtype.kind != "O":

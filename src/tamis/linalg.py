@@ -1,4 +1,7 @@
-"""Factorisations of matrices: no other module factorises one. Every function takes leading batch axes."""
+"""Factorise matrices. `Cholesky` and `symmetric` take leading batch axes (...), other functions one matrix.
+
+The functions of rank take a Gram matrix or a scatter matrix, a centred Gram matrix, of d columns.
+"""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,24 +12,24 @@ from scipy.linalg import eigh, lapack, qr, solve_triangular, svd
 
 from tamis.arrays import Array
 
-_ASYMMETRY = 1e-8  # relative to √(Mᵢᵢ Mⱼⱼ): smaller asymmetries are rounding, and averaged away
-_FLAT = 1e-13  # a sum of squares below this part of the largest, or of a column's own, is rounding
-_GRADED = 1e8  # ratio of the largest to the least variance above which `eigh` would lose the small ones
-_LEFT = 1e-4  # a difference below this part of the trace has fewer than ten digits
+_ASYMMETRY = 1e-8  # relative to √(Mᵢᵢ Mⱼⱼ): smaller differences are rounding errors, and averaged
+_ROUNDING = 1e-13  # a smaller fraction of a sum of squares is a rounding error
+_GRADED = 1e8  # if variances differ by a larger factor, `eigh` would lose the small ones
+_SMALL_REST = 1e-4  # a difference that is a smaller fraction of the trace has fewer than ten digits
 _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
 
 
 def symmetric(matrix: Array, what: str = "matrix") -> Array:
-    """Return the matrix with equal triangles; raise if they differ by more than rounding."""
+    """Average a matrix and its transpose; raise if they differ by more than rounding errors."""
     _refuse_unless_square(matrix, what)
     other = np.swapaxes(matrix, -1, -2)
     scale = np.sqrt(np.abs(np.diagonal(matrix, axis1=-2, axis2=-1)))
-    with np.errstate(invalid="ignore"):  # ∞ − ∞: refused by the factorisation
-        apart = np.abs(matrix - other) > _ASYMMETRY * scale[..., :, None] * scale[..., None, :]
-    if apart.any():
-        where = tuple(np.argwhere(apart)[0].tolist())
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ is NaN, which the factorisation refuses
+        differs = np.abs(matrix - other) > _ASYMMETRY * scale[..., :, None] * scale[..., None, :]
+    if differs.any():
+        index = tuple(np.argwhere(differs)[0].tolist())
         raise ValueError(
-            f"got a {what} with {matrix[where]} above the diagonal and {other[where]} below, "
+            f"got a {what} with {matrix[index]} above the diagonal and {other[index]} below, "
             "expected a symmetric matrix"
         )
     with np.errstate(invalid="ignore"):
@@ -35,13 +38,13 @@ def symmetric(matrix: Array, what: str = "matrix") -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Cholesky:
-    """A symmetric positive definite matrix, kept as its lower triangular factor (..., d, d)."""
+    """A symmetric positive definite matrix M = LLᵀ, stored as its lower triangular factor L (..., d, d)."""
 
     lower: Array
 
     @classmethod
     def of(cls, matrix: Array, what: str = "matrix", remedy: str = _MORE_ROWS) -> "Cholesky":
-        """Factorise; `what` names the matrix when it is not positive definite, `remedy` says what to do.
+        """Factorise. For a matrix that is not positive definite, `what` and `remedy` are words of the error.
 
         >>> Cholesky.of(np.array([[4.0, 2.0], [2.0, 3.0]])).lower.round(3).tolist()
         [[2.0, 0.0], [1.0, 1.414]]
@@ -59,7 +62,7 @@ class Cholesky:
 
     @classmethod
     def factorise_definite(cls, matrix: Array) -> tuple["Cholesky", NDArray[np.bool_]]:
-        """Factors, and which matrices (...,) have one; the identity stands in for the others.
+        """Factors, and whether each matrix is positive definite (...,); the others get the identity.
 
         >>> Cholesky.factorise_definite(np.array([[[4.0]], [[-4.0]]]))[1].tolist()
         [True, False]
@@ -69,11 +72,11 @@ class Cholesky:
         if definite.all():
             with suppress(np.linalg.LinAlgError):
                 return cls(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)), definite
-        for place in map(tuple, np.argwhere(definite)):
+        for index in map(tuple, np.argwhere(definite)):
             try:
-                lower[place] = np.linalg.cholesky(matrix[place])
+                lower[index] = np.linalg.cholesky(matrix[index])
             except np.linalg.LinAlgError:
-                definite[place] = False
+                definite[index] = False
         return cls(lower), definite
 
     def log_determinant(self) -> Array:
@@ -95,7 +98,7 @@ class Cholesky:
         return np.asarray(np.square(self.whiten(x)).sum(axis=-1))
 
     def colour(self, z: Array) -> Array:
-        """Lz: gives independent standard normal vectors z (..., d) the covariance M."""
+        """Lz for vectors z (..., d): of covariance M if z is standard normal. The inverse of `whiten`."""
         return np.asarray((self.lower @ z[..., None])[..., 0])
 
     def solve(self, b: Array) -> Array:
@@ -104,7 +107,7 @@ class Cholesky:
         return np.asarray(np.linalg.solve(np.swapaxes(self.lower, -1, -2), half))
 
     def inverse_factor(self) -> Array:
-        """L⁻¹ (..., d, d), to whiten few vectors at a time and often."""
+        """L⁻¹ (..., d, d): faster than `whiten` where that is called often for few vectors."""
         identity = np.broadcast_to(np.eye(self.lower.shape[-1]), self.lower.shape)
         return np.asarray(np.linalg.solve(self.lower, identity))
 
@@ -123,88 +126,88 @@ def eigen(matrix: Array) -> tuple[Array, Array]:
 def whitening(matrix: Array, what: str, flat: float = 1e-8) -> Array:
     """Directions (d, rank) of unit variance for a covariance (d, d) that may be singular.
 
-    In units of the columns' own spread, variances below `flat` of the largest are taken for rounding, and
-    their directions left out.
+    Columns are first scaled to unit variance. Directions whose variance is then below `flat` times the
+    largest are taken for rounding errors, and left out.
     """
     spread = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     scale = np.where(spread > 0, spread, 1.0)
     values, vectors = eigen(matrix / (scale[:, None] * scale))
-    kept = values > flat * max(float(values[-1]), 0.0)
-    if not kept.any():
-        raise ValueError(f"the {what} is zero, expected some variance in some column: {_MORE_ROWS}")
-    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None])
+    nonzero = values > flat * max(float(values[-1]), 0.0)
+    if not nonzero.any():
+        raise ValueError(f"the {what} is zero, expected a column that varies: {_MORE_ROWS}")
+    return np.asarray(vectors[:, nonzero] / np.sqrt(values[nonzero]) / scale[:, None])
 
 
-def find_dependent(gram: Array, flat: float = _FLAT) -> NDArray[np.int64]:
-    """Columns that the others determine, in ascending order, for their Gram matrix or scatter (d, d).
+def find_dependent(gram: Array, flat: float = _ROUNDING) -> NDArray[np.int64]:
+    """Indices of columns that are linear combinations of earlier ones, ascending, by a Gram matrix (d, d).
 
-    A column is returned if the columns before it explain all but the part `flat` of its variance. Without
+    A column is returned if the columns before it explain its variance except for a fraction `flat`. Without
     these columns, the matrix is positive definite.
 
     >>> find_dependent(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])).tolist()
     [1]
     """
-    scaled, live, _ = _scale_columns(gram)
+    scaled, varies, _ = _scale_columns(gram)
     _, order, rank, _ = lapack.dpstrf(scaled, tol=flat)
-    kept = np.asarray(order[:rank], dtype=np.int64) - 1
-    if rank < len(scaled):  # the pivots choose by size: to name the later of two twins, go in order
+    independent = np.asarray(order[:rank], dtype=np.int64) - 1
+    if rank < len(scaled):  # pivoting may choose the later one of two equal columns instead of the first
         in_order = _find_independent(scaled, flat)
-        kept = in_order if len(in_order) <= rank else kept
-    return np.setdiff1d(np.arange(len(gram)), np.flatnonzero(live)[kept])
+        independent = in_order if len(in_order) <= rank else independent
+    return np.setdiff1d(np.arange(len(gram)), np.flatnonzero(varies)[independent])
 
 
 def _find_independent(scaled: Array, flat: float) -> NDArray[np.int64]:
-    """The columns that those before them do not determine: their pivots in Cholesky are above `flat`."""
-    lower, kept = np.zeros_like(scaled), list[int]()
+    """Columns that are no combination of earlier ones: their pivots in the Cholesky factor exceed `flat`."""
+    lower, independent = np.zeros_like(scaled), list[int]()
     for j in range(len(scaled)):
-        r = len(kept)
-        row = solve_triangular(lower[:r, :r], scaled[kept, j], lower=True, check_finite=False)
+        r = len(independent)
+        row = solve_triangular(lower[:r, :r], scaled[independent, j], lower=True, check_finite=False)
         pivot = scaled[j, j] - row @ row
         if pivot > flat:
             lower[r, :r], lower[r, r] = row, np.sqrt(pivot)
-            kept.append(j)
-    return np.asarray(kept, dtype=np.int64)
+            independent.append(j)
+    return np.asarray(independent, dtype=np.int64)
 
 
 def spectrum(gram: Array) -> tuple[Array, Array]:
-    """Eigenvalues (r,) above rounding, and their vectors (d, r), of a Gram matrix or scatter (d, d).
+    """Eigenvalues (r,) above rounding errors, and eigenvectors (d, r), of a Gram matrix (d, d).
 
-    Where the columns' scales lie far apart, small eigenvalues would drown in the rounding of large ones:
-    there a pivoted Cholesky factor is decomposed by Jacobi rotations (LAPACK's gejsv), which keep them.
+    If the scales of the columns differ greatly, `eigh` computes small eigenvalues inaccurately; then a
+    pivoted Cholesky factor is decomposed by Jacobi rotations (LAPACK's gejsv), which are accurate.
     """
-    scaled, live, scale = _scale_columns(gram)
-    if not live.any():
+    scaled, varies, scale = _scale_columns(gram)
+    if not varies.any():
         return np.empty(0), np.empty((len(gram), 0))
     if not _is_graded(scale):
         values, vectors = eigen(gram)
-        kept = values > _FLAT * max(float(values[-1]), 0.0)
-        return values[kept], vectors[:, kept]
-    factor, order, rank, _ = lapack.dpstrf(scaled, tol=_FLAT, lower=1)
+        nonzero = values > _ROUNDING * max(float(values[-1]), 0.0)
+        return values[nonzero], vectors[:, nonzero]
+    factor, order, rank, _ = lapack.dpstrf(scaled, tol=_ROUNDING, lower=1)
     tall = np.empty((len(scaled), rank))
     tall[np.asarray(order, dtype=np.int64) - 1] = np.tril(factor)[:, :rank]
     roots, left, _, size, _, _ = lapack.dgejsv(scale[:, None] * tall, joba=2)
     vectors = np.zeros((len(gram), rank))
-    vectors[live] = left[:, :rank]
+    vectors[varies] = left[:, :rank]
     return np.square(roots * (size[0] / size[1])), vectors
 
 
 def find_leading(gram: Array, k: int) -> tuple[Array, Array] | None:
-    """The k largest eigenvalues (k,) of a `spectrum`, least first, and their vectors (d, k).
+    """The k largest eigenvalues (k,) of `spectrum`, in ascending order, and their eigenvectors (d, k).
 
-    None if all eigenvalues must be computed instead: the columns' scales lie far apart, or the sum of the
-    other eigenvalues would be lost in the rounding of the trace.
+    None if all eigenvalues must be computed instead: the scales of the columns differ greatly, or the sum of
+    the other eigenvalues cannot be computed accurately as the trace minus these.
     """
     variances = np.diagonal(gram)
-    live = variances[variances > 0]
-    if not len(live) or _is_graded(np.sqrt(live)):
+    varies = variances[variances > 0]
+    if not len(varies) or _is_graded(np.sqrt(varies)):
         return None
     values, vectors = eigh(gram, subset_by_index=(len(gram) - k, len(gram) - 1), check_finite=False)
     total = float(variances.sum())
-    return (values, vectors) if total - float(values.sum()) > _LEFT * total else None
+    return (values, vectors) if total - float(values.sum()) > _SMALL_REST * total else None
 
 
 def complete_basis(vectors: Array) -> Array:
-    """Orthonormal vectors (d, d − r) that make these (d, r) a basis."""
+    """Orthonormal vectors (d, d − r) that complete orthonormal vectors (d, r) to a basis."""
     basis, _ = np.linalg.qr(vectors, mode="complete")
     return np.asarray(basis[:, vectors.shape[1] :])
 
@@ -216,21 +219,24 @@ def singular(matrix: Array) -> tuple[Array, Array]:
 
 
 def orthonormalize(matrix: Array) -> Array:
-    """Orthonormal columns (d, k) that span those of a matrix (d, k) of k ≤ d."""
+    """Orthonormal columns (d, k) that span the columns of a matrix (d, k), k ≤ d."""
     return np.asarray(qr(matrix, mode="economic", check_finite=False)[0])
 
 
 def _is_graded(scale: Array) -> bool:
-    """Whether the scales of columns lie so far apart that `eigh` would lose the small ones."""
+    """Whether the scales of the columns differ so much that `eigh` is inaccurate."""
     return bool(scale.max() > np.sqrt(_GRADED) * scale.min())
 
 
 def _scale_columns(gram: Array) -> tuple[Array, NDArray[np.bool_], Array]:
-    """The matrix of the columns that vary, with a diagonal of ones; which these are; and their scales."""
+    """The Gram matrix of the r columns that vary, scaled to a unit diagonal; which these are; their scales.
+
+    The shapes are (r, r), (d,) and (r,).
+    """
     spread = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    live = spread > 0
-    scale = spread[live]
-    return gram[np.ix_(live, live)] / (scale[:, None] * scale), live, scale
+    varies = spread > 0
+    scale = spread[varies]
+    return gram[np.ix_(varies, varies)] / (scale[:, None] * scale), varies, scale
 
 
 def _refuse_unless_square(matrix: Array, what: str) -> None:

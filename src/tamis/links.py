@@ -1,6 +1,6 @@
 """Probability ↔ log-odds: the sigmoid and its inverse, the logit. `decide.probabilities` is the softmax.
 
-They are written in NumPy alone, because the mail filter is installed without SciPy.
+Both need only NumPy, because the mail filter is installed without SciPy.
 """
 
 import numpy as np

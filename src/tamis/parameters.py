@@ -25,44 +25,43 @@ def check_em_options(max_iter: object, tol: Any, n_init: object = 1) -> None:
     """Raise unless these are valid parameters of EM: when to stop, and how often to start."""
     check_integer("max_iter", max_iter)
     check_integer("n_init", n_init)
-    if not (isinstance(tol, float) and tol == -np.inf):  # never reached: exactly max_iter iterations
+    if not (isinstance(tol, float) and tol == -np.inf):  # -inf is never reached: exactly max_iter iterations
         check_nonnegative("tol", tol)
 
 
-def check_nonnegative(name: str, value: float) -> float:
+def check_nonnegative(name: str, value: object) -> float:
     """Return a parameter as a float; raise unless it is finite and not negative."""
-    given: object = value
-    if not isinstance(given, Real):
-        raise TypeError(f"got {name}={one_line(given)}, expected a number of at least 0")
-    number = float(given)
-    if not 0.0 <= number < np.inf:
+    if not isinstance(value, Real):
+        raise TypeError(f"got {name}={one_line(value)}, expected a number of at least 0")
+    if not 0.0 <= float(value) < np.inf:
         raise ValueError(f"got {name}={value}, expected a number of at least 0")
-    return number
+    return float(value)
 
 
 def check_decay_factor(factor: object) -> float:
-    """The factor by which a statistic is scaled, above 0 and at most 1."""
+    """Return the factor of `decay` as a float; raise unless it is above 0 and at most 1."""
     if not isinstance(factor, Real) or not 0.0 < float(factor) <= 1.0:
-        raise ValueError(f"got factor={factor!r}, expected a number above 0 and at most 1, as 0.99")
+        raise ValueError(f"got factor={factor!r}, expected a number above 0 and at most 1, such as 0.99")
     return float(factor)
 
 
 def check_class_probabilities(
-    given: Any, classes: Keys, total: bool = True, name: str = "priors"
+    priors: Any, classes: Keys, must_sum_to_one: bool = True, name: str = "priors"
 ) -> dict[Any, float] | None:
-    """The probabilities of the classes by label; None if they are to be counted.
+    """Return the probability of each class by its label; None if `priors` is None, or there are no classes.
 
-    `total` is whether they must sum to one; `name` is that of the parameter.
+    `priors` has one probability per class, as a sequence in the order of `classes` or as a mapping from
+    labels. `name` is the parameter's name for error messages.
     """
-    if given is None or not len(classes):
+    if priors is None or not len(classes):
         return None
-    setting = f"{name}={one_line(given)}"
-    if isinstance(given, Mapping) and (missing := [key for key in classes if key not in given]):
+    setting = f"{name}={one_line(priors)}"
+    if isinstance(priors, Mapping) and (missing := [key for key in classes if key not in priors]):
         raise ValueError(
             f"got {setting}, without class {missing[0]!r}, expected a probability for every class"
         )
     try:
-        values = [given[key] for key in classes] if isinstance(given, Mapping) else given
+        values = [priors[key] for key in classes] if isinstance(priors, Mapping) else priors
         probabilities = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"got {setting}, expected one probability per class") from None
@@ -73,7 +72,7 @@ def check_class_probabilities(
         )
     if not (probabilities >= 0).all():
         raise ValueError(f"Priors must be non-negative: got {setting}")
-    if total and not np.isclose(probabilities.sum(), 1.0):
+    if must_sum_to_one and not np.isclose(probabilities.sum(), 1.0):
         raise ValueError(
             f"The sum of the priors should be 1: got {setting}, which sum to {probabilities.sum():g}"
         )

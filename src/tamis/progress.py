@@ -8,12 +8,12 @@ from typing import Any, TextIO
 
 StepReport = Callable[[float | None], None]  # called after each step of a loop with its score, if it has one
 
-_EVERY = 0.1  # seconds between two drawings
-_WIDTH = 28  # characters of the bar itself
+_INTERVAL = 0.1  # seconds between two drawings
+_WIDTH = 28  # characters of the bar, without the text
 
 
 class Line:
-    """A line of text that changes. Where that cannot be shown, only its last text is written."""
+    """A line of text that is redrawn in a terminal or notebook; elsewhere only its last text is written."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -24,7 +24,7 @@ class Line:
 
     def is_due(self, now: float) -> bool:
         """Whether enough time has passed since the last drawing."""
-        return now - self._drawn >= _EVERY
+        return now - self._drawn >= _INTERVAL
 
     def draw(self, text: str, now: float) -> None:
         """Show the text until the next drawing."""
@@ -36,7 +36,7 @@ class Line:
             self._show(text)
 
     def end(self, text: str) -> None:
-        """Show the text for good, on a line of its own."""
+        """Show the final text, and end the line."""
         if self.is_terminal:
             self._stream.write(f"\r\x1b[K{text}\n")
         elif not self._show(text):
@@ -44,7 +44,7 @@ class Line:
         self._stream.flush()
 
     def _show(self, text: str) -> bool:
-        """Show the text in a notebook, if this is one."""
+        """Show the text in a notebook; return False if this is none."""
         if self._may_be_notebook and self._cell is None:
             self._cell = _make_notebook_cell()
             self._may_be_notebook = self._cell is not None
@@ -55,7 +55,7 @@ class Line:
 
 
 class Bar:
-    """A line that fills: the steps done, the time left and the log-likelihood.
+    """A progress bar of at most `most` steps, with the time left and the log-likelihood.
 
     >>> import sys
     >>> bar = Bar("EM", 4, stream=sys.stdout)
@@ -73,7 +73,7 @@ class Bar:
         self._score: float | None = None
 
     def step(self, score: float | None = None) -> None:
-        """Count one more step."""
+        """Count one more step, with its log-likelihood if it has one."""
         self._count += 1
         self._score = score
         now = time.monotonic()
@@ -81,16 +81,16 @@ class Bar:
             self._line.draw(self._format(now), now)
 
     def close(self) -> None:
-        """Write the last state on a line of its own."""
+        """Write the number of steps and the last log-likelihood, and end the line."""
         score = "" if self._score is None else f", log-likelihood {self._score:.6g}"
         self._line.end(f"{self._name}: {self._count} of at most {self._most} steps{score}")
 
     def _format(self, now: float) -> str:
         filled = _WIDTH * self._count // max(1, self._most)
-        left = (now - self._start) / self._count * (self._most - self._count)
+        seconds_left = (now - self._start) / self._count * (self._most - self._count)
         score = "" if self._score is None else f" {self._score:.6g}"
         bar = "█" * filled + "░" * (_WIDTH - filled)
-        return f"{self._name} {bar} {self._count}/{self._most} at most {left:.0f} s left{score}"
+        return f"{self._name} {bar} {self._count}/{self._most} at most {seconds_left:.0f} s left{score}"
 
 
 def _count_columns() -> int:
@@ -98,7 +98,7 @@ def _count_columns() -> int:
 
 
 def _make_notebook_cell() -> Any:
-    """A cell of output that can be changed; None where there is no notebook."""
+    """Return a cell of output that can be changed; None if this is no notebook."""
     if "ipykernel" not in sys.modules:
         return None
     return importlib.import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)

@@ -80,15 +80,18 @@ class Classifier(Protocol[X_contra]):
 
 @runtime_checkable
 class Shards(Protocol[X_co]):
-    """Data in parts, wherever these are: an engine (`tamis.engines`). A list of parts serves as well."""
+    """Data in parts that an engine (`tamis.engines`) holds, in this process or on other machines.
+
+    Functions that take shards also take a list of parts.
+    """
 
     def total(self, observe: Callable[[X_co], S], /) -> S:
-        """Observe every shard, once, where it is; add."""
+        """Observe each shard once, where it is stored, and return the sum of the statistics."""
         ...
 
 
 def total(statistics: Iterable[S]) -> S:
-    """The sum of one or more statistics; without any there is no zero, since its shape is unknown.
+    """Add one or more statistics. A sum of none is refused, because the shape of its zero is unknown.
 
     >>> total([1, 2, 3])
     6
@@ -101,17 +104,17 @@ def total(statistics: Iterable[S]) -> S:
 
 
 def fit(model: Model[Any, S, P], shards: Iterable[Any] | Shards[Any]) -> P:
-    """Observe every shard, add, infer."""
+    """Observe every shard, add the statistics, and infer the posterior."""
     return model.infer(observe_shards(model, shards))
 
 
 def iterate(
     model: Iterative[Any, S, P], shards: Iterable[Any] | Shards[Any], start: P
 ) -> Iterator[Step[S, P]]:
-    """Observe every shard given the current posterior, add, infer the next posterior; without end.
+    """Repeat without end: observe every shard given the posterior, add, and infer the next posterior.
 
     EM, Newton's method, alternating least squares and Gibbs sampling are this loop with different models. The
-    caller's loop decides when to stop. `shards` is read again at each step.
+    caller decides when to stop. `shards` is read again at each step.
     """
     posterior = start
     for number in count(1):
@@ -122,10 +125,14 @@ def iterate(
 
 
 def observe_shards(model: Model[Any, S, P], shards: Iterable[Any] | Shards[Any], given: P | None = None) -> S:
-    """Observe every shard, given a posterior or none, and add: the only lines that an engine replaces."""
+    """Observe every shard, given a posterior or none, and add the statistics.
+
+    An engine replaces only this loop.
+    """
     observe = partial(_observe, model, given)
     return shards.total(observe) if isinstance(shards, Shards) else total(map(observe, shards))
 
 
+# A function of the module, not a lambda, so that engines can send it to other processes.
 def _observe(model: Model[Any, S, P], given: P | None, data: Any) -> S:
     return model.observe(data, given)

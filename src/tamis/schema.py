@@ -13,8 +13,8 @@ from tamis.tables import Kind, Sparse, Table
 
 ColumnKind = Kind | Literal["unknown"]
 
-_ROWS = 30  # with fewer rows it is normal that all values of a category are distinct
-_DISTINCT = 0.8  # with more distinct values, relative to the rows, a category hardly predicts anything
+_FEW_ROWS = 30  # with fewer rows it is normal that all values of a category are distinct
+_DISTINCT = 0.8  # with more distinct values per row, a category hardly predicts anything
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _WRITTEN_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}([T ].*)?")
 
@@ -27,7 +27,9 @@ class Schema:
     kinds: tuple[ColumnKind, ...] | ColumnKind
     names: tuple[object, ...] | None = None
     library: str | None = None  # the library of the data frame; results are frames of the same library
-    remarks: tuple[tuple[int, str], ...] = ()  # columns of the rows just read that make poor categories: why
+    remarks: tuple[
+        tuple[int, str], ...
+    ] = ()  # columns of the rows just read that are poor categories, and why
 
     def kind(self, column: int) -> ColumnKind:
         """The kind of the column's values; "unknown" until the first value was read."""
@@ -41,7 +43,7 @@ class Schema:
         return tuple(j for j, kind in enumerate(self.kinds) if kind == "unknown")
 
     def with_kinds_of(self, rows: "Table | Schema") -> "Schema":
-        """Give columns that had no value yet the kinds that these rows, or this other schema, have there."""
+        """Replace "unknown" by the kinds that the columns have in these rows, or in this other schema."""
         columns = self.unknown_columns
         if not columns:
             return self
@@ -54,7 +56,7 @@ class Schema:
         return replace(self, kinds=kinds, remarks=remarks)
 
     def with_columns(self, names: Iterable[object]) -> "Schema":
-        """The schema with more columns, which have had no value yet."""
+        """Append columns of these names, of kind "unknown"."""
         new = tuple(names)
         kinds: list[ColumnKind] = [self.kind(j) for j in range(self.width)] + ["unknown"] * len(new)
         old = tuple(range(self.width)) if self.names is None else self.names
@@ -74,7 +76,7 @@ class Schema:
 
 
 def find_kinds(table: Table) -> tuple[ColumnKind, ...] | ColumnKind:
-    """The kind of each column; "unknown" where all values are missing and have no type of their own."""
+    """The kind of each column; "unknown" if all its values are missing, so that it has no type."""
     if isinstance(table.data, Sparse):
         return table.kinds
     empty = [j for j in range(table.width) if table.kind(j) == "number" and _is_empty(table, j)]
@@ -101,20 +103,20 @@ def _describe_problem(name: str, values: list[Any]) -> str | None:
     known = [value for value in values if not is_missing(value)]
     try:
         return describe_poor_category(name, set(known), len(known))
-    except TypeError:  # a value that is no category is refused where it is read
+    except TypeError:  # a value that is not hashable is refused later, where it is encoded
         return None
 
 
 def describe_poor_category(name: str, distinct: Set[Any], rows: int) -> str | None:
-    """What makes these values of so many rows poor categories; None for good ones."""
+    """Say why a column with these distinct values in so many rows is a poor category; None if it is none."""
     count = f"{len(distinct)} distinct values in {rows} rows"
     keep = "or name its family in `families` to keep it"
     if distinct and all(map(_is_date, distinct)):
         return (
-            f"{name} holds dates ({count}), which are taken for categories: turn the date into numbers, as "
-            f"days since a start, the month or the weekday, drop the column, {keep}"
+            f"{name} holds dates ({count}), which are taken for categories: turn the date into numbers, such "
+            f"as days since a start, the month or the weekday, drop the column, {keep}"
         )
-    if rows >= _ROWS and len(distinct) >= _DISTINCT * rows:
+    if rows >= _FEW_ROWS and len(distinct) >= _DISTINCT * rows:
         return (
             f"{name} has {count} and is taken for a category, though hardly any value will be seen again: "
             f"drop the column if it is an identifier, group its values, {keep}"

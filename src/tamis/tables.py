@@ -1,7 +1,7 @@
 """Read data of any kind as a table: columns of numbers, counts, flags and categories, checked once.
 
-Arrays, SciPy's sparse matrices and frames all become a `Table`. The types decide what a column holds:
-an integer may be a count or a category, and the user of the model chooses.
+Arrays, SciPy's sparse matrices and data frames all become a `Table`. The type of the values decides a
+column's kind. An integer may be a count or a category; the user of the model chooses which.
 """
 
 import importlib
@@ -20,12 +20,13 @@ Kind = Literal["number", "integer", "bool", "category"]
 Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
 _ALL = slice(None)
-_STACKED = 1 << 18  # values that are stacked at a time
+_NO_KEYS = Keys(())
+_STACKED_VALUES = 1 << 18  # about as many values are stacked at a time
 _KINDS: dict[str, Kind] = {"f": "number", "i": "integer", "u": "integer", "b": "bool"}
 
 
 def runs(rows: int, width: int, cells: int) -> Iterator[slice]:
-    """Split rows of `width` values into slices of about `cells` values."""
+    """Split rows of `width` values into slices of consecutive rows, of about `cells` values each."""
     step = max(1, cells // max(1, width))
     for start in range(0, rows, step):
         yield slice(start, start + step)
@@ -36,7 +37,7 @@ class Sparse:
     """A sparse matrix (CSR): the entries of row i are at indptr[i] to indptr[i + 1]."""
 
     indptr: NDArray[np.int64]  # (n + 1,)
-    indices: NDArray[np.int64] | NDArray[np.int32]  # (entries,): not converted, to save memory
+    indices: NDArray[np.int64] | NDArray[np.int32]  # (entries,): columns; not converted, to save memory
     values: Array  # (entries,)
     columns: int
 
@@ -50,7 +51,7 @@ class Sparse:
         return sparse.csr_array((self.values, self.indices, indptr), shape=(len(self), self.columns))
 
     def dense(self, rows: slice) -> Array:
-        """These rows as a dense array."""
+        """Convert these rows to a dense array (rows, columns)."""
         start, stop, _ = rows.indices(len(self))
         span = slice(int(self.indptr[start]), int(self.indptr[stop]))
         dense = np.zeros((stop - start, self.columns))
@@ -71,9 +72,9 @@ class Sparse:
 class Table:
     """n rows of columns; a missing value is NaN among numbers and None among categories."""
 
-    data: NDArray[Any] | Sparse | tuple[Any, ...]  # (n, d) of numbers; or a column each (n,), of any kind
-    rows: int
-    kinds: tuple[Kind, ...] | Kind  # of each column, or one for all
+    data: NDArray[Any] | Sparse | tuple[Any, ...]  # numbers (n, d), or a tuple of columns (n,) of any kind
+    rows: int  # n
+    kinds: tuple[Kind, ...] | Kind  # the kind of each column, or one kind for all columns
     names: tuple[object, ...] | None = None
 
     @classmethod
@@ -147,12 +148,11 @@ class Table:
             dense = self.data.dense(slice(None))
             return dense if columns is None else np.ascontiguousarray(dense[:, list(columns)])
         if isinstance(self.data, np.ndarray):
-            chosen = self.data if columns is None else self.data[:, list(columns)]
-            return arrays.matrix(chosen).values
-        places = range(self.width) if columns is None else columns
-        numbers = np.empty((self.rows, len(places)))
-        for place, j in enumerate(places):
-            numbers[:, place] = arrays.column(self.data[j], self.name(j))
+            return arrays.matrix(self.data if columns is None else self.data[:, list(columns)]).values
+        columns = range(self.width) if columns is None else columns
+        numbers = np.empty((self.rows, len(columns)))
+        for i, j in enumerate(columns):
+            numbers[:, i] = arrays.column(self.data[j], self.name(j))
         return numbers
 
     def blocks(self, cells: int, rows: Rows = _ALL) -> Iterator[tuple[Rows, Array]]:
@@ -167,7 +167,7 @@ class Table:
                 yield index[block], self.sparse.take(index[block]).dense(slice(None))
 
     def categories(self, column: int) -> tuple[Keys, NDArray[np.int64]]:
-        """The values in a column, and for each row the index of its value, -1 where it is missing."""
+        """The distinct values of a column, and the index of each row's value, -1 where it is missing."""
         if isinstance(self.data, Sparse):
             raise TypeError("got a sparse matrix, expected dense columns of categories: call .toarray()")
         values = self.data[:, column] if isinstance(self.data, np.ndarray) else self.data[column]
@@ -209,7 +209,10 @@ class Table:
 
 
 class OneRow(Table):
-    """A row of plain Python values, checked: numbers, or categories, which are None where missing."""
+    """A row of checked Python values: numbers, and categories, which are None where missing.
+
+    It is faster than `Table` for a single row.
+    """
 
     __slots__ = ()
 
@@ -223,11 +226,19 @@ class OneRow(Table):
             return Keys(()), np.full(1, -1)
         return Keys((value,)), np.zeros(1, dtype=np.int64)
 
+    def categories_of(self, columns: Sequence[int]) -> tuple[Keys, ...]:
+        """The category of each of these columns as its only key; no key where it is missing."""
+        values: Any = self.data
+        row = [values[j] for j in columns]
+        return tuple(_NO_KEYS if value is None or value != value else Keys((value,)) for value in row)
+
 
 def read_named_rows(
     rows: Sequence[Mapping[Any, Any]], names: tuple[object, ...] | None = None, absent: object = None
 ) -> Table:
-    """Rows as mappings from names to values: the columns named, or all in the order in which they come.
+    """Read rows that map names to values: the named columns, or all columns in the order of appearance.
+
+    `absent` is the value where a row does not have a name.
 
     >>> read_named_rows([{"x": 1.5}, {"x": 2.5, "colour": "red"}]).kinds
     ('number', 'category')
@@ -253,11 +264,11 @@ def read_named_rows(
 def _read_sparse(data: Any) -> Table:
     if data.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: the sparse matrix is of type {data.dtype}")
-    _refuse_broken(data)
+    _refuse_outside(data)
     matrix = data.tocsr()  # if it is CSR already, these are the caller's arrays, which must not be changed
     n, d = matrix.shape
     if matrix is not data:
-        _refuse_broken(matrix)
+        _refuse_outside(matrix)
     if not _is_canonical(matrix):
         matrix = arrays.scipy_sparse().csr_array(
             (matrix.data.copy(), matrix.indices.copy(), matrix.indptr.copy()), shape=matrix.shape
@@ -276,58 +287,61 @@ def _read_sparse(data: Any) -> Table:
 
 
 def _is_canonical(matrix: Any) -> bool:
-    """Whether each row's columns ascend; otherwise SciPy would sort them in place, in the caller's arrays.
+    """Whether the column indices of each row ascend.
 
-    SciPy's own flag is not used: it is stored in the caller's matrix, and may be out of date.
+    If they do not, SciPy would sort them in place, in the caller's arrays, so the matrix is copied first.
+    SciPy's flag is not used: it is stored in the caller's matrix, and may be out of date.
     """
     ascends = matrix.indices[1:] > matrix.indices[:-1]
     starts = matrix.indptr[1:-1]
     ascends[starts[(starts > 0) & (starts <= len(ascends))] - 1] = True
-    used = slice(int(matrix.indptr[0]), max(0, int(matrix.indptr[-1]) - 1))
-    return bool(ascends[used].all())
+    return bool(ascends[int(matrix.indptr[0]) : max(0, int(matrix.indptr[-1]) - 1)].all())
 
 
 def _refuse_repeated_names(data: Any) -> None:
-    """Raise in one line if two columns of a frame have one name."""
+    """Raise if two columns of a data frame have the same name; narwhals' own message is longer."""
     names = list(getattr(data, "column_names", getattr(data, "columns", ())))
     if len(set(names)) < len(names):
-        twin = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"got two columns named {twin!r}, expected one name per column: rename one of them")
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"got two columns named {name!r}, expected one name per column: rename one of them")
 
 
-def _refuse_broken(matrix: Any) -> None:
-    """Raise for a sparse matrix that points outside itself: SciPy does not check, neither does tocsr()."""
+def _refuse_outside(matrix: Any) -> None:
+    """Raise for a sparse matrix whose indices are outside its shape, which SciPy does not check."""
     rows, columns = matrix.shape
     if matrix.format == "coo":
         entries = len(matrix.data)
-        sound = all(
-            len(places) == entries and _are_below(places, side)
-            for places, side in zip((matrix.row, matrix.col), (rows, columns), strict=True)
+        is_valid = all(
+            len(indices) == entries and _are_below(indices, size)
+            for indices, size in zip((matrix.row, matrix.col), (rows, columns), strict=True)
         )
     elif matrix.format in ("csr", "csc", "bsr"):
-        lines, places = (columns, rows) if matrix.format == "csc" else (rows, columns)
+        major, minor = (columns, rows) if matrix.format == "csc" else (rows, columns)
         if matrix.format == "bsr":
-            lines, places = lines // matrix.data.shape[1], places // matrix.data.shape[2]
+            major, minor = major // matrix.data.shape[1], minor // matrix.data.shape[2]
         indptr, indices = matrix.indptr, matrix.indices
-        sound = (
-            indptr.shape == (lines + 1,)
+        is_valid = (
+            indptr.shape == (major + 1,)
             and indices.ndim == 1
             and indptr[0] >= 0
             and indptr[-1] <= min(len(indices), len(matrix.data))
             and bool((indptr[1:] >= indptr[:-1]).all())
-            and _are_below(indices, places)
+            and _are_below(indices, minor)
         )
     else:
         return
-    if not sound:
+    if not is_valid:
         raise ValueError(
-            "the sparse matrix has indices outside its shape, expected a sound one: build it anew, or call "
+            "the sparse matrix has indices outside its shape, expected a valid one: build it anew, or call "
             "its check_format()"
         )
 
 
 def _are_below(indices: NDArray[Any], size: int) -> bool:
-    """Whether all are integers from 0 to below the size; in one pass: negative ones are large if unsigned."""
+    """Whether all indices are integers from 0 to `size` - 1.
+
+    One pass is enough: as unsigned integers, negative ones are larger than any size.
+    """
     if indices.dtype.kind not in "iu":
         return False
     return not len(indices) or int(np.asarray(indices).view(f"u{indices.dtype.itemsize}").max()) < size
@@ -347,14 +361,14 @@ def _read_frame(frame: Any) -> Table:
 
 
 def _stack_columns(columns: list[Array]) -> Array:
-    """Columns (n,) as rows (n, d).
+    """Stack d columns (n,) to an array (n, d).
 
-    Blocks that stay in a core's cache are stacked one after the other: three times as fast as NumPy's
+    Blocks of rows that fit in a core's cache are stacked one after the other: three times as fast as NumPy's
     `column_stack` for 16 columns of 262,144 rows.
     """
     n, d = len(columns[0]), len(columns)
     values = np.empty((n, d))
-    for block in runs(n, d, _STACKED):
+    for block in runs(n, d, _STACKED_VALUES):
         rows = values[block]
         for j, column in enumerate(columns):
             rows[:, j] = column[block]
@@ -381,7 +395,7 @@ def _read_columns(columns: list[NDArray[Any]], rows: int) -> Table:
 
 
 def _read_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
-    """A column of Python values: of numbers or flags if all are, else of categories."""
+    """Read a column of Python values: of kind category, unless all are numbers, or all are bools."""
     kinds = {arrays.object_kind(value) for value in values.tolist()} - {None}
     if kinds <= {"number", "integer"}:
         return ("integer" if kinds == {"integer"} else "number"), arrays.column(values, "the column")
@@ -389,7 +403,10 @@ def _read_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
 
 
 def make_frame(columns: dict[Any, Any], library: str | None, like: Any = None) -> Any:
-    """A frame of that library, with the row names of the one it is like; an array if there is no library."""
+    """Make a data frame of that library from its columns; an array (n, d) if `library` is None.
+
+    A pandas frame gets the index of the frame `like`.
+    """
     if library == "pandas":
         pandas = importlib.import_module("pandas")
         return pandas.DataFrame(columns, index=getattr(like, "index", None))

@@ -1,6 +1,6 @@
-"""Split rows into chunks for threads: kernels release the interpreter's lock, so they run in parallel.
+"""Split rows into chunks for threads. Kernels release the interpreter's lock, so they run in parallel.
 
-No result depends on the number of threads: each chunk writes its own rows, or adds integers.
+No result depends on the number of threads: each chunk writes to its own rows, or adds integers.
 """
 
 import os
@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from tamis.extras import import_package
@@ -19,30 +20,30 @@ R = TypeVar("R")
 
 MOST = 4  # the largest number of threads: with more, memory bandwidth is the limit
 _SMALL = 300  # one thread decomposes a matrix of so many rows as fast as two do
-ENOUGH = 1_000_000  # array elements, about 2 ms of work; passing a chunk to a thread takes 0.1 ms
+ENOUGH = 1_000_000  # work, in array elements, from which threads are used: 2 ms; starting one takes 0.1 ms
 
 
 class _Pool:
-    """Threads of this process, started when first needed; after a fork, the parent's threads are gone."""
+    """Threads of this process, started when first needed; a fork does not copy them, so it starts its own."""
 
     def __init__(self) -> None:
-        # One tuple, so that a thread that races another sees a process and an executor that belong together.
+        # Process id and executor are one tuple, so that another thread never sees one without the other.
         self.started: tuple[int, ThreadPoolExecutor] | None = None
 
     def executor(self) -> ThreadPoolExecutor:
         started = self.started
         if started is None or started[0] != os.getpid():
-            started = os.getpid(), ThreadPoolExecutor(MOST, "tamis", _mark)
+            started = os.getpid(), ThreadPoolExecutor(MOST, "tamis", _mark_as_worker)
             self.started = started
         return started[1]
 
 
 _pool = _Pool()
-_here = threading.local()
+_this_thread = threading.local()
 
 
-def _mark() -> None:
-    _here.is_worker = True
+def _mark_as_worker() -> None:
+    _this_thread.is_worker = True
 
 
 def count_chunks(work: int) -> int:
@@ -59,56 +60,56 @@ def _processors() -> int:
 @contextmanager
 def use_one_thread() -> Iterator[None]:
     """Do all work in this thread, for an engine that has a process or a thread for each core."""
-    if hasattr(_here, "is_worker"):
+    if hasattr(_this_thread, "is_worker"):
         yield
         return
-    _here.is_worker = True
+    _this_thread.is_worker = True
     try:
         with one_blas_thread:
             yield
     finally:
-        del _here.is_worker
+        del _this_thread.is_worker
 
 
 def run_together(tasks: Sequence[Callable[[], R]]) -> list[R]:
     """Run tasks at the same time, the first in this thread; return their results."""
-    if hasattr(_here, "is_worker"):  # a worker that waits for other workers could deadlock
+    if hasattr(_this_thread, "is_worker"):  # a worker that waits for other workers could deadlock
         return [task() for task in tasks]
     futures = [_pool.executor().submit(task) for task in tasks[1:]]
     return [task() for task in tasks[:1]] + [future.result() for future in futures]
 
 
 def map_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list[R]:
-    """Call `function(start, stop)` for even chunks of n rows; return the results in order."""
+    """Call `function(start, stop)` for equal chunks of n rows; return the results in order."""
     count = count_chunks(work)
     cuts = [n * k // count for k in range(count + 1)]
-    return run_together([_bound(function, cuts[k], cuts[k + 1]) for k in range(count)])
+    return run_together([partial(function, *bounds) for bounds in pairwise(cuts)])
 
 
-def run_in_turns(pieces: int, work: int, function: Callable[[int], object]) -> None:
-    """Call `function` with the number of each piece; a thread that is done with one takes the next."""
-    left, lock = iter(range(pieces)), threading.Lock()
+def run_in_turns(count: int, work: int, function: Callable[[int], object]) -> None:
+    """Call `function(number)` for each number below `count`; each thread takes the next when it is done."""
+    numbers, lock = iter(range(count)), threading.Lock()
 
-    def lane() -> None:
+    def take_numbers() -> None:
         while True:
             with lock:
-                piece = next(left, None)
-            if piece is None:
+                number = next(numbers, None)
+            if number is None:
                 return
-            function(piece)
+            function(number)
 
-    run_together([lane] * min(count_chunks(work), max(pieces, 1)))
+    run_together([take_numbers] * min(count_chunks(work), max(count, 1)))
 
 
 def map_ahead(function: Callable[[A], R], items: Iterable[A], finished: int = 0) -> Generator[R, None, None]:
     """Call `function` for each item, in threads; yield the results in order.
 
-    Items are read as they are needed: at most one more than there are threads is unfinished. `finished` is
-    the number of further results that may wait for an earlier one, so that no thread is idle while one item
-    takes long. It is for results that need little memory.
+    Items are read when they are needed: at most as many as there are threads, plus one, are unfinished.
+    `finished` is the number of further results that may wait for an earlier one, so that no thread is idle
+    while one item takes long; it should be small if results need much memory.
     """
     count = min(MOST, _processors())
-    if count == 1 or hasattr(_here, "is_worker"):
+    if count == 1 or hasattr(_this_thread, "is_worker"):
         yield from map(function, items)
         return
     most_unfinished = count + 1  # one more than there are threads, so that none waits for the reader
@@ -130,19 +131,15 @@ def map_ahead(function: Callable[[A], R], items: Iterable[A], finished: int = 0)
         while waiting:
             yield waiting.popleft().result()
     finally:
-        for left in waiting:
-            left.cancel()
-
-
-def _bound(function: Callable[[int, int], R], start: int, stop: int) -> Callable[[], R]:
-    return lambda: function(start, stop)
+        for future in waiting:
+            future.cancel()
 
 
 class _OneBlasThread(AbstractContextManager[None]):
-    """Limits BLAS to one thread: its sums would depend on their number, and our threads would wait for them.
+    """Limits BLAS to one thread while any of our threads is inside.
 
-    (150 ms for a step of EM over 2e5 rows of 16, instead of 70.) The first thread to enter sets the limit,
-    the last one to leave lifts it.
+    Otherwise its sums would depend on the number of its threads, and these would compete with ours: a step of
+    EM over 200,000 rows of 16 columns would take 150 ms instead of 70.
     """
 
     def __init__(self) -> None:
@@ -168,8 +165,8 @@ one_blas_thread = _OneBlasThread()
 def limit_blas(size: int) -> AbstractContextManager[None]:
     """Limit BLAS to one thread for small square matrices, for which more threads take longer.
 
-    (NumPy's and SciPy's libraries each have their own, which keep cores busy while they wait: solving for 100
-    unknowns next to an eigendecomposition took 0.3 ms, or 90.)
+    NumPy and SciPy each have threads of their own, which keep cores busy while they wait: to solve for 100
+    unknowns after an eigendecomposition took 90 ms with them, and 0.3 ms with one thread.
     """
     return one_blas_thread if size <= _SMALL else nullcontext()
 

@@ -1,7 +1,7 @@
 """statistic − part → infer → score: cross-validation by subtraction, and the choice between models.
 
 Every row is observed once. The posterior without a fold, or without a row, is inferred from the statistic of
-all rows minus that part, exactly; nothing is fitted again.
+all rows minus that of the fold or row; the subtraction is exact, and no row is read again.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis import _kernels
 from tamis.arrays import Array
-from tamis.models.generative import leave_one_out as left_out
+from tamis.models.generative import leave_one_out as leaving_one_out
 from tamis.models.generative.model import CLASSES, Generative, LabelledRows
 from tamis.protocols import total
 from tamis.stats import Joint, Keys, Labels
@@ -21,19 +21,18 @@ from tamis.stats import Joint, Keys, Labels
 K = TypeVar("K", bound=Hashable)
 
 Indices = NDArray[np.int64]
-Measure = Callable[
-    [Indices, Mapping[str, list[NDArray[Any]]]], float
-]  # of class indices, and columns by block
+# A number computed from the class index of each row (n,), and the columns (n,) of each block by its name.
+Measure = Callable[[Indices, Mapping[str, list[NDArray[Any]]]], float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """Predictions for rows by models that had not seen them."""
+    """Predictions for rows by models that were fitted without these rows."""
 
-    keys: Keys  # all classes
-    log_joint: Array  # (n, K): log p(row, class); −∞ for a class that the model had not seen
-    group: Indices  # (n,): the true class
-    fold: Indices  # (n,): the fold of each row, which the model had not seen
+    keys: Keys  # the K classes
+    log_joint: Array  # (n, K): log p(row, class); −∞ for a class that the model was not fitted to
+    group: Indices  # (n,): the index of the true class
+    fold: Indices  # (n,): the fold of each row
     weights: Array | None = None  # (n,)
 
     @property
@@ -56,12 +55,12 @@ class HeldOut:
 
     @property
     def log_loss(self) -> float:
-        """The mean of `log_losses`; ∞ if a row has a class that the model had not seen."""
+        """The mean of `log_losses`; ∞ if a row has a class that the model was not fitted to."""
         return float(np.average(self.log_losses, weights=self.weights))
 
     def by_fold(self) -> "list[HeldOut]":
         """The predictions of each fold, in the order of the folds."""
-        return [self._select(self.fold == one) for one in np.unique(self.fold).tolist()]
+        return [self._select(self.fold == number) for number in np.unique(self.fold).tolist()]
 
     def _select(self, rows: NDArray[np.bool_]) -> "HeldOut":
         weights = None if self.weights is None else self.weights[rows]
@@ -77,9 +76,10 @@ def split(
 ) -> Indices:
     """The fold of each of n rows, (n,).
 
-    With class indices as `group`, every class is spread evenly over the folds. With `groups`, rows of one
-    group (a patient, a sender) are all in one fold, the largest groups placed first, each where there is most
-    room. Without `rng` rows go round the folds in their order.
+    With class indices (n,) as `group`, the rows of every class are distributed evenly over the folds. With
+    `groups` (n,), all rows of one group (a patient, a sender) are in the same fold: groups are assigned in
+    descending order of size, each to the fold with the fewest rows. Without `rng`, row i is in fold i modulo
+    `folds`.
 
     >>> split(7, 3).tolist(), split(6, 3, group=[0, 0, 0, 1, 1, 1]).tolist()
     ([0, 1, 2, 0, 1, 2, 0], [0, 1, 2, 0, 1, 2])
@@ -95,7 +95,7 @@ def split(
     order = np.arange(n) if rng is None else rng.permutation(n)
     if group is not None:
         classes = np.asarray(group)
-        _refuse_unless_one_each(len(classes), n, "classes")
+        _refuse_unless_one_per_row(len(classes), n, "classes")
         order = order[np.argsort(classes[order], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.arange(n) % folds
@@ -103,42 +103,45 @@ def split(
 
 
 def _split_groups(n: int, folds: int, rng: np.random.Generator | None, groups: object) -> Indices:
-    keys, place = Keys.of(groups)
-    _refuse_unless_one_each(len(place), n, "groups")
+    keys, index = Keys.of(groups)
+    _refuse_unless_one_per_row(len(index), n, "groups")
     if len(keys) < folds:
         raise ValueError(f"got {len(keys)} groups for {folds} folds, expected at least one for each")
-    sizes = np.bincount(place, minlength=len(keys))
+    sizes = np.bincount(index, minlength=len(keys))
     order = np.arange(len(keys)) if rng is None else rng.permutation(len(keys))
     order = order[np.argsort(-sizes[order], kind="stable")]
-    load, chosen = np.zeros(folds, dtype=np.int64), np.empty(len(keys), dtype=np.int64)
-    for one in order.tolist():
-        chosen[one] = load.argmin()
-        load[chosen[one]] += sizes[one]
-    return chosen[place]
+    fold_sizes, fold = np.zeros(folds, dtype=np.int64), np.empty(len(keys), dtype=np.int64)
+    for group in order.tolist():
+        fold[group] = fold_sizes.argmin()
+        fold_sizes[fold[group]] += sizes[group]
+    return fold[index]
 
 
-def _refuse_unless_one_each(given: int, n: int, what: str) -> None:
-    if given != n:
-        raise ValueError(f"got {given} {what} for {n} rows, expected one per row")
+def _refuse_unless_one_per_row(count: int, n: int, what: str) -> None:
+    if count != n:
+        raise ValueError(f"got {count} {what} for {n} rows, expected one per row")
 
 
 def cross_validate(model: Generative, data: LabelledRows, fold: ArrayLike) -> HeldOut:
-    """Score each fold by the model of all others, from one pass over the rows."""
+    """Score the rows of each fold by the model of all other folds, from one pass over the rows.
+
+    `fold` is the fold of each row (n,).
+    """
     _refuse_unless_labelled(data)
-    part_of = np.asarray(fold, dtype=np.int64)
-    _refuse_unless_one_each(len(part_of), len(data.rows), "folds")
-    rows = [np.flatnonzero(part_of == one) for one in np.unique(part_of).tolist()]
+    fold_of_row = np.asarray(fold, dtype=np.int64)
+    _refuse_unless_one_per_row(len(fold_of_row), len(data.rows), "folds")
+    rows = [np.flatnonzero(fold_of_row == number) for number in np.unique(fold_of_row).tolist()]
     if len(rows) < 2:
         raise ValueError(f"got {len(rows)} folds, expected at least 2: the model learns from the others")
     folds = [_drop_empty_keys(data.take(index)) for index in rows]
-    parts = [model.observe(each) for each in folds]
-    statistic_of_all = total(parts)
+    statistics = [model.observe(rows_of_fold) for rows_of_fold in folds]
+    statistic_of_all = total(statistics)
     keys = model.keys(statistic_of_all)
-    joint = np.full((len(part_of), len(keys)), -np.inf)
-    for index, held, part in zip(rows, folds, parts, strict=True):
-        posterior = model.infer(statistic_of_all - part)
-        joint[np.ix_(index, keys.find(posterior.keys))] = posterior.log_joint(held.rows)
-    return HeldOut(keys, joint, _find_classes(keys, data), part_of, data.weights)
+    joint = np.full((len(fold_of_row), len(keys)), -np.inf)
+    for index, held_out, statistic in zip(rows, folds, statistics, strict=True):
+        posterior = model.infer(statistic_of_all - statistic)
+        joint[np.ix_(index, keys.find(posterior.keys))] = posterior.log_joint(held_out.rows)
+    return HeldOut(keys, joint, _find_classes(keys, data), fold_of_row, data.weights)
 
 
 def _drop_empty_keys(data: LabelledRows) -> LabelledRows:
@@ -146,23 +149,23 @@ def _drop_empty_keys(data: LabelledRows) -> LabelledRows:
     group = data.labels.group
     present = np.zeros(len(data.labels.keys), dtype=np.bool_)
     present[group] = True
-    place = np.cumsum(present) - 1
-    return LabelledRows(data.rows, Labels(data.labels.keys.keep(present), place[group]), data.weights)
+    new_index = np.cumsum(present) - 1
+    return LabelledRows(data.rows, Labels(data.labels.keys.keep(present), new_index[group]), data.weights)
 
 
 def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None = None) -> HeldOut:
-    """Score each row by the model of all others.
+    """Score each row by the model of all other rows.
 
-    The statistic is that of the rows, or of these and others; it is observed if it is not given.
+    `statistic` is that of the rows, or of these and further rows; it is observed if it is None.
     """
     _refuse_unless_labelled(data)
     statistic_of_all = model.observe(data) if statistic is None else statistic
     keys = model.keys(statistic_of_all)
     labels = Labels(keys, _find_classes(keys, data))
     counts: Any = statistic_of_all[CLASSES]
-    joint = left_out.log_priors(model, counts, labels, data.weight())
+    joint = leaving_one_out.log_priors(model, counts, labels, data.weight())
     for name, block in model.blocks.items():
-        joint += left_out.score_without_row(
+        joint += leaving_one_out.score_without_row(
             block, statistic_of_all[name], keys, data.rows.blocks[name], labels, data.weights
         )
     return HeldOut(keys, joint, labels.group, np.arange(len(labels)), data.weights)
@@ -181,10 +184,10 @@ def choose(
     data: LabelledRows | Joint,
     by: Literal["evidence", "leave-one-out"] = "evidence",
 ) -> Choice[K]:
-    """Choose among models that differ in `infer` alone: priors, smoothings, estimates.
+    """Choose among models that differ only in `infer`: in priors, smoothing or estimates.
 
-    They share one statistic, for `observe` knows no prior. By evidence nothing else is needed; leaving one
-    out also reads the rows, once per candidate. Ties go to the first.
+    All candidates share one statistic, because `observe` knows no prior. The evidence needs nothing else;
+    leave-one-out also reads the rows, once per candidate. Of equal scores the first is chosen.
     """
     if by not in ("evidence", "leave-one-out"):
         raise ValueError(f"got by={by!r}, expected 'evidence' or 'leave-one-out'")
@@ -205,23 +208,23 @@ def choose(
         scores = {key: -leave_one_out(model, data, statistic).log_loss for key, model in candidates.items()}
     else:
         raise TypeError(
-            "got a statistic alone, expected rows to leave out: give labelled rows, or by='evidence'"
+            "got only a statistic, expected rows to leave out: give labelled rows, or by='evidence'"
         )
     return Choice(max(scores, key=scores.__getitem__), scores)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
-    """A measure of the data among the same measure of data drawn from the model."""
+    """A measure of the data, and the same measure of datasets that were drawn from the model."""
 
-    observed: float
-    replicated: Array  # (draws,)
+    observed: float  # of the data
+    replicated: Array  # (draws,): of each drawn dataset
 
     @property
     def p_value(self) -> float:
         """Two-sided p-value: the fraction of draws at least as extreme as the data, the data included."""
-        beyond = min((self.replicated >= self.observed).sum(), (self.replicated <= self.observed).sum())
-        return min(1.0, 2.0 * float(1 + beyond) / (1 + len(self.replicated)))
+        extreme = min((self.replicated >= self.observed).sum(), (self.replicated <= self.observed).sum())
+        return min(1.0, 2.0 * float(1 + extreme) / (1 + len(self.replicated)))
 
 
 def check(
@@ -233,10 +236,10 @@ def check(
     draws: int = 200,
     n: int | None = None,
 ) -> Check:
-    """Compare the data with data drawn from the model, by this measure.
+    """Compare a measure of the data, `observed`, with that of `draws` datasets drawn from the model.
 
-    Datasets have as many rows of each class as were seen, or n rows of random classes. Rows are drawn from
-    the densities that `infer` gives, whose parameters are fixed unless the estimate is "predictive".
+    A dataset has as many rows of each class as the statistic, or n rows of random classes. Rows are drawn
+    from the densities that `infer` returns, whose parameters are fixed unless the estimate is "predictive".
     """
     if draws < 1:
         raise ValueError(f"got draws={draws}, expected at least 1")
@@ -256,13 +259,13 @@ def check(
 
 def _find_classes(keys: Keys, data: LabelledRows) -> Indices:
     """The index of each row's class among the keys."""
-    place = keys.find(data.labels.keys)[data.labels.group]
-    if (place < 0).any():
-        label = data.labels.keys[int(data.labels.group[place.argmin()])]
+    index = keys.find(data.labels.keys)[data.labels.group]
+    if (index < 0).any():
+        label = data.labels.keys[int(data.labels.group[index.argmin()])]
         raise ValueError(
-            f"class {label!r} has no weight in the statistic, expected that of these rows and others"
+            f"class {label!r} has no weight in the statistic, expected a statistic that contains these rows"
         )
-    return np.asarray(place)
+    return np.asarray(index)
 
 
 def _refuse_unless_labelled(data: LabelledRows) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "Receipt", "Sieve", "Verdict"]
 
-_HOMES = {
+_MODULES = {
     "Sieve": "tamis_mail.sieve",
     "Receipt": "tamis_mail.sieve",
     "Verdict": "tamis_mail.verdict",
@@ -18,6 +18,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,13 +1,12 @@
-"""The frame of a message: the postmark line ("From ...") before it in an mbox, and its maximum size.
+"""The postmark line ("From ...") before a message in an mbox, and the maximum size of a message.
 
-Readers of mailboxes and of messages share this lowest layer. It imports nothing, because every process that
-judges one message loads it.
+This module imports nothing, because every process that judges one message loads it.
 """
 
 __all__ = ["LARGEST", "LARGEST_RAW", "exceeds_limit", "is_postmark"]
 
-LARGEST = 50_000_000  # bytes of a message that are used; servers refuse larger mail
-LARGEST_RAW = 2 * LARGEST  # bytes that are read: with CR LF, a message of empty lines is twice as long
+LARGEST = 50_000_000  # bytes of a message that are used; most servers refuse larger mail
+LARGEST_RAW = 2 * LARGEST  # bytes that are read: CR LF as line end makes a message up to twice as long
 _CALENDAR = frozenset(
     b"Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 )  # as C's ctime writes them in every locale
@@ -33,9 +32,8 @@ def is_postmark(line: bytes) -> bool:
     words = line.replace(b",", b" ").split()
     if _CALENDAR.isdisjoint(words):
         return False
-    if (
-        len(words) > 1 and _is_year(words[-1]) and _is_time(words[-2])
-    ):  # as a rule; a word of the calendar is one more
+    # Most postmarks end so, and this test is faster than the next.
+    if len(words) > 1 and _is_year(words[-1]) and _is_time(words[-2]):
         return True
     return any(map(_is_year, words)) and any(map(_is_time, words))
 

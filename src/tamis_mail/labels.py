@@ -46,7 +46,7 @@ def count_messages(labels: Iterable[Label]) -> tuple[int, int]:
 
 
 def find_missing(labels: Iterable[Label]) -> str:
-    """Return what has not been learned yet, without which every message is unsure; empty if nothing is."""
+    """Name the mail that must be learned before a message can be other than unsure; "" if there is enough."""
     kinds = {label.name == SPAM for label in labels if label.weight + label.lent}
     if len(kinds) == 2:
         return ""

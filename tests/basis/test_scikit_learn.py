@@ -253,7 +253,7 @@ def test_what_is_missing_is_refused_with_its_column(basis: Any) -> None:
             "got width of shape \\(3,\\), expected a number, one per column",
         ),
         (GaussianBasis(placed="randomly"), "got placed='randomly'"),  # type: ignore[arg-type]
-        (SigmoidBasis([[1.0], [1.0, 2.0]]), "rows of several lengths, expected one length"),
+        (SigmoidBasis([[1.0], [1.0, 2.0]]), "rows of different lengths, expected equal lengths"),
         (SplineBasis(1), "got knots=1, expected a whole number of at least 2"),
         (SplineBasis([1.0, 0.0]), "expected them from low to high"),
         (SplineBasis(3, -1), "got degree=-1"),

@@ -336,7 +336,7 @@ def test_values_that_are_no_numbers_are_named() -> None:
     boxed = np.array([[1.0, "x"], [2.0, "y"]], dtype=object)
     complaint(lambda: GaussianNB().fit(boxed, [0, 1]), "column 1 holds 'x' in row 0", "categorical")
     complaint(lambda: GaussianNB().fit(boxed.tolist(), [0, 1]), "column 1 holds 'x' in row 0", "categorical")
-    complaint(lambda: GaussianNB().fit([[1.0], [2.0, 3.0]], [0, 1]), "several lengths")
+    complaint(lambda: GaussianNB().fit([[1.0], [2.0, 3.0]], [0, 1]), "different lengths")
     complaint(lambda: GaussianNB().fit([[1j], [2.0]], [0, 1]), "Complex")
     complaint(lambda: GaussianNB().fit({"a": [1.0]}, [0]), "dict")
     complaint(lambda: BernoulliNB(binarize=None).fit([[0.0], [2.0]], [0, 1]), "column 0 holds 2", "0 or 1")

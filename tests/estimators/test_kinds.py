@@ -206,7 +206,7 @@ def test_one_row_at_a_time_decides_the_kind_too() -> None:
 
 def test_an_array_of_dates_is_refused_with_what_to_do() -> None:
     with pytest.raises(
-        TypeError, match=r"is of type datetime64.*: turn dates into numbers, as days since a start"
+        TypeError, match=r"is of type datetime64.*: turn dates into numbers, such as days since a start"
     ):
         NaiveBayes().fit(np.array(DAYS, dtype="datetime64[D]")[:, None], LABELS)
 

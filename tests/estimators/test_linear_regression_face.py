@@ -168,8 +168,8 @@ def test_what_was_never_learned_cannot_be_forgotten() -> None:
     model = BayesianLinearRegression(alpha=1.0, beta=1.0).fit(X[:10], Y[:10])
     before = model.statistic_
     for rows, targets, message in (
-        (X[:20], Y[:20], "more would be taken away than was learned"),
-        (10 * X[:5], Y[:5], "more would be taken away than was learned"),
+        (X[:20], Y[:20], "more would be subtracted than was learned"),
+        (10 * X[:5], Y[:5], "more would be subtracted than was learned"),
         (X[:10], Y[:10], "every row would be forgotten"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -207,6 +207,19 @@ def test_rows_by_name_that_cannot_be_read_are_refused_and_nothing_is_changed() -
     assert model.statistic_ == before
 
 
+def test_a_mixed_row_is_refused_with_the_message_of_many_rows_and_nothing_is_changed() -> None:
+    rows, labels = [row for row, _ in MIXED_ROWS], [label for _, label in MIXED_ROWS]
+    model = tamis.NaiveBayes().fit(rows, labels)
+    before = model.statistic_
+    for bad in ({"heat": np.inf}, {"heat": 1.0, "day": -np.inf}, {"windy": 2}, {"windy": 0.5, "sky": "new"}):
+        with pytest.raises(ValueError, match="expected") as of_one:
+            model.learn_one(bad, "a")
+        with pytest.raises(ValueError, match="expected") as of_many:
+            model.partial_fit([bad, rows[0]], ["a", "a"])
+        assert str(of_one.value) == str(of_many.value)
+    assert model.statistic_ == before
+
+
 def test_parameters_that_are_set_later_are_used_for_the_next_answer() -> None:
     rows = [[1.0, 3.0], [2.0, 1.0], [4.0, 0.0], [5.0, 2.0]]
     model = tamis.NaiveBayes().partial_fit(np.array(rows), ["a", "a", "b", "b"])

@@ -163,7 +163,7 @@ def test_what_cannot_be_merged_is_refused() -> None:
         model.merge(BayesianLinearRegression().fit(X, X[:, 0]))
     with pytest.raises(ValueError, match="one model learned with n_components='held-out'"):
         model.merge(PCA("held-out").fit(X))
-    with pytest.raises(ValueError, match="more would be taken away"):
+    with pytest.raises(ValueError, match="more would be subtracted"):
         model.unlearn(np.concatenate([X, X]))
     with pytest.raises(ValueError, match="every row would be forgotten"):
         PCA(2, exact=True).fit(X).unlearn(X)

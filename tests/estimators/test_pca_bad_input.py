@@ -161,5 +161,5 @@ def test_a_column_that_only_the_forgotten_varied_in_is_flat_again() -> None:
         rows[1:, 3] = 0.0
         model = PCA().fit(rows).unlearn(rows[:1])
         assert_allclose(model.explained_variance_, PCA().fit(rows[1:]).explained_variance_, atol=1e-13)
-    with pytest.raises(ValueError, match="more would be taken away than was learned"):
+    with pytest.raises(ValueError, match="more would be subtracted than was learned"):
         model.unlearn(rows[:1])

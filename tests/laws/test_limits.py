@@ -76,7 +76,7 @@ def test_a_class_of_which_nothing_is_left_is_possible() -> None:
 def test_the_column_that_is_lost_is_named_in_any_batch() -> None:
     lost = np.zeros((2, 3), np.bool_)
     lost[1, 2] = True
-    with pytest.raises(ValueError, match="left of column 'c' to tell"):
+    with pytest.raises(ValueError, match="left of column 'c' after rounding"):
         refuse_lost_precision(lost, ("a", "b", "c"))
 
 

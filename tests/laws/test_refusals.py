@@ -142,7 +142,7 @@ def test_other_things_are_not_numbers_either(data: Any) -> None:
 def test_dates_are_not_numbers_either() -> None:
     dates = np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]")
     said = refusal(lambda: Moments.observe(dates), kind=TypeError)
-    assert said.endswith("turn dates into numbers, as days since a start")
+    assert said.endswith("turn dates into numbers, such as days since a start")
 
 
 def test_complex_numbers_are_refused() -> None:
@@ -164,7 +164,7 @@ SPARSE = (
             ValueError,
             "got an array of 3 dimensions, expected rows and columns: reshape it to (n, d)",
         ),
-        ([[1.0, 2.0], [3.0]], ValueError, "got a list of rows of several lengths, expected one length"),
+        ([[1.0, 2.0], [3.0]], ValueError, "got a list of rows of different lengths, expected equal lengths"),
         (scipy.sparse.csr_array(good), TypeError, SPARSE),
         (
             pl.LazyFrame({"a": [1.0]}),
@@ -261,7 +261,7 @@ def test_squares_that_leave_the_range_of_floats_are_refused() -> None:
             message = refusal(observe, frame)
             assert message == f"column 'weight' {expected}"
     message = refusal(lambda: Moments.observe(spoiled(1e140), weights=[1.0, 1.0, 1e30]))
-    assert message.startswith("column 1 holds 1e+140, expected magnitudes that can be squared and weighed")
+    assert message.startswith("column 1 holds 1e+140, expected magnitudes that can be squared and weighted")
 
 
 def test_counts_and_rows_must_match() -> None:

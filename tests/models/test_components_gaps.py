@@ -131,9 +131,9 @@ def test_densities_of_gaps_are_marginal() -> None:
 
 
 def test_gaps_that_hide_everything_are_refused() -> None:
-    with pytest.raises(ValueError, match="column 1 holds nothing but NaN, expected some numbers"):
+    with pytest.raises(ValueError, match="column 1 holds only NaN, expected some numbers"):
         next(refine(Gaps.of(np.array([[1.0, np.nan], [2.0, np.nan]])), 1))
-    with pytest.raises(ValueError, match="holds nothing but NaN"):
+    with pytest.raises(ValueError, match="holds only NaN"):
         next(refine(Gaps.of(np.full((3, 2), np.nan)), 1))
 
 

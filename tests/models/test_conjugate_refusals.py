@@ -55,7 +55,7 @@ MINIMAL = Categorical([0.2, 0.3, 0.5], minimal=True).observe([0, 1, 2, 2])
             "got a total of -1.0 for a weight of 1.0",
         ),
         (lambda: Dirichlet([1, 1]).update(MINIMAL), "a category is missing; use Tally.count or one-hot rows"),
-        (lambda: Beta([1, 2], 1).update(TWO), "got a statistic of batch (3,) for a prior of batch (2,)"),
+        (lambda: Beta([1, 2], 1).update(TWO), "got a statistic of shape (3,) for a prior of shape (2,)"),
         (
             lambda: Beta([1, 2], [1, 2, 3]),
             "got parameters of shapes a (2,), b (3,), expected shapes that broad",

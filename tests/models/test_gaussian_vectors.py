@@ -357,7 +357,7 @@ def test_missing_values_without_a_guess_are_refused() -> None:
         ValueError, match=r"column 7 holds NaN in row 5, .* or use GaussianDiscriminant\(covariance='diag'\)"
     ):
         block.observe(x, filed)
-    with pytest.raises(ValueError, match="expected a Gaussian to guess them by"):
+    with pytest.raises(ValueError, match="expected a Gaussian to impute them by"):
         block.observe(x, Responsibilities(filed.keys, np.eye(3)[y]))
     assert np.isfinite(fitted(GaussianVectors(covariance="diag"), x, y).scores(x)).all()
 
@@ -405,5 +405,5 @@ def test_more_than_was_learned_cannot_be_taken_away() -> None:
     block, filed = GaussianVectors(), Labels.of(y)
     seen = block.observe(x, filed)
     block.refuse_impossible(seen)
-    with pytest.raises(ValueError, match="more would be taken away than was learned"):
+    with pytest.raises(ValueError, match="more would be subtracted than was learned"):
         block.refuse_impossible(seen - seen - block.observe(x[:9], filed.take(slice(9))))

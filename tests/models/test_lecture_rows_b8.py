@@ -173,7 +173,7 @@ RNG = np.random.default_rng(0)
                 9,
                 rng=RNG,
             ),
-            "no mass",
+            "density is zero at all draws",
         ),
         (lambda: Expectation(np.zeros(1), np.ones(1), 9.0).interval(95), "between 0 and 1"),
     ],

@@ -93,7 +93,7 @@ def test_groups_far_apart_are_fitted() -> None:
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_a_scale_that_float64_cannot_hold_is_refused_with_the_remedy(d: int, mean: float) -> None:
     with pytest.raises(
-        ValueError, match="too far from the location for float64 to hold it, put the location"
+        ValueError, match="too far from the location for the precision of float64, put the location"
     ):
         wishart(d).update(full(rows(d, mean)))
 

@@ -348,7 +348,7 @@ def test_leaving_one_out_chooses_what_predicts_best() -> None:
         losses[alpha] = -float(odds[np.arange(30), labels].mean())
     assert choice.best == min(losses, key=losses.__getitem__)
     assert choice.scores == pytest.approx({alpha: -loss for alpha, loss in losses.items()}, rel=1e-9)
-    with pytest.raises(TypeError, match="a statistic alone"):
+    with pytest.raises(TypeError, match="got only a statistic"):
         validate.choose(candidates, candidates[1.0].observe(evidence), by="leave-one-out")
     other = Generative({"x": PoissonColumns()})
     with pytest.raises(ValueError, match="differ in their blocks"):

@@ -274,7 +274,9 @@ def test_undo_finds_the_message_in_its_mailbox(typed: Type, store: Path) -> None
     assert events(typed, "--learned")[1]["undone_by"] == 26
     assert "(undone by 26)" in typed("log").text
     line = refused(typed("undo", "25"))
-    assert line == "tamis undo: event 25 was undone already, by event 26: tamis undo 26 takes that back\n"
+    assert (
+        line == "tamis undo: event 25 was undone already, by event 26: to have it back, run tamis undo 26\n"
+    )
 
 
 def test_a_whole_command_is_undone_by_its_range(typed: Type, store: Path) -> None:

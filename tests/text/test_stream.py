@@ -169,7 +169,7 @@ def test_models_of_counts_learn_from_sums() -> None:
         assert parts.statistic_ == whole.statistic_
     with pytest.raises(ValueError, match="got sums of 5 columns, expected 6"):
         parts.partial_fit_sums(tamis.stats.Tally.observe(X[:, :5], by=y))
-    with pytest.raises(ValueError, match="more would be taken away"):
+    with pytest.raises(ValueError, match="more would be subtracted"):
         parts.partial_fit_sums(tamis.stats.Tally.observe(X, by=y) * -2.0)
     with pytest.raises(TypeError, match="gaussian columns cannot be learned from sums"):
         tamis.GaussianNB().partial_fit_sums(tamis.stats.Tally.observe(X, by=y))

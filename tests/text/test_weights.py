@@ -182,7 +182,7 @@ def test_what_was_never_learned_cannot_be_forgotten(weights: Any) -> None:
 @pytest.mark.parametrize("weights", [TfIdf(), NaiveBayesWeights()], ids=str)
 def test_a_column_is_in_no_more_rows_than_there_are(weights: Any) -> None:
     fitted = clone(weights).fit([[1, 0], [1, 0], [1, 1]], [0, 0, 1])
-    with pytest.raises(ValueError, match="more would be taken away"):
+    with pytest.raises(ValueError, match="more would be subtracted"):
         unlearned(fitted, [[0, 0]], [0])
 
 

@@ -125,6 +125,22 @@ def sum_coefficients(
     n_views: int,
     sums: NDArray[np.float64],
 ) -> None: ...
+def find_repeated(
+    rows: NDArray[np.int64],
+    views: NDArray[np.int64],
+    is_in_layer: NDArray[np.uint8],
+    is_used: NDArray[np.uint8],
+) -> int: ...
+def make_design(
+    rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    views: NDArray[np.int64],
+    is_in_layer: NDArray[np.uint8],
+    is_used: NDArray[np.uint8],
+    entry_starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float64],
+) -> None: ...
 def add_counts(
     stored: NDArray[np.uint64],
     stored_counts: NDArray[np.signedinteger],

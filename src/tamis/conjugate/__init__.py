@@ -1,7 +1,7 @@
 """Conjugate priors, and their predictive distributions.
 
 A prior is equivalent to a statistic of pseudo-observations: `prior.update(statistic)` adds the observed
-statistic and returns the posterior, which is a prior of further observations.
+statistic and returns the posterior, which is the prior for further observations.
 """
 
 from tamis.extras import explain_missing

@@ -1,8 +1,8 @@
-"""Maximise log-evidence over hyper-parameters, for a batch of problems (cells) at once.
+"""Maximise the log-evidence over hyper-parameters, for a batch of independent problems at once.
 
-The method is L-BFGS within bounds. Each cell of the batch takes its own steps and stops at its own optimum.
-Cells that have not stopped are evaluated together: a thousand columns take a few more calls of NumPy, not a
-thousand runs.
+The method is L-BFGS within bounds. Each problem takes its own steps and stops at its own optimum. The
+problems that have not stopped are evaluated together, so that a thousand of them need hardly more calls of
+NumPy than one.
 """
 
 import warnings
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 
-# points (live, p) and which cells they are (live,) → values (live,) and gradients (live, p)
+# Maps points (active, p), and the indices of their problems (active,), to values (active,) and gradients
+# (active, p).
 Objective = Callable[[Array, NDArray[np.int64]], tuple[Array, Array]]
 
-# A prior worth a million times the heaviest group moves that group's estimate to the prior mean within one
-# millionth: it acts like an infinite one, and floats can still represent it.
+# With a strength of a million times the weight of the heaviest group, estimates of all groups equal the prior
+# mean up to a millionth: it acts like an infinite strength, and floats can still represent it.
 MOST_STRENGTH = 1e6
 LEAST_STRENGTH = 1e-6
 LEAST_SHARE = 1e-9  # the prior probability of a category that no group has, or of events that never occurred
@@ -25,18 +26,18 @@ LEAST_SHARE = 1e-9  # the prior probability of a category that no group has, or 
 _STEPS = 500  # 10 to 40 steps are usual; a flat objective takes more
 _MEMORY = 8
 _LONGEST = 2.0  # the longest step, in logarithms of parameters: a factor of 7
-_SLACK = 4.0 * float(np.finfo(np.float64).eps)  # relative: smaller increases are hidden by rounding
-_FLAT = 1e-13  # times 1 + |value|: a cell with a smaller gradient has converged
-_STEEP = 1e-6  # times 1 + |value|: with a larger gradient a cell has not converged
-_IDLE = 3  # steps without an increase beyond rounding, after which a cell stops
+_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)  # times 1 + |value|: a smaller increase is ignored
+_CONVERGED = 1e-13  # times 1 + |value|: a problem with a smaller gradient has converged
+_NOT_CONVERGED = 1e-6  # times 1 + |value|: a larger gradient at the end causes a warning
+_IDLE = 3  # a problem stops after so many steps without an increase beyond rounding
 
 
 def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> Array:
-    """The local maximum that each cell reaches from its start (cells, p), inside lower ≤ point ≤ upper."""
+    """The local maxima (problems, p) reached from `start` (problems, p), with lower ≤ point ≤ upper."""
     optimum = np.clip(start, lower, upper)
-    live = np.arange(len(optimum))
+    active = np.arange(len(optimum))
     point, low, high = optimum, lower, upper
-    value, gradient = objective(point, live)
+    value, gradient = objective(point, active)
     memory: list[_Secant] = []
     idle = np.zeros(len(optimum), dtype=np.int64)
     unfinished = np.zeros(len(optimum), dtype=np.bool_)
@@ -44,27 +45,30 @@ def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> 
         at_bound = ((point <= low) & (gradient < 0)) | ((point >= high) & (gradient > 0))
         free = np.where(at_bound, 0.0, gradient)
         steepness = np.abs(free).max(axis=-1) / (1.0 + np.abs(value))
-        active = (steepness > _FLAT) & (idle < _IDLE)
-        # Cells that stop now keep these values.
-        optimum[live], unfinished[live] = point, steepness > _STEEP
-        if not active.any():
+        # The mask selects the problems that go on; those that stop keep these values.
+        mask = (steepness > _CONVERGED) & (idle < _IDLE)
+        optimum[active], unfinished[active] = point, steepness > _NOT_CONVERGED
+        if not mask.any():
             break
-        live, point, low, high, idle = live[active], point[active], low[active], high[active], idle[active]
-        value, gradient, free, at_bound = value[active], gradient[active], free[active], at_bound[active]
-        memory = [tuple(part[active] for part in secant) for secant in memory]
+        active, point, low, high, idle = active[mask], point[mask], low[mask], high[mask], idle[mask]
+        value, gradient, free, at_bound = value[mask], gradient[mask], free[mask], at_bound[mask]
+        memory = [tuple(part[mask] for part in secant) for secant in memory]
         direction = np.where(at_bound, 0.0, _direction(free, memory))
         direction = np.where(_dot(direction, free) > 0, direction, free)
         longest = np.abs(direction).max(axis=-1, keepdims=True)
         direction = direction * np.minimum(1.0, (_LONGEST if memory else 0.5) / longest)
         new_point, new_value, new_gradient = _step(
-            objective, live, (point, value, gradient), free, direction, (low, high)
+            objective, active, (point, value, gradient), free, direction, (low, high)
         )
-        idle = np.where(new_value - value > _SLACK * (1.0 + np.abs(value)), 0, idle + 1)
+        idle = np.where(new_value - value > _ROUNDING * (1.0 + np.abs(value)), 0, idle + 1)
         memory = [*memory[1 - _MEMORY :], _secant(new_point - point, gradient - new_gradient)]
         point, value, gradient = new_point, new_value, new_gradient
     else:
         free = np.where(((point <= low) & (gradient < 0)) | ((point >= high) & (gradient > 0)), 0.0, gradient)
-        optimum[live], unfinished[live] = point, np.abs(free).max(axis=-1) > _STEEP * (1.0 + np.abs(value))
+        optimum[active], unfinished[active] = (
+            point,
+            np.abs(free).max(axis=-1) > _NOT_CONVERGED * (1.0 + np.abs(value)),
+        )
     warn_where(unfinished, UNFINISHED, depth=5)
     return optimum
 
@@ -75,40 +79,47 @@ _Secant = tuple[Array, ...]  # step, change, curvature
 
 def _step(
     objective: Objective,
-    live: NDArray[np.int64],
+    active: NDArray[np.int64],
     state: _State,
     free: Array,
     direction: Array,
     box: tuple[Array, Array],
 ) -> _State:
-    """Halve the step of each cell until its value increases; a cell without an increase does not move."""
+    """Halve the step of each problem until its value increases; a problem without an increase does not move.
+
+    `free` is the gradient without the coordinates at a bound, and `box` the lower and upper bounds.
+    """
     point, value, gradient = (part.copy() for part in state)
-    remaining = np.arange(len(live))
+    remaining = np.arange(len(active))
     for halving in range(40):
         start = state[0][remaining]
         new_point = np.clip(start + 0.5**halving * direction[remaining], box[0][remaining], box[1][remaining])
-        new_value, new_gradient = objective(new_point, live[remaining])
-        least = 1e-4 * _dot(free[remaining], new_point - start)[:, 0] - _SLACK * (
+        new_value, new_gradient = objective(new_point, active[remaining])
+        least = 1e-4 * _dot(free[remaining], new_point - start)[:, 0] - _ROUNDING * (
             1.0 + np.abs(state[1][remaining])
         )
-        ok = (new_value - state[1][remaining] >= least) & np.isfinite(new_gradient).all(axis=-1)
-        accepted = remaining[ok]
-        point[accepted], value[accepted], gradient[accepted] = new_point[ok], new_value[ok], new_gradient[ok]
-        remaining = remaining[~ok]
+        accept = (new_value - state[1][remaining] >= least) & np.isfinite(new_gradient).all(axis=-1)
+        accepted = remaining[accept]
+        point[accepted], value[accepted], gradient[accepted] = (
+            new_point[accept],
+            new_value[accept],
+            new_gradient[accept],
+        )
+        remaining = remaining[~accept]
         if not len(remaining):
             break
     return point, value, gradient
 
 
 def _secant(step: Array, change: Array) -> _Secant:
-    """The step of each cell and the change of its gradient; zeros where the function is not concave."""
+    """The step of each problem and the change of its gradient; zeros where the function is not concave."""
     curvature = _dot(step, change)
     curved = curvature > 1e-12 * np.sqrt(_dot(step, step) * _dot(change, change))
     return np.where(curved, step, 0.0), np.where(curved, change, 0.0), np.where(curved, curvature, 0.0)
 
 
 def _direction(gradient: Array, memory: list[_Secant]) -> Array:
-    """The two-loop recursion: the gradient times an inverse curvature that the last steps imply."""
+    """The two-loop recursion of L-BFGS: the gradient times the inverse Hessian that the last steps imply."""
     direction, coefficients = gradient, []
     for step, change, curvature in reversed(memory):
         coefficient = _dot(step, direction) / np.where(curvature > 0, curvature, np.inf)
@@ -131,26 +142,26 @@ def _dot(a: Array, b: Array) -> Array:
 
 
 def warn_where(at_bound: NDArray[np.bool_], what: str, depth: int = 4) -> None:
-    """Warn, at the call of a prior's `fit`, how many priors of a batch stopped at a bound, and why."""
+    """Warn that `what` happened to some priors of a batch, at the call of `fit`, `depth` calls from here."""
     if at_bound.any():
-        where = "" if at_bound.size == 1 else f" ({int(at_bound.sum())} of {at_bound.size} priors)"
-        warnings.warn(f"{what}{where}", RuntimeWarning, stacklevel=depth)
+        count = "" if at_bound.size == 1 else f" ({int(at_bound.sum())} of {at_bound.size} priors)"
+        warnings.warn(f"{what}{count}", RuntimeWarning, stacklevel=depth)
 
 
 UNDERDISPERSED = (
-    "the groups differ no more than chance would make them, expected a spread to learn a strength from: "
-    "it is held at a million times the heaviest group; pool the groups, or set a prior by from_mean"
+    "the groups differ no more than by chance, expected differences that determine the strength: "
+    "it is limited to a million times the weight of the heaviest group; pool the groups, or set a prior by "
+    "from_mean"
 )
 OVERDISPERSED = (
-    "the groups have nothing in common, expected some similarity to learn a strength from: "
-    "it is held at a millionth; fit each group by itself, or set a prior by from_mean"
+    "the groups have nothing in common, expected similarities that determine the strength: "
+    "it is limited to a millionth; fit each group separately, or set a prior by from_mean"
 )
 UNFINISHED = (
-    f"the evidence still rises where steps ended, after {_STEPS} or where rounding hides what they gain, "
-    "expected a maximum: the result is near it at best; drop categories or columns that hardly occur, or "
-    "set a prior by from_mean"
+    f"the evidence did not converge to a maximum within {_STEPS} steps, or as far as rounding allows: the "
+    "result may be far from it; drop categories or columns that hardly occur, or set a prior by from_mean"
 )
 SINGLES = (
-    "every group is one observation, expected several in some to tell groups apart by: "
-    "any strength has the same evidence and 1 was taken; observe more, or set a prior by from_mean"
+    "every group is one observation, expected several in some groups: any strength has the same evidence, "
+    "and 1 was chosen; observe more, or set a prior by from_mean"
 )

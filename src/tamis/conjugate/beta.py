@@ -21,7 +21,7 @@ from tamis.conjugate.prior import (
     refuse_unless_named,
     refuse_where,
 )
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.normalizers import log_dirichlet_ratio
 from tamis.stats import Exact, Keys, Tally
 
@@ -30,12 +30,11 @@ Likelihood = Literal["bernoulli", "geometric"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beta(Prior):
-    """Beta(a, b): as if a successes and b failures had been seen.
+    """Beta(a, b): as if a successes and b failures had been observed.
 
     For the geometric family, an observation is the number of failures before a success: as if `a` waiting
-    times had been seen, with `b` failures in total.
-    `keys` name the slices of the first batch axis; `update` takes them over from a statistic that is grouped
-    by label.
+    times had been observed, with `b` failures in total.
+    `keys` name the slices of the first batch axis; `update` takes them from a statistic grouped by label.
 
     >>> coin = Beta(2, 2)
     >>> after = coin.update(Tally.observe([1, 1]))
@@ -65,10 +64,7 @@ class Beta(Prior):
         refuse_unless_named(keys, first.shape[0] if first.ndim else None, "keys")
         if likelihood not in ("bernoulli", "geometric"):
             raise ValueError(f"got likelihood={likelihood!r}, expected 'bernoulli' or 'geometric'")
-        object.__setattr__(self, "a", first)
-        object.__setattr__(self, "b", second)
-        object.__setattr__(self, "likelihood", likelihood)
-        object.__setattr__(self, "keys", keys)
+        set_fields(self, a=first, b=second, likelihood=likelihood, keys=keys)
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "bernoulli") -> Self:
@@ -130,16 +126,16 @@ class Beta(Prior):
 
     @property
     def mode(self) -> Array:
-        """(a − 1) / (a + b − 2) if a and b exceed 1, else the end, 0 or 1, where the density is larger.
+        """(a − 1) / (a + b − 2) if a and b exceed 1; otherwise 0 or 1, whichever has the larger density.
 
-        NaN if both ends are modes (a, b < 1) or the density is flat (a = b = 1).
+        NaN if both 0 and 1 are modes (a, b < 1) or the density is uniform (a = b = 1).
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             inner = (self.a - 1.0) / ((self.a - 1.0) + (self.b - 1.0))
-        edge = np.where(self.a > self.b, 1.0, 0.0)
-        peaked = (self.a > 1) & (self.b > 1)
-        leaning = (self.a > 1) | (self.b > 1) | ((self.a == 1) != (self.b == 1))
-        return np.where(peaked, inner, np.where(leaning, edge, np.nan))
+        end = np.where(self.a > self.b, 1.0, 0.0)
+        has_inner_mode = (self.a > 1) & (self.b > 1)
+        has_one_end = (self.a > 1) | (self.b > 1) | ((self.a == 1) != (self.b == 1))
+        return np.where(has_inner_mode, inner, np.where(has_one_end, end, np.nan))
 
     @property
     def variance(self) -> Array:
@@ -198,7 +194,7 @@ class Beta(Prior):
 
 
 def _outcomes(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
-    """The numbers of successes and failures (*batch,); raise if no data could have them."""
+    """The numbers of successes and failures (*batch,); raise if no data has them."""
     weight, total = read_single_term(statistic, "a Beta")
     refuse_where(total.value < 0, total, weight, "none below zero")
     if likelihood == "geometric":

@@ -17,10 +17,10 @@ from tamis.conjugate.distribution import (
     mask_counts,
     to_integers,
 )
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 
-_BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB per array
-_MOST = 1 << 27  # largest number of terms in all: about a minute
+_BLOCK = 1 << 20  # the number of terms of a sum over counts that are computed at a time: 8 MB per array
+_MOST = 1 << 27  # the largest number of terms: about a minute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,9 +44,7 @@ class BetaBinomial(Univariate):
             a=check_positive(a, "pseudo-count a"),
             b=check_positive(b, "pseudo-count b"),
         )
-        object.__setattr__(self, "trials", n)
-        object.__setattr__(self, "a", first)
-        object.__setattr__(self, "b", second)
+        set_fields(self, trials=n, a=first, b=second)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -77,21 +75,21 @@ class BetaBinomial(Univariate):
         shape = np.broadcast_shapes(k.shape, self.batch)
         result = np.where(k >= self.trials, np.ones(shape), 0.0)
         inside = (k >= 0) & (k < self.trials)
-        for first, reached in self._cumulate(np.where(inside, k, -1.0), shape):
-            at = np.broadcast_to(k - first, shape)
-            here = inside & (at >= 0) & (at < reached.shape[-1])
-            place = np.where(here, at, 0).astype(np.int64)
-            result = np.where(here, np.take_along_axis(reached, place[..., None], axis=-1)[..., 0], result)
+        for first, cumulative in self._cumulate(np.where(inside, k, -1.0), shape):
+            offset = np.broadcast_to(k - first, shape)
+            in_block = inside & (offset >= 0) & (offset < cumulative.shape[-1])
+            index = np.where(in_block, offset, 0).astype(np.int64)[..., None]
+            result = np.where(in_block, np.take_along_axis(cumulative, index, axis=-1)[..., 0], result)
         return result
 
     def quantile(self, probability: ArrayLike) -> Array:
         p = check_probabilities(probability)
         least = allow_rounding(p)[..., None]
         shape = np.broadcast_shapes(p.shape, self.batch)
-        short = np.zeros(shape)
-        for _, reached in self._cumulate(np.broadcast_to(self.trials - 1.0, shape), shape):
-            short = short + (reached < least).sum(axis=-1)
-        return np.where(p < 1, np.minimum(short, self.trials), self.trials)
+        counts_below = np.zeros(shape)
+        for _, cumulative in self._cumulate(np.broadcast_to(self.trials - 1.0, shape), shape):
+            counts_below = counts_below + (cumulative < least).sum(axis=-1)
+        return np.where(p < 1, np.minimum(counts_below, self.trials), self.trials)
 
     def _cumulate(self, last: Array, shape: tuple[int, ...]) -> Iterator[tuple[int, Array]]:
         """P(X ≤ k) for k = first, first + 1, … (*shape, block), block by block up to the largest `last`."""
@@ -103,12 +101,12 @@ class BetaBinomial(Univariate):
             )
         block = max(64, _BLOCK // max(1, int(np.prod(shape, dtype=np.int64))))
         below = np.zeros((*self.batch, 1))
-        wide = type(self)(self.trials[..., None], self.a[..., None], self.b[..., None])
+        with_axis = type(self)(self.trials[..., None], self.a[..., None], self.b[..., None])
         for first in range(0, terms, block):
             k = np.arange(first, min(first + block, terms), dtype=np.float64)
-            reached = np.minimum(below + np.cumsum(wide.density(k), axis=-1), 1.0)
-            below = reached[..., -1:]
-            yield first, np.broadcast_to(reached, (*shape, reached.shape[-1]))
+            cumulative = np.minimum(below + np.cumsum(with_axis.density(k), axis=-1), 1.0)
+            below = cumulative[..., -1:]
+            yield first, np.broadcast_to(cumulative, (*shape, cumulative.shape[-1]))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         p = check_generator(rng).beta(self.a, self.b, size=self._shape(size))

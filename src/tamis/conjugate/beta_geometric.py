@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import Counting, broadcast_parameters, mask_counts
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.normalizers import log_dirichlet_ratio
 
 
@@ -29,8 +29,7 @@ class BetaGeometric(Counting):
         first, second = broadcast_parameters(
             a=check_positive(a, "pseudo-count a"), b=check_positive(b, "pseudo-count b")
         )
-        object.__setattr__(self, "a", first)
-        object.__setattr__(self, "b", second)
+        set_fields(self, a=first, b=second)
 
     @property
     def batch(self) -> tuple[int, ...]:

@@ -21,23 +21,23 @@ from tamis.conjugate.prior import (
     refuse_unless_named,
     refuse_where,
 )
-from tamis.families.family import Size, check_positive, check_vectors, freeze_parameter
+from tamis.families.family import Size, check_positive, check_vectors, freeze_parameter, set_fields
 from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio, sum_of_others
 from tamis.stats import Exact, Keys, Tally
 
-_TOLERANCE = 1e-6  # relative to the weight: probabilities in float32 sum to one no better
+_TOLERANCE = 1e-6  # relative to the weight, because sums of float32 probabilities differ from 1 by so much
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dirichlet(Prior):
-    """Dirichlet(α): as if α_k observations of each category k had been seen.
+    """Dirichlet(α): as if α_k observations of each category k had been observed.
 
-    `terms` name the categories and `keys` the slices of the first batch axis; `update` takes them over from a
+    `terms` name the categories and `keys` the slices of the first batch axis; `update` takes them from a
     statistic that has names.
 
-    It is updated by a Tally with a total for each category: `Tally.count`, or one-hot rows, or rows of
-    counts, such as documents, whose weight is the number of rows. If the totals sum to less than the weight,
-    an error is raised: a category is missing, as the last one is in a minimal Categorical.
+    It is updated by a Tally with a total for each category: by `Tally.count`, or by `Tally.observe` of
+    one-hot rows or of rows of counts, such as documents. An error is raised if the totals sum to less than
+    the weight: then a category is missing, such as the last one in a minimal Categorical.
 
     >>> weather = Dirichlet([1, 1]).update(Tally.count(["sun", "rain", "sun"]))  # rain, sun: in natural order
     >>> weather.mean.tolist(), round(float(weather.predictive().density([0, 1])), 9)
@@ -56,13 +56,11 @@ class Dirichlet(Prior):
             raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number per category")
         refuse_unless_named(keys, alpha.shape[0] if alpha.ndim > 1 else None, "keys")
         refuse_unless_named(terms, alpha.shape[-1], "terms")
-        object.__setattr__(self, "concentration", freeze_parameter(alpha, "concentration"))
-        object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "terms", terms)
+        set_fields(self, concentration=freeze_parameter(alpha, "concentration"), keys=keys, terms=terms)
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike) -> Self:
-        """The prior with these mean probabilities (..., K), worth `strength` observations.
+        """The prior with these mean probabilities (..., K), equivalent to `strength` pseudo-observations.
 
         >>> Dirichlet.from_mean([0.5, 0.25, 0.25], strength=8).concentration.tolist()
         [4.0, 2.0, 2.0]
@@ -81,7 +79,8 @@ class Dirichlet(Prior):
     def as_statistic(self, terms: Sequence[Hashable] | None = None) -> Tally:
         """The pseudo-observations as a statistic, which can be added to an observed one.
 
-        With `terms`, or if it has some, the categories are known by name, and counts of some can be added.
+        With `terms`, or if the prior has terms, the categories have names, and counts of some of them can be
+        added.
 
         >>> prior = Dirichlet([1, 1, 1]).as_statistic(["sun", "rain", "snow"])
         >>> Dirichlet.from_statistic(prior + Tally.count(["sun", "rain"])).concentration.tolist()
@@ -98,8 +97,8 @@ class Dirichlet(Prior):
             )
         if self.terms is not None and keys != self.terms:
             raise ValueError(f"got terms {keys!r}, expected those it has, or none: {self.terms!r}")
-        filed = total if self.terms is not None else total.place(index, len(keys), axis=-1)
-        return Tally(weight=total.sum(axis=-1), total=filed, keys=self.keys, terms=keys)
+        by_term = total if self.terms is not None else total.place(index, len(keys), axis=-1)
+        return Tally(weight=total.sum(axis=-1), total=by_term, keys=self.keys, terms=keys)
 
     @classmethod
     def fit(cls, groups: Tally) -> Self:
@@ -116,7 +115,7 @@ class Dirichlet(Prior):
 
     @property
     def strength(self) -> Array:
-        """How many observations the prior is worth (*batch,)."""
+        """The number of pseudo-observations (*batch,)."""
         return np.asarray(self.concentration.sum(axis=-1))
 
     @property
@@ -125,7 +124,7 @@ class Dirichlet(Prior):
 
     @property
     def mode(self) -> Array:
-        """The most probable probabilities (*batch, K); NaN where several are, or all.
+        """The probabilities of largest density (*batch, K); NaN if there is more than one mode.
 
         Categories with a concentration of 1 or less have probability 0 in the mode; below 1 the density is
         infinite there. If no concentration is above 1, and exactly one is 1, its category has probability 1.
@@ -177,7 +176,7 @@ class Dirichlet(Prior):
         return simplex.log_density(self.concentration, shares)
 
     def interval(self, coverage: float = 0.95) -> Interval:
-        """For each probability by itself (*batch, K), the interval that leaves equal tails on both sides."""
+        """The equal-tailed interval of each probability's marginal distribution (*batch, K)."""
         tail, other = tail_of(coverage), sum_of_others(self.concentration)
         if self.concentration.shape[-1] == 1:
             return np.ones_like(other), np.ones_like(other)

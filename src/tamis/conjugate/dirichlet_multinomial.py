@@ -16,7 +16,7 @@ from tamis.conjugate.distribution import (
     shape_of,
     to_integers,
 )
-from tamis.families.family import Size, check_generator, check_positive, check_vectors
+from tamis.families.family import Size, check_generator, check_positive, check_vectors, set_fields
 from tamis.families.normalizers import sum_of_others
 
 
@@ -37,8 +37,7 @@ class DirichletMultinomial(Distribution):
         if alpha.ndim == 0 or alpha.shape[-1] < 1:
             raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number per category")
         n, alpha = broadcast_parameters(trials=check_counts(trials, "trials")[..., None], concentration=alpha)
-        object.__setattr__(self, "trials", n[..., 0])
-        object.__setattr__(self, "concentration", alpha)
+        set_fields(self, trials=n[..., 0], concentration=alpha)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -54,12 +53,12 @@ class DirichletMultinomial(Distribution):
         """Cov[x] (*batch, K, K)."""
         strength = self.concentration.sum(axis=-1)
         share = self.concentration / strength[..., None]
-        spread = self.trials * (strength + self.trials) / (strength + 1.0)
-        single = np.eye(share.shape[-1]) * share[..., None] - share[..., :, None] * share[..., None, :]
-        return np.asarray(spread[..., None, None] * single)
+        factor = self.trials * (strength + self.trials) / (strength + 1.0)
+        of_one_trial = np.eye(share.shape[-1]) * share[..., None] - share[..., :, None] * share[..., None, :]
+        return np.asarray(factor[..., None, None] * of_one_trial)
 
     def marginals(self) -> BetaBinomial:
-        """Each category's count by itself, a batch (*batch, K)."""
+        """The marginal distribution of each category's count, a batch (*batch, K)."""
         return BetaBinomial(self.trials[..., None], self.concentration, sum_of_others(self.concentration))
 
     def log_density(self, x: ArrayLike) -> Array:
@@ -74,9 +73,9 @@ class DirichletMultinomial(Distribution):
 
 
 def draw_shares(concentration: Array, rng: np.random.Generator, size: Size) -> Array:
-    """Draws from a Dirichlet (*size, *batch, K): in logarithms, or small concentrations would underflow."""
+    """Draws from a Dirichlet (*size, *batch, K), by logarithms, because small concentrations underflow."""
     shape = shape_of(size, concentration.shape)
-    # Γ(α) is Γ(α + 1) times a uniform to the power 1/α
+    # A gamma variable of shape α is one of shape α + 1, times a uniform variable to the power 1/α.
     logs = np.log(check_generator(rng).standard_gamma(concentration + 1.0, size=shape))
     logs = logs - rng.standard_exponential(shape) / concentration
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))

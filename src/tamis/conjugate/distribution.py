@@ -68,8 +68,6 @@ class Univariate(Distribution):
         tail = tail_of(coverage)
         return self.quantile(tail), self.quantile(1.0 - tail)
 
-    # SciPy's names for the same.
-
     def pdf(self, x: ArrayLike) -> Array:
         """`density`, by SciPy's name; of a count, its mass."""
         return self.density(x)
@@ -91,34 +89,32 @@ class Counting(Univariate):
     """A distribution of unbounded counts 0, 1, 2, …"""
 
     def quantile(self, probability: ArrayLike) -> Array:
-        """The smallest count whose cdf reaches the probability; ∞ for 1, and where no float is so large."""
+        """The smallest count with cdf(count) ≥ probability; ∞ for a probability of 1, or beyond 2¹⁰⁰⁰."""
         p = allow_rounding(check_probabilities(probability))
         shape = np.broadcast_shapes(p.shape, self.batch)
         low, high = np.full(shape, -1.0), np.where(p < 1, np.zeros(shape), np.inf)
-        while (short := (self.cdf(high) < p) & np.isfinite(high)).any():
-            low = np.where(short, high, low)
-            high = np.where(short, np.where(high < _LARGEST, 2.0 * high + 1.0, np.inf), high)
+        while (is_below := (self.cdf(high) < p) & np.isfinite(high)).any():
+            low = np.where(is_below, high, low)
+            high = np.where(is_below, np.where(high < _LARGEST, 2.0 * high + 1.0, np.inf), high)
         while True:
             middle = np.floor(low + 0.5 * (high - low))
-            open_ = np.isfinite(high) & (middle > low) & (middle < high)
-            if not open_.any():
+            is_open = np.isfinite(high) & (middle > low) & (middle < high)
+            if not is_open.any():
                 return high
-            reached = self.cdf(middle) >= p
-            high = np.where(open_ & reached, middle, high)
-            low = np.where(open_ & ~reached, middle, low)
+            is_upper = self.cdf(middle) >= p
+            high = np.where(is_open & is_upper, middle, high)
+            low = np.where(is_open & ~is_upper, middle, low)
 
 
 def tail_of(coverage: float) -> float:
-    """The mass left on each side of an equal-tailed interval."""
+    """The probability on each side of an equal-tailed interval of this coverage."""
     if np.ndim(coverage):
-        raise ValueError(
-            f"got coverages of shape {np.shape(coverage)}, expected one number: ask for each by itself"
-        )
-    given: object = coverage
-    share = float(given) if isinstance(given, Real | np.ndarray) else np.nan
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"got a coverage of {given!r}, expected between 0 and 1, as 0.95")
-    return 0.5 * (1.0 - share)
+        raise ValueError(f"got coverages of shape {np.shape(coverage)}, expected one number")
+    argument: object = coverage
+    number = float(argument) if isinstance(argument, Real | np.ndarray) else np.nan
+    if not 0.0 < number < 1.0:
+        raise ValueError(f"got a coverage of {argument!r}, expected between 0 and 1, such as 0.95")
+    return 0.5 * (1.0 - number)
 
 
 def shape_of(size: Size, batch: tuple[int, ...]) -> tuple[int, ...]:
@@ -129,11 +125,11 @@ def shape_of(size: Size, batch: tuple[int, ...]) -> tuple[int, ...]:
 def broadcast_parameters(**parameters: Array) -> tuple[Array, ...]:
     """Broadcast parameters to one shape and copy them to read-only arrays."""
     try:
-        alike = np.broadcast_arrays(*parameters.values())
+        arrays = np.broadcast_arrays(*parameters.values())
     except ValueError:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in parameters.items())
         raise ValueError(f"got parameters of shapes {shapes}, expected shapes that broadcast") from None
-    return tuple(freeze_parameter(value, name) for name, value in zip(parameters, alike, strict=True))
+    return tuple(freeze_parameter(value, name) for name, value in zip(parameters, arrays, strict=True))
 
 
 def to_integers(trials: Array) -> NDArray[np.int64]:

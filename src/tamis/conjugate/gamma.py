@@ -22,7 +22,7 @@ from tamis.conjugate.prior import (
     refuse_unless_named,
     refuse_where,
 )
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.stats import Exact, Keys, Tally
 
@@ -31,10 +31,9 @@ Likelihood = Literal["poisson", "exponential"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gamma(Prior):
-    """Gamma(shape, rate): as if `shape` events had been seen in a time of `rate`.
+    """Gamma(shape, rate): as if `shape` events had been observed in a time of `rate`.
 
-    `keys` name the slices of the first batch axis; `update` takes them over from a statistic that is grouped
-    by label.
+    `keys` name the slices of the first batch axis; `update` takes them from a statistic grouped by label.
 
     >>> calls = Gamma(2, 1).update(Tally.observe([3, 5]))  # calls an hour, in two hours
     >>> (float(calls.shape), float(calls.rate)), round(float(calls.mean), 4)
@@ -60,14 +59,11 @@ class Gamma(Prior):
         refuse_unless_named(keys, a.shape[0] if a.ndim else None, "keys")
         if likelihood not in ("poisson", "exponential"):
             raise ValueError(f"got likelihood={likelihood!r}, expected 'poisson' or 'exponential'")
-        object.__setattr__(self, "shape", a)
-        object.__setattr__(self, "rate", b)
-        object.__setattr__(self, "likelihood", likelihood)
-        object.__setattr__(self, "keys", keys)
+        set_fields(self, shape=a, rate=b, likelihood=likelihood, keys=keys)
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "poisson") -> Self:
-        """The prior with this mean rate, worth `strength` observations (counts over one unit, or waits).
+        """The prior with this mean rate, equivalent to `strength` counts over one unit, or waits.
 
         >>> prior = Gamma.from_mean(4, strength=2)
         >>> float(prior.shape), float(prior.rate)
@@ -96,9 +92,9 @@ class Gamma(Prior):
     def fit(cls, groups: Tally, likelihood: Likelihood = "poisson") -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        See `Prior.fit`. A group's weight is its exposure, or its number of waits. If the groups' rates
-        are unrelated, the shape is clipped at 1e-6. Counts that are all zero give a mean near zero, with the
-        strength of the largest group's weight. Rescaling time rescales `rate` alone.
+        See `Prior.fit`. A group's weight is its exposure, or its number of waits. If the rates of the groups
+        have nothing in common, the shape is 1e-6. If all counts are zero, the mean is near zero, and the
+        strength is the weight of the heaviest group. If time is measured in other units, only `rate` changes.
         """
         events, time = _events(groups, likelihood)
         refuse_unless_grouped(groups.weight.value)
@@ -111,7 +107,7 @@ class Gamma(Prior):
 
     @property
     def strength(self) -> Array:
-        """How many observations the prior is worth: its rate for counts, its shape for waits."""
+        """The number of pseudo-observations: the rate for counts, the shape for waits."""
         return self.rate if self.likelihood == "poisson" else self.shape
 
     @property
@@ -120,7 +116,7 @@ class Gamma(Prior):
 
     @property
     def mode(self) -> Array:
-        """The most probable rate; 0 where the shape is 1 or less (below 1 the density is infinite there)."""
+        """The rate of largest density; 0 if the shape is 1 or less (below 1 the density at 0 is infinite)."""
         return np.asarray(np.maximum(self.shape - 1.0, 0.0) / self.rate)
 
     @property
@@ -175,7 +171,7 @@ class Gamma(Prior):
 
 
 def _events(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
-    """Events, and the time they took."""
+    """The number of events, and the time in which they occurred."""
     weight, total = read_single_term(statistic, "a Gamma")
     refuse_where(total.value < 0, total, weight, "none below zero")
     if likelihood == "exponential":

@@ -9,7 +9,7 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.conjugate import rates
 from tamis.conjugate.distribution import Univariate, broadcast_parameters, check_probabilities
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,8 +29,7 @@ class InverseGamma(Univariate):
         a, b = broadcast_parameters(
             shape=check_positive(shape, "shape"), scale=check_positive(scale, "scale")
         )
-        object.__setattr__(self, "shape", a)
-        object.__setattr__(self, "scale", b)
+        set_fields(self, shape=a, scale=b)
 
     @property
     def batch(self) -> tuple[int, ...]:

@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import Univariate, broadcast_parameters, check_probabilities
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lomax(Univariate):
-    """An exponential wait with a rate drawn from Gamma(shape, scale): a power law, shifted to start at 0.
+    """An exponential waiting time, with a rate drawn once from Gamma(shape, scale).
 
     With a shape of 1 or less the mean is infinite, with 2 or less the variance is.
 
@@ -28,8 +28,7 @@ class Lomax(Univariate):
         a, b = broadcast_parameters(
             shape=check_positive(shape, "shape"), scale=check_positive(scale, "scale")
         )
-        object.__setattr__(self, "shape", a)
-        object.__setattr__(self, "scale", b)
+        set_fields(self, shape=a, scale=b)
 
     @property
     def batch(self) -> tuple[int, ...]:

@@ -9,7 +9,14 @@ from tamis.arrays import Array, floats
 from tamis.conjugate import normals
 from tamis.conjugate.distribution import Distribution
 from tamis.conjugate.student_t import StudentT, log_gamma_half, log_one_plus_square
-from tamis.families.family import Size, check_generator, check_positive, check_vectors, freeze_parameter
+from tamis.families.family import (
+    Size,
+    check_generator,
+    check_positive,
+    check_vectors,
+    freeze_parameter,
+    set_fields,
+)
 from tamis.linalg import Cholesky, symmetric
 
 
@@ -17,7 +24,7 @@ from tamis.linalg import Cholesky, symmetric
 class MultivariateT(Distribution):
     """A t distribution of vectors, with `freedom` degrees of freedom.
 
-    The scale is a matrix, and not the covariance: that is scale · ν / (ν − 2), for ν > 2.
+    The scale is a matrix, but not the covariance, which is scale · ν / (ν − 2) for a freedom ν > 2.
 
     >>> MultivariateT(4, [0, 0], np.eye(2)).covariance.tolist()
     [[2.0, 0.0], [0.0, 2.0]]
@@ -43,10 +50,13 @@ class MultivariateT(Distribution):
         matrix = freeze_parameter(symmetric(matrix, "scale matrix"), "scale matrix")
         factor = Cholesky.of(matrix, "scale matrix")
         batch = np.broadcast_shapes(nu.shape, centre.shape[:-1], matrix.shape[:-2])
-        object.__setattr__(self, "freedom", np.broadcast_to(nu, batch))
-        object.__setattr__(self, "location", np.broadcast_to(centre, (*batch, d)))
-        object.__setattr__(self, "scale", np.broadcast_to(matrix, (*batch, d, d)))
-        object.__setattr__(self, "factor", Cholesky(np.broadcast_to(factor.lower, (*batch, d, d))))
+        set_fields(
+            self,
+            freedom=np.broadcast_to(nu, batch),
+            location=np.broadcast_to(centre, (*batch, d)),
+            scale=np.broadcast_to(matrix, (*batch, d, d)),
+            factor=Cholesky(np.broadcast_to(factor.lower, (*batch, d, d))),
+        )
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -60,16 +70,16 @@ class MultivariateT(Distribution):
     def covariance(self) -> Array:
         """Cov[x] (*batch, d, d).
 
-        With a freedom of 2 or less its diagonal is ∞ and the rest has no value, NaN; with a freedom of 1 or
-        less there is no mean, and all is NaN, as in `StudentT`.
+        With a freedom of 2 or less its diagonal is ∞ and the rest is NaN; with a freedom of 1 or less the
+        mean does not exist, and everything is NaN, as in `StudentT`.
         """
         finite = self.freedom > 2
-        none = np.where(self.freedom > 1, np.inf, np.nan)
-        share = np.where(finite, self.freedom / np.where(finite, self.freedom - 2.0, 1.0), none)
-        return normals.scale_matrix(share, self.scale)
+        infinite = np.where(self.freedom > 1, np.inf, np.nan)
+        factor = np.where(finite, self.freedom / np.where(finite, self.freedom - 2.0, 1.0), infinite)
+        return normals.scale_matrix(factor, self.scale)
 
     def marginals(self) -> StudentT:
-        """Each coordinate by itself, a batch (*batch, d)."""
+        """The marginal distribution of each coordinate, a batch (*batch, d)."""
         variances = np.diagonal(self.scale, axis1=-2, axis2=-1)
         return StudentT(self.freedom[..., None], self.location, np.sqrt(variances))
 
@@ -89,5 +99,5 @@ class MultivariateT(Distribution):
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         shape, rng = self._shape(size), check_generator(rng)
         normal = self.factor.colour(rng.standard_normal((*shape, self.location.shape[-1])))
-        shrink = np.sqrt(rng.chisquare(self.freedom, size=shape) / self.freedom)
-        return np.asarray(self.location + normal / shrink[..., None])
+        divisor = np.sqrt(rng.chisquare(self.freedom, size=shape) / self.freedom)
+        return np.asarray(self.location + normal / divisor[..., None])

@@ -8,10 +8,10 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import Counting, broadcast_parameters, mask_counts
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.stirling import deviance, factorial_remainder, remainder
 
-_POISSON = 1e15  # counts of a larger mean are drawn from a normal: their skewness is below 1e-7
+_NORMAL = 1e15  # counts of a larger mean are drawn from a normal distribution: their skewness is below 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +30,7 @@ class NegativeBinomial(Counting):
 
     def __init__(self, shape: ArrayLike, rate: ArrayLike) -> None:
         a, b = broadcast_parameters(shape=check_positive(shape, "shape"), rate=check_positive(rate, "rate"))
-        object.__setattr__(self, "shape", a)
-        object.__setattr__(self, "rate", b)
+        set_fields(self, shape=a, rate=b)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -56,16 +55,17 @@ class NegativeBinomial(Counting):
     def cdf(self, x: ArrayLike) -> Array:
         k = np.floor(floats(x, "x"))
         inside = (k >= 0) & np.isfinite(k)
-        more = np.where(inside, k, 0.0) + 1.0
-        # of two equal forms, use the one whose argument is smaller and so more precise
-        slow = special.betainc(self.shape, more, self.rate / (1.0 + self.rate))
-        fast = special.betaincc(more, self.shape, 1.0 / (1.0 + self.rate))
-        return np.where(inside, np.where(self.rate < 1, slow, fast), np.where(k == np.inf, 1.0, 0.0))
+        next_k = np.where(inside, k, 0.0) + 1.0
+        # Of two equal formulas, the one with the smaller last argument is more accurate.
+        for_small_rates = special.betainc(self.shape, next_k, self.rate / (1.0 + self.rate))
+        for_large_rates = special.betaincc(next_k, self.shape, 1.0 / (1.0 + self.rate))
+        below = np.where(self.rate < 1, for_small_rates, for_large_rates)
+        return np.where(inside, below, np.where(k == np.inf, 1.0, 0.0))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         with np.errstate(over="ignore"):
             means = check_generator(rng).standard_gamma(self.shape, size=self._shape(size)) / self.rate
-        large = means > _POISSON
+        large = means > _NORMAL
         counts = np.asarray(rng.poisson(np.where(large, 0.0, means)), dtype=np.float64)
         if not large.any():
             return counts

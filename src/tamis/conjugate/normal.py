@@ -9,14 +9,14 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals
 from tamis.conjugate.distribution import Univariate, broadcast_parameters, check_probabilities
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normal(Univariate):
-    """location + scale · z, with z standard normal: what a linear model with known noise predicts.
+    """location + scale · z, with z standard normal: the prediction of a linear model with known noise.
 
     >>> next_one = Normal(location=10, scale=2)
     >>> [round(float(end), 3) for end in next_one.interval()], float(next_one.variance)
@@ -30,8 +30,7 @@ class Normal(Univariate):
         centre, width = broadcast_parameters(
             location=normals.check_location(location), scale=check_positive(scale, "scale")
         )
-        object.__setattr__(self, "location", centre)
-        object.__setattr__(self, "scale", width)
+        set_fields(self, location=centre, scale=width)
 
     @property
     def batch(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.normals import MeanVariance
 from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_grouped, refuse_unless_named
 from tamis.conjugate.student_t import StudentT
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.families.stirling import deviance
 from tamis.stats import Keys, Moments
@@ -25,10 +25,10 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 class NormalInverseGamma(Prior):
     """variance ~ InverseGamma(shape, scale), mean ~ N(location, variance / strength).
 
-    One prior for each column of diagonal `Moments`. The mean is worth `strength` observations, the
-    variance 2 (shape − 1) of them: two strengths, where a statistic has one weight. So in general it is not
-    equivalent to a statistic of pseudo-observations, and it has no `from_statistic` and `as_statistic`.
-    If it has `keys`, they name the first batch axis; `update` takes them from a statistic grouped by label.
+    Each column of diagonal `Moments` has a prior. The mean has `strength` pseudo-observations, but the
+    variance has 2 (shape − 1), and a statistic has only one weight. So in general the prior is not equivalent
+    to a statistic of pseudo-observations, and it has no `from_statistic` and `as_statistic`. `keys` name the
+    slices of the first batch axis; `update` takes them from a statistic grouped by label.
 
     >>> prior = NormalInverseGamma(location=0, strength=1, shape=2, scale=2)
     >>> after = prior.update(Moments.observe([1.0, 2.0, 3.0]))
@@ -58,11 +58,7 @@ class NormalInverseGamma(Prior):
             scale=check_positive(scale, "scale"),
         )
         refuse_unless_named(keys, m.shape[0] if m.ndim else None, "keys")
-        object.__setattr__(self, "location", m)
-        object.__setattr__(self, "strength", k)
-        object.__setattr__(self, "shape", a)
-        object.__setattr__(self, "scale", b)
-        object.__setattr__(self, "keys", keys)
+        set_fields(self, location=m, strength=k, shape=a, scale=b, keys=keys)
 
     @classmethod
     def from_mean(
@@ -75,7 +71,7 @@ class NormalInverseGamma(Prior):
         """The prior with this mean and mean variance, equivalent to `strength` pseudo-observations.
 
         The variance has `variance_strength` pseudo-observations instead, if that is not None. The posterior
-        mean of either is the average of prior and data, each weighed by its number of observations.
+        mean of each is the average of prior and data, weighted by their numbers of observations.
 
         >>> NormalInverseGamma.from_mean(5, strength=4, variance=2).mean
         MeanVariance(mean=array(5.), variance=array(2.))
@@ -90,9 +86,10 @@ class NormalInverseGamma(Prior):
     def fit(cls, groups: Moments) -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        See `Prior.fit`. Groups of equal means drive `strength` to its cap, groups of equal variances `shape`.
-        Groups of one observation cannot tell a spread of means from a variance: what is returned is then one
-        of many priors of equal evidence. A column that is constant in all groups has no evidence to maximise.
+        See `Prior.fit`. If all groups have equal means, `strength` is at its upper limit; if they have equal
+        variances, `shape` is. Groups of one observation do not distinguish differences of means from
+        variance; then the result is one of many priors of equal evidence. A column that is constant in all
+        groups is refused.
         """
         _refuse_unless_diagonal(groups)
         weight, mean, scatter = groups.weight.value, groups.mean, groups.scatter
@@ -113,7 +110,7 @@ class NormalInverseGamma(Prior):
 
     @property
     def mode(self) -> MeanVariance:
-        """The most probable mean and variance, together: the variance is below its own marginal's mode."""
+        """The joint mode of mean and variance; the marginal mode of the variance is larger."""
         return MeanVariance(self.location, np.asarray(self.scale / (self.shape + 1.5)))
 
     def update(self, statistic: Moments, /) -> Self:
@@ -129,7 +126,7 @@ class NormalInverseGamma(Prior):
         return type(self)(*parameters, keys=keys)
 
     def _compare_moments(self, statistic: Moments) -> tuple[Array, Array, Array]:
-        """The weight, the mean minus the location, and the growth of the scale."""
+        """The weight, the mean minus the location, and the increase of the scale by an update."""
         _refuse_unless_diagonal(statistic)
         weight = statistic.weight.value
         shift = normals.shift_of(statistic.weight, statistic.first, self.location)
@@ -171,7 +168,7 @@ class NormalInverseGamma(Prior):
         return InverseGamma(self.shape, self.scale)
 
     def interval(self, coverage: float = 0.95) -> tuple[MeanVariance, MeanVariance]:
-        """Lower and upper ends for mean and variance, each by itself, with equal tails on both sides."""
+        """Lower and upper ends of the equal-tailed intervals of mean and variance, by their marginals."""
         mean = self.marginal_of_mean().interval(coverage)
         variance = self.marginal_of_variance().interval(coverage)
         return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
@@ -199,7 +196,7 @@ Parameters = tuple[Array, Array, Array, Array]  # location, strength, shape and 
 def update_parameters(
     prior: tuple[Any, Any, Any, Any], weight: Array, shift: Array, scatter: Array
 ) -> Parameters:
-    """The parameters after an update by observations of this weight, mean − location, and scatter."""
+    """The parameters after an update by observations of this weight, shift (mean − location) and scatter."""
     location, strength, shape, scale = prior
     total = strength + weight
     return (
@@ -211,17 +208,17 @@ def update_parameters(
 
 
 def _growth(strength: Any, weight: Array, shift: Array, scatter: Array) -> Array:
-    """The growth of the scale."""
+    """The increase of the scale by an update."""
     shift_weight = strength * weight / (strength + weight)
     return np.asarray(0.5 * (scatter + shift_weight * np.square(shift)))
 
 
 def mean_variance(shape: Array, scale: Array) -> Array:
     """E[variance]: ∞ where the shape is 1 or less."""
-    light = shape <= 1.0
-    if not light.any():
+    infinite = shape <= 1.0
+    if not infinite.any():
         return np.asarray(scale / (shape - 1.0))
-    return np.where(light, np.inf, scale / np.where(light, 1.0, shape - 1.0))
+    return np.where(infinite, np.inf, scale / np.where(infinite, 1.0, shape - 1.0))
 
 
 def _refuse_unless_diagonal(statistic: Moments) -> None:
@@ -234,11 +231,9 @@ def _refuse_unless_diagonal(statistic: Moments) -> None:
 
 def _refuse_constant(weight: Array, mean: Array, scatter: Array) -> None:
     """Raise if a column has the same value in every row of every group."""
-    seen = weight > 0
-    first = np.take_along_axis(mean, np.argmax(seen, axis=0)[None], axis=0)
-    constant = np.atleast_1d((~seen | ((scatter == 0) & (mean == first))).all(axis=0))
+    has_rows = weight > 0
+    first = np.take_along_axis(mean, np.argmax(has_rows, axis=0)[None], axis=0)
+    constant = np.atleast_1d((~has_rows | ((scatter == 0) & (mean == first))).all(axis=0))
     if constant.any():
         column = ", ".join(map(str, np.argwhere(constant)[0]))
-        raise ValueError(
-            f"column {column} is constant in all groups, expected a spread to learn a variance from: drop it"
-        )
+        raise ValueError(f"column {column} is constant in all groups, expected values that vary: drop it")

@@ -12,29 +12,36 @@ from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.multivariate_t import MultivariateT
 from tamis.conjugate.normals import MeanCovariance, MeanVariance, MomentsAboutPrior
 from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_named
-from tamis.families.family import Size, check_generator, check_positive, check_vectors, freeze_parameter
+from tamis.families.family import (
+    Size,
+    check_generator,
+    check_positive,
+    check_vectors,
+    freeze_parameter,
+    set_fields,
+)
 from tamis.families.stirling import bregman, deviance
 from tamis.linalg import Cholesky, symmetric
 from tamis.stats import Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_LOST = 0.1  # largest error of a log-determinant: beyond, a covariance has at most one correct digit
-_TOO_FAR = "the data are too far from the location for float64 to hold it, put the location near them"
+_LARGEST_ERROR = 0.1  # of a log-determinant: beyond, a covariance has at most one correct digit
+_TOO_FAR = "the data are too far from the location for the precision of float64, put the location near them"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalInverseWishart(Prior):
     """covariance ~ InverseWishart(freedom, scale), mean ~ N(location, covariance / strength).
 
-    The mean is worth `strength` observations, the covariance `freedom` − d − 1 of them: two strengths, where
-    a statistic has one weight. So in general it is not equivalent to a statistic of pseudo-observations, and
-    it has no `from_statistic` and `as_statistic`. The freedom must be above d − 1.
-    If it has `keys`, they name the first batch axis; `update` takes them from a statistic grouped by label.
+    The mean has `strength` pseudo-observations, but the covariance has `freedom` − d − 1, and a statistic has
+    only one weight. So in general the prior is not equivalent to a statistic of pseudo-observations, and it
+    has no `from_statistic` and `as_statistic`. The freedom must be above d − 1. `keys` name the slices of the
+    first batch axis; `update` takes them from a statistic grouped by label.
 
-    The evidence keeps its digits however far the data are from the location. A posterior's scale does not: it
-    holds the square of that distance, which at 1e4 standard deviations leaves float64 half of its digits for
-    the covariance, and from 1e8 on none. `update` then refuses; put the location near the data.
+    The evidence is accurate however far the data are from the location. The scale of a posterior is not: it
+    contains the square of that distance. At a distance of 1e4 standard deviations, only half of the digits of
+    float64 are left for the covariance, and from 1e8 on none; then `update` raises an error.
 
     >>> prior = NormalInverseWishart.from_mean([0, 0], strength=2, covariance=np.eye(2))
     >>> after = prior.update(Moments.observe([[1.0, 0.0], [3.0, 4.0]], form="full"))
@@ -76,12 +83,15 @@ class NormalInverseWishart(Prior):
         lower = Cholesky.of(matrix, "scale matrix").lower
         batch = np.broadcast_shapes(centre.shape[:-1], k.shape, nu.shape, matrix.shape[:-2])
         refuse_unless_named(keys, batch[0] if batch else None, "keys")
-        object.__setattr__(self, "location", np.broadcast_to(centre, (*batch, d)))
-        object.__setattr__(self, "strength", np.broadcast_to(k, batch))
-        object.__setattr__(self, "freedom", np.broadcast_to(nu, batch))
-        object.__setattr__(self, "scale", np.broadcast_to(matrix, (*batch, d, d)))
-        object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "factor", Cholesky(np.broadcast_to(lower, (*batch, d, d))))
+        set_fields(
+            self,
+            location=np.broadcast_to(centre, (*batch, d)),
+            strength=np.broadcast_to(k, batch),
+            freedom=np.broadcast_to(nu, batch),
+            scale=np.broadcast_to(matrix, (*batch, d, d)),
+            keys=keys,
+            factor=Cholesky(np.broadcast_to(lower, (*batch, d, d))),
+        )
 
     @classmethod
     def from_mean(
@@ -94,7 +104,7 @@ class NormalInverseWishart(Prior):
         """The prior with this mean and mean covariance, equivalent to `strength` pseudo-observations.
 
         The covariance has `covariance_strength` pseudo-observations instead, if that is not None. The
-        posterior mean of either is the average of prior and data, each weighed by its number of observations.
+        posterior mean of each is the average of prior and data, weighted by their numbers of observations.
         """
         centre, matrix, count = (
             floats(mean, "mean"),
@@ -117,9 +127,10 @@ class NormalInverseWishart(Prior):
     def fit(cls, groups: Moments) -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        See `Prior.fit`. Groups of equal means drive `strength` to its cap, groups of equal covariances
-        `freedom`. Groups of one observation cannot tell a spread of means from a covariance: what is returned
-        is then one of many priors of equal evidence. All groups together must have a covariance of full rank.
+        See `Prior.fit`. If all groups have equal means, `strength` is at its upper limit; if they have equal
+        covariances, `freedom` is. Groups of one observation do not distinguish differences of means from
+        covariance: then the result is one of many priors of equal evidence. The covariance of all rows
+        together must have full rank.
         """
         _refuse_unless_full(groups)
         return cls(*normals.fit(groups.weight.value, groups.mean, groups.scatter))
@@ -136,15 +147,15 @@ class NormalInverseWishart(Prior):
     @property
     def mean(self) -> MeanCovariance:
         """E[mean], NaN for a freedom of d or less; E[covariance], its diagonal infinite up to d + 1."""
-        left = self.freedom - (self.dimension + 1.0)
-        share = np.where(left > 0, 1.0 / np.where(left > 0, left, 1.0), np.inf)
-        return MeanCovariance(self.marginal_of_mean().mean, normals.scale_matrix(share, self.scale))
+        divisor = self.freedom - (self.dimension + 1.0)
+        factor = np.where(divisor > 0, 1.0 / np.where(divisor > 0, divisor, 1.0), np.inf)
+        return MeanCovariance(self.marginal_of_mean().mean, normals.scale_matrix(factor, self.scale))
 
     @property
     def mode(self) -> MeanCovariance:
-        """The most probable mean and covariance, together."""
-        share = 1.0 / (self.freedom + self.dimension + 2.0)
-        return MeanCovariance(self.location, share[..., None, None] * self.scale)
+        """The joint mode of mean and covariance."""
+        factor = 1.0 / (self.freedom + self.dimension + 2.0)
+        return MeanCovariance(self.location, factor[..., None, None] * self.scale)
 
     def update(self, statistic: Moments, /) -> Self:
         data = self._compare_moments(statistic)
@@ -153,8 +164,8 @@ class NormalInverseWishart(Prior):
         scale = self.scale + data.growth
         determinant = Cholesky.of(scale, "scale matrix after the update", _TOO_FAR).log_determinant()
         rise = normals.scale_rise(self.factor, self.scale, data)
-        if (np.abs(determinant - self.factor.log_determinant() - rise) > _LOST).any():
-            raise ValueError(f"the scale matrix after the update is rounded away: {_TOO_FAR}")
+        if (np.abs(determinant - self.factor.log_determinant() - rise) > _LARGEST_ERROR).any():
+            raise ValueError(f"the scale matrix after the update is lost to rounding: {_TOO_FAR}")
         return type(self)(
             self.location + (data.weight / total)[..., None] * data.shift,
             total,
@@ -188,7 +199,7 @@ class NormalInverseWishart(Prior):
         return normals.log_evidence(self.strength, self.freedom, self.scale, self.factor, data)
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """log of the density at a mean (..., d) and a covariance (..., d, d); −∞ if it is none."""
+        """log of the density at a mean (..., d) and a matrix (..., d, d); −∞ if that is no covariance."""
         d, nu = self.dimension, self.freedom
         mean = check_vectors(parameters[0], d, "mean")
         covariance = symmetric(floats(parameters[1], "covariance"), "covariance")
@@ -211,7 +222,7 @@ class NormalInverseWishart(Prior):
         return np.where(inside, normal + wishart - constant, -np.inf)
 
     def _broadcast_scale(self, batch: Array) -> Array:
-        """The scale for each of a batch of draws."""
+        """The scale, broadcast to the shape of a batch of draws."""
         shape = np.broadcast_shapes(batch.shape, self.batch)
         return np.broadcast_to(self.scale, (*shape, self.dimension, self.dimension))
 
@@ -221,12 +232,12 @@ class NormalInverseWishart(Prior):
         return MultivariateT(freedom, self.location, self.scale / (freedom * self.strength)[..., None, None])
 
     def marginal_of_variances(self) -> InverseGamma:
-        """The distribution of each coordinate's variance by itself, a batch (*batch, d)."""
+        """The marginal distribution of each coordinate's variance, a batch (*batch, d)."""
         shape = 0.5 * (self.freedom - (self.dimension - 1.0))
         return InverseGamma(shape[..., None], 0.5 * np.diagonal(self.scale, axis1=-2, axis2=-1))
 
     def interval(self, coverage: float = 0.95) -> tuple[MeanVariance, MeanVariance]:
-        """Ends for mean and variance of each coordinate by itself (*batch, d), with equal tails."""
+        """Lower and upper ends of equal-tailed intervals of each mean and variance (*batch, d)."""
         mean = self.marginal_of_mean().marginals().interval(coverage)
         variance = self.marginal_of_variances().interval(coverage)
         return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
@@ -239,7 +250,8 @@ class NormalInverseWishart(Prior):
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> MeanCovariance:
         d, shape, rng = self.dimension, self._shape(size), check_generator(rng)
-        # Bartlett: a standard Wishart matrix is AAᵀ, and the covariance is L(AAᵀ)⁻¹Lᵀ for scale LLᵀ
+        # Bartlett's decomposition: a standard Wishart matrix is AAᵀ, and for the scale LLᵀ the covariance is
+        # L(AAᵀ)⁻¹Lᵀ.
         bartlett = np.zeros((*shape, d, d))
         rows, columns = np.tril_indices(d, -1)
         bartlett[..., rows, columns] = rng.standard_normal((*shape, len(rows)))
@@ -264,8 +276,8 @@ class NormalInverseWishart(Prior):
         scales = np.trace(ratio, axis1=-2, axis2=-1) - normals.log_determinant_rise(
             self.factor, self.scale, step
         )
-        less = 0.5 * np.arange(d)
-        x_, y_ = x[..., None] - less, y[..., None] - less
+        halves = 0.5 * np.arange(d)
+        x_, y_ = x[..., None] - halves, y[..., None] - halves
         freedoms = (deviance(y_, x_, y_ - x_) + bregman(y_, x_)).sum(axis=-1) - d * deviance(y, x, y - x)
         # a divergence is never negative, except by rounding
         return np.asarray(np.maximum(0.5 * means + y * scales + freedoms, 0.0))

@@ -1,6 +1,6 @@
-"""What the normal–inverse-gamma and the normal–inverse-Wishart prior have in common.
+"""Functions that the normal–inverse-gamma and the normal–inverse-Wishart prior share.
 
-The first is the second in one dimension, with freedom 2 · shape and scale 2 · scale, and is fitted as such.
+In one dimension, the second is the first, with freedom 2 · shape and twice the scale; `fit` serves both.
 """
 
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class MomentsAboutPrior(NamedTuple):
 
     @property
     def growth(self) -> Array:
-        """The growth of the scale in an update (..., d, d)."""
+        """The increase of the scale by an update (..., d, d)."""
         squares = self.shift[..., :, None] * self.shift[..., None, :]
         return np.asarray(self.scatter + self.shift_weight[..., None, None] * squares)
 
@@ -62,41 +62,41 @@ def combine_keys_of_moments(prior: Prior, keys: Keys | None, statistic: Moments)
     """The keys of a posterior, given those of the prior; see `prior.combine_keys`.
 
     A prior without keys may have more batch axes than the statistic, such as (4, 3) and three labels: the
-    labels then name an inner axis, and are not kept.
+    labels then name an axis that is not the first, and are dropped.
     """
-    seen = statistic.weight.shape
-    if keys is None and len(seen) < len(prior.batch):
+    shape = statistic.weight.shape
+    if keys is None and len(shape) < len(prior.batch):
         return None
-    return combine_keys(keys, prior.batch, statistic, seen)
+    return combine_keys(keys, prior.batch, statistic, shape)
 
 
-def scale_matrix(share: Array, scale: Array) -> Array:
+def scale_matrix(factor: Array, scale: Array) -> Array:
     """factor · scale (..., d, d); where the factor is ∞, the diagonal is ∞ and the rest is NaN.
 
-    A square's expectation is infinite if it is not finite; a product's is then ∞ − ∞.
+    Then the expectation of a square is infinite, and that of a product is undefined, ∞ − ∞.
     """
     with np.errstate(invalid="ignore"):
-        matrix = share[..., None, None] * scale
-    known = np.isfinite(share)[..., None, None] | np.eye(scale.shape[-1], dtype=np.bool_)
-    return np.where(known, matrix, np.nan)
+        matrix = factor[..., None, None] * scale
+    is_defined = np.isfinite(factor)[..., None, None] | np.eye(scale.shape[-1], dtype=np.bool_)
+    return np.where(is_defined, matrix, np.nan)
 
 
 def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
-    """The mean minus the location, subtracted before anything is rounded; 0 where there is no weight.
+    """The mean minus the location, subtracted before anything is rounded; 0 where the weight is 0.
 
-    The weight has an axis for the columns, of length one if they share it.
+    The last axis of the weight is that of the columns; its length is 1 if they share one weight.
     """
     if first.shape == weight.shape and location.shape == first.shape[-location.ndim :]:
         rest = (first - weight.times(location)).value
     else:
-        wide = np.ones(np.broadcast_shapes(first.shape, location.shape))
-        rest = (first.times(wide) - weight.times(wide * location)).value
+        ones = np.ones(np.broadcast_shapes(first.shape, location.shape))
+        rest = (first.times(ones) - weight.times(ones * location)).value
     total = weight.value
     return np.where(total != 0, rest / np.where(total != 0, total, 1.0), 0.0)
 
 
 def compare_moments(strength: Array, weight: Array, shift: Array, scatter: Array) -> MomentsAboutPrior:
-    """Moments about the prior's location; precise for large means, as the location is subtracted first."""
+    """Moments about the location of a prior of this strength, from the shift of the mean."""
     return MomentsAboutPrior(weight, shift, scatter, strength * weight / (strength + weight))
 
 
@@ -107,7 +107,7 @@ def log_multigamma_rise(freedom: Array, weight: Array, d: int) -> Array:
 
 
 def log_determinant_rise(factor: Cholesky, matrix: Array, growth: Array) -> Array:
-    """log |M + G| − log |M|, for a matrix and its factor: accurate also where G is small beside M."""
+    """log |M + G| − log |M|, for a matrix M, its factor and a growth G, which may be small."""
     ratio = factor.solve(np.broadcast_to(growth, np.broadcast_shapes(growth.shape, matrix.shape)))
     size = np.sqrt(np.square(ratio).sum(axis=(-2, -1)))
     if (size < _SMALL).all():
@@ -118,7 +118,7 @@ def log_determinant_rise(factor: Cholesky, matrix: Array, growth: Array) -> Arra
 
 
 def log_determinant_excess(ratio: Array) -> Array:
-    """log |I + R| − tr R for a small R, which may be any matrix similar to a symmetric one."""
+    """log |I + R| − tr R for a matrix R of small norm with real eigenvalues, by a series."""
     power, total = ratio, np.zeros(ratio.shape[:-2])
     for k in range(2, 9):
         power = power @ ratio
@@ -127,19 +127,20 @@ def log_determinant_excess(ratio: Array) -> Array:
 
 
 def scale_rise(factor: Cholesky, scale: Array, data: MomentsAboutPrior) -> Array:
-    """log |S + growth| − log |S|: the part of the scatter, and by the determinant lemma that of the shift.
+    """log |S + growth| − log |S| for the scale S and the growth by an update.
 
-    Far from the location S + growth is nearly of rank one, and float64 would lose the rest.
+    The scatter is added first, and then the shift, by the matrix determinant lemma. If the data are far from
+    the location, S + growth is nearly of rank one, and its determinant would be inaccurate.
     """
-    scatters = Cholesky.of(scale + data.scatter, "scale matrix with the scatter")
-    leverage = data.shift_weight * scatters.quadratic(data.shift)
+    with_scatter = Cholesky.of(scale + data.scatter, "scale matrix with the scatter")
+    leverage = data.shift_weight * with_scatter.quadratic(data.shift)
     return np.asarray(log_determinant_rise(factor, scale, data.scatter) + np.log1p(leverage))
 
 
 def log_evidence(
     strength: Array, freedom: Array, scale: Array, factor: Cholesky, data: MomentsAboutPrior
 ) -> Array:
-    """log p(data), the (2π)^(−n d/2) of the normal density included."""
+    """log p(data), including the factor (2π)^(−n d/2) of the normal density."""
     d, n = scale.shape[-1], data.weight
     return np.asarray(
         log_multigamma_rise(freedom, n, d)
@@ -150,9 +151,10 @@ def log_evidence(
 
 
 def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array, Array]:
-    """Location, strength, freedom and scale of largest evidence for groups (groups, *cells[, d[, d]]).
+    """Location, strength, freedom and scale of largest evidence for the moments of groups.
 
-    Where a group's values are all equal, the evidence grows without bounds as the scale shrinks around them;
+    `weight` is (groups, *cells), `mean` (groups, *cells, d) and `scatter` (groups, *cells, d, d); each cell
+    has a prior. If all values of a group are equal, the evidence is unbounded as the scale shrinks to zero;
     the result is the local maximum near the moments of the groups, with at least 1e-12 of their variance.
     """
     refuse_unless_grouped(weight)
@@ -186,7 +188,8 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
 def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, Array]:
     """Units for centring and scaling the data, so that the same bounds and start suit data of any scale.
 
-    The pooled mean (cells, d), the covariance within groups, and in its units the deviation of all rows.
+    These are the pooled mean (cells, d), the factor of the covariance within groups (cells, d, d), and the
+    standard deviations of all rows in units of that covariance (cells, d).
     """
     total = n.sum(axis=0)
     centre = (n[..., None] * centres).sum(axis=0) / total[:, None]
@@ -194,8 +197,8 @@ def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, 
     between = (n[..., None, None] * centred[..., :, None] * centred[..., None, :]).sum(axis=0)
     pooled = (scatters.sum(axis=0) + between) / total[:, None, None]
     Cholesky.of(pooled, "covariance of all groups together")
-    room = np.maximum(n - 1.0, 0.0).sum(axis=0)[:, None, None]
-    within = np.where(room > 0, scatters.sum(axis=0) / np.maximum(room, 1e-300), 0.5 * pooled)
+    freedom = np.maximum(n - 1.0, 0.0).sum(axis=0)[:, None, None]
+    within = np.where(freedom > 0, scatters.sum(axis=0) / np.maximum(freedom, 1e-300), 0.5 * pooled)
     factor = Cholesky.of(within + 1e-12 * pooled, "covariance within groups")
     rows = Cholesky(factor.lower[:, None])
     whitened = rows.whiten(np.swapaxes(rows.whiten(pooled), -1, -2))
@@ -203,7 +206,10 @@ def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, 
 
 
 def _box(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
-    """The start, by moments, and bounds: location, log strength, log(freedom − d + 1), root of the scale."""
+    """The start, by the method of moments, and the lower and upper bounds, each (cells, p).
+
+    The p coordinates are the location, log strength, log(freedom − d + 1) and the root of the scale.
+    """
     cells, d = unit.shape
     start = np.zeros((cells, d + 2 + d * (d + 1) // 2))
     between = np.maximum(np.square(unit) - 1.0, 1e-2).mean(axis=-1)
@@ -221,7 +227,7 @@ def _box(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
 
 
 def _parameters(point: Array, unit: Array) -> tuple[Array, Array, Array, Array]:
-    """Location, strength, freedom, and the lower root of scale / freedom."""
+    """Location, strength, freedom, and the lower root of scale / freedom, from points (cells, p)."""
     d = unit.shape[-1]
     root = np.zeros((len(point), d, d))
     rows, columns = np.tril_indices(d)
@@ -232,7 +238,10 @@ def _parameters(point: Array, unit: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Array) -> tuple[Array, Array]:
-    """Summed over groups: (cells,) and (cells, p)."""
+    """The log-evidence (cells,) and its gradient (cells, p), summed over groups.
+
+    `n`, `z` and `w` are weights, means and scatters of the groups in the units of `_units`.
+    """
     d = z.shape[-1]
     location, strength, freedom, root = _parameters(point, unit)
     shape = root @ np.swapaxes(root, -1, -2)
@@ -240,12 +249,15 @@ def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Arr
     factor = Cholesky(np.sqrt(freedom)[:, None, None] * root)
     data = compare_moments(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
     value = log_evidence(strength, freedom, scale, factor, data).sum(axis=0)
-    # (S + W + shift_weight δδᵀ)⁻¹ by Sherman and Morrison: the matrix may be too near to rank one
+    # (S + W + shift_weight δδᵀ)⁻¹ by the Sherman–Morrison formula, because the matrix may be nearly of rank
+    # one
     inverse = Cholesky.of(scale + w, "scale matrix with the scatter").inverse()  # (groups, cells, d, d)
-    toward = (inverse @ data.shift[..., None])[..., 0]
-    leverage = 1.0 + data.shift_weight * (toward * data.shift).sum(axis=-1)
-    weighted = ((freedom + n) / leverage)[..., None] * toward
-    correction = (data.shift_weight / leverage)[..., None, None] * toward[..., :, None] * toward[..., None, :]
+    product = (inverse @ data.shift[..., None])[..., 0]
+    leverage = 1.0 + data.shift_weight * (product * data.shift).sum(axis=-1)
+    weighted = ((freedom + n) / leverage)[..., None] * product
+    correction = (
+        (data.shift_weight / leverage)[..., None, None] * product[..., :, None] * product[..., None, :]
+    )
     precision = (freedom + n)[..., None, None] * (inverse - correction)
     by_location = unit * (weighted * (strength * n / (strength + n))[..., None]).sum(axis=0)
     square = (weighted * data.shift).sum(axis=-1)
@@ -267,6 +279,6 @@ def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Arr
 
 
 def log_multigamma(half: Array, d: int) -> Array:
-    """log Γ_d(half), elementwise (SciPy's takes one dimension for all)."""
+    """log Γ_d(half), the multivariate gamma function, elementwise; SciPy's takes a single number."""
     constant = 0.25 * d * (d - 1) * _LOG_PI
     return np.asarray(constant + special.gammaln(half[..., None] - 0.5 * np.arange(d)).sum(axis=-1))

@@ -3,12 +3,13 @@
 A prior is equivalent to ν pseudo-observations of mean χ. `update` adds an observed statistic to them. A
 prior's file defines `update`, `log_normalizer` and the moments; this file derives the log-evidence, a
 difference of two normalizers. Where that would lose digits (one toss of a coin after a billion
-pseudo-observations), the prior's own file computes it in another way; tests check that both agree.
+pseudo-observations), the prior's file overrides it; tests check that both agree.
 
 An object may be a batch of priors: its parameters are arrays, and a statistic with the same batch axes, or
-axes that broadcast with them, updates each. The parameters, a probability or a mean and a variance together,
-are one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A posterior keeps the labels
-of its statistic as `keys`; a statistic with other labels, or one that no data could have, raises an error.
+axes that broadcast with them, updates each. The quantity that has the prior, such as a probability, or a mean
+with a variance, is one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A posterior
+keeps the labels of its statistic as `keys`. A statistic with other labels, or one that no data has, raises an
+error.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +28,7 @@ Shape = tuple[int, ...]
 
 
 class Prior(ABC):
-    """A distribution of parameters, or a batch of them. A posterior is one, too."""
+    """A distribution of parameters, or a batch of distributions. A posterior is a Prior, too."""
 
     @property
     @abstractmethod
@@ -54,16 +55,16 @@ class Prior(ABC):
 
     @abstractmethod
     def log_normalizer(self) -> Array:
-        """log ∫ exp(η·νχ − νA(η)): the log-evidence of a statistic is the difference of two of these."""
+        """log ∫ exp(η·νχ − νA(η)) dη (*batch,). An `update` increases it by the log-evidence."""
 
     def log_evidence(self, statistic: Any, log_base: ArrayLike = 0.0) -> Array:
         """log p(data) with the parameters integrated out (*batch,).
 
-        `log_base` is Σ log h(x) of the data, which depends on no parameter and is not in a statistic. It is
-        0 for bits, categories, waiting times and real numbers (a Gaussian's constant is included here).
-        For Poisson counts it is −Σ log x!, which is `Poisson(1).log_base(x).sum()`; for counts x
-        over exposures t it is Σ(x log t − log x!). It is the same for every prior: to compare two, leave
-        it out.
+        `log_base` is Σ log h(x) of the data, which depends on no parameter and is not in a statistic. It is 0
+        for bits, categories, waiting times and real numbers (the constant of a Gaussian is included here).
+        For Poisson counts it is −Σ log x!, which is `Poisson(1).log_base(x).sum()`; for counts x over
+        exposures t it is Σ(x log t − log x!). It is the same for all priors, so that a comparison of priors
+        can omit it.
         """
         return np.asarray(self._log_evidence(statistic) + floats(log_base, "log_base"))
 
@@ -75,10 +76,10 @@ class Prior(ABC):
     def fit(cls, groups: Any) -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        The groups are the first batch axis of the statistic, grouped by label or not; further axes are fitted
-        each by itself. Groups without weight are ignored. If the groups differ less than by chance, or if
-        there is a single group, the evidence grows with the strength without end: the strength is then held
-        at a million times the weight of the heaviest group, with a warning.
+        The groups are the slices of the first batch axis of the statistic, with labels or without. Each entry
+        of further batch axes gets a prior of its own. Groups without weight are ignored. If the groups differ
+        less than by chance, or if there is only one, the evidence increases with the strength without bound;
+        then a warning is issued, and the strength is a million times the weight of the heaviest group.
         """
 
     @abstractmethod
@@ -102,7 +103,7 @@ class Prior(ABC):
 
 
 def refuse_unless(statistic: object, kind: type[Sums], prior: str) -> None:
-    """Raise if a prior is given something else than the statistic it is conjugate to."""
+    """Raise unless the statistic is of the kind that the prior is conjugate to; `prior` is its name."""
     if not isinstance(statistic, kind):
         raise TypeError(
             f"got a {type(statistic).__name__}, expected a {kind.__name__} for {prior}: "
@@ -110,20 +111,22 @@ def refuse_unless(statistic: object, kind: type[Sums], prior: str) -> None:
         )
 
 
-def combine_keys(keys: Keys | None, batch: Shape, statistic: Sums, seen: Shape) -> Keys | None:
+def combine_keys(keys: Keys | None, batch: Shape, statistic: Sums, observed: Shape) -> Keys | None:
     """The keys of a posterior: those of the prior, or of the statistic if the prior has none.
 
-    `batch` and `seen` are the batch shapes of the prior and of the statistic; see `refuse_other_keys`.
+    `batch` and `observed` are the batch shapes of the prior and of the statistic; see
+    `refuse_other_keys`.
     """
-    refuse_other_keys(keys, batch, statistic, seen)
+    refuse_other_keys(keys, batch, statistic, observed)
     return statistic.keys if keys is None else keys
 
 
-def refuse_other_keys(keys: Keys | None, batch: Shape, statistic: Sums, seen: Shape) -> None:
+def refuse_other_keys(keys: Keys | None, batch: Shape, statistic: Sums, observed: Shape) -> None:
     """Raise if a statistic has other keys than the prior, or a batch that does not broadcast with it.
 
-    A new key would need the prior from before the first update, which is not kept. Keys name the first axis,
-    and must after the update: no axis may come before it, and it may not grow.
+    `batch` and `observed` are the batch shapes of the prior and of the statistic. A new key would
+    need the prior from before the first update, which is not stored. Keys name the first axis also after the
+    update, so broadcasting must not add an axis before it or lengthen it.
     """
     if keys is not None and statistic.keys is not None and keys != statistic.keys:
         raise ValueError(
@@ -131,37 +134,36 @@ def refuse_other_keys(keys: Keys | None, batch: Shape, statistic: Sums, seen: Sh
             "add the statistics first, then update once"
         )
     try:
-        whole = np.broadcast_shapes(batch, seen)
+        combined = np.broadcast_shapes(batch, observed)
     except ValueError:
         raise ValueError(
-            f"got a statistic of batch {seen} for a prior of batch {batch}, expected shapes that broadcast"
+            f"got a statistic of shape {observed} for a prior of shape {batch}, expected shapes that "
+            "broadcast"
         ) from None
-    for named, shape in ((keys, batch), (statistic.keys, seen)):
-        if named is not None and (len(shape) < len(whole) or whole[0] != len(named)):
+    for labels, shape in ((keys, batch), (statistic.keys, observed)):
+        if labels is not None and (len(shape) < len(combined) or combined[0] != len(labels)):
             raise ValueError(
-                f"got labels {named!r} for the first axis of {shape}, expected it to be that of {whole}, "
-                "the batch after the update: name it, or give the other side as many axes"
+                f"got labels {labels!r} for the first axis of {shape}, expected labels for the first axis of "
+                f"{combined}, the batch after the update: use labels on both sides, or equal batch axes"
             )
 
 
 def refuse_unless_named(names: Keys | None, length: int | None, what: str) -> None:
-    """Raise if an axis of this length (None: there is no such axis) has another number of names."""
+    """Raise unless there are as many names as the axis is long; a length of None means no such axis."""
     if names is not None and len(names) != length:
         axis = "no such axis" if length is None else f"an axis of {length}"
         raise ValueError(f"got {len(names)} {what} for {axis}, expected one each")
 
 
-def refuse_where(bad: NDArray[np.bool_], total: Exact, weight: Exact, expected: str) -> None:
-    """Raise if any total is `bad`, which means impossible for its weight; the message names the first.
+def refuse_where(is_impossible: NDArray[np.bool_], total: Exact, weight: Exact, expected: str) -> None:
+    """Raise if any total is impossible for its weight; the message names the first.
 
-    `expected` says which totals are possible, such as "none below zero". The sums are exact, so that rounding
-    does not make a total bad.
+    `expected` says which totals are possible, such as "none below zero".
     """
-    if bad.any():
-        wide = np.broadcast_to(weight.value, bad.shape)[bad].flat[0]
-        raise ValueError(
-            f"got a total of {total.value[bad].flat[0]} for a weight of {wide}, expected {expected}"
-        )
+    if is_impossible.any():
+        first_total = total.value[is_impossible].flat[0]
+        its_weight = np.broadcast_to(weight.value, is_impossible.shape)[is_impossible].flat[0]
+        raise ValueError(f"got a total of {first_total} for a weight of {its_weight}, expected {expected}")
 
 
 def refuse_negative(statistic: Sums, weight: Exact) -> None:

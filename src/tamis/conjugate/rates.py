@@ -1,4 +1,4 @@
-"""Functions for priors of a rate: of the gamma prior, and of a normal's inverse variance.
+"""Functions for priors of a rate: the gamma prior, and the prior of a normal distribution's inverse variance.
 
 Events s in a time t update Gamma(a, b) to Gamma(a + s, b + t): counts and their exposure for the Poisson,
 number and sum of waiting times for the exponential, half the weight and half the scatter for the normal. The
@@ -43,42 +43,45 @@ def kl(shape: Array, rate: Array, other_shape: Array, other_rate: Array) -> Arra
 def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
     """Shape and rate (*cells,) of largest evidence for groups of events in times (groups, *cells).
 
-    A group's weight is its time (`by_time`, the Poisson's exposure) or its number of events (waiting times).
-    Time is measured by the events that the pooled rate expects in it, so that no bound depends on its unit.
+    The weight of a group is its time if `by_time` (the exposure of a Poisson count), else its number of
+    events (of waiting times). Time is measured in units of the mean time between events, so that the bounds
+    do not depend on the caller's unit.
     """
     cells = events.shape[1:]
     s, time = events.reshape(len(events), -1), time.reshape(len(time), -1)
     if not by_time and not (time.sum(axis=0) > 0).all():
         raise ValueError("got waiting times that are all zero, expected some above: their rate is infinite")
-    some = s.sum(axis=0) > 0
-    pooled = np.where(some, s.sum(axis=0), LEAST_SHARE) / np.maximum(time.sum(axis=0), 1e-300)
+    has_events = s.sum(axis=0) > 0
+    pooled = np.where(has_events, s.sum(axis=0), LEAST_SHARE) / np.maximum(time.sum(axis=0), 1e-300)
     t = time * pooled
     heaviest = (t if by_time else s).max(axis=0)
     start = np.column_stack([np.zeros_like(pooled), np.log(_shape(s, t, by_time))])
     lower, upper = start - 40.0, start + 40.0
     lower[:, 1] = np.log(LEAST_STRENGTH * np.minimum(heaviest, 1.0))
     upper[:, 1] = np.log(MOST_STRENGTH * heaviest)
-    none = np.column_stack([np.zeros_like(pooled), np.log(heaviest)])
-    lower, start, upper = (np.where(some[:, None], bound, none) for bound in (lower, start, upper))
+    without_events = np.column_stack([np.zeros_like(pooled), np.log(heaviest)])
+    lower, start, upper = (
+        np.where(has_events[:, None], bound, without_events) for bound in (lower, start, upper)
+    )
 
-    def objective(point: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
-        (a, b), n, time = _parameters(point), s[:, live], t[:, live]
+    def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
+        (a, b), n, time = _parameters(point), s[:, active], t[:, active]
         value = _log_mass(a, b, n, time).sum(axis=0)
         by_shape = a * (digamma_rise(a, n) - np.log1p(time / b)).sum(axis=0)
         by_rate = ((a * time - b * n) / (b + time)).sum(axis=0)
         return value, np.column_stack([-by_rate, by_shape + by_rate])
 
     optimum = maximize(objective, start, lower, upper)
-    warn_where(some & (optimum[:, 1] >= upper[:, 1]), UNDERDISPERSED)
-    warn_where(some & (optimum[:, 1] <= lower[:, 1]), OVERDISPERSED)
+    warn_where(has_events & (optimum[:, 1] >= upper[:, 1]), UNDERDISPERSED)
+    warn_where(has_events & (optimum[:, 1] <= lower[:, 1]), OVERDISPERSED)
     a, b = _parameters(optimum)
     return a.reshape(cells), (b / pooled).reshape(cells)
 
 
 def _log_mass(shape: Array, rate: Array, events: Array, time: Array) -> Array:
-    """log_gamma_ratio minus the log-likelihood of each group at its own best rate, a constant.
+    """`log_gamma_ratio` minus the maximum of each group's log-likelihood, which is a constant.
 
-    That constant may be −1,000,000, beside which the slope of the evidence would be lost in rounding.
+    The constant may be −1,000,000; with it, small changes of the evidence would be lost to rounding.
     """
     posterior = (shape + events) / (rate + time)
     step = (shape * time - rate * events) / (rate + time)
@@ -96,7 +99,10 @@ def _parameters(point: Array) -> tuple[Array, Array]:
 
 
 def _shape(events: Array, time: Array, by_time: bool) -> Array:
-    """The start, by moments: for counts with a mean rate of one, E[χ²] = degrees of freedom + Σt / shape."""
+    """The starting shape, by the method of moments.
+
+    For counts of rate 1, E[χ²] = degrees of freedom + Σt / shape.
+    """
     if not by_time:
         return np.full(events.shape[1:], 2.0)
     square = np.square(events - time) / np.where(time > 0, time, 1.0)

@@ -9,7 +9,7 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals
 from tamis.conjugate.distribution import Univariate, broadcast_parameters, check_probabilities
-from tamis.families.family import Size, check_generator, check_positive
+from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.stirling import log_rising
 
 _LOG_PI = float(np.log(np.pi))
@@ -17,9 +17,9 @@ _LOG_PI = float(np.log(np.pi))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudentT(Univariate):
-    """location + scale · t, with `freedom` degrees of freedom: the fewer, the heavier the tails.
+    """location + scale · t, where t has `freedom` degrees of freedom: the fewer, the heavier the tails.
 
-    With a freedom of 2 or less the variance is infinite, with 1 or less there is no mean and so none: NaN.
+    With a freedom of 2 or less the variance is infinite; with 1 or less mean and variance are undefined, NaN.
 
     >>> next_one = StudentT(5, location=10, scale=2)
     >>> [round(float(end), 3) for end in next_one.interval()], round(float(next_one.variance), 4)
@@ -36,9 +36,7 @@ class StudentT(Univariate):
             location=normals.check_location(location),
             scale=check_positive(scale, "scale"),
         )
-        object.__setattr__(self, "freedom", nu)
-        object.__setattr__(self, "location", centre)
-        object.__setattr__(self, "scale", width)
+        set_fields(self, freedom=nu, location=centre, scale=width)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -84,7 +82,7 @@ class StudentT(Univariate):
 
 
 def log_gamma_half(freedom: Array, d: int) -> Array:
-    """log Γ((ν + d)/2) − log Γ(ν/2) − d/2 log(νπ): the constant of a t in d dimensions, for any ν."""
+    """log Γ((ν + d)/2) − log Γ(ν/2) − d/2 log(νπ): the log-normalizer of a t density in d dimensions."""
     half = 0.5 * freedom
     return np.asarray(log_rising(half, np.asarray(0.5 * d)) - 0.5 * d * (np.log(freedom) + _LOG_PI))
 

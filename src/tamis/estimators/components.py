@@ -348,7 +348,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         for block in dense_blocks(table):
             if self.missing == "em":
                 if (infinite := np.isinf(block)).any():
-                    Matrix(block, table.names).refuse_broken(int(infinite.any(axis=0).argmax()))
+                    Matrix(block, table.names).refuse_nonfinite(int(infinite.any(axis=0).argmax()))
                 yield block
                 continue
             try:

@@ -628,10 +628,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         if weight == 1.0 and type(data) is np.ndarray and state.model.admits(data):  # summed later
             self._fitted = state.with_pending(data, [label])
             return
-        labels = Labels(Keys((label,)), np.zeros(1, dtype=np.int64))
-        weights = None if weight == 1.0 else np.array([weight])
-        rows = LabelledRows(state.model.encode(table), labels, weights)
-        self._fitted = state.replace(state.model.add_rows(state.statistic, rows))
+        row = state.model.encode(table)
+        self._fitted = state.replace(state.model.add_row(state.statistic, row, label, weight))
 
     def predict_one(self, row: Mapping[Any, Any]) -> Any:
         """The most probable class of one row, a dict; None if nothing was learned yet.

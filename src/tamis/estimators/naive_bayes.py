@@ -242,7 +242,9 @@ class DiscreteClassifier(GenerativeClassifier):
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         return {
-            "prior": check_class_probabilities(self.class_prior, classes, total=False, name="class_prior"),
+            "prior": check_class_probabilities(
+                self.class_prior, classes, must_sum_to_one=False, name="class_prior"
+            ),
             "even": not self.fit_prior,
         }
 

@@ -86,9 +86,7 @@ class Bernoulli(ProbabilityFamily):
 
     def entropy(self) -> Array:
         p = self.probability
-        return np.asarray(
-            special.entr(p) - special.xlog1py(1.0 - p, -p)
-        )  # 1 − p alone would round away a small p
+        return np.asarray(special.entr(p) - special.xlog1py(1.0 - p, -p))  # log(1 − p) would lose a small p
 
     def _kl(self, other: Self) -> Array:
         p, q = self.probability, other.probability

@@ -1,4 +1,7 @@
-"""Categorical: one of K. T(x) one-hot, A(η) = log Σ e^η; minimal: without the last, A(η) = log(1 + Σ e^η)."""
+"""Categorical: one of K. T(x) is one-hot, A(η) = log Σ e^η.
+
+The minimal parametrisation omits the last category: A(η) = log(1 + Σ e^η).
+"""
 
 from dataclasses import dataclass
 from typing import Self
@@ -11,7 +14,7 @@ from tamis.arrays import Array, floats
 from tamis.families import simplex
 from tamis.families.conjugacy import ConjugateFamily
 from tamis.families.counts import is_count
-from tamis.families.family import TallyFamily, check_statistic, log_or_minus_infinity
+from tamis.families.family import TallyFamily, check_statistic, log_or_minus_infinity, set_fields
 from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
@@ -35,8 +38,7 @@ class Categorical(TallyFamily, ConjugateFamily):
     minimal: bool
 
     def __init__(self, probabilities: ArrayLike, minimal: bool = False) -> None:
-        object.__setattr__(self, "probabilities", simplex.check_probabilities(probabilities))
-        object.__setattr__(self, "minimal", minimal)
+        set_fields(self, probabilities=simplex.check_probabilities(probabilities), minimal=minimal)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -99,9 +101,9 @@ class Categorical(TallyFamily, ConjugateFamily):
                 "got a prior of less than one pseudo-observation of a category, expected at least one for a "
                 "mode: raise alpha, or use estimate='mean'"
             )
-        every = counts.sum(axis=-1, keepdims=True)
-        even = np.where(every > 0, 0.0, 1.0)
-        return type(self)((counts + even) / (every + even * self.categories), self.minimal)
+        total_count = counts.sum(axis=-1, keepdims=True)
+        uniform = np.where(total_count > 0, 0.0, 1.0)  # all probabilities are equal where all counts are 0
+        return type(self)((counts + uniform) / (total_count + uniform * self.categories), self.minimal)
 
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
         gammas = rng.standard_gamma(self._counts(weight, total))
@@ -132,8 +134,8 @@ class Categorical(TallyFamily, ConjugateFamily):
         index = np.where(inside, floats(x, "x"), 0.0).astype(np.int64)
         shape = np.broadcast_shapes(index.shape, self.batch)
         logs = np.broadcast_to(log_or_minus_infinity(self.probabilities), (*shape, self.categories))
-        picked = np.take_along_axis(logs, np.broadcast_to(index, shape)[..., None], axis=-1)[..., 0]
-        return np.where(inside, picked, -np.inf)
+        log_p = np.take_along_axis(logs, np.broadcast_to(index, shape)[..., None], axis=-1)[..., 0]
+        return np.where(inside, log_p, -np.inf)
 
     def entropy(self) -> Array:
         return np.asarray(special.entr(self.probabilities).sum(axis=-1))
@@ -142,15 +144,15 @@ class Categorical(TallyFamily, ConjugateFamily):
         return np.asarray(deviance(self.probabilities, other.probabilities).sum(axis=-1))
 
     def fit(self, statistic: Tally) -> Self:
-        """From `observe`, or from `Tally.count` of categories, which needs no one-hot rows."""
+        """The maximum-likelihood member, from `observe`, or from `Tally.count`, which is faster."""
         weight, total = check_statistic(statistic, Tally).weight.value, statistic.total.value
         if statistic.terms is None:
             counts = simplex.add_reference(total, weight, self.minimal)
         else:
-            named = np.array(list(statistic.terms), dtype=object)
-            inside = self.supports(named)
+            categories = np.array(list(statistic.terms), dtype=object)
+            inside = self.supports(categories)
             if not inside.all():
-                raise ValueError(f"got counts of {named[~inside][0]!r}, expected {self.support}")
+                raise ValueError(f"got counts of {categories[~inside][0]!r}, expected {self.support}")
             counts = np.zeros((*total.shape[:-1], self.categories))
-            counts[..., named.astype(np.int64)] = total
+            counts[..., categories.astype(np.int64)] = total
         return type(self)(counts / weight[..., None], self.minimal)

@@ -1,10 +1,10 @@
-"""A family's conjugate prior: ν pseudo-observations whose T(x) sum to τ, as if they had been observed.
+"""The conjugate prior of a family: as if ν pseudo-observations had been observed whose T(x) sum to τ.
 
 p(η) ∝ exp(η·τ − νA(η)), so that observing adds the weight to ν and ΣT(x) to τ. A family defines the
 normalizer, the mode and draws of this distribution in its usual parameters. Under it the expected mean
-parameters are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families, 1979), so that
-the posterior mean needs no formula of its own. With these, any family of one column can be a column of naive
-Bayes or of a mixture: see `tamis.models.generative.family_columns`.
+parameters are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families, 1979), which
+is the posterior mean of every family. Any such family of one column can be a column of naive Bayes or of a
+mixture: see `tamis.models.generative.family_columns`.
 """
 
 from abc import abstractmethod
@@ -23,7 +23,8 @@ from tamis.families.normalizers import log_dirichlet_ratio, log_gamma_normalizer
 class ConjugateFamily(Family):
     """A family of one column, and its conjugate prior.
 
-    A prior is a weight (*batch,) and a total (*batch, k); so is the posterior, their sum with a statistic's.
+    A prior is a weight ν (*batch,) and a total τ (*batch, k). The posterior is the prior's weight and total
+    plus those of a statistic.
 
     >>> from tamis.families import Poisson
     >>> calls, weight, total = Poisson(1.0), np.array(2.0), np.array([6.0])  # two hours of three calls each
@@ -67,10 +68,10 @@ class ConjugateFamily(Family):
         return np.where(inside, self.log_base(value) + evidence, -np.inf)
 
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
-        """A prior worth `strength` observations, when nothing is known but the statistic of all classes.
+        """A prior of `strength` pseudo-observations, from the weight and total of all classes.
 
-        Its mean is that of all observations. Counts get half an event more than were observed, so that a
-        count above 0 is possible where none was seen; where the mean is still 0, this member's is taken.
+        Its mean is that of all observations. Half an event is added to the total of counts, so that a count
+        above 0 is possible even if all were 0; where the mean is still 0, that of this member is used.
         """
         events = total + (0.5 if self.discrete else 0.0)
         mean = events / np.where(weight > 0, weight, 1.0)[..., None]
@@ -78,12 +79,12 @@ class ConjugateFamily(Family):
         return np.full(weight.shape, float(strength)), strength * mean
 
     def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
-        """Whether there are observations of this weight and total (*batch,); here, of T(x) ≥ 0."""
+        """Whether some observations have this weight and total (*batch,); here T(x) ≥ 0 is assumed."""
         return np.asarray((weight >= 0) & (total >= 0).all(axis=-1))
 
 
 class ScalarFamily(TallyFamily, ConjugateFamily):
-    """A family of one parameter, and perhaps fixed ones, with T(x) = x."""
+    """A family with one parameter to infer, perhaps further fixed ones, and T(x) = x."""
 
     def sufficient(self, x: ArrayLike) -> Array:
         return floats(x, "x")[..., None]
@@ -102,7 +103,7 @@ class RateFamily(ScalarFamily):
 
     @abstractmethod
     def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
-        """Events and their time: what observations add to the shape and to the rate of the prior."""
+        """Events and time, which observations add to the shape and to the rate of the prior."""
 
     def _gamma(self, weight: Array, total: Array) -> tuple[Array, Array]:
         """Shape and rate of the prior."""
@@ -142,7 +143,7 @@ class ProbabilityFamily(ScalarFamily):
 
     @abstractmethod
     def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
-        """Successes and failures: what observations add to the two parameters of the prior."""
+        """Successes and failures: observations add these to the two parameters of the prior."""
 
     def _beta(self, weight: Array, total: Array) -> tuple[Array, Array]:
         """The two parameters of the prior."""

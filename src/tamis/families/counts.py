@@ -1,7 +1,7 @@
-"""Log-probabilities of Poisson counts, and their means, precise to the last digits at any size.
+"""Log-probabilities of Poisson counts, and their means, accurate to nearly all digits at any size.
 
-x log λ − λ − log x! is a small difference of large numbers. Written about λ = x it is
-−(s(x) + deviance(x, λ)), two terms of one sign, where s(x) = log x! − x log x + x
+x log λ − λ − log x! is a small difference of large numbers. It equals −(s(x) + deviance(x, λ)), a sum of two
+terms of one sign, where s(x) = log x! − x log x + x
 (Loader 2000, "Fast and accurate computation of binomial probabilities"). Binomial and multinomial counts are
 Poisson counts given their sum, so these functions serve them, too.
 """
@@ -22,7 +22,7 @@ _LARGE = 256.0
 _TERMS = 512
 _ORDER = 14
 _SINGLE = 4096.0  # up to this count, terms are summed one by one
-_NORMAL = 1e18  # counts of larger means are drawn from a normal, as NumPy's generator ends at 9.2e18
+_NORMAL = 1e18  # counts of larger means are drawn from a normal distribution: NumPy's are below 9.2e18
 _CHUNK = 2048  # array elements summed at a time: 8 MB per intermediate array
 
 
@@ -53,10 +53,11 @@ def expect_over_counts(
     deviation: float,
     tail: float,
 ) -> float:
-    """E[function(log p(x))] over counts x, whose probabilities fall by e beyond the bulk every `tail` counts.
+    """E[function(log p(x))] over counts x, for a distribution with this mean and standard deviation.
 
-    The first counts are summed one by one. Beyond them the sum is an integral of the same function (Euler and
-    Maclaurin), over panels that are short beside the deviation and beside their distance from 0.
+    `log_mass` is log p(x). Far above the mean, p(x) falls by a factor of e every `tail` counts. The first
+    counts are summed one by one. Further on, the sum is replaced by an integral (the Euler–Maclaurin
+    formula), over intervals that are short compared with the deviation and with their distance from 0.
     """
 
     def term(x: Array) -> Array:
@@ -82,7 +83,7 @@ def expect_over_counts(
 def mean_log_poisson(mean: Array, probability: Array | None = None, trials: Array | None = None) -> Array:
     """E[log Poisson(X | mean)] for X of this mean: Poisson, or binomial with mean = trials · probability.
 
-    Broadcast arguments are of one shape. For a Poisson X this is minus its entropy.
+    The arguments have the same shape. For a Poisson X, the result is minus its entropy.
     """
     flat = mean.reshape(-1)
     p = np.zeros_like(flat) if probability is None else probability.reshape(-1)
@@ -110,7 +111,7 @@ def _sum_terms(mean: Array, probability: Array, trials: Array | None) -> Array:
 
 def _expand_in_moments(mean: Array, probability: Array) -> Array:
     """−s(mean) − Σ μₖ f⁽ᵏ⁾(mean)/k!, from the Taylor series of f(x) = log x!; μₖ are central moments."""
-    m = np.minimum(mean, 1e15)  # all but the first term are below 1e-15 beyond, and would overflow
+    m = np.minimum(mean, 1e15)  # beyond, all terms but the first are below 1e-15, and would overflow
     variance = m * (1.0 - probability)
     cumulants = [variance * np.polyval(polynomial, probability) for polynomial in _cumulants()]  # κ₂, κ₃, …
     moments = [np.ones_like(m), np.zeros_like(m)]
@@ -123,9 +124,10 @@ def _expand_in_moments(mean: Array, probability: Array) -> Array:
 
 
 def _cumulants() -> list[list[int]]:
-    """R₂, R₃, …, highest power first: cumulants are κₖ = np(1 − p) Rₖ(p), and of a Poisson count λRₖ(0).
+    """Coefficients of polynomials R₂, R₃, …, highest power first, which give the cumulants.
 
-    From κₖ₊₁ = p(1 − p) dκₖ/dp: Rₖ₊₁ = d/dp [(p − p²) Rₖ].
+    These are κₖ = np(1 − p) Rₖ(p) of a binomial count, and λRₖ(0) of a Poisson count. From
+    κₖ₊₁ = p(1 − p) dκₖ/dp follows Rₖ₊₁ = d/dp [(p − p²) Rₖ].
     """
     polynomial = [1]  # lowest power first
     polynomials = [[1]]

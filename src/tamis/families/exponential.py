@@ -1,4 +1,4 @@
-"""Exponential: a waiting time without memory. T(x) = x, A(η) = −log(−η) with η = −rate."""
+"""Exponential: a memoryless waiting time. T(x) = x, A(η) = −log(−η) with η = −rate."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -14,7 +14,7 @@ from tamis.families.stirling import log1p_gap
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exponential(RateFamily):
-    """A time until the next event, when events come at the given rate: mean 1 / rate, density rate at 0.
+    """The time until the next event of a Poisson process with this rate: its mean is 1 / rate.
 
     >>> buses = Exponential(1).fit(Exponential(1).observe([3.0, 8.0, 1.0]))
     >>> float(buses.rate), round(float(buses.density(4.0)), 4)

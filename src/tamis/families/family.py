@@ -1,9 +1,9 @@
-"""The base class of exponential families: p(x | η) = h(x) exp(η·T(x) − A(η)), and what follows from it.
+"""The base class of exponential families: p(x | η) = h(x) exp(η·T(x) − A(η)).
 
 A family's file defines h, T, A, ∇A and its inverse, and how to draw a sample; this file derives the rest.
 An object is one member of the family, or a batch of them: its parameters may be arrays, and x is broadcast
-against them. Where the derived formula would cancel (a Gaussian with a large mean) or meet 0 · ∞ (a
-probability of 0), the family's own file computes it from the usual parameters; tests check that both agree.
+against them. Where the derived formula would lose digits by cancellation (a Gaussian with a large mean) or
+yield 0 · ∞ (a probability of 0), the family's file overrides it; tests check that both agree.
 """
 
 import operator
@@ -23,9 +23,7 @@ class Family(ABC):
     """One member of an exponential family, or a batch."""
 
     event_axes: ClassVar[int] = 0  # axes of one observation: 0 for a number, 1 for a vector
-    discrete: ClassVar[bool] = (
-        True  # whether p is a mass, and sums to one; else a density, and integrates to one
-    )
+    discrete: ClassVar[bool] = True  # whether p is a probability mass; otherwise it is a density
 
     @property
     @abstractmethod
@@ -35,7 +33,7 @@ class Family(ABC):
     @property
     @abstractmethod
     def support(self) -> str:
-        """What x may be, in words, for messages."""
+        """A description of the values that x may have, for error messages."""
 
     @abstractmethod
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
@@ -85,14 +83,14 @@ class Family(ABC):
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws (*shape, *event), for a shape that ends in the batch's."""
+        """Draws (*shape, *event), for a shape that ends with the batch's shape."""
 
     def mean_log_base(self) -> Array:
         """E[log h(x)] (*batch,); 0 here, where h(x) is 1."""
         return np.zeros(self.batch)
 
     def log_density(self, x: ArrayLike) -> Array:
-        """log p(x): of mass or density, broadcast over the batch; −∞ outside the support."""
+        """log p(x), of a mass or a density, broadcast over the batch; −∞ outside the support."""
         natural = self.natural
         return np.asarray(
             self.log_base(x) + (natural * self.sufficient(x)).sum(axis=-1) - self.log_partition(natural)
@@ -127,8 +125,8 @@ class Family(ABC):
     def fit(self, statistic: Any) -> Self:
         """The maximum-likelihood member: the one whose E[T] is the observed mean of T.
 
-        Called on any member, of which it keeps the form (categories, trials, minimal or full) and ignores the
-        parameters: `Gaussian(0, 1).fit(statistic)`, and not `Gaussian.fit(statistic)`.
+        It is called on any member, such as `Gaussian(0, 1).fit(statistic)`, whose form is kept (categories,
+        trials, minimal or full) and whose parameters are ignored.
         """
 
 
@@ -153,9 +151,9 @@ class TallyFamily(Family):
             )
         inside = self.supports(values)
         if not inside.all():
-            where = tuple(np.argwhere(~inside)[0].tolist())
-            place = ", ".join(map(str, where))
-            raise ValueError(f"x[{place}] is {values[where]}, expected {self.support}: drop or mend that row")
+            index = tuple(np.argwhere(~inside)[0].tolist())
+            name = f"x[{', '.join(map(str, index))}]"
+            raise ValueError(f"{name} is {values[index]}, expected {self.support}: drop or mend that row")
         return Tally.observe(self.sufficient(values), weights, by)
 
     def fit(self, statistic: Tally) -> Self:
@@ -166,6 +164,12 @@ class TallyFamily(Family):
                 f"{type(self).__name__}: use its observe"
             )
         return self.with_mean(mean)
+
+
+def set_fields(instance: object, **fields: object) -> None:
+    """Set fields of a frozen dataclass, in its `__init__`."""
+    for name, value in fields.items():
+        object.__setattr__(instance, name, value)
 
 
 def freeze_parameter(data: ArrayLike, what: str) -> Array:
@@ -179,8 +183,8 @@ def check_positive(value: ArrayLike, what: str) -> Array:
     """Return the numbers as an array; raise unless they are finite and above zero."""
     array = floats(value, what)
     if not ((array > 0) & np.isfinite(array)).all():
-        wrong = array[~((array > 0) & np.isfinite(array))].flat[0]
-        raise ValueError(f"got a {what} of {wrong}, expected a finite number above zero")
+        refused = array[~((array > 0) & np.isfinite(array))].flat[0]
+        raise ValueError(f"got a {what} of {refused}, expected a finite number above zero")
     return array
 
 
@@ -193,27 +197,26 @@ def check_positive_number(value: object, what: str) -> float:
 
 
 def log_or_minus_infinity(x: Array) -> Array:
-    """log x, and −∞ at 0 without a warning."""
+    """log x; −∞ at 0, without NumPy's warning."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(x))
 
 
 def check_vectors(x: ArrayLike, d: int, what: str) -> Array:
-    """Return vectors (..., d); raise for another shape, since one number would be broadcast silently."""
+    """Return vectors (..., d); raise for another shape, which NumPy might broadcast silently."""
     values = floats(x, what)
     if values.ndim == 0 or values.shape[-1] != d:
         raise ValueError(f"got {what} of shape {values.shape}, expected {d} numbers: (..., {d})")
     return values
 
 
-def check_statistic(given: Any, kind: type[Sums]) -> Any:
-    """Return the statistic; raise unless it is of this kind and has weight everywhere."""
-    statistic: Any = given
-    if not isinstance(given, kind):
+def check_statistic(statistic: Any, kind: type[Sums]) -> Any:
+    """Return the statistic; raise unless it is of this kind and all its weights are above zero."""
+    if not isinstance(statistic, kind):
         raise TypeError(
             f"got a {type(statistic).__name__}, expected a {kind.__name__}: use the family's observe first"
         )
-    weight = statistic.weight.value
+    weight = statistic.parts()["weight"].value
     if not (weight > 0).all():
         raise ValueError(
             f"got a statistic of weight {weight.min()}, expected above zero: observe rows, or use a prior"
@@ -222,19 +225,19 @@ def check_statistic(given: Any, kind: type[Sums]) -> Any:
 
 
 def to_shape(size: Size) -> tuple[int, ...]:
-    """A size as a shape."""
-    given: Any = size
+    """Convert the number of draws, or the shape of an array of draws, to a shape."""
+    lengths: Any = size if isinstance(size, tuple | list) else (size,)
     try:
-        draws = tuple(map(operator.index, given if isinstance(given, tuple | list) else (given,)))
+        shape = tuple(map(operator.index, lengths))
     except TypeError:
-        raise TypeError(f"got size={given!r}, expected a whole number or a tuple of them") from None
-    if any(length < 0 for length in draws):
-        raise ValueError(f"got size={given!r}, expected no number below zero")
-    return draws
+        raise TypeError(f"got size={size!r}, expected a whole number or a tuple of them") from None
+    if any(length < 0 for length in shape):
+        raise ValueError(f"got size={size!r}, expected no number below zero")
+    return shape
 
 
 def check_generator(rng: object) -> np.random.Generator:
-    """Return the generator; raise if it is something else, saying how to make one."""
+    """Return the generator; for anything else raise an error that says how to make one."""
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
             f"got rng={rng!r}, expected a generator first, then the size: sample(np.random.default_rng(), 5)"

@@ -9,7 +9,7 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families.conjugacy import RateFamily
-from tamis.families.family import check_positive, check_positive_number, freeze_parameter
+from tamis.families.family import check_positive, check_positive_number, freeze_parameter, set_fields
 from tamis.families.stirling import deviance, log1p_gap, remainder
 
 _SMALLEST = float(np.nextafter(0.0, 1.0))  # the smallest positive float, in place of a draw rounded to 0
@@ -34,8 +34,11 @@ class Gamma(RateFamily):
     rate: Array  # batch
 
     def __init__(self, shape: float, rate: ArrayLike = 1.0) -> None:
-        object.__setattr__(self, "shape", check_positive_number(shape, "shape"))
-        object.__setattr__(self, "rate", freeze_parameter(check_positive(rate, "rate"), "rate"))
+        set_fields(
+            self,
+            shape=check_positive_number(shape, "shape"),
+            rate=freeze_parameter(check_positive(rate, "rate"), "rate"),
+        )
 
     @property
     def support(self) -> str:
@@ -88,8 +91,9 @@ class Gamma(RateFamily):
         inside = self.supports(x)
         value = np.where(inside, floats(x, "x"), 1.0)
         shape = np.asarray(self.shape)
-        bulk = deviance(shape, self.rate * value) + remainder(shape)
-        return np.where(inside, -bulk - np.log(value), -np.inf)
+        return np.where(
+            inside, -deviance(shape, self.rate * value) - remainder(shape) - np.log(value), -np.inf
+        )
 
     def entropy(self) -> Array:
         k = self.shape

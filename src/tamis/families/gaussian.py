@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, is_frame, to_numpy
 from tamis.families.conjugacy import ConjugateFamily
-from tamis.families.family import check_statistic, freeze_parameter
+from tamis.families.family import check_statistic, freeze_parameter, set_fields
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.families.stirling import log1p_gap
 from tamis.stats import Moments
@@ -22,11 +22,11 @@ class Gaussian(ConjugateFamily):
     """A normal distribution with the given mean and variance.
 
     The density, entropy and divergence are computed from (x − μ)/σ: in natural parameters they would be
-    differences of numbers as large as μ²/σ². Mean parameters (μ, μ² + σ²) lose a variance that is small
-    against μ² to rounding; natural parameters and the statistic do not.
+    differences of numbers as large as μ²/σ². If the variance is small compared with μ², it is lost to
+    rounding in the mean parameters (μ, μ² + σ²), but not in natural parameters or in the statistic.
 
-    The conjugate prior is normal–inverse-gamma: ν pseudo-observations of mean m and variance v have a mean
-    around m of variance σ²/ν, and a variance of shape 1 + ν/2 and mean v.
+    The conjugate prior is normal–inverse-gamma. With ν pseudo-observations of mean m and variance v, μ is
+    normal with mean m and variance σ²/ν, and σ² is inverse-gamma with shape 1 + ν/2 and mean v.
 
     >>> heights = Gaussian(0, 1).observe([1.0, 2.0, 3.0])
     >>> fitted = Gaussian(0, 1).fit(heights)
@@ -45,8 +45,7 @@ class Gaussian(ConjugateFamily):
             freeze_parameter(mean, "mean"), freeze_parameter(variance, "variance")
         )
         refuse_unless_gaussian(mu, sigma2)
-        object.__setattr__(self, "mean", mu)
-        object.__setattr__(self, "variance", sigma2)
+        set_fields(self, mean=mu, variance=sigma2)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -97,10 +96,10 @@ class Gaussian(ConjugateFamily):
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
         n = np.where(weight > 0, weight, 1.0)
         shift = np.where(weight > 0, total[..., 0] / n - prior_total[..., 0] / prior_weight, 0.0)
-        pull = weight * prior_weight / (weight + prior_weight)
-        growth = 0.5 * (_scatter(n, total) + pull * np.square(shift))
+        between = weight * prior_weight / (weight + prior_weight) * np.square(shift)
+        added_scale = 0.5 * (_scatter(n, total) + between)
         shape, scale = 1.0 + 0.5 * prior_weight, 0.5 * _scatter(prior_weight, prior_total)
-        ratio = log_gamma_ratio(shape, scale, 0.5 * weight, growth)
+        ratio = log_gamma_ratio(shape, scale, 0.5 * weight, added_scale)
         return np.asarray(ratio - 0.5 * np.log1p(weight / prior_weight))
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
@@ -163,37 +162,37 @@ def refuse_unless_gaussian(mean: Array, variance: Array) -> None:
     """Raise unless all means are finite, and all variances finite and above zero."""
     if not np.isfinite(mean).all():
         raise ValueError(f"got a mean of {mean[~np.isfinite(mean)][0]}, expected a finite number")
-    broken = ~(np.isfinite(variance) & (variance > 0))
-    if broken.any():
+    invalid = ~(np.isfinite(variance) & (variance > 0))
+    if invalid.any():
         raise ValueError(
-            f"got a variance of {variance[broken][0]}, expected a finite number above zero: "
+            f"got a variance of {variance[invalid][0]}, expected a finite number above zero: "
             "give more rows, or set a prior"
         )
 
 
 def variance_of(eta: Array) -> Array:
-    """The variance that has −1/(2σ²) = η."""
+    """The variance σ² whose natural parameter −1/(2σ²) is η."""
     if not (eta < 0).all():
         raise ValueError(f"got a natural parameter of {eta.max()} for x², expected below zero")
     return np.asarray(-0.5 / eta)
 
 
 def quadratic_partition(first: Array, second: Array) -> Array:
-    """A(η) of one Gaussian per cell; ∞ unless η₂ < 0."""
+    """A(η) of univariate Gaussians, from arrays of η₁ and of η₂; ∞ unless η₂ < 0."""
     inside = second < 0
     eta = np.where(inside, second, -1.0)
     return np.where(inside, -0.25 * first**2 / eta - 0.5 * np.log(-2.0 * eta), np.inf)
 
 
 def observe_columns(x: object, weights: object, by: object) -> Moments:
-    """Diagonal moments of data (n, *columns): axes beyond the first are columns, and keep their shape."""
+    """Diagonal moments of data (n, *columns), whose axes after the first keep their shape."""
     values: Any = x if is_frame(x) else to_numpy(x)
-    inner = np.shape(values)[1:]
-    if len(inner) <= 1:
+    columns = np.shape(values)[1:]
+    if len(columns) <= 1:
         return Moments.observe(values, weights, by)
     flat = Moments.observe(np.reshape(values, (len(values), -1)), weights, by)
     parts: dict[str, Any] = {
-        name: part.reindex(lambda words: words.reshape(*words.shape[:-1], *inner))
+        name: part.reindex(lambda words: words.reshape(*words.shape[:-1], *columns))
         for name, part in flat.parts().items()
     }
     return replace(flat, **parts)

@@ -16,9 +16,9 @@ from tamis.families.stirling import deviance
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Geometric(ProbabilityFamily):
-    """How many trials fail before the first that succeeds: 0, 1, 2, …, each success of the given probability.
+    """The number of failures, 0, 1, 2, …, before the first success, which has this probability in each trial.
 
-    The successful trial is not counted (some books, and scipy.stats.geom, count it: theirs is x + 1).
+    The successful trial is not counted; some books, and scipy.stats.geom, count it, so that theirs is x + 1.
     At a probability of 1 the count is always 0, and η = −∞.
 
     >>> tries = Geometric(0.5).fit(Geometric(0.5).observe([0, 3, 6]))
@@ -63,7 +63,8 @@ class Geometric(ProbabilityFamily):
         mu = floats(mean, "mean")
         if not ((mu >= 0) & np.isfinite(mu)).all():
             raise ValueError(f"got a mean of {mu.min()} to {mu.max()}, expected finite, and not below zero")
-        # log(μ / (1 + μ)), computed from the smaller of μ and 1/μ: 1 / (1 + μ) would round away a small μ
+        # log(μ / (1 + μ)), computed from the smaller of μ and 1/μ, because 1 + μ would lose a small μ to
+        # rounding
         small = np.minimum(mu, 1.0)
         return np.where(
             mu > 1, -np.log1p(1.0 / np.maximum(mu, 1.0)), log_or_minus_infinity(small) - np.log1p(small)
@@ -91,7 +92,7 @@ class Geometric(ProbabilityFamily):
         return weight, total[..., 0]
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        # The whole part of an exponential time: exact, and without a largest count at tiny probabilities.
+        # The integer part of an exponential variable: exact, and not limited to int64 at tiny probabilities.
         return np.floor(rng.standard_exponential(shape) / -self.natural[..., 0])
 
     def log_density(self, x: ArrayLike) -> Array:

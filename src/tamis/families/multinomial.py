@@ -10,18 +10,18 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.families import simplex
 from tamis.families.counts import is_count, log_poisson, mean_log_poisson
-from tamis.families.family import TallyFamily, check_statistic, freeze_parameter
+from tamis.families.family import TallyFamily, check_statistic, freeze_parameter, set_fields
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
 
-_MOST_DRAWN = 2.0**63 - 1024.0  # the largest float64 that is an int64
+_MOST_DRAWN = 2.0**63 - 1024.0  # the largest float64 that int64 can represent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Multinomial(TallyFamily):
     """Counts of K categories in a given number of trials; a probability may be 0.
 
-    Counts are independent Poisson counts given their sum, which is how density and entropy are computed.
+    The counts are distributed as independent Poisson counts given their sum; density and entropy use this.
     Full: T(x) = x, η = log p. `minimal=True`: the last category is the reference, T(x) leaves it out,
     and η = log(p / p of the last). See `tamis.families.simplex` for probabilities of 0.
 
@@ -43,9 +43,12 @@ class Multinomial(TallyFamily):
         if not is_count(n).all():
             raise ValueError(f"got {n[~is_count(n)][0]} trials, expected a whole number, not below zero")
         batch = np.broadcast_shapes(n.shape, p.shape[:-1])
-        object.__setattr__(self, "trials", np.broadcast_to(n, batch))
-        object.__setattr__(self, "probabilities", np.broadcast_to(p, (*batch, p.shape[-1])))
-        object.__setattr__(self, "minimal", minimal)
+        set_fields(
+            self,
+            trials=np.broadcast_to(n, batch),
+            probabilities=np.broadcast_to(p, (*batch, p.shape[-1])),
+            minimal=minimal,
+        )
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -73,8 +76,8 @@ class Multinomial(TallyFamily):
         """The log multinomial coefficient."""
         inside = self.supports(x)
         counts = np.where(inside[..., None], self._counts(x), 0.0)
-        ways = special.gammaln(self.trials + 1.0) - special.gammaln(counts + 1.0).sum(axis=-1)
-        return np.where(inside, ways, -np.inf)
+        coefficient = special.gammaln(self.trials + 1.0) - special.gammaln(counts + 1.0).sum(axis=-1)
+        return np.where(inside, coefficient, -np.inf)
 
     def log_partition(self, natural: ArrayLike) -> Array:
         return np.asarray(self.trials * simplex.log_partition(floats(natural, "natural"), self.minimal))
@@ -116,8 +119,8 @@ class Multinomial(TallyFamily):
     def log_density(self, x: ArrayLike) -> Array:
         inside, n = self.supports(x), self.trials
         counts = np.where(inside[..., None], self._counts(x), 0.0)
-        given_sum = log_poisson(counts, self._expected).sum(axis=-1) - log_poisson(n, n)
-        return np.where(inside, given_sum, -np.inf)
+        log_p = log_poisson(counts, self._expected).sum(axis=-1) - log_poisson(n, n)
+        return np.where(inside, log_p, -np.inf)
 
     def entropy(self) -> Array:
         n, p = self.trials, self.probabilities
@@ -127,7 +130,7 @@ class Multinomial(TallyFamily):
     def _kl(self, other: Self) -> Array:
         if not (self.trials == other.trials).all():
             raise ValueError(
-                f"got {self.trials.tolist()} and {other.trials.tolist()} trials, expected as many: "
+                f"got {self.trials.tolist()} and {other.trials.tolist()} trials, expected the same number: "
                 "counts of one cannot come from the other"
             )
         return np.asarray(
@@ -144,7 +147,9 @@ class Multinomial(TallyFamily):
 
     def _with_counts(self, counts: Array, total: Array) -> Self:
         if not (self.trials > 0).all():
-            raise ValueError("got 0 trials, expected at least 1: no trials say nothing of the probabilities")
+            raise ValueError(
+                "got 0 trials, expected at least 1: the probabilities cannot be estimated from none"
+            )
         return type(self)(self.trials, counts / total[..., None], self.minimal)
 
     def _counts(self, x: ArrayLike) -> Array:

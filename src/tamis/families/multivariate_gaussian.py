@@ -1,4 +1,7 @@
-"""Gaussian vectors. T(x) = (x, vec xxᵀ), η = (Σ⁻¹μ, vec −½Σ⁻¹), A = ½(μᵀΣ⁻¹μ + log |Σ|); or fewer squares."""
+"""Gaussian vectors. T(x) = (x, vec xxᵀ), η = (Σ⁻¹μ, vec −½Σ⁻¹), A = ½(μᵀΣ⁻¹μ + log |Σ|).
+
+In the diagonal and spherical forms, T(x) has the squares, or their sum, instead of all products.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
@@ -7,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, is_frame, to_numpy
-from tamis.families.family import Family, check_statistic, check_vectors, freeze_parameter
+from tamis.families.family import Family, check_statistic, check_vectors, freeze_parameter, set_fields
 from tamis.families.gaussian import (
     observe_columns,
     quadratic_partition,
@@ -29,7 +32,8 @@ class MultivariateGaussian(Family):
 
     The covariance is a matrix (..., d, d); with form="diagonal" the variances (..., d); with form="spherical"
     one variance (...) for all axes. T(x) is x followed by the d² products, the d squares, or their sum.
-    Densities, entropy and divergence come from the covariance's Cholesky factor and x − μ, at any mean.
+    Density, entropy and divergence are computed from the Cholesky factor and x − μ, so that a large mean
+    costs no precision.
 
     >>> cloud = MultivariateGaussian([0, 0], np.eye(2))
     >>> seen = cloud.observe([[1.0, 2.0], [3.0, 2.0], [2.0, 5.0]])
@@ -52,16 +56,16 @@ class MultivariateGaussian(Family):
         if form not in ("full", "diagonal", "spherical"):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'spherical'")
         mu, sigma = freeze_parameter(mean, "mean"), freeze_parameter(covariance, "covariance")
-        own = {"full": 2, "diagonal": 1, "spherical": 0}[form]
+        axes = {"full": 2, "diagonal": 1, "spherical": 0}[form]
         d = mu.shape[-1] if mu.ndim else 0
-        if d == 0 or sigma.shape[sigma.ndim - own :] != (d,) * own or sigma.ndim < own:
+        if d == 0 or sigma.shape[sigma.ndim - axes :] != (d,) * axes or sigma.ndim < axes:
             expected = (
                 "(..., d), " + {"full": "(..., d, d)", "diagonal": "(..., d)", "spherical": "(...)"}[form]
             )
             raise ValueError(
                 f"got mean and covariance of shape {mu.shape}, {sigma.shape}, expected {expected}"
             )
-        batch = np.broadcast_shapes(mu.shape[:-1], sigma.shape[: sigma.ndim - own])
+        batch = np.broadcast_shapes(mu.shape[:-1], sigma.shape[: sigma.ndim - axes])
         factor = None
         if form == "full":
             sigma = freeze_parameter(symmetric(sigma, "covariance"), "covariance")
@@ -69,10 +73,13 @@ class MultivariateGaussian(Family):
             factor = Cholesky(np.broadcast_to(Cholesky.of(sigma, "covariance").lower, (*batch, d, d)))
         else:
             refuse_unless_gaussian(mu, sigma)
-        object.__setattr__(self, "mean", np.broadcast_to(mu, (*batch, d)))
-        object.__setattr__(self, "covariance", np.broadcast_to(sigma, (*batch, *(d,) * own)))
-        object.__setattr__(self, "form", form)
-        object.__setattr__(self, "_factor", factor)
+        set_fields(
+            self,
+            mean=np.broadcast_to(mu, (*batch, d)),
+            covariance=np.broadcast_to(sigma, (*batch, *(d,) * axes)),
+            form=form,
+            _factor=factor,
+        )
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -165,15 +172,15 @@ class MultivariateGaussian(Family):
             raise ValueError(f"got forms {self.form!r} and {other.form!r}, expected the same: convert one")
         step = self.mean - other.mean
         if self._factor is None or other._factor is None:
-            own, others = self._variance, other._variance
-            terms = log1p_gap((own - others) / others) + np.square(step) / others
+            v1, v2 = self._variance, other._variance
+            terms = log1p_gap((v1 - v2) / v2) + np.square(step) / v2
             return np.asarray(0.5 * terms.sum(axis=-1))
-        own, others = self._factor.lower, other._factor.lower
-        d1, d2 = (np.diagonal(lower, axis1=-2, axis2=-1) for lower in (own, others))
-        scale = log1p_gap((d1 - d2) * (d1 + d2) / d2**2)
-        columns = Cholesky(others[..., None, :, :]).whiten(np.swapaxes(own, -1, -2))
-        shear = np.square(np.triu(columns, 1)).sum(axis=(-2, -1))
-        return np.asarray(0.5 * (scale.sum(axis=-1) + shear + other._factor.quadratic(step)))
+        lower1, lower2 = self._factor.lower, other._factor.lower
+        d1, d2 = (np.diagonal(lower, axis1=-2, axis2=-1) for lower in (lower1, lower2))
+        diagonal = log1p_gap((d1 - d2) * (d1 + d2) / d2**2)
+        columns = Cholesky(lower2[..., None, :, :]).whiten(np.swapaxes(lower1, -1, -2))
+        below = np.square(np.triu(columns, 1)).sum(axis=(-2, -1))
+        return np.asarray(0.5 * (diagonal.sum(axis=-1) + below + other._factor.quadratic(step)))
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Moments:
         """Full or diagonal moments of x (n, *batch, d)."""
@@ -192,11 +199,11 @@ class MultivariateGaussian(Family):
         return _stack_members(members, batch)
 
     def fit(self, statistic: Any) -> Self:
-        """From moments of either form; the full covariance needs the full one."""
+        """The maximum-likelihood member; a full covariance needs moments of the full form."""
         mean = check_statistic(statistic, Moments).mean
         if self.form == "full":
             return self._make_member(mean, statistic.covariance)
-        if self.form == "spherical" and statistic.form == "diagonal":  # columns may have weights of their own
+        if self.form == "spherical" and statistic.form == "diagonal":  # columns may have different weights
             weight = statistic.weight.value
             return type(self)(mean, statistic.scatter.sum(axis=-1) / weight.sum(axis=-1), self.form)
         return self._make_member(mean, statistic.variance)
@@ -222,7 +229,7 @@ class MultivariateGaussian(Family):
         return np.asarray(np.log(self._variance).sum(axis=-1))
 
     def _make_member(self, mean: Array, covariance: Array) -> Self:
-        """The member with this mean, and a covariance whose last axis, if spherical, is to be averaged."""
+        """The member with this mean and covariance; the spherical form takes the mean of the variances."""
         if self.form == "spherical":
             return type(self)(mean, covariance.mean(axis=-1), self.form)
         return type(self)(mean, covariance, self.form)
@@ -238,7 +245,11 @@ class MultivariateGaussian(Family):
         return np.concatenate([first, squares], axis=-1)
 
     def _split(self, terms: Array) -> tuple[Array, Array]:
-        """(..., k) → x's part (..., d) and the squares' part: a matrix if full, else (..., d) or (..., 1)."""
+        """Split (..., k) into the part of x (..., d) and that of the squares.
+
+        The latter is (..., d, d) in the full form, (..., d) in the diagonal and (..., 1) in the spherical
+        form.
+        """
         d = self.dimension
         if terms.ndim == 0 or terms.shape[-1] != d + self._squares:
             raise ValueError(f"got parameters of shape {terms.shape}, expected (..., {d + self._squares})")
@@ -257,13 +268,13 @@ def _stack_members(members: list[Moments], batch: tuple[int, ...]) -> Moments:
     axis = 0 if members[0].keys is None else 1
     parts: dict[str, Any] = {}
     for name in members[0].parts():
-        placed = [
+        summands = [
             member.parts()[name]
             .reindex(lambda words: np.expand_dims(words, axis + 1))
-            .place(np.array([place]), len(members), axis)
-            for place, member in enumerate(members)
+            .place(np.array([index]), len(members), axis)
+            for index, member in enumerate(members)
         ]
-        sums = sum(placed[1:], start=placed[0])
+        sums = sum(summands[1:], start=summands[0])
         parts[name] = sums.reindex(
             lambda words: words.reshape(*words.shape[: axis + 1], *batch, *words.shape[axis + 2 :])
         )

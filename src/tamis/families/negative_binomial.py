@@ -14,7 +14,7 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.families.conjugacy import ProbabilityFamily
 from tamis.families.counts import draw_poisson, expect_over_counts, is_count
-from tamis.families.family import check_positive_number
+from tamis.families.family import check_positive_number, set_fields
 from tamis.families.geometric import Geometric
 from tamis.families.stirling import deviance, factorial_remainder, remainder
 
@@ -23,12 +23,12 @@ _ONE_SUCCESS = Geometric(0.5)  # its functions of η, times the size, are those 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NegativeBinomial(ProbabilityFamily):
-    """Counts 0, 1, 2, … that vary more than those of a Poisson: of mean μ their variance is μ + μ²/size.
+    """Counts 0, 1, 2, … that vary more than Poisson counts: with mean μ, their variance is μ + μ²/size.
 
-    The size is given and never inferred; it need not be whole. A size of 1 is the geometric family, and with
-    a growing size the counts become those of a Poisson. SciPy's nbinom(n, p) has n = size and p =
-    probability. At a probability of 1 the count is always 0, and η = −∞. (As a predictive distribution it is
-    `tamis.conjugate.NegativeBinomial`.)
+    The size is given and never inferred; it need not be an integer. A size of 1 is the geometric family; as
+    the size grows, the distribution approaches a Poisson distribution. SciPy's nbinom(n, p) has n = size and
+    p = probability. At a probability of 1 the count is always 0, and η = −∞. The predictive distribution of a
+    gamma prior is another class, `tamis.conjugate.NegativeBinomial`.
 
     >>> visits = NegativeBinomial(size=2).fit(NegativeBinomial(size=2).observe([0, 3, 9]))
     >>> round(float(visits.probability), 4), round(float(visits.density(4)), 4)
@@ -41,8 +41,9 @@ class NegativeBinomial(ProbabilityFamily):
     probability: Array  # batch
 
     def __init__(self, size: float, probability: ArrayLike = 0.5) -> None:
-        object.__setattr__(self, "size", check_positive_number(size, "size"))
-        object.__setattr__(self, "probability", Geometric(probability).probability)
+        set_fields(
+            self, size=check_positive_number(size, "size"), probability=Geometric(probability).probability
+        )
 
     @property
     def support(self) -> str:
@@ -54,7 +55,7 @@ class NegativeBinomial(ProbabilityFamily):
     def log_base(self, x: ArrayLike) -> Array:
         inside = self.supports(x)
         count = np.where(inside, floats(x, "x"), 0.0)
-        # Γ(x + r) / (x! Γ(r)) = 1 / ((x + r) B(r, x + 1)), which is right for large counts, too
+        # Γ(x + r) / (x! Γ(r)) = 1 / ((x + r) B(r, x + 1)), which is accurate for large counts, too
         return np.where(inside, -np.log(count + self.size) - special.betaln(self.size, count + 1.0), -np.inf)
 
     def log_partition(self, natural: ArrayLike) -> Array:
@@ -101,12 +102,12 @@ class NegativeBinomial(ProbabilityFamily):
     def entropy(self) -> Array:
         """The entropy has no closed form: it is a sum over counts, with an error below 1e-10."""
         entropies = np.zeros(self.batch)
-        for place in np.ndindex(self.batch):
-            p = self.probability[place]
+        for index in np.ndindex(self.batch):
+            p = self.probability[index]
             if p < 1:
                 mean = float(self.size * (1.0 - p) / p)
                 log_mass = partial(_log_mass, size=np.asarray(self.size), probability=p)
-                entropies[place] = expect_over_counts(
+                entropies[index] = expect_over_counts(
                     log_mass, np.negative, mean, float(np.sqrt(mean / p)), -1.0 / float(np.log1p(-p))
                 )
         return entropies

@@ -31,9 +31,9 @@ class Poisson(RateFamily):
 
     def __init__(self, rate: ArrayLike) -> None:
         value = freeze_parameter(rate, "rate")
-        broken = ~(np.isfinite(value) & (value >= 0))
-        if broken.any():
-            raise ValueError(f"got a rate of {value[broken][0]}, expected a finite number, not below zero")
+        invalid = ~(np.isfinite(value) & (value >= 0))
+        if invalid.any():
+            raise ValueError(f"got a rate of {value[invalid][0]}, expected a finite number, not below zero")
         object.__setattr__(self, "rate", value)
 
     @property
@@ -85,7 +85,7 @@ class Poisson(RateFamily):
         return np.where(inside, log_poisson(np.where(inside, floats(x, "x"), 0.0), self.rate), -np.inf)
 
     def entropy(self) -> Array:
-        """The entropy: summed for rates below 256, by an asymptotic series beyond; precise to 1e-12."""
+        """The entropy: a sum for rates below 256, else an asymptotic series; its error is below 1e-12."""
         return -mean_log_poisson(self.rate)
 
     def _kl(self, other: Self) -> Array:

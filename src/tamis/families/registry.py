@@ -1,7 +1,7 @@
 """The families by name: this is the only list of them.
 
-A family of one column that is written in a file of its own and named here is a column of `NaiveBayes` and of
-`Mixture`, can be saved, and is tested by the equations in `tamis.testing`.
+A family of one column needs only a file and its line here: then `NaiveBayes` and `Mixture` accept it, it can
+be saved, and the laws of `tamis.testing` test it.
 """
 
 from collections.abc import Mapping
@@ -36,14 +36,14 @@ __all__ = [
     "Poisson",
 ]
 
-# Maps a family's name to one of its members (distributions), which is also used where nothing was observed.
+# Maps a family's name to one of its members, which is also the distribution of a column without observations.
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "gaussian": Gaussian(0.0, 1.0),
         "bernoulli": Bernoulli(0.5),
         "categorical": Categorical([0.5, 0.5]),
         "poisson": Poisson(0.0),
-        "multinomial": Multinomial(1, [0.5, 0.5]),  # of all its columns together
+        "multinomial": Multinomial(1, [0.5, 0.5]),  # one distribution of all its columns together
         "exponential": Exponential(1.0),
         "geometric": Geometric(0.5),
         "negative_binomial": NegativeBinomial(size=2.0),
@@ -57,34 +57,34 @@ AUTOMATIC: Mapping[str, str] = MappingProxyType(
         "bool": "bernoulli",
         "category": "categorical",
         "number": "gaussian",
-        "unknown": "gaussian",  # until the first value comes
+        "unknown": "gaussian",  # until the first value is known
     }
 )
 
 _NAMES = {type(member): name for name, member in FAMILIES.items()}
 
 
-def find_family(given: object, where: str = "") -> Family:
-    """Return the member that a name stands for, or `given` itself if it is a member.
+def find_family(family: object, where: str = "") -> Family:
+    """Return the member that has this name, or `family` itself if it is a member.
 
-    `where` says in a message what the family was given for.
+    `where` is added to error messages, such as " in families=…".
 
     >>> find_family("poisson"), find_family(Gamma(shape=3)).shape
     (Poisson(rate=array(0.)), 3.0)
     """
-    if isinstance(given, Family) and type(given) in _NAMES:
-        if given.batch:
-            raise ValueError(f"got {one_line(given)}{where}, a batch of {given.batch}, expected one member")
-        return given
-    if not isinstance(given, str) or given not in FAMILIES:
-        raise ValueError(f"got {one_line(given)}{where}, expected one of {', '.join(FAMILIES)}")
-    member = FAMILIES[given]
+    if isinstance(family, Family) and type(family) in _NAMES:
+        if family.batch:
+            raise ValueError(f"got {one_line(family)}{where}, a batch of {family.batch}, expected one member")
+        return family
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise ValueError(f"got {one_line(family)}{where}, expected one of {', '.join(FAMILIES)}")
+    member = FAMILIES[family]
     if isinstance(member, ConjugateFamily) and member.fixed:
         kind = f"tamis.families.{type(member).__name__}"
         example = ", ".join(f"{name}={getattr(member, name):g}" for name in member.fixed)
         raise ValueError(
-            f"got {given!r}{where} without its {' and '.join(member.fixed)}, expected a member of the family "
-            f"that has it: {kind}({example})"
+            f"got {family!r}{where} without its {' and '.join(member.fixed)}, expected a member of the "
+            f"family that has it: {kind}({example})"
         )
     return member
 
@@ -99,7 +99,7 @@ def name_of(family: Family) -> str:
 
 
 def label_of(family: Family) -> str:
-    """The name of a family with the parameters that are fixed, by which columns of one family are known.
+    """The name of a family with its fixed parameters; columns with equal labels have the same family.
 
     >>> label_of(Gamma(shape=3)), label_of(Poisson(1))
     ('gamma(shape=3)', 'poisson')

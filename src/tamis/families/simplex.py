@@ -1,8 +1,8 @@
 """Probabilities that sum to one, in both parametrisations, for the categorical and the multinomial family.
 
-Full: one natural parameter per category, log p up to a shift that changes nothing. Minimal: the last category
-is the reference, and the others have log(p / p of the last). A probability of 0 is a parameter of −∞; in the
-minimal parametrisation a last probability of 0 has none, and shows as +∞ for each category that is possible.
+Full: one natural parameter per category, log p plus any constant. Minimal: the last category is the
+reference, and the others have log(p / p of the last). A probability of 0 is a parameter of −∞. In the minimal
+parametrisation, if the last probability is 0, each category of positive probability has the parameter +∞.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.families.family import freeze_parameter, log_or_minus_infinity
 
-_LOOSE = 1e-6  # probabilities computed in float32 sum to one about this well; they are then rescaled
-_TIGHT = 1e-12  # probabilities that sum to one this well are not rescaled
+_LOOSE = 1e-6  # probabilities whose sum differs more from 1 are refused; those of float32 differ less
+_TIGHT = 1e-12  # probabilities whose sum differs more from 1 are divided by it
 
 
 def check_probabilities(probabilities: ArrayLike) -> Array:
@@ -62,19 +62,19 @@ def softmax(eta: Array, minimal: bool) -> Array:
 
 
 def drop_reference(probabilities: Array, minimal: bool) -> Array:
-    """All of the probabilities or counts, or all but those of the reference."""
+    """Drop the last probability or count if the parametrisation is minimal."""
     return probabilities[..., :-1] if minimal else probabilities
 
 
 def add_reference(probabilities: Array, total: ArrayLike, minimal: bool) -> Array:
-    """Append the reference category: the total minus the others, or 0 if rounding made that negative."""
+    """If minimal, append the last category: the total minus the others, 0 if rounding made that negative."""
     if not minimal:
         return probabilities
     sums = np.asarray(total)[..., None]
     rest = sums - probabilities.sum(axis=-1, keepdims=True)
     rest = np.where((rest < 0) & (rest > -_TIGHT * sums), 0.0, rest)
-    given = np.broadcast_to(probabilities, (*rest.shape[:-1], probabilities.shape[-1]))
-    return np.concatenate([given, rest], axis=-1)
+    others = np.broadcast_to(probabilities, (*rest.shape[:-1], probabilities.shape[-1]))
+    return np.concatenate([others, rest], axis=-1)
 
 
 def _with_reference(eta: Array, minimal: bool) -> Array:

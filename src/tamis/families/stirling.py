@@ -2,7 +2,7 @@
 
 log Γ(x) = x log x − x + remainder(x). At x = 1e12 the first two terms are 2.7e13, which a float rounds to
 multiples of 4e-3, and the remainder is −13. In every evidence, predictive density and divergence of this
-package the large terms cancel, or nearly. A few remainders are left, and a `deviance`, which is never
+package the large terms cancel, or nearly. What is left are a few remainders, and a `deviance`, which is never
 negative and has no large terms (C. Loader, Fast and Accurate Computation of Binomial Probabilities, 2000).
 """
 
@@ -13,11 +13,11 @@ from tamis.arrays import Array
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
-# Stirling's series, coefficients of 1/x, 1/x³, …: at x ≥ 10 the first term left out is below 7e-16.
+# Coefficients of Stirling's series in 1/x, 1/x³, …: at x ≥ 10 the first omitted term is below 7e-16.
 _LARGE = 10.0
 _BINET = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _SLOPE = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12)  # of 1/x², 1/x⁴, …
-# Of the logarithm: at 0.1 the first term left out is below 1e-19.
+# Coefficients of the series of log((1 + v) / (1 − v)) / 2: at v = 0.1 the first omitted term is below 1e-19.
 _ODD = tuple(1 / k for k in range(3, 21, 2))
 
 

@@ -19,7 +19,7 @@ Indices = NDArray[np.int64]
 class Contributions:
     """The contribution of each column to a sum, row by row."""
 
-    contributions: Any  # (n, d): a frame if the rows were one, sparse if they were
+    contributions: Any  # (n, d): a data frame or a sparse matrix if the rows are one, otherwise an array
 
     def values(self) -> Array:
         """The contributions as an array (n, d)."""
@@ -34,7 +34,7 @@ class Contributions:
         return np.asarray(terms.sum(axis=1)).ravel()
 
     def row_values(self, row: int) -> Array:
-        """The contributions to one row (d,); of a sparse matrix only this row is filled."""
+        """The contributions to one row (d,); of a sparse matrix, only this row is made dense."""
         terms = self.contributions
         if hasattr(terms, "tocsr"):
             return np.asarray(terms.tocsr()[[row], :].toarray()[0])
@@ -51,15 +51,15 @@ class Contributions:
 class Explanation(Contributions):
     """Log-odds of one class against another, row by row, column by column.
 
-    Of each row, `contributions`, `rest` and `prior` sum to `log_odds`, which is log p(for_ | x) less
+    For each row, the sum of `contributions`, `rest` and `prior` is `log_odds`: log p(for_ | x) −
     log p(against | x), before `calibrate` divides it by a temperature.
     """
 
-    rest: Array  # (n,): terms that belong to no column alone
-    prior: Array  # (n,)
-    for_: NDArray[Any]  # (n,): labels
-    against: NDArray[Any]  # (n,)
-    names: tuple[Any, ...]  # d
+    rest: Array  # (n,): the part of the log-odds that no single column contributes
+    prior: Array  # (n,): the log-odds before any column is read
+    for_: NDArray[Any]  # (n,): the label of the class that each row is explained for
+    against: NDArray[Any]  # (n,): the label of the class that it is compared with
+    names: tuple[Any, ...]  # the names of the d columns
 
     @property
     def log_odds(self) -> Array:
@@ -69,11 +69,11 @@ class Explanation(Contributions):
         return np.where(np.isnan(log_odds), 0.0, log_odds)
 
     def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:
-        """The columns of a row with the largest contributions, largest first: (name, contribution)."""
+        """The columns with the largest contributions to a row, largest first: (name, contribution)."""
         return self.find_largest(row, count, self.names)
 
     def plot(self, row: int = 0, count: int = 10, ax: Any = None, **style: Any) -> Any:
-        """Bars for the strongest columns of a row; see `tamis.plots.ExplanationDisplay`."""
+        """Draw a bar for each of the largest contributions to a row (`tamis.plots.ExplanationDisplay`)."""
         display = importlib.import_module("tamis.plots").ExplanationDisplay
         return display.from_explanation(self, row=row, count=count, ax=ax, **style)
 
@@ -81,21 +81,21 @@ class Explanation(Contributions):
 def choose_classes(
     joint: Array, keys: Keys, for_: object = None, against: object = None
 ) -> tuple[Indices, Indices]:
-    """The two classes of each row that an explanation compares (n,), from scores (n, K).
+    """The two classes that an explanation compares for each row, as indices (n,), from scores (n, K).
 
-    Classes that are named are taken; else, of two classes the second against the first, and of more the
-    likeliest of each row against the next.
+    `for_` and `against` name them. By default, of two classes the second is compared with the first, and of
+    more classes the most probable one of each row with the next.
     """
-    one, other = _likeliest(joint)
+    one, other = _find_most_probable(joint)
     for label, classes in ((for_, one), (against, other)):
         if label is not None:
             classes[:] = _find_class(keys, label)
     if for_ is not None and against is not None and for_ == against:
         raise ValueError(f"got class {for_!r} against itself, expected two classes")
-    same = one == other
+    same = one == other  # the named class is also the default of the other one: choose the next best there
     if not same.any():
         return one, other
-    scores = joint.copy()  # those of classes that cannot be chosen become −∞
+    scores = joint.copy()  # the scores of classes that cannot be chosen become −∞
     scores[np.arange(len(joint)), other if for_ is None else one] = -np.inf
     best = scores.argmax(axis=1).astype(np.int64)
     if for_ is None:
@@ -109,8 +109,8 @@ def _find_class(keys: Keys, label: object) -> int:
     return int(keys.find([label])[0])
 
 
-def _likeliest(joint: Array) -> tuple[Indices, Indices]:
-    """The second class and the first if there are two; else the likeliest of each row and the next."""
+def _find_most_probable(joint: Array) -> tuple[Indices, Indices]:
+    """The second class and the first if there are two; otherwise the two most probable ones of each row."""
     n, k = joint.shape
     if k == 2:
         return np.ones(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -119,7 +119,7 @@ def _likeliest(joint: Array) -> tuple[Indices, Indices]:
 
 
 def linear_terms(table: Table, mean: Array, coefficients: Array, schema: Schema, like: object) -> Any:
-    """(x − mean) · coefficients of each row (n, d): sparse for sparse rows, a frame for a frame."""
+    """(x − mean) · coefficients of each row (n, d): sparse for sparse rows, a data frame for a data frame."""
     if table.sparse is not None:
         rows = table.sparse.matrix()
         row = np.repeat(np.arange(len(coefficients)), np.diff(rows.indptr))
@@ -129,7 +129,7 @@ def linear_terms(table: Table, mean: Array, coefficients: Array, schema: Schema,
 
 
 def frame_like(terms: Any, schema: Schema, table: Table, like: object) -> Any:
-    """Dense terms (n, d) as a frame like the rows that they explain, if those are a frame."""
+    """Return terms (n, d) as a data frame if the rows that they explain are one; sparse terms stay sparse."""
     if schema.names is None or table.names is None or hasattr(terms, "tocsr"):
         return terms
     library = type(like).__module__.partition(".")[0]

@@ -1,6 +1,6 @@
-"""The three statistics (sums over rows) of all models, and `Joint`, several of them together.
+"""The three statistics of all models, `Tally`, `Moments` and `Gram`, and `Joint`, which combines several.
 
-They can be added, subtracted and scaled exactly.
+Statistics are sums over rows. They are added and subtracted exactly.
 """
 
 from tamis.stats.exact import Exact

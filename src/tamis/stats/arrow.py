@@ -48,13 +48,13 @@ _LARGEST = 2.0**62  # the largest sum of the digits with the same coordinates in
 # hostile table can claim, an array may have at most _FREE_WORDS words (32 MB) plus _WORDS_PER_DIGIT words for
 # each digit of the table.
 _FREE_WORDS, _WORDS_PER_DIGIT = 1 << 22, 64
-_TERMED = "total"  # the name of the part whose last axis has the terms as names
+_TERMED = "total"  # the name of the sum whose last axis is named by terms
 _CHECK = "check"  # the part of the row that holds the check
 _CHECK_MODULUS = 1 << 31
 _HEADER: dict[str, type] = {
     "format": int,
     "kind": str,
-    "filed": bool,  # whether the statistic is grouped by label
+    "filed": bool,  # whether the statistic is grouped by label; the name is fixed by the format
     "termed": bool,  # whether terms name the last axis
     "traits": dict,  # its fields that are neither sums nor names, such as the `form` of Moments
     "shapes": dict,  # the shape of each sum, without the axes that labels and terms name
@@ -99,11 +99,11 @@ class _Axis:
         return cls(encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy().astype(np.int64))
 
     def hashes(self) -> NDArray[np.uint64]:
-        """A hash of each row's name, 0 for none."""
+        """A hash of each row's name, 0 for a row without a name."""
         return np.array([*(crc32(_bytes(name)) for name in self.names), 0], dtype=np.uint64)[self.index]
 
     def keys(self) -> tuple[Keys, Integers]:
-        """The names in their natural order, and for each row the index of its own, -1 for none."""
+        """The names in their natural order, and for each row the index of its name, -1 for none."""
         keys, key_index = Keys.of(self.names)
         return keys, np.append(key_index, -1)[self.index]
 
@@ -139,7 +139,7 @@ class _Digits:
 
 
 def to_arrow(statistic: Sums) -> pa.Table:
-    """The table of a statistic's digits."""
+    """Convert a statistic to a table of its digits."""
     header = _header(statistic)
     labels, terms = _scalars(statistic.keys, "labels"), _scalars(_terms(statistic), "terms")
     parts = [*statistic.parts(), _CHECK]
@@ -194,7 +194,7 @@ def _list_digits(statistic: Sums, part_index: int, name: str) -> Integers:
 
 
 def from_arrow(kind: type[S], table: Any) -> S:
-    """The statistic of this kind whose digits the table holds. The table is not trusted."""
+    """Read a statistic of this kind from a table of its digits; a table that is not valid is refused."""
     if not isinstance(table, pa.Table):
         try:
             table = pa.table(table)
@@ -210,8 +210,8 @@ def from_arrow(kind: type[S], table: Any) -> S:
 
 
 def _add_digits(kind: type[S], table: pa.Table) -> S:
-    """Add the digits of a table to a statistic; raise _RefusedError if the table describes none."""
-    table.validate(full=True)  # reading a file of Arrow checks nothing
+    """Sum the digits of a table to a statistic; raise _RefusedError if the table is not valid."""
+    table.validate(full=True)  # Arrow does not check a file when it reads it
     header, rows = _read_rows(kind, table)
     keys, label = rows.label.keys() if header["filed"] else (None, np.zeros_like(rows.cell))
     terms, term = rows.term.keys() if header["termed"] else (None, np.zeros_like(rows.cell))
@@ -335,11 +335,11 @@ def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digi
 def _refuse_other_header(kind: type[Sums], header: dict[str, Any]) -> None:
     """Raise if the header does not describe this kind of statistic."""
     names = {field.name: field.type for field in fields(kind)}
-    is_sound = header.keys() == _HEADER.keys() and all(
+    has_all_fields = header.keys() == _HEADER.keys() and all(
         type(header[name]) is expected for name, expected in _HEADER.items()
     )
     if (
-        not is_sound
+        not has_all_fields
         or not header["shapes"].keys() <= names.keys()
         or not header["traits"].keys() <= names.keys()
     ):
@@ -350,7 +350,7 @@ def _refuse_other_header(kind: type[Sums], header: dict[str, Any]) -> None:
         if type(shape) is not list or len(shape) > 16 or not all(type(n) is int and n >= 0 for n in shape):
             raise _refusal(f"a shape of {name!r} that is not a list of up to 16 sizes")
         if prod(n for n in shape if n) >= 1 << 40:
-            raise _refusal(f"a shape of {name!r} that no memory can hold")
+            raise _refusal(f"a shape of {name!r} that is too large for any memory")
 
 
 def _decode(table: pa.Table, parts: list[str]) -> _Digits:
@@ -393,7 +393,7 @@ def _refusal(defect: str) -> _RefusedError:
 
 
 def _scalars(keys: Keys | None, what: str) -> Any:
-    """The keys as an array of one type."""
+    """Convert keys to an Arrow array of one type."""
     if not keys:
         return pa.nulls(0)
     kinds = {
@@ -407,10 +407,10 @@ def _scalars(keys: Keys | None, what: str) -> Any:
     scalar = _SCALARS[kinds.pop()]
     try:
         if pa.types.is_timestamp(scalar):
-            zoned = {getattr(key, "tzinfo", None) is not None for key in keys}
-            if len(zoned) > 1:
+            has_zone = {getattr(key, "tzinfo", None) is not None for key in keys}
+            if len(has_zone) > 1:
                 raise ValueError("some have a time zone and some have none")
-            scalar = pa.timestamp("us", "UTC" if zoned.pop() else None)
+            scalar = pa.timestamp("us", "UTC" if has_zone.pop() else None)
         return pa.array(list(keys), type=scalar)
     except (ValueError, OverflowError) as problem:
         raise TypeError(f"got {what} that an Arrow column of {scalar} cannot hold: {problem}") from None
@@ -424,7 +424,7 @@ def _take(values: Any, index: Integers) -> Any:
 
 
 def _bytes(name: Any) -> bytes:
-    """The name as bytes, the same on every machine."""
+    """Convert a name to bytes, which are the same on every machine."""
     if isinstance(name, bytes):
         return name
     if isinstance(name, datetime) and name.tzinfo is not None:

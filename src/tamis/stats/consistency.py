@@ -1,4 +1,4 @@
-"""Checks that the parts of a statistic are consistent: that their shapes, names and types agree.
+"""Check that the parts of a statistic are consistent: that their shapes, names and types agree.
 
 A kernel reads memory by these shapes, so statistics from files and Arrow tables are checked first.
 """
@@ -17,23 +17,24 @@ from tamis.stats.keys import Keys
 from tamis.stats.moments import Moments
 from tamis.stats.tally import Tally
 
-# The parameters of a prior may be broadcast to so many numbers (8 MB), or to the size of the largest of them.
-_CELLS = 1 << 20
+# The parameters of a prior may be broadcast to so many numbers (8 MB), or to the size of the largest
+# parameter.
+_MOST_NUMBERS = 1 << 20
 
 
 def refuse_inconsistent(cls: type, parameters: dict[str, Any]) -> None:
     """Raise ValueError if `cls(**parameters)` would be inconsistent.
 
     Of a prior, only this is checked: that broadcasting its parameters does not allocate too much memory. The
-    constructor of the prior checks the values. The message says what was given; the caller adds what it
+    constructor of the prior checks the values. The message says only what was found; the caller adds what was
     expected.
     """
     for name in ("keys", "terms"):
         if not isinstance(parameters.get(name), Keys | None):
             raise ValueError(f"a {cls.__name__} whose {name} are not of the type Keys")
-    shapes = [given.shape for given in parameters.values() if isinstance(given, np.ndarray)]
+    shapes = [value.shape for value in parameters.values() if isinstance(value, np.ndarray)]
     cells = prod(map(max, zip_longest(*map(reversed, shapes), fillvalue=1)))  # broadcast to one shape
-    limit = max([_CELLS, *map(prod, shapes)])
+    limit = max([_MOST_NUMBERS, *map(prod, shapes)])
     if cls not in CONSISTENCY_CHECKS and cells > limit:
         raise ValueError(
             f"a {cls.__name__} whose parameters broadcast to {cells:,} numbers (the limit is {limit:,})"
@@ -113,8 +114,8 @@ def _is_consistent_rounded(rounded: Any, first: Exact) -> bool:
 
 
 def _is_consistent_joint(parts: Any) -> bool:
-    named = type(parts) is dict and all(type(name) is str for name in parts)
-    return named and all(type(part) in (Tally, Moments, Gram) for part in parts.values())
+    has_names = type(parts) is dict and all(type(name) is str for name in parts)
+    return has_names and all(type(part) in (Tally, Moments, Gram) for part in parts.values())
 
 
 def _length_matches(names: Keys | None, part: Exact, axis: int = 0) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tamis import _kernels, arrays
 from tamis._kernels import Floats, Words
 
-_HALF = 1 << 31
+_HALF = 1 << 31  # a settled last word is from -_HALF to _HALF - 1
 # The powers of 2**32 in every sum are from -MAX_POWER to MAX_POWER - 1: a product of four floats has 4 * 1126
 # bits below the binary point, and the kernels truncate scaled sums long before. Sums from files are checked
 # against this bound, because the sum of two numbers needs all the words between them.
@@ -26,7 +26,7 @@ MAX_POWER = 160
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exact:
-    """An array of real numbers held exactly: the sum over j of words[j] * 2**(32 * (low + j)).
+    """An array of real numbers, stored exactly: the sum over j of words[j] * 2**(32 * (low + j)).
 
     >>> tenth = Exact.of([0.1])
     >>> total = sum([tenth] * 9, start=tenth)
@@ -55,8 +55,8 @@ class Exact:
 
     @classmethod
     def from_integers(cls, values: NDArray[np.int64]) -> "Exact":
-        """Make sums of counts of any shape; nobody may write to the array afterwards."""
-        if values.size and values.min() >= -_HALF and values.max() < _HALF:  # one word, and settled as it is
+        """Make sums from counts of any shape. The caller must not change the array afterwards."""
+        if values.size and values.min() >= -_HALF and values.max() < _HALF:  # one word, which is settled
             return cls(np.ascontiguousarray(values[None]), 0)
         return cls.from_words(values[None], 0)
 
@@ -69,7 +69,7 @@ class Exact:
 
     @classmethod
     def from_big_integers(cls, values: Sequence[int], exponent: int, shape: tuple[int, ...]) -> "Exact":
-        """Make sums of Python's integers, each times 2**exponent, in the order of the entries of a shape.
+        """Make sums of this shape from Python integers, in row-major order, each times 2**exponent.
 
         >>> Exact.from_big_integers([3 << 200, -1], -1, (2,)).value.tolist()
         [2.4104070663884854e+60, -0.5]
@@ -114,7 +114,7 @@ class Exact:
 
     @property
     def pair(self) -> tuple[Floats, Floats]:
-        """The numbers rounded to float64, and the rests; the sum of both has a relative error of 2**-105."""
+        """The numbers rounded to float64, and the remainders; their sum has a relative error of 2**-105."""
         high, rest = _kernels.read(self.flat_words, self.low)
         return high.reshape(self.shape), rest.reshape(self.shape)
 
@@ -125,8 +125,8 @@ class Exact:
 
     def find_nonzero(self, axis: int) -> NDArray[np.bool_]:
         """Mark the slices along an axis that are not all zero."""
-        kept = axis % len(self.shape) + 1
-        return np.asarray(self.words.any(axis=tuple(i for i in range(self.words.ndim) if i != kept)))
+        word_axis = axis % len(self.shape) + 1
+        return np.asarray(self.words.any(axis=tuple(i for i in range(self.words.ndim) if i != word_axis)))
 
     def __add__(self, other: "Exact") -> "Exact":
         return self._add(other, 1)
@@ -140,18 +140,18 @@ class Exact:
         return self.combine(other, sign)
 
     def combine(self, other: "Exact", sign: int) -> "Exact":
-        """self + sign * other, for a sign of 1 or -1 and the same shape."""
+        """self + sign * other, for a sign of 1 or -1; the shapes must be equal."""
         ours, theirs = self.words, other.words
         if self.low == other.low == 0 and len(ours) == len(theirs) == 1:  # counts need no kernel
             return Exact.from_integers(ours[0] + theirs[0] if sign > 0 else ours[0] - theirs[0])
-        if ours.ndim == 2:  # as below, in half the time
+        if ours.ndim == 2:  # the same as below without reshaping, in half the time
             return Exact(*_kernels.combine(ours, self.low, theirs, other.low, sign))
         return self._reshape(
             _kernels.combine(self.flat_words, self.low, other.flat_words, other.low, sign), self.shape
         )
 
     def combine_at(self, other: "Exact", index: tuple[NDArray[np.int64], ...], sign: int) -> "Exact":
-        """self + sign * other, whose entries are placed at this index of the first axes of self.
+        """self + sign * other, where entries of `other` are added at this index of the first axes of self.
 
         This is `combine` with the result of `place`, in one pass.
         """
@@ -160,8 +160,8 @@ class Exact:
         words = np.zeros((length, *self.shape), dtype=np.int64)
         words[self.low - low : self.low - low + len(self.words)] = self.words
         window = words[other.low - low : other.low - low + len(other.words)]
-        everywhere: tuple[Any, ...] = (slice(None), *index)
-        window[everywhere] += other.words if sign > 0 else -other.words
+        word_index: tuple[Any, ...] = (slice(None), *index)
+        window[word_index] += other.words if sign > 0 else -other.words
         return Exact.from_integers(words[0]) if low == 0 and length == 1 else Exact.from_words(words, low)
 
     def add_row(self, group: int, values: Floats, weight: float, power: int) -> "Exact":
@@ -175,17 +175,19 @@ class Exact:
         return Exact(summed if words.ndim == 2 else summed.reshape(len(summed), *words.shape[1:]), low)
 
     def times(self, factor: ArrayLike) -> "Exact":
-        """Each number times a finite float (broadcast): exact down to 2**-224 of the product."""
+        """Each number times a finite float (broadcast), with a relative error of at most 2**-224."""
         factors = np.asarray(factor, dtype=np.float64)
         shape = np.broadcast_shapes(self.shape, factors.shape)
-        this = self if shape == self.shape else self._broadcast(shape)
+        broadcast = self if shape == self.shape else self._broadcast(shape)
         flat = np.ascontiguousarray(np.broadcast_to(factors, shape)).reshape(-1)
         if not flat.size:
             return Exact.zeros(shape)
-        return self._reshape(_kernels.multiply(this.flat_words, this.low, flat, _kernels.KEEP), shape)
+        return self._reshape(
+            _kernels.multiply(broadcast.flat_words, broadcast.low, flat, _kernels.KEEP), shape
+        )
 
     def _broadcast(self, shape: tuple[int, ...]) -> "Exact":
-        """Insert the new axes after the axis of words; NumPy would put them before it."""
+        """Broadcast to a larger shape. Its axes follow the axis of words; NumPy would put them before."""
         new_axes = (1,) * (len(shape) - len(self.shape))
         return self.reindex(
             lambda words: np.broadcast_to(
@@ -203,14 +205,14 @@ class Exact:
         return Exact.from_words(view(self.words), self.low)
 
     def place(self, index: NDArray[np.int64], size: int, axis: int) -> "Exact":
-        """Place the slices of an axis at `index` among `size`, with zeros elsewhere."""
+        """Enlarge an axis to `size` slices: the present ones at `index`, and zeros elsewhere."""
         axis = axis + 1 if axis >= 0 else self.words.ndim + axis
         shape = list(self.words.shape)
         shape[axis] = size
         words = np.zeros(shape, dtype=np.int64)
-        where: list[Any] = [slice(None)] * len(shape)
-        where[axis] = index
-        words[tuple(where)] = self.words
+        slices: list[Any] = [slice(None)] * len(shape)
+        slices[axis] = index
+        words[tuple(slices)] = self.words
         return Exact(words, self.low)
 
     def __eq__(self, other: object) -> bool:

@@ -24,9 +24,9 @@ from tamis.stats.sums import Sums, refuse_excess_subtraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gram(Sums):
-    """Holds the sums of products of features φ and targets z.
+    """Sums of products of p features φ and q targets z.
 
-    The sums are about zero; `scatter` returns them about the mean.
+    The products are not centred; `scatter` returns the sums of centred products.
 
     >>> phi, z = [[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]
     >>> gram = Gram.observe(phi, z)
@@ -34,9 +34,9 @@ class Gram(Sums):
     [1.0, 2.0]
     """
 
-    weight: Exact  # batch
+    weight: Exact  # of the batch axes' shape
     first: Exact  # batch + (p + q,): Σw[φ z]
-    products: Exact  # batch + packed upper triangle of Σw[φ z][φ z]ᵀ
+    products: Exact  # batch + ((p + q)(p + q + 1) / 2,): the packed upper triangle of Σw[φ z][φ z]ᵀ
     width: int  # p, the number of features
     targets: int  # q, the number of targets
 
@@ -93,13 +93,13 @@ class Gram(Sums):
 
     @property
     def mean(self) -> Floats:
-        """The mean of [φ z] (..., p + q); NaN where nothing was seen."""
+        """The mean of [φ z] (..., p + q); NaN where the weight is 0."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.first.value / self.weight.value[..., None])
 
     @property
     def mean_rest(self) -> Floats:
-        """The part of the exact mean that float64 `mean` cannot hold (..., p + q).
+        """The exact mean minus `mean`, which is rounded to float64 (..., p + q).
 
         Near 1e8, neighbouring floats differ by 1.5e-8.
         """
@@ -116,19 +116,17 @@ class Gram(Sums):
         return unpack(compute_scatter(self.weight, self.first, self.products, self._pairs), self._n_columns)
 
     def refuse_impossible(self) -> None:
-        """Raise if no data could give these sums.
-
-        This happens when more was subtracted than was added, by more than rounding explains.
-        """
+        """Raise if no data has these sums: more was subtracted than was added, beyond rounding errors."""
         tolerance = 0.0 if self.rounded is None else 1e-12 * self.rounded
         refuse_excess_subtraction(
             are_impossible(self.weight, self.first, self.products, self._pairs, tolerance)
         )
 
     def refuse_lost_precision(self, about_mean: bool = True, names: tuple[object, ...] | None = None) -> None:
-        """Raise if a column's remaining sum of squares is smaller than the error that subtraction left.
+        """Raise if a column's sum of squares is too small compared with the rounding errors of its history.
 
-        The error is the rounding of the rows that were subtracted.
+        Subtracting rows does not subtract the rounding errors of their sums. `names` are those of the
+        features.
         """
         if self.rounded is not None:
             remaining = np.diagonal(self.scatter if about_mean else self._full_products, axis1=-2, axis2=-1)

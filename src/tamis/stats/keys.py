@@ -7,6 +7,7 @@ the union of their labels, so no encoder has to know every label in advance.
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from numbers import Real
 from typing import Any
 
@@ -18,9 +19,9 @@ from tamis.arrays import encode
 
 @dataclass(frozen=True)
 class Keys(Sequence[Hashable]):
-    """Distinct values in their natural order. Values that do not compare are sorted by type, numbers first.
+    """Distinct values in their natural order; if they have none, sorted by type, numbers first.
 
-    Values that Python calls equal are one key: 1, 1.0, True and NumPy's 1 are the same label.
+    Values that are equal in Python are one key: 1, 1.0, True and NumPy's 1 are the same label.
 
     >>> Keys.of(["spam", "ham", "spam"])[0]
     Keys('ham', 'spam')
@@ -80,7 +81,7 @@ class Keys(Sequence[Hashable]):
 
     def keep(self, mask: NDArray[np.bool_]) -> "Keys":
         """The keys that the mask marks."""
-        return Keys(tuple(value for value, kept in zip(self.values, mask.tolist(), strict=True) if kept))
+        return Keys(tuple(compress(self.values, mask.tolist())))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -98,16 +99,16 @@ class Keys(Sequence[Hashable]):
             return False
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self.values[:6]))
-        return f"Keys({shown}{', …' if len(self.values) > 6 else ''})"
+        first_values = ", ".join(map(repr, self.values[:6]))
+        return f"Keys({first_values}{', …' if len(self.values) > 6 else ''})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Labels as their distinct keys and each row's index of its key. Each `by=` accepts it."""
+    """The distinct keys of rows, and for each row the index of its key. Each parameter `by` accepts it."""
 
     keys: Keys
-    group: NDArray[np.int64]  # (n,)
+    group: NDArray[np.int64]  # (n,): the index of each row's key
 
     @classmethod
     def of(cls, labels: object) -> "Labels":
@@ -123,7 +124,7 @@ class Labels:
 
 
 def _sort_indices(values: list[Any]) -> list[int]:
-    """Indices that sort the values: in natural order if they compare, else by type with numbers first."""
+    """Indices that sort the values: in natural order if they have one, else by type with numbers first."""
     positions = range(len(values))
     try:
         return sorted(positions, key=values.__getitem__)

@@ -30,17 +30,17 @@ Form = Literal["full", "diagonal", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments(Sums):
-    """Sums of rows and of their products about zero, held exactly: a large mean costs no precision.
+    """Exact sums of rows and of their squares or products, so that a large mean costs no precision.
 
-    The diagonal form is a batch of univariate moments: each column has its own weight, so a missing
-    value changes the weight of its own column only. One-dimensional data has no column axis.
+    The diagonal form is a batch of univariate moments: each column has a weight, so that a missing value
+    changes only the weight of its column. Moments of one-dimensional data have no axis of columns.
 
     >>> day, night = Moments.observe([[1e8], [1e8 + 1]]), Moments.observe([[1e8 + 2]])
     >>> (day + night).mean.tolist(), (day + night - day) == night
     ([100000001.0], True)
     """
 
-    weight: Exact  # batch, or batch + (d,) in the diagonal form and the form without squares
+    weight: Exact  # batch in the full form; batch + (d,) in the forms "diagonal" and "none"
     first: Exact  # batch + (d,)
     second: Exact | None = None  # batch + (d,) diagonal; batch + (d(d+1)/2,) full, packed
     form: Form = "diagonal"
@@ -87,7 +87,7 @@ class Moments(Sums):
         return moments.drop_zeros()
 
     def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
-        """Add one row (d,): the same, to the bit, as adding what `observe` makes of it, in less time.
+        """Add one row (d,). The result equals `+` with what `observe` returns for it, in less time.
 
         NaN is left out. `label` is that of the row, if the moments are by label.
 
@@ -122,10 +122,10 @@ class Moments(Sums):
         form: Form = "diagonal",
         keys: Keys | None = None,
     ) -> Self:
-        """Make moments from sums of x − centre, which an expectation step computes.
+        """Make moments from sums of x − centre, as the expectation step of EM computes them.
 
-        `first` is (..., d), `second` is (..., d) or (..., d, d). The given sums round least if the centre is
-        near the mean, but any centre is correct.
+        `first` is (..., d), `second` is (..., d) or (..., d, d). Any centre is correct; rounding errors are
+        smallest if it is near the mean.
         """
         n, s = Exact.of(weight), Exact.of(first)
         column_weight = n.reindex(lambda w: w[..., None]) if form == "full" else n
@@ -145,27 +145,24 @@ class Moments(Sums):
     def from_centred_products(
         cls, weight: Exact, first: Exact, centre: Floats, products: Floats, keys: Keys | None = None
     ) -> Self:
-        """Make the full form from exact sums and products (..., d, d) of x − centre, which may be rounded."""
+        """Make the full form from exact sums, and rounded sums of products (..., d, d) of x − centre."""
         squares = Exact.of(pack(products)) + cross_terms(weight, first, centre, triangle(first.shape[-1]))
         rounded = np.abs(np.diagonal(products, axis1=-2, axis2=-1))
         moments = cls(weight=weight, first=first, second=squares, form="full", keys=keys, rounded=rounded)
         return moments.drop_zeros()
 
     def refuse_impossible(self) -> None:
-        """Raise if no data could give these moments.
-
-        This happens when more was subtracted than was added, by more than rounding explains.
-        """
+        """Raise if no data has these moments: more was subtracted than was added, beyond rounding errors."""
         tolerance = 0.0 if self.rounded is None else 1e-12 * self.rounded
         refuse_excess_subtraction(
             are_impossible(self.weight, self.first, self.second, self._pairs, tolerance)
         )
 
     def refuse_lost_precision(self, prior_scatter: Floats | float = 0.0, pooled: bool = False) -> None:
-        """Raise if a column's remaining scatter is smaller than the error that subtraction left.
+        """Raise if a column's scatter is too small compared with the rounding errors of its history.
 
-        The error is the rounding of the rows that were subtracted. `prior_scatter` is added to the scatter.
-        If `pooled`, labels share one scatter: the sum over labels is compared.
+        Subtracting rows does not subtract the rounding errors of their sums. `prior_scatter` is added to the
+        scatter. If `pooled`, the sums over labels are compared, because labels share one covariance.
         """
         if self.rounded is None:
             return
@@ -177,9 +174,9 @@ class Moments(Sums):
     def describe_with_pooled(self) -> Floats:
         """Weight, mean, scatter and shift of each label and column of the diagonal form (4, labels + 1, d).
 
-        The last are those of all labels together. They equal `weight`, `mean` and `scatter` of this
-        statistic and of `pooled()`, in one pass. The shift is the mean minus that of all labels, subtracted
-        before it is rounded.
+        The last entry along the axis of labels is of all labels together. The numbers equal `weight`, `mean`
+        and `scatter` of this statistic and of `pooled()`, but take one pass. The shift is the mean minus that
+        of all labels, subtracted before it is rounded.
         """
         if self.second is None or self.form == "full" or self.keys is None:
             raise ValueError(f"got {self.describe()}, expected diagonal Moments by label")
@@ -187,13 +184,13 @@ class Moments(Sums):
 
     @property
     def mean(self) -> Floats:
-        """Σx / weight (..., d); NaN where nothing was seen."""
+        """Σx / weight (..., d); NaN where the weight is 0."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.first.value / self._weight_by_column())
 
     @property
     def scatter(self) -> Floats:
-        """Σ(x − mean)(x − mean)ᵀ: (..., d, d) full, (..., d) diagonal; 0 where nothing was seen.
+        """Σ(x − mean)(x − mean)ᵀ: (..., d, d) full, (..., d) diagonal; 0 where the weight is 0.
 
         A large mean costs no precision: see `products.compute_scatter`.
         """

@@ -2,8 +2,8 @@
 
 A sum of products in floats has the rounding error of its largest terms. While these stay in the sum, the
 error is relatively small; after they are subtracted, it is large compared with the remaining sum. So rows
-whose w (x − median)² is very large for their group are found here, and are summed exactly elsewhere. The
-choice of rows affects only the rounding of a sum.
+whose w (x − median)² is very large for their group are found here, and `products` sums them exactly. The
+choice of rows affects only the rounding errors of a sum.
 """
 
 import numpy as np
@@ -16,29 +16,29 @@ Flags = NDArray[np.bool_]
 
 _FAR = 256.0  # times the lower quartile of deviations: about 80 standard deviations of normal rows
 _FEW = 16  # if at most so many rows of a column differ from the median, all of them are outliers
-_ALONE = 2  # sampled rows that may all be outliers, if only they differ from the median
+_FEW_SAMPLED = 2  # if at most so many rows of a sample differ from the median, all of them may be outliers
 _LEAST, _MOST = 8, 64  # rows sampled per group
-_SHARE = 16  # if there are many groups, one of every 16 rows is sampled
+_SAMPLING = 16  # between these limits, one of every 16 rows is sampled
 
 
 def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Flags | None:
-    """Mark the outliers (n,); None if there are none.
+    """Mark the outliers (n,); None if there are none. `last_columns` are further columns of the rows.
 
-    `squares` (groups, d) are Σ w (x − c)². A sample of rows of each group gives the usual deviation of each
-    column. A column is read as a whole only if its squares are larger than rows within `_FAR` times the usual
-    deviation could have.
+    `squares` (groups, d) are Σ w (x − c)². A sample of each group's rows gives the usual deviation of each
+    column. A column is read completely only if its squares exceed those that rows within `_FAR` times the
+    usual deviation can have.
     """
     order, edges = rows.sort_by_group()
-    places = np.asarray(edges)
-    sizes = np.diff(places)
+    starts = np.asarray(edges)
+    sizes = np.diff(starts)
     groups = np.flatnonzero(sizes)
-    count = int(np.clip(len(rows.values) // (_SHARE * max(1, len(groups))), _LEAST, _MOST))
-    index = places[groups][:, None] + (np.arange(count) * sizes[groups][:, None]) // count
+    count = int(np.clip(len(rows.values) // (_SAMPLING * max(1, len(groups))), _LEAST, _MOST))
+    index = starts[groups][:, None] + (np.arange(count) * sizes[groups][:, None]) // count
     median, scale = _find_quartiles(_sample(rows, last_columns, index if order is None else order[index]))
     is_outlier: Flags | None = None
     is_suspect = squares[groups] > np.square(_FAR * scale) * sizes[groups][:, None]
     for k, j in np.argwhere(is_suspect).tolist():
-        group_slice = slice(places[groups[k]], places[groups[k] + 1])
+        group_slice = slice(starts[groups[k]], starts[groups[k] + 1])
         index = np.arange(group_slice.start, group_slice.stop) if order is None else order[group_slice]
         is_outlier_in_group = _find_in_column(
             rows, last_columns, index, j, float(median[k, j]), float(scale[k, j])
@@ -74,10 +74,10 @@ def _sample(rows: Rows, last_columns: Rows | None, index: NDArray[np.int64]) -> 
 
 
 def _find_quartiles(sample: tuple[Floats, Floats | None]) -> tuple[Floats, Floats]:
-    """The median (groups, d), and the lower quartile of the non-zero deviations from it.
+    """The median (groups, d), and the lower quartile of the nonzero deviations from it (groups, d).
 
-    The quartile is 0 if so few deviations are non-zero that all of them may be outliers: then the whole
-    column is read.
+    The quartile is 0 if so few deviations are nonzero that all of them may be outliers; then `find_outliers`
+    reads the whole column.
     """
     values, roots = sample
     count = values.shape[1]
@@ -87,6 +87,6 @@ def _find_quartiles(sample: tuple[Floats, Floats | None]) -> tuple[Floats, Float
         deviation *= roots
     deviation.sort(axis=1)
     zeros = (deviation == 0.0).sum(axis=1, keepdims=True)
-    place = np.minimum(zeros + (count - zeros) // 4, count - 1)
-    scale = np.take_along_axis(deviation, place, axis=1)[:, 0]
-    return median, np.where(count - zeros[:, 0] > _ALONE, scale, 0.0)
+    quartile = np.minimum(zeros + (count - zeros) // 4, count - 1)
+    scale = np.take_along_axis(deviation, quartile, axis=1)[:, 0]
+    return median, np.where(count - zeros[:, 0] > _FEW_SAMPLED, scale, 0.0)

@@ -1,11 +1,11 @@
 """rows → Σ w x xᵀ, packed: the upper triangle of a symmetric matrix, row by row.
 
 BLAS sums the products; for many rows of few columns, a kernel does. Both round, and if the mean were large,
-their rounding would exceed the covariance. So the mean is subtracted from the rows first, and the exact sums
-of the rows convert the result to sums about zero. The stored sums have the error of the centred products.
-With `exact`, and for few values, each column is cut into slices of 20 bits, whose products BLAS adds without
-rounding (Ozaki's scheme). Outliers are summed in this way, too (`outliers.py`), so that subtracting them
-leaves no rounding behind.
+their rounding errors would exceed the covariance. So the mean is subtracted from the rows first, and the
+exact sums of the rows convert the result to sums of products that are not centred. The stored sums have the
+error of the centred products. With `exact`, and for few values, each column is split into slices of 20 bits,
+whose products BLAS adds without rounding (Ozaki's scheme). Outliers are summed in this way, too
+(`outliers.py`), so that no rounding errors remain after they are subtracted.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,18 +24,18 @@ from tamis.stats.rows import Rows
 ColumnPairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 * 20 bits stay below 2**53
-_SLICE = 20  # bits
-_FEW = 16  # rows for which summing every product exactly is faster than BLAS with centring
+_SLICE = 20  # bits of a slice
+_FEW = 16  # for at most so many rows per group, exact sums of products are faster than BLAS with centring
 _SMALL = 1 << 16  # values whose exact products take twice the time of rounded ones: 2 ms for 3,000 × 20
 _WEIGHTED = 4  # exact sums of weighted values take four times as long
-MIN_REMAINDER = 1e-8  # of the squares that were rounded: a smaller remainder has less than seven digits
+MIN_REMAINDER = 1e-8  # a smaller fraction of the squares that were rounded has less than seven correct digits
 _STACK = 64  # the number of blocks whose products one call of the kernel sums
-_DEEPEST, _LIGHTEST = -400, -100  # exponents of values and weights below which slices could underflow
+_MIN_EXPONENT, _MIN_WEIGHT_EXPONENT = -400, -100  # below these, slices of values and weights could underflow
 
 
 @lru_cache(maxsize=4)  # computing it takes a fifth of the time of a block
 def triangle(d: int) -> ColumnPairs:
-    """Row and column of each packed entry."""
+    """Row and column of each entry of a packed d × d triangle."""
     rows, columns = np.triu_indices(d)
     rows.setflags(write=False)
     columns.setflags(write=False)
@@ -91,8 +91,10 @@ def second_moments(
         second, rounded = _sum_about_mean(
             rows.take(others), None, None if last_columns is None else last_columns.take(others)
         )
-        apart = rows.take(outliers)
-        second += _sum_exactly(apart if last_columns is None else apart.join(last_columns.take(outliers)))
+        outlying = rows.take(outliers)
+        second += _sum_exactly(
+            outlying if last_columns is None else outlying.join(last_columns.take(outliers))
+        )
     return second, rounded.reshape(rows.shape(d))
 
 
@@ -104,16 +106,16 @@ def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact, F
 
 def _sum_exactly(rows: Rows) -> Exact:
     d = rows.values.shape[1]
-    deep = bool(rows.bounds[1].min(initial=0) < _DEEPEST) or (
-        rows.weight_bounds is not None and bool(rows.weight_bounds[1].min(initial=0) < _LIGHTEST)
+    may_underflow = bool(rows.bounds[1].min(initial=0) < _MIN_EXPONENT) or (
+        rows.weight_bounds is not None and bool(rows.weight_bounds[1].min(initial=0) < _MIN_WEIGHT_EXPONENT)
     )
-    if deep or len(rows.values) <= _FEW * rows.groups:
+    if may_underflow or len(rows.values) <= _FEW * rows.groups:
         return _sum_by_product(rows, *triangle(d))
     return _stack_groups(rows, [_add_blocks(_multiply_slices(part), d) for part in rows.split()])
 
 
 def _sum_about_mean(rows: Rows, first: Exact | None, last_columns: Rows | None) -> tuple[Exact, Floats]:
-    """Sum products about the mean c in floats, then convert to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ.
+    """Sum products centred at the mean c in floats, and convert: Σxxᵀ = Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ.
 
     Return also Σ(x−c)² (groups, d), the squares whose sums were rounded.
     """
@@ -139,7 +141,7 @@ def _sum_by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64
 
 
 def _stack_groups(rows: Rows, parts: list[Exact]) -> Exact:
-    """One sum per group, along the first axis; the only sum where rows have no groups."""
+    """Stack the sums of the groups along a new first axis; return the only sum if rows have no groups."""
     return parts[0] if rows.keys is None else _join(parts, lambda words: np.stack(words, axis=1))
 
 
@@ -156,7 +158,7 @@ def _join(parts: list[Exact], join: Callable[[list[Words]], Words]) -> Exact:
 
 
 def find_centre(weight: Exact, first: Exact) -> Floats:
-    """A float near the mean (..., d), 0 without weight. Any centre is correct; a near one rounds least."""
+    """The mean, rounded (..., d); 0 where the weight is 0. Centring at it makes rounding errors small."""
     total = weight.value if weight.shape == first.shape else weight.value[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = first.value / total
@@ -179,30 +181,30 @@ def cross_terms(weight: Exact, first: Exact, centre: Floats, pairs: ColumnPairs 
 
 
 def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: ColumnPairs | None) -> Floats:
-    """Σ w (x − mean)(x − mean)ᵀ from sums about zero, packed as `second` is; 0 where nothing was seen.
+    """Σ w (x − mean)(x − mean)ᵀ from sums Σ w x and Σ w x xᵀ, packed as `second` is; 0 where the weight is 0.
 
-    The sums are shifted exactly to a float next to the mean, so nothing cancels: the error is a few units
-    in the last place, however large the mean. `pairs` as for `cross_terms`.
+    The sums are converted exactly to a centre next to the mean, so that nothing cancels: the error is a few
+    units in the last place, however large the mean. `pairs` is as in `cross_terms`.
     """
     if pairs is None:
         return np.asarray(describe_moments(weight, first, second)[2])
     centre = find_centre(weight, first)
     centred = (second - cross_terms(weight, first, centre, pairs)).value
-    own = weight.reindex(lambda w: w[..., None])
-    rest = (first - own.times(centre)).value
-    total = own.value
+    column_weight = weight.reindex(lambda w: w[..., None])
+    rest = (first - column_weight.times(centre)).value
+    total = column_weight.value
     square = rest[..., pairs[0]] * rest[..., pairs[1]]
     with np.errstate(invalid="ignore", divide="ignore"):
         scatter = centred - np.where(total != 0, square / total, 0.0)
-    # centred ≥ square / total by Cauchy and Schwarz; only rounding can violate it
+    # centred ≥ square / total by the Cauchy–Schwarz inequality; only rounding can violate it
     return np.where((pairs[0] == pairs[1]) & (total > 0), np.maximum(scatter, 0.0), scatter)
 
 
 def describe_moments(weight: Exact, first: Exact, second: Exact, pooled: bool = False) -> Floats:
-    """Weight, mean and scatter of the diagonal form (3, ..., d); NaN is the mean where nothing was seen.
+    """Weight, mean and scatter of the diagonal form (3, ..., d); the mean is NaN where the weight is 0.
 
-    If `pooled`, the sums are by group (groups, d), a last group holds the moments of all groups together,
-    and the fourth of (4, groups + 1, d) is each mean minus that of all groups.
+    If `pooled`, the sums are (groups, d) and the result is (4, groups + 1, d): the last group is all groups
+    together, and the fourth number is each mean minus that of all groups.
     """
     shape = first.shape
     columns = shape[-1] if shape else 1
@@ -222,10 +224,10 @@ def describe_moments(weight: Exact, first: Exact, second: Exact, pooled: bool = 
 def find_lost_columns(
     remaining: Floats, rounded: Floats | None, least: float = MIN_REMAINDER
 ) -> NDArray[np.bool_]:
-    """Mark the columns whose remaining squares have lost their precision to rounding.
+    """Mark the columns whose remaining sum of squares has too few correct digits.
 
     The rounding error is about 1e-15 of `rounded`, the squares of all rows that were ever added or
-    subtracted. In a lost column it is more than 1e-7 of the remaining squares.
+    subtracted. In a marked column it is more than 1e-7 of the remaining squares.
     """
     if rounded is None:
         return np.zeros(np.shape(remaining), dtype=np.bool_)
@@ -237,7 +239,7 @@ def refuse_lost_precision(is_lost: NDArray[np.bool_], names: tuple[object, ...] 
     if is_lost.any():
         j = int(is_lost.reshape(-1, is_lost.shape[-1]).any(axis=0).argmax())
         raise ValueError(
-            f"too little would be left of column {repr(names[j]) if names else j} to tell after rounding, "
+            f"too little would be left of column {repr(names[j]) if names else j} after rounding errors, "
             f"expected at least {MIN_REMAINDER:g} of the squares that were learned: fit again without those "
             "rows, or fit with exact=True; nothing was changed"
         )
@@ -250,24 +252,24 @@ def are_impossible(
     pairs: ColumnPairs | None,
     rounding: Floats | float = 0.0,
 ) -> bool:
-    """Return whether no data could give these sums: more was subtracted than was added, beyond rounding."""
+    """Return whether no data has these sums: more was subtracted than was added, beyond rounding errors."""
     total = weight.value if pairs is None else weight.value[..., None]
-    wrong = bool((total < 0).any() or ((total == 0) & (first.value != 0)).any())
-    if wrong or second is None:
-        return wrong
+    is_impossible = bool((total < 0).any() or ((total == 0) & (first.value != 0)).any())
+    if is_impossible or second is None:
+        return is_impossible
     squares = second.value if pairs is None else second.value[..., pairs[0] == pairs[1]]
     with np.errstate(over="ignore", invalid="ignore"):
         # n Σx² ≥ (Σx)², up to the rounding of both sides
-        wrong = bool(((squares + rounding) * total < np.square(first.value) * (1 - 1e-12)).any())
-    return wrong or bool(((total == 0) & (squares != 0)).any())
+        is_impossible = bool(((squares + rounding) * total < np.square(first.value) * (1 - 1e-12)).any())
+    return is_impossible or bool(((total == 0) & (squares != 0)).any())
 
 
 def _sum_centred_products(
     rows: Rows, centres: Floats, last_columns: Rows | None = None
 ) -> list[list[Floats]]:
-    """Σ w (x − c)(x − c)ᵀ of each block of each group, packed; many blocks are shared among threads."""
+    """Σ w (x − c)(x − c)ᵀ of each block of each group, packed; threads share the blocks if there are many."""
     order, edges = rows.sort_by_group()
-    places = [
+    spans = [
         (g, slice(start, min(start + _BLOCK, stop)))
         for g, (begin, stop) in enumerate(pairwise(edges))
         for start in range(begin, stop, _BLOCK)
@@ -275,30 +277,30 @@ def _sum_centred_products(
 
     last_values = None if last_columns is None else last_columns.values
 
-    def multiply_block(g: int, place: slice) -> Floats:
-        return pack(dense.multiply_centred(rows.values, centres[g], place, order, rows.weights, last_values))
+    def multiply_block(g: int, span: slice) -> Floats:
+        return pack(dense.multiply_centred(rows.values, centres[g], span, order, rows.weights, last_values))
 
     def multiply_blocks(start: int, stop: int) -> list[Floats]:
-        return [multiply_block(g, place) for g, place in places[start:stop]]
+        return [multiply_block(g, span) for g, span in spans[start:stop]]
 
     work = len(rows.values) * centres.shape[1] ** 2
-    if len(places) == 1 or threads.count_chunks(work) == 1:
-        blocks = multiply_blocks(0, len(places))
+    if len(spans) == 1 or threads.count_chunks(work) == 1:
+        blocks = multiply_blocks(0, len(spans))
     else:
         with threads.one_blas_thread:
             blocks = [
                 block
-                for chunk in threads.map_row_chunks(len(places), work, multiply_blocks)
+                for chunk in threads.map_row_chunks(len(spans), work, multiply_blocks)
                 for block in chunk
             ]
     sums: list[list[Floats]] = [[] for _ in centres]
-    for (g, _), block in zip(places, blocks, strict=True):
+    for (g, _), block in zip(spans, blocks, strict=True):
         sums[g].append(block)
     return sums
 
 
 def _add_blocks(blocks: Iterator[Floats], d: int) -> Exact:
-    """The exact sum of packed matrices of d columns; there may be none, if all slices are empty."""
+    """The exact sum of packed d × d matrices; zero if there are none, because all values are zero."""
     total = Exact.zeros((d * (d + 1) // 2,))
     while stack := list(islice(blocks, _STACK)):
         rows = np.stack(stack)
@@ -324,12 +326,12 @@ def _multiply_slices(rows: Rows) -> Iterator[Floats]:
 
 
 def _slice(values: Floats) -> Iterator[Floats]:
-    """The values as a sum of arrays whose columns are integers of at most 20 bits, times a power of two."""
+    """Split values into summands: integers of at most 20 bits, times a power of two per column."""
     rest = values
     exponent = _kernels.span(values)[0][0]
     while rest.any():
         exponent = exponent - _SLICE
         constant = np.ldexp(1.5, 52 + exponent)
-        piece = (rest + constant) - constant
-        yield piece
-        rest = rest - piece
+        rounded = (rest + constant) - constant
+        yield rounded
+        rest = rest - rounded

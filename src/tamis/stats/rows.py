@@ -1,4 +1,4 @@
-"""Data → rows that are checked, weighed and grouped by label, and the exact sums over them.
+"""Data → checked rows with weights, grouped by label, and exact sums over them.
 
 Every `observe` of this package reads its data here.
 """
@@ -15,7 +15,9 @@ from tamis.arrays import Matrix
 from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
 
-_WIDEST = 1000  # largest exponent of a product: beyond 2**1000 its two halves could overflow
+_MAX_EXPONENT = (
+    1000  # of a product: beyond 2**1000 one of the two floats that `two_product` returns may overflow
+)
 _LARGEST = 1e100  # a weight or value below this magnitude has weighted squares below 2**1000
 _SMALLEST = 1e-140  # a value above this magnitude has a square whose rounding error is a float, too
 _BLOCK = 1 << 16  # values whose weighted products are in memory at a time
@@ -23,29 +25,29 @@ _BLOCK = 1 << 16  # values whose weighted products are in memory at a time
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """n rows of d finite values, each with a weight (none: 1) and a group (none: all are one)."""
+    """n rows of d finite values, each with a weight (1 by default) and a group (by default, one for all)."""
 
     table: Matrix  # (n, d)
     bounds: Words  # (2, d): the largest and the smallest exponent of each column (`_kernels.span`)
-    largest: int  # the largest exponent
+    largest: int  # the largest exponent of all columns
     weights: Floats | None = None  # (n, 1)
-    weight_bounds: Words | None = None  # (2, 1)
-    group: Words | None = None  # (n,)
-    keys: Keys | None = None
+    weight_bounds: Words | None = None  # (2, 1): the largest and the smallest exponent of the weights
+    group: Words | None = None  # (n,): the index of each row's key
+    keys: Keys | None = None  # the labels of the groups
     present: NDArray[np.bool_] | None = None  # (n, d); where False, the value was missing and is 0
 
     @classmethod
     def of(cls, data: object, weights: object = None, by: object = None, missing: bool = False) -> Self:
         """Check the data. With `missing`, NaN is accepted and left out of every sum."""
         table = arrays.matrix(data)
-        bounds, largest, broken = _kernels.span(table.values)
+        bounds, largest, nonfinite = _kernels.span(table.values)
         present = None
-        if broken >= 0 and missing:
+        if nonfinite >= 0 and missing:
             present = ~np.isnan(table.values)
             table = Matrix(np.where(present, table.values, 0.0), table.names, table.flat)
-            bounds, largest, broken = _kernels.span(table.values)
-        if broken >= 0:
-            table.refuse_broken(broken)
+            bounds, largest, nonfinite = _kernels.span(table.values)
+        if nonfinite >= 0:
+            table.refuse_nonfinite(nonfinite)
         if weights is None and by is None:
             return cls(table, bounds, largest, present=present)
         weight_column = weight_bounds = None
@@ -58,14 +60,14 @@ class Rows:
         return cls(table, bounds, largest, weight_column, weight_bounds, group, keys, present)
 
     def with_table(self, table: Matrix) -> "Rows":
-        """Further columns of these rows, with the same weights and groups."""
-        bounds, largest, broken = _kernels.span(table.values)
-        if broken >= 0:
-            table.refuse_broken(broken)
+        """Replace the columns by others of the same rows, with the same weights and groups."""
+        bounds, largest, nonfinite = _kernels.span(table.values)
+        if nonfinite >= 0:
+            table.refuse_nonfinite(nonfinite)
         return Rows(table, bounds, largest, self.weights, self.weight_bounds, self.group, self.keys)
 
     def join(self, other: "Rows") -> "Rows":
-        """These columns, then the other's, of the same rows."""
+        """Append the columns of `other`, which has the same rows."""
         table = Matrix(np.hstack([self.values, other.values]))
         bounds = np.hstack([self.bounds, other.bounds])
         largest = max(self.largest, other.largest)
@@ -80,7 +82,7 @@ class Rows:
         return 1 if self.keys is None else len(self.keys)
 
     def shape(self, *event: int) -> tuple[int, ...]:
-        """The shape of a sum: if there are groups, they are its first axis."""
+        """The shape of a sum of arrays of shape `event`: if there are groups, they are its first axis."""
         return event if self.keys is None else (len(self.keys), *event)
 
     def sum_weights(self) -> Exact:
@@ -121,9 +123,9 @@ class Rows:
         return self._reshape((first, first_low), event), self._reshape((second, second_low), event)
 
     def sum_products(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
-        """Σ w x_i x_j for the named pairs of columns, each product exact, by group (..., pairs).
+        """Σ w x_i x_j by group (..., pairs), for pairs of columns i in `left` and j in `right`.
 
-        (A weighted product is exact unless x_i x_j itself is below 1e-290.)
+        Each product is exact; a weighted one is, unless x_i x_j is below 1e-290.
         """
         self.refuse_unless_squarable()
         event = (len(left),)
@@ -163,18 +165,18 @@ class Rows:
         ]
 
     def refuse_unless_squarable(self) -> None:
-        """Raise if a square of the values, or a weighted one, would leave the range of float64."""
+        """Raise if a value's square, times its weight, would overflow."""
         weight_exponent = 0 if self.weight_bounds is None else max(0, int(self.weight_bounds[0, 0]))
-        if 2 * self.largest + weight_exponent > _WIDEST:
+        if 2 * self.largest + weight_exponent > _MAX_EXPONENT:
             column = int(self.bounds[0].argmax())
             largest = float(np.abs(self.values[:, column]).max())
             raise ValueError(
                 f"{self.table.name(column)} holds {largest:.3g}, expected magnitudes that can be squared "
-                f"{'and weighed ' if weight_exponent else ''}(below about 1e150): rescale the column"
+                f"{'and weighted ' if weight_exponent else ''}(below about 1e150): rescale the column"
             )
 
     def take(self, rows: slice | NDArray[np.int64]) -> "Rows":
-        """Some of the rows, of the same groups."""
+        """Select rows; the groups stay, even those without rows."""
         return Rows(
             Matrix(self.values[rows], self.table.names, self.table.flat),
             self.bounds,
@@ -187,6 +189,7 @@ class Rows:
         )
 
     def sum_columns(self, values: Floats, bounds: Words) -> Exact:
+        """Σ w v by group (..., d), for values v (n, d) with these bounds of exponents."""
         event = values.shape[1:]
         if self.weights is None or self.weight_bounds is None:
             return self._reshape(_kernels.deposit(values, bounds, self.group, self.groups), event)
@@ -203,7 +206,10 @@ class Rows:
 
 
 def can_add_row(values: Floats, weight: float, power: int) -> bool:
-    """Whether weight * values**power is finite and exact in one row as it is among many; NaN is left out."""
+    """Whether `Exact.add_row` can add weight * values**power exactly, without the checks of `Rows`.
+
+    NaN is ignored.
+    """
     least, most = np.fmin.reduce(values, initial=0.0), np.fmax.reduce(values, initial=0.0)
     if weight == 1.0:
         return bool(least > -_LARGEST and most < _LARGEST)

@@ -1,4 +1,4 @@
-"""The base of all statistics: named exact sums that add, subtract and scale, grouped by label.
+"""The base of all statistics: named exact sums, maybe grouped by label, with `+`, `-` and `*` by a number.
 
 A statistic is a frozen dataclass whose fields of type `Exact` are its sums; their first axes are the
 batch axes. If it has `keys`, they name the first batch axis, and `+` and `-` take the union of both sides'
@@ -28,9 +28,9 @@ class Sums:
     __array_ufunc__: ClassVar[None] = None  # so that a NumPy number times a statistic calls __rmul__
 
     keys: Keys | None = None  # names of the first batch axis
-    # batch + (d,): the magnitude of the rounding, Σ w (x − c)² of all rows whose products were ever rounded;
-    # None if none were. Both `+` and `-` add it, because subtracting rows does not subtract their rounding.
-    # Comparisons ignore it. The name is the one in files.
+    # batch + (d,): Σ w (x − c)² of all rows whose products were ever rounded, to which the rounding errors
+    # are proportional; None if there were no such rows. Both `+` and `-` add it, because subtracting rows
+    # does not subtract their rounding errors. Comparisons ignore it. Files use the same name.
     rounded: Floats | None = field(default=None, compare=False, repr=False)
 
     def __add__(self, other: Self) -> Self:
@@ -45,17 +45,17 @@ class Sums:
         return self._combine(other, -1) if type(other) is type(self) else NotImplemented
 
     def __mul__(self, weight: float) -> Self:
-        given: object = weight
-        if not isinstance(given, Real):
+        argument: object = weight  # a caller without type checks may pass anything
+        if not isinstance(argument, Real):
             return NotImplemented
-        factor = float(given)
+        factor = float(argument)
         if not isfinite(factor):
             raise ValueError(f"got {factor} as a weight, expected a finite number")
         if factor == 1.0:
             return self
-        scaled = None if self.rounded is None else abs(factor) * self.rounded
+        rounded = None if self.rounded is None else abs(factor) * self.rounded
         parts = {name: part.times(factor) for name, part in self.parts().items()}
-        return self.with_fields(rounded=scaled).with_sums(parts)
+        return self.with_fields(rounded=rounded).with_sums(parts)
 
     def __rmul__(self, weight: float) -> Self:
         return self * weight
@@ -65,7 +65,7 @@ class Sums:
         return {name: part for name in self.field_names.sums if (part := getattr(self, name)) is not None}
 
     def at(self, key: object) -> Self:
-        """The statistic of one label, without its key."""
+        """The statistic of one label, no longer grouped."""
         if self.keys is None:
             raise ValueError(f"this {type(self).__name__} is not grouped by label: observe with by=labels")
         if key not in self.keys:
@@ -84,7 +84,7 @@ class Sums:
         index = keys.find(self.keys)
         if (index < 0).any():
             missing = self.keys[int(np.argmin(index))]
-            raise KeyError(f"{missing!r} is a label of this {type(self).__name__}, and not among {keys!r}")
+            raise KeyError(f"{missing!r} is a label of this {type(self).__name__}, but not among {keys!r}")
         return self._extend(keys, index)
 
     def drop_keys(self) -> Self:
@@ -100,12 +100,12 @@ class Sums:
         return self.with_fields(keys=None, rounded=rounded, **sums).drop_zeros()
 
     def to_arrow(self) -> Any:
-        """An Arrow table of digits. Concatenating tables, or summing digits in SQL, is merging."""
+        """Convert to an Arrow table of digits. Concatenating tables, or summing digits, adds statistics."""
         return _import_arrow().to_arrow(self)
 
     @classmethod
     def from_arrow(cls, table: Any) -> Self:
-        """The statistic whose digits a table holds. The digits of concatenated tables are summed."""
+        """Read a statistic from a table of its digits. The digits of concatenated tables are added."""
         statistic: Self = _import_arrow().from_arrow(cls, table)
         return statistic
 
@@ -122,7 +122,7 @@ class Sums:
             elif name not in places and ours.shape == theirs.shape:
                 combined[name] = ours.combine(theirs, sign)
             elif name in places and ours.shape == places[name].shape:
-                combined[name] = ours.combine_at(theirs, places[name].places, sign)
+                combined[name] = ours.combine_at(theirs, places[name].positions, sign)
             else:
                 is_alike = False
         if not is_alike:
@@ -140,9 +140,9 @@ class Sums:
         return left.with_fields(rounded=rounded).with_sums(combined)
 
     def _align(self, other: Self) -> "tuple[Self, dict[str, Place]]":
-        """This statistic over the union of both sides' keys, and the indices of the other's sums in it.
+        """This statistic over the union of both sides' keys, and the places of the other's sums in it.
 
-        A sum that has no place has the same keys: it is added entry by entry.
+        A sum without a place has the same keys in both; its entries are added as they are.
         """
         if (self.keys is None) != (other.keys is None):
             raise ValueError(
@@ -174,13 +174,13 @@ class Sums:
         if self.keys is None:
             return self.with_fields(**parts)
         nonzero = np.zeros(len(self.keys), dtype=np.bool_)
-        for part in parts.values():  # nearly always the first, the weight, shows that no label is empty
+        for part in parts.values():  # the first is the weight, which is rarely zero: then the loop ends here
             nonzero |= part.find_nonzero(axis=0)
             if nonzero.all():
                 return self.with_fields(**parts)
-        kept = {name: part.reindex(lambda words: words[:, nonzero]) for name, part in parts.items()}
+        parts = {name: part.reindex(lambda words: words[:, nonzero]) for name, part in parts.items()}
         rounded = None if self.rounded is None else self.rounded[nonzero]
-        return self.with_fields(keys=self.keys.keep(nonzero), rounded=rounded, **kept)
+        return self.with_fields(keys=self.keys.keep(nonzero), rounded=rounded, **parts)
 
     def with_fields(self, **changes: Any) -> Self:
         """Copy with some fields changed: `dataclasses.replace` without its checks, three times as fast."""
@@ -194,6 +194,7 @@ class Sums:
         return _list_fields(type(self))  # type: ignore[arg-type]  # mypy asks the class for its __hash__
 
     def describe(self) -> str:
+        """The kind of statistic, the shapes of its sums, its traits and its keys, for messages."""
         shapes = [f"{name} {part.shape}" for name, part in self.parts().items()]
         traits = [f"{name} {getattr(self, name)!r}" for name in self.field_names.traits]
         labels = "" if self.keys is None else f" by {self.keys!r}"
@@ -201,9 +202,9 @@ class Sums:
 
 
 class Place(NamedTuple):
-    """Where the entries of a sum belong in a larger one."""
+    """The indices of a sum's entries in a larger sum."""
 
-    places: tuple[NDArray[np.int64], ...]  # along the first axes
+    positions: tuple[NDArray[np.int64], ...]  # indices along the first axes of the larger sum
     shape: tuple[int, ...]  # of the larger sum
 
 
@@ -229,9 +230,9 @@ def _import_arrow() -> Any:
 
 
 def refuse_excess_subtraction(is_impossible: bool) -> None:
-    """Raise if more was subtracted than was added, so that no data could give the remaining sums."""
+    """Raise if more was subtracted than was added, so that no data has the remaining sums."""
     if is_impossible:
         raise ValueError(
-            "more would be taken away than was learned, expected rows that were learned, with their weights: "
+            "more would be subtracted than was learned, expected rows that were learned, with their weights: "
             "nothing was changed"
         )

@@ -47,7 +47,7 @@ class Tally(Sums):
     @classmethod
     def observe(cls, values: object, weights: object = None, by: object = None) -> Self:
         """Sum sufficient statistics T(x) (n, *batch, k) over their rows, by label if labels are given."""
-        is_table = isinstance(values, arrays.Matrix) or arrays.is_frame(values)  # a sparse matrix or a frame
+        is_table = isinstance(values, arrays.Matrix) or arrays.is_frame(values)
         array = None if is_table else arrays.to_numpy(values)
         if array is None or array.ndim <= 2:
             rows = Rows.of(values if array is None else array, weights, by)
@@ -80,7 +80,6 @@ class Tally(Sums):
             total = Exact.from_integers(np.bincount(cell, minlength=n_cells).astype(np.int64).reshape(shape))
         else:
             column = np.ascontiguousarray(row_weights[:, None])
-            # Add each weight to its cell exactly; `span` returns the lowest digit that any weight needs.
             words, low = _kernels.deposit(column, _kernels.span(column)[0], cell, n_cells)
             total = Exact(words.reshape(words.shape[0], *shape), low)
         return cls(weight=total.sum(axis=-1), total=total, keys=keys, terms=terms).drop_zeros()
@@ -88,27 +87,27 @@ class Tally(Sums):
     def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
         """Add one row of sufficient statistics (terms,), none of them NaN.
 
-        A row of another shape or a new label, or one whose digits lie outside the range of these sums, is
-        observed and added instead: the result is the same.
+        A row that cannot be added directly (another shape, a new label, extreme values) is observed and then
+        added: the result is the same, in more time.
         """
         group = 0 if self.keys is None else self.keys.position(label)
-        fits = values.shape == self.total.shape[-1:] and len(self.total.shape) == (
+        has_shape = values.shape == self.total.shape[-1:] and len(self.total.shape) == (
             1 if self.keys is None else 2
         )
-        if group is None or not fits or self.terms is not None or not can_add_row(values, weight, 1):
+        if group is None or not has_shape or self.terms is not None or not can_add_row(values, weight, 1):
             return self + type(self).observe(values[None], [weight], None if self.keys is None else [label])
         return self._add(group, values, weight)
 
-    def add_terms(self, places: Sequence[int], label: Hashable, weight: float = 1.0) -> Self | None:
+    def add_terms(self, indices: Sequence[int], label: Hashable, weight: float = 1.0) -> Self | None:
         """Count one row of a label that has the terms at these indices, each once.
 
         Return None if the label has no counts yet, or if the weight cannot be added directly.
         """
         group = None if self.keys is None else self.keys.position(label)
-        if group is None or not can_add_row(_ONE, weight, 1):
+        if group is None or not _can_count(weight):
             return None
         counts = np.zeros(self.total.shape[-1])
-        counts[places] = 1.0
+        counts[indices] = 1.0
         return self._add(group, counts, weight)
 
     def _add(self, group: int, values: Floats, weight: float) -> Self:
@@ -122,21 +121,21 @@ class Tally(Sums):
 
         Return None if the term is new, if the counts have labels, or if the weight cannot be added directly.
         """
-        place = None if self.keys is not None or self.terms is None else self.terms.position(term)
-        if place is None or not can_add_row(_ONE, weight, 1):
+        index = None if self.keys is not None or self.terms is None else self.terms.position(term)
+        if index is None or not _can_count(weight):
             return None
         return self.with_fields(
-            weight=self.weight.add_row(0, _ONE, weight, 1), total=self.total.add_row(place, _ONE, weight, 1)
+            weight=self.weight.add_row(0, _ONE, weight, 1), total=self.total.add_row(index, _ONE, weight, 1)
         )
 
     @property
     def mean(self) -> Floats:
-        """The mean of T(x), which is the maximum-likelihood mean parameter; NaN where nothing was seen."""
+        """The mean of T(x), which is the maximum-likelihood mean parameter; NaN where the weight is 0."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.total.value / self.weight.value[..., None])
 
     def table(self) -> dict[object, object]:
-        """The totals by label and by term. A term without a name has its index."""
+        """The totals by label and by term; terms without names are given by index."""
         names = range(self.total.shape[-1]) if self.terms is None else self.terms
         if self.keys is None:
             return dict(zip(names, self.total.value.tolist(), strict=True))
@@ -173,6 +172,11 @@ class Tally(Sums):
             return tally
         total = tally.total.reindex(lambda words: words[..., nonzero])
         return tally.with_fields(terms=tally.terms.keep(nonzero), total=total)
+
+
+def _can_count(weight: float) -> bool:
+    """Whether a row of this weight can be counted directly."""
+    return weight == 1.0 or can_add_row(_ONE, weight, 1)
 
 
 def _extend_terms(tally: TallyT, terms: Keys, index: NDArray[np.int64]) -> TallyT:

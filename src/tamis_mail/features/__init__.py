@@ -6,7 +6,7 @@ the format of a store: it never changes without `tokens.VERSION`. Version 1 has 
 version 2 has five in three. The compiled core computes the numbers; `hashing`, in plain Python, defines them,
 and is used where there is no core. `tests/mail/features` compares them.
 
-With 45 bits of hash and a hundred million features known, one new token in 350,000 meets another's number.
+With 45 bits of hash and a hundred million known features, one new token in 350,000 has the number of another.
 """
 
 from collections.abc import Sequence
@@ -88,18 +88,19 @@ def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, 
     >>> len(packed) // 8, date
     (36, 1030115422)
     """
-    answers = (
+    by_core = (
         [None] * len(messages)
         if MESSAGE_READER is None or version == 1
         else MESSAGE_READER.read_features(list(messages))
     )
     features = []
-    for raw, answer in zip(messages, answers, strict=True):
-        if answer is None or answer[1] is False:  # unusual, and left to Python
+    for raw, result in zip(messages, by_core, strict=True):
+        # The core returns None for an unusual message, and the date False for an unusual date.
+        if result is None or result[1] is False:
             message = import_module("tamis_mail.message.tree").parse(raw)
-            packed = pack_features(tokens.read(message, version)) if answer is None else answer[0]
+            packed = pack_features(tokens.read(message, version)) if result is None else result[0]
             date = import_module("tamis_mail.message.dates").read_date(message.headers)
             features.append((packed, date))
         else:
-            features.append(answer)
+            features.append(result)
     return features

@@ -23,36 +23,38 @@ def views(keys: Numbers, version: int = VERSION) -> NDArray[np.intp]:
 def expand_ranges(
     begins: NDArray[np.intp], ends: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the places of all features of messages, and for each the index of its message.
+    """Return the positions of all features of messages, and for each the index of its message.
 
-    Message i has the places begins[i], …, ends[i] - 1.
+    Message i has the positions begins[i], …, ends[i] - 1.
 
-    >>> places, owners = expand_ranges(np.array([2, 5]), np.array([5, 6]))
-    >>> places.tolist(), owners.tolist()
+    >>> positions, owners = expand_ranges(np.array([2, 5]), np.array([5, 6]))
+    >>> positions.tolist(), owners.tolist()
     ([2, 3, 4, 5], [0, 0, 0, 1])
     """
     sizes = ends - begins
     owners = np.repeat(np.arange(len(begins)), sizes)
-    places_before = np.cumsum(sizes) - sizes
-    return np.arange(int(sizes.sum())) + (begins - places_before)[owners], owners
+    sizes_before = np.cumsum(sizes) - sizes
+    return np.arange(int(sizes.sum())) + (begins - sizes_before)[owners], owners
 
 
 def find_keys(stored: Numbers, keys: Numbers) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Return which of some ascending keys are among the stored ones, which ascend, and the places of these.
+    """Return whether each key is among the stored ones, and the indices of those that are.
 
-    >>> is_stored, places = find_keys(np.array([3, 5, 8], np.uint64), np.array([2, 5, 8, 9], np.uint64))
-    >>> is_stored.tolist(), places.tolist()
+    Both arrays are in ascending order.
+
+    >>> is_stored, indices = find_keys(np.array([3, 5, 8], np.uint64), np.array([2, 5, 8, 9], np.uint64))
+    >>> is_stored.tolist(), indices.tolist()
     ([False, True, True, False], [1, 2])
     """
     if core is None or not len(stored):
-        places = np.searchsorted(stored, keys)
-        is_stored = places < len(stored)
-        is_stored[is_stored] = stored[places[is_stored]] == keys[is_stored]
+        indices = np.searchsorted(stored, keys)
+        is_stored = indices < len(stored)
+        is_stored[is_stored] = stored[indices[is_stored]] == keys[is_stored]
     else:
-        places = np.empty(len(keys), np.int64)
-        core.mail.find_keys(stored, keys, places)
-        is_stored = places >= 0
-    return is_stored, places[is_stored].astype(np.intp, copy=False)
+        indices = np.empty(len(keys), np.int64)
+        core.mail.find_keys(stored, keys, indices)
+        is_stored = indices >= 0
+    return is_stored, indices[is_stored].astype(np.intp, copy=False)
 
 
 def find_firsts(ordered: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.intp]:

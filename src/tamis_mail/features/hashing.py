@@ -10,7 +10,7 @@ VIEWS_OF = {1: VIEWS[:4], 2: VIEWS}  # by version of the tokens
 KEY_BITS = 48
 
 GRAM_SIZE = 5  # bytes of a gram: experiments/0005-mail-views
-PAIR_DISTANCE = 1  # how far apart the words of a pair may be: experiments/0005-mail-views
+PAIR_DISTANCE = 1  # maximum distance of the words of a pair: experiments/0005-mail-views
 
 MASK = (1 << 64) - 1
 MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
@@ -19,8 +19,8 @@ SALTS = tuple(MULTIPLIER * (2 * kind + 1) & MASK for kind in range(len(VIEWS)))
 DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
 SPACE = 32  # bytes up to this one separate tokens
 _GAPS = bytes(max(code, SPACE) for code in range(256))
-BLOCK = 8  # bytes of a token that are mixed in at once
-BLOCKS = 5  # a token is known by its length and its first 40 bytes
+BLOCK = 8  # bytes of a token per step of the hash
+BLOCKS = 5  # the hash depends on a token's length and on its first 40 bytes
 
 
 def hash_tokens(tokens: Tokens) -> set[int]:
@@ -49,7 +49,7 @@ def hash_tokens(tokens: Tokens) -> set[int]:
 
 
 def name_features(tokens: Tokens, wanted: Collection[int] | None = None) -> dict[int, str]:
-    """Compute the features of a message, each with a readable name; only those that are wanted, if given."""
+    """Compute the features of a message, each with a readable name; only the `wanted` ones, if given."""
     bits = view_bits(tokens.version)
     names: dict[int, str] = {}
 

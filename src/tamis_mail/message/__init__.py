@@ -1,6 +1,7 @@
 """bytes → Message: the fields, parts and text of a message, however malformed.
 
-Any bytes are a message: no function here raises or recurses, and time is linear and memory bounded.
+Any bytes are accepted: no function here raises or recurses, the time is linear in the number of bytes, and
+memory is bounded.
 """
 
 from importlib import import_module
@@ -34,7 +35,8 @@ __all__ = [
     "remove_style_sheet",
 ]
 
-# Their expressions take milliseconds to compile, and the compiled core reads most messages without them.
+# The regular expressions of these modules take milliseconds to compile, and the compiled core reads most
+# messages without them.
 _MODULES = {
     "fold_text": "tamis_mail.message.folding",
     "parse": "tamis_mail.message.tree",

@@ -1,11 +1,11 @@
 """Header fields → addresses in a normal form, and whether the sender failed DMARC.
 
-The raw fields are read, not their decoded text: an encoded word may decode to anything that looks like an
-address, and belongs to a name. The normal form of an address is its local part, case-folded and unquoted,
+The raw fields are parsed, not their decoded text: an encoded word is part of a display name, and may decode
+to text that looks like an address. The normal form of an address is its local part, case-folded and unquoted,
 `@`, and its domain in lower case, with labels of other scripts in the ASCII form (`xn--…`).
 
-From decides who a message seems to come from, and mail programs differ in how they read a malformed one. So
-every address that one of them may show is returned, and `is_clear` says that all programs would agree.
+Mail programs differ in how they read a malformed From. So every address that one of them may show as the
+sender is returned, and `is_clear` says whether all programs would agree.
 """
 
 import re
@@ -28,8 +28,8 @@ __all__ = [
 
 LONGEST: Final = 254  # characters of an address; RFC 5321 allows no more
 FROM_FIELDS: Final = 10  # From fields of a message that are read; a valid message has one
-SENDERS: Final = 20  # addresses of them that are used
-RECIPIENT_FIELDS: Final = 100
+SENDERS: Final = 20  # addresses in From that are used
+RECIPIENT_FIELDS: Final = 100  # To, Cc and Bcc fields of a message that are read
 RECIPIENTS: Final = 200  # recipients of a message that are used
 FIELD: Final = 8000  # characters of a field that are read
 _RESULTS = 20  # Authentication-Results fields that are read
@@ -49,7 +49,7 @@ _RECIPIENT_FIELDS = ("to", "cc", "bcc")
 
 @record(frozen=True, slots=True)
 class Senders:
-    """The addresses in From, and what the user's own server found out about them."""
+    """The addresses in From, and whether they failed DMARC at the user's server."""
 
     addresses: tuple[str, ...]
     is_clear: bool
@@ -69,8 +69,8 @@ def read_senders(canonical: bytes) -> Senders:
     addresses: list[str] = []
     is_clear = 0 < len(values) <= FROM_FIELDS
     for value in values[:FROM_FIELDS]:
-        found, is_well_formed = parse_addresses(value)
-        addresses += found
+        addresses_of_field, is_well_formed = parse_addresses(value)
+        addresses += addresses_of_field
         is_clear = is_clear and is_well_formed
     distinct = tuple(dict.fromkeys(addresses))
     is_clear = is_clear and 0 < len(distinct) <= SENDERS
@@ -114,24 +114,24 @@ def parse_addresses(value: str) -> tuple[list[str], bool]:
     return reader.addresses, reader.is_well_formed
 
 
-# Kinds of pieces: a quoted string, one that is not closed, a special character, white space or a comment,
-# other characters, and a comment that is not closed.
+# Kinds of pieces: a quoted string, an unclosed quoted string, a special character, white space or a comment,
+# other characters, and an unclosed comment.
 _QUOTED, _UNCLOSED, _SPECIAL, _SPACE, _WORD, _OPEN_COMMENT = range(6)
 
 
 def _pieces(value: str) -> Iterator[tuple[int, str]]:
     """Split a field into pieces, without comments."""
-    place = 0
-    while place < len(value):
-        match = _PIECE.match(value, place)
+    position = 0
+    while position < len(value):
+        match = _PIECE.match(value, position)
         if match is None:
             raise AssertionError("every character begins a piece")
-        place = match.end()
+        position = match.end()
         quoted, closing, special, space, word = match.groups()
         if quoted is not None:
             yield (_QUOTED if closing else _UNCLOSED), re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
         elif special == "(":
-            place, is_closed = _skip_comment(value, place)
+            position, is_closed = _skip_comment(value, position)
             yield (_SPACE if is_closed else _OPEN_COMMENT), ""
         elif special:
             yield _SPECIAL, special
@@ -139,16 +139,16 @@ def _pieces(value: str) -> Iterator[tuple[int, str]]:
             yield (_SPACE, "") if space else (_WORD, word)
 
 
-def _skip_comment(value: str, place: int) -> tuple[int, bool]:
-    """Return the end of a comment that began before `place`, and whether it is closed; comments nest."""
+def _skip_comment(value: str, position: int) -> tuple[int, bool]:
+    """Return the end of the comment around a position, and whether it is closed; comments may be nested."""
     depth = 1
-    while depth and place < len(value):
-        match = _IN_COMMENT.match(value, place)
-        if match is None or match.end() == place:
+    while depth and position < len(value):
+        match = _IN_COMMENT.match(value, position)
+        if match is None or match.end() == position:
             break
-        place = match.end()
+        position = match.end()
         depth += {"(": 1, ")": -1, "": 0}[match[1]]
-    return place, not depth
+    return position, not depth
 
 
 class _Reader:
@@ -157,10 +157,10 @@ class _Reader:
     def __init__(self) -> None:
         self.addresses: list[str] = []
         self.is_well_formed = True
-        self._items: list[tuple[bool, str]] = []  # quoted or not, and text, of the present address
+        self._items: list[tuple[bool, str]] = []  # pieces of the current address: is it quoted, and its text
         self._is_in_angle = False
         self._has_angle = False  # the mailbox has an address in angle brackets
-        self._has_space = False  # after the last item
+        self._has_space = False  # there is white space after the last item
 
     def read(self, kind: int, text: str) -> None:
         if kind in (_UNCLOSED, _OPEN_COMMENT):
@@ -191,7 +191,7 @@ class _Reader:
                 self._items, self._is_in_angle = [], False
             else:
                 self.is_well_formed = False
-        elif sign == ":":  # what comes before is the name of a group, or a route
+        elif sign == ":":  # the items before it are the name of a group, or a route
             if not self._is_in_angle and any(
                 not is_quoted and "@" in text for is_quoted, text in self._items
             ):
@@ -199,7 +199,7 @@ class _Reader:
                 self._add()
             self._items = []
         elif sign == "," and self._is_in_angle:
-            if any(text[:1] != "@" for _, text in self._items):  # no route
+            if any(text[:1] != "@" for _, text in self._items):  # otherwise it is a route: <@a,@b:address>
                 self.is_well_formed = False
                 self._add()
             self._items = []
@@ -218,23 +218,23 @@ class _Reader:
         self._items, self._is_in_angle, self._has_angle, self._has_space = [], False, False, False
 
     def _add(self) -> None:
-        """Add the address that the present items are, or each of several with spaces between."""
-        spaces = [place for place, item in enumerate(self._items) if item == (False, " ")]
+        """Add the current items as an address, or as several addresses if there are spaces between them."""
+        spaces = [index for index, item in enumerate(self._items) if item == (False, " ")]
         if spaces:
             self.is_well_formed = False
         for start, end in zip([-1, *spaces], [*spaces, len(self._items)], strict=True):
             self._add_address(self._items[start + 1 : end])
 
     def _add_address(self, items: list[tuple[bool, str]]) -> None:
-        places = [place for place, (is_quoted, text) in enumerate(items) if not is_quoted and "@" in text]
-        if not places:
+        with_at = [index for index, (is_quoted, text) in enumerate(items) if not is_quoted and "@" in text]
+        if not with_at:
             self.is_well_formed = False
             return
-        last = places[-1]
+        last = with_at[-1]
         before, _, after = items[last][1].rpartition("@")
         local = "".join(text for _, text in items[:last]) + before
         domain = after + "".join(text for _, text in items[last + 1 :])
-        if "@" in before or len(places) > 1:
+        if "@" in before or len(with_at) > 1:
             self.is_well_formed = False
         address = normalise_address(local, domain)
         if address is None:
@@ -244,7 +244,7 @@ class _Reader:
 
 
 def normalise_address(local: str, domain: str) -> str | None:
-    """Return the normal form of an address, or None if it is none.
+    """Return the normal form of an address, or None if it is not valid.
 
     >>> normalise_address("Ann", "M\\xfcnchen.example")
     'ann@xn--mnchen-3ya.example'
@@ -256,7 +256,7 @@ def normalise_address(local: str, domain: str) -> str | None:
     if not local.isprintable() or local.startswith("@") or "\ufffd" in local:
         return None
     address = f"{local}@{normal_domain}"
-    # A few sequences of marks change again when they are folded again, and so have no normal form.
+    # A few sequences of combining marks change each time they are folded, so they have no normal form.
     is_stable = local.isascii() or _fold(local) == local
     return address if is_stable and len(address) <= LONGEST else None
 
@@ -266,7 +266,7 @@ def _fold(text: str) -> str:
 
 
 def normalise_domain(domain: str) -> str | None:
-    """Return a domain in lower case and in ASCII, or None if it is none.
+    """Return a domain in lower case and in ASCII, or None if it is not valid.
 
     >>> normalise_domain("Mail.Example.ORG."), normalise_domain("a b")
     ('mail.example.org', None)
@@ -288,7 +288,7 @@ def _normalise_text(text: str) -> str:
 
 
 def _to_ascii(label: str) -> str:
-    # The codec "idna" would change letters that have their own domains now, such as the German sharp s.
+    # The codec "idna" follows IDNA 2003, which replaces letters that IDNA 2008 allows, such as the German ß.
     return "xn--" + label.encode("punycode").decode("ascii")
 
 
@@ -302,14 +302,14 @@ def split_domain(address: str) -> list[str]:
     if domain.startswith("["):
         return [domain]
     labels = domain.split(".")
-    return [".".join(labels[place:]) for place in range(len(labels))]
+    return [".".join(labels[first:]) for first in range(len(labels))]
 
 
 def _fails_dmarc(fields: Fields) -> bool:
     """Whether the topmost server that wrote Authentication-Results says dmarc=fail.
 
-    A server may write several of them, one per check. A sender can forge only those of other servers, or add
-    one that speaks against itself.
+    A server may write several such fields, one per check. A sender can forge fields of other servers, which
+    are ignored here, or add a failure, which only harms the sender.
     """
     topmost: str | None = None
     for value in islice((value for name, value in fields if name == "authentication-results"), _RESULTS):

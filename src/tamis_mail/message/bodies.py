@@ -1,4 +1,4 @@
-"""Bytes of a part → decoded bytes → text: transfer encodings and charsets, also wrong ones.
+"""Bytes of a part → decoded bytes → text, also if the declared transfer encoding or charset is wrong.
 
 A name from a sender never reaches `codecs.lookup`, which imports modules by name and caches each name for
 ever. Only the codecs of `tamis.charsets` are used.
@@ -12,25 +12,25 @@ from typing import Final
 
 from tamis.charsets import BYTE_ORDER_MARKS, CODECS, find_codec
 
-# In these, bytes of ASCII need not be characters of ASCII.
+# Charsets in which a byte below 128 need not be the ASCII character of that number.
 _NOT_ASCII: Final = frozenset(name for name in CODECS if name.startswith(("utf-7", "utf-16", "utf-32", "hz")))
 _ONE_BYTE: Final = ("cp12", "iso8859", "koi8", "mac-", "cp4", "cp7", "cp8", "kz", "ptcp", "hp", "tis")
-_LOOK = 4096  # bytes of a part that are examined to find out whether it is text
-_RUNS = 1000  # pieces of base64, each with its own padding, that are joined
-_IN_BASE64 = bytes(sorted(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
-_NOT_BASE64 = bytes(set(range(256)) - set(_IN_BASE64))
-_NO_TEXT = bytes(set(range(32)) - set(b"\t\n\f\r\x1b")) + b"\x7f"
+_SAMPLE = 4096  # bytes of a part that are examined to find out whether it is text
+_MAX_PIECES = 1000  # pieces of base64, each with padding at its end, that are joined
+_BASE64_DIGITS = bytes(sorted(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
+_NOT_BASE64 = bytes(set(range(256)) - set(_BASE64_DIGITS))
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\f\r\x1b")) + b"\x7f"
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz \n"
 _BAD_ESCAPE = re.compile(rb"=(?![0-9A-Fa-f]{2}|\n|\Z)")
-# Rarely needed: `re` compiles them on first use and caches them.
+# These patterns are rarely needed: `re` compiles them on first use and caches them.
 _GAP = rb"[A-Za-z,.] [A-Za-z]"
-_LOOSE_END = rb"=[ \t]+\n"
+_SPACE_AFTER_SIGN = rb"=[ \t]+\n"
 _JAPANESE = rb"\x1b[$(][@B-DIJ]"
 _UUENCODED = rb"(?:\A|\n)begin [0-7]{3,4} [^\n]{1,200}(?:\n[ -`]{1,62}(?=\n|\Z))++(?:\n`?end(?=\n|\Z))?"
 
 
 def decode_transfer(data: bytes, encoding: str, faults: set[str]) -> bytes:
-    """Decode a transfer encoding; return the bytes unchanged if they do not look encoded."""
+    """Decode a transfer encoding; return the bytes unchanged if they do not sample encoded."""
     if encoding == "quoted-printable":
         return decode_quoted_printable(data, faults)
     if encoding == "base64":
@@ -47,7 +47,7 @@ def decode_quoted_printable(data: bytes, faults: set[str]) -> bytes:
     if b"=" not in data:
         return data
     if b"= " in data or b"=\t" in data:
-        data = re.sub(_LOOSE_END, b"=\n", data)
+        data = re.sub(_SPACE_AFTER_SIGN, b"=\n", data)
     if _BAD_ESCAPE.search(data):
         faults.add("quoted-printable")
     return a2b_qp(data)
@@ -69,37 +69,37 @@ def decode_base64(data: bytes, faults: set[str]) -> bytes:
         return b""
     faults.add("base64")
     digits = compact.translate(None, _NOT_BASE64)
-    # Words with spaces between them, or one character in ten outside base64, mean plain text.
+    # Data with many spaces between letters, or with one character in ten outside base64, is plain text.
     other_characters = len(compact) - len(digits)
-    gaps = len(re.findall(_GAP, data[:_LOOK]))
+    gaps = len(re.findall(_GAP, data[:_SAMPLE]))
     if (other_characters > 1 and other_characters * 10 > len(compact)) or (
-        gaps > 1 and gaps * 20 > len(data[:_LOOK])
+        gaps > 1 and gaps * 20 > len(data[:_SAMPLE])
     ):
         return data
     pieces = []
-    for run in digits.split(b"=", _RUNS)[:_RUNS]:
-        if len(run) % 4 == 1:  # a single extra character carries six bits, which is no byte
-            run = run[:-1]
-        pieces.append(a2b_base64(run + b"=" * (-len(run) % 4)))
+    for piece in digits.split(b"=", _MAX_PIECES)[:_MAX_PIECES]:
+        if len(piece) % 4 == 1:  # the last character has six bits, which are less than a byte
+            piece = piece[:-1]
+        pieces.append(a2b_base64(piece + b"=" * (-len(piece) % 4)))
     return b"".join(pieces)
 
 
 def size_of(data_length: int, lines: int, encoding: str) -> int:
-    """Estimate the bytes of a part without decoding it; for clean base64, exact up to padding."""
+    """Estimate the decoded size of a part; for valid base64, it is exact except for the padding."""
     return (data_length - lines) * 3 // 4 if encoding == "base64" else data_length
 
 
 def is_binary(data: bytes) -> bool:
     """Whether bytes that are declared as text are binary, such as a picture sent as HTML."""
-    look = data[:_LOOK]
-    controls = len(look) - len(look.translate(None, _NO_TEXT))
+    sample = data[:_SAMPLE]
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
     if (
-        controls * 12 <= len(look)
-        or look.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"))
-        or _detect_utf16(look)
+        controls * 12 <= len(sample)
+        or sample.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"))
+        or _detect_utf16(sample)
     ):
         return False
-    return (len(look) - len(look.translate(None, _LETTERS))) * 2 < len(look)
+    return (len(sample) - len(sample.translate(None, _LETTERS))) * 2 < len(sample)
 
 
 def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
@@ -120,7 +120,7 @@ def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
             break
     else:
         if b"\0" in data and codec not in _NOT_ASCII:
-            codec = _detect_utf16(data[:_LOOK]) or codec
+            codec = _detect_utf16(data[:_SAMPLE]) or codec
     if codec in ("", "ascii", "utf-8"):
         text = _unicode_or_western(data, codec, faults)
     else:
@@ -156,7 +156,8 @@ def _unicode_or_western(data: bytes, codec: str, faults: set[str]) -> str:
     except UnicodeDecodeError:
         faults.add("charset")
         text = data.decode("utf-8", "replace")
-        # A character of UTF-8 has several bytes: if fewer are valid than invalid, it is another charset.
+        # Valid characters of several bytes make the text shorter than the data. If it is shorter by less than
+        # the number of invalid bytes, this is another charset.
         if len(data) - len(text) < text.count("\ufffd"):
             text = _decode_by("cp1252", data, faults)
     else:
@@ -176,18 +177,20 @@ def _decode_by(codec: str, data: bytes, faults: set[str]) -> str:
     return charmap_decode(data, "strict", _table_of(codec))[0]
 
 
-@cache  # a few dozen tables of 40 µs each; a message may have thousands of short texts
+@cache  # a table takes 40 µs, and a message may have thousands of short texts
 def _table_of(codec: str) -> str:
     return bytes(range(256)).decode(codec, "replace")
 
 
-def _detect_utf16(look: bytes) -> str:
-    """Detect UTF-16 without a byte order mark: every other byte is mostly zero. Empty if it is not."""
-    half = len(look) // 2
+def _detect_utf16(sample: bytes) -> str:
+    """Return the codec of UTF-16 without a byte order mark, where most bytes at odd or at even positions are
+    zero; otherwise return an empty string.
+    """
+    half = len(sample) // 2
     if half < 4:
         return ""
-    if look[1::2].count(0) * 10 > half * 7:
+    if sample[1::2].count(0) * 10 > half * 7:
         return "utf-16-le"
-    if look[::2].count(0) * 10 > half * 7:
+    if sample[::2].count(0) * 10 > half * 7:
         return "utf-16-be"
     return ""

@@ -1,6 +1,6 @@
-"""bytes → the canonical bytes: the same for a message however it was stored, delivered or read.
+"""bytes → the canonical bytes, which are the same wherever a message was stored and however it was delivered.
 
-Only this module decides what belongs to a message:
+This module defines which bytes belong to a message:
 
 - Lines end in LF. CR LF, CR CR LF (converted twice) and a lone CR are line ends, as in the module `email`.
 - Postmarks and blank lines before the message (`envelope.py`) are removed.
@@ -10,11 +10,11 @@ Only this module decides what belongs to a message:
 - ">From " at the beginning of a line, with any number of ">", becomes "From ", because the dialects of mbox
   quote different lines.
 - Line ends at the end of the message are removed: an mbox adds some, and removes some.
-- Bytes beyond LARGEST are removed. A message that begins with a thousand headers of volatile fields only is
-  empty.
+- Bytes beyond LARGEST are removed. A message is empty if it begins with a thousand blocks that have volatile
+  fields only.
 """
 
-from _blake2 import blake2b  # noqa: PLC2701 (hashlib's own; importing hashlib loads OpenSSL, which takes 4 ms)
+from _blake2 import blake2b  # noqa: PLC2701 (importing hashlib loads OpenSSL, which takes 4 ms)
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -29,7 +29,7 @@ def canonical(raw: bytes) -> bytes:
     >>> canonical(b"From me Mon\\r\\nX-Spam-Flag: YES\\r\\nSubject: hello\\r\\n\\r\\nbody\\r\\n")
     b'Subject: hello\\n\\nbody'
     """
-    # The regular expressions of the reference take longer to compile than a message takes to read.
+    # Imported only if needed: its regular expressions take longer to compile than a message takes to read.
     make = (
         import_module("tamis_mail.message.canonical_reference").canonical
         if CANONICAL_FORM is None
@@ -52,6 +52,6 @@ def identify(messages: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Return the canonical bytes and the digest of each message."""
     if CANONICAL_FORM is None:
         plain = [canonical(raw) for raw in messages]
-        return plain, [digest(one) for one in plain]
+        return plain, [digest(message) for message in plain]
     identified: tuple[list[bytes], list[bytes]] = CANONICAL_FORM.identify(list(messages))
     return identified

@@ -14,8 +14,8 @@ __all__ = ["canonical"]
 
 _HEADER = 1 << 20  # bytes of a header that are searched for volatile fields
 _FIELDS = 10_000  # fields of a header that are compared by name; real mail has a few hundred at most
-_HEADERS = 1000  # consecutive headers of volatile fields only; the rest is ignored
-# Most fields begin differently, and their names need not be compared.
+_HEADERS = 1000  # consecutive headers with volatile fields only; if there are more, the message is empty
+# A search for these beginnings is fast, and most fields have none of them, so that few names are compared.
 _BEGINNINGS = "|".join(sorted({"x-" if name.startswith("x-") else name for name in VOLATILE_FIELDS}))
 # A byte order mark before a name is skipped, because it is removed at the beginning of a message.
 _CANDIDATE = re.compile(
@@ -23,7 +23,7 @@ _CANDIDATE = re.compile(
 )
 _NEXT_FIELD = re.compile(rb"\n(?![ \t])")
 _QUOTED_FROM = re.compile(rb"(?<![^\n])>++(?=From )")
-_QUOTED_LINES = 100_000  # lines that are changed; a digest of a hundred messages has a few hundred
+_QUOTED_LINES = 100_000  # lines that are changed; a mailing list's digest has a few hundred
 
 
 def canonical(raw: bytes) -> bytes:
@@ -34,7 +34,7 @@ def canonical(raw: bytes) -> bytes:
     if b">From " in raw:
         raw = _QUOTED_FROM.sub(b"", raw, _QUOTED_LINES)
     end = 0
-    for _ in range(_HEADERS):  # once, unless a header holds volatile fields only
+    for _ in range(_HEADERS):  # a second time only if the first header has volatile fields only
         start = envelope_end(raw, end)
         end = raw.find(b"\n\n", start) + 1 or len(raw)
         header = _remove_volatile_fields(raw[start:end])

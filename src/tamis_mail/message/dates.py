@@ -1,7 +1,7 @@
-"""Header fields → when the message arrived: seconds since 1970, or None.
+"""Header fields → the time when the message arrived, in seconds since 1970, or None.
 
-The first `Received` field with a readable date was written by the recipient's own server, on arrival. `Date`
-was written by the sender, who may lie, so it is used only where no `Received` field has a date. The result
+The first `Received` field with a readable date was written by the recipient's server, on arrival. `Date` was
+written by the sender, who may lie, so it is used only where no `Received` field has a date. The result
 depends on the message alone, not on the clock or the time zone of this computer.
 
 A date without a zone, or with an unknown one, is taken as UTC. A date before 1971 comes from a clock that was
@@ -18,9 +18,7 @@ from tamis_mail.message.fields import read_fields
 __all__ = ["date_of", "parse_date", "read_date"]
 
 _LONGEST: Final = 300  # characters of a value that are searched; a date with its comments has at most 60
-_RECEIVED: Final = (
-    20  # fields that are read; real mail has at most a few without a date above one with a date
-)
+_RECEIVED: Final = 20  # Received fields that are read; in real mail, a date is in one of the first few
 _HEADER: Final = (
     1 << 17
 )  # bytes of a message that are searched for its header; real headers have 50 kB at most

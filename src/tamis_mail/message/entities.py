@@ -1,15 +1,14 @@
 """Character references → text, as browsers decode them: `&eacute;`, `&#233;`, `&#xe9;`, `&eacute`."""
 
 import re
-from collections.abc import Mapping
 
-# The frequent ones: most pages then need not import `html.entities` (2 ms).
-_NAMES = """
+# With these frequent names, most pages need not import `html.entities`, which takes 2 ms.
+_FREQUENT_NAMES = """
 nbsp amp lt gt quot apos copy reg trade mdash ndash lsquo rsquo ldquo rdquo hellip bull middot euro pound
 shy zwnj zwj raquo laquo eacute egrave agrave ccedil auml ouml uuml szlig oacute aacute iacute ntilde
 """
-_SIGNS = " &<>\"'©®™—–‘’“”…•·€£\xad\u200c\u200d»«éèàçäöüßóáíñ"
-_USUAL = dict(zip(_NAMES.split(), _SIGNS, strict=True))
+_FREQUENT_CHARACTERS = " &<>\"'©®™—–‘’“”…•·€£\xad\u200c\u200d»«éèàçäöüßóáíñ"
+_FREQUENT = dict(zip(_FREQUENT_NAMES.split(), _FREQUENT_CHARACTERS, strict=True))
 _REFERENCE = r"&(?:#([0-9]{1,8}+)|#[xX]([0-9a-fA-F]{1,7}+)|([a-zA-Z][a-zA-Z0-9]{1,31}+));?"
 
 
@@ -45,7 +44,7 @@ def decode_entities(text: str) -> tuple[str, bool]:
 def _character(code: int) -> str:
     if code == 160:
         return " "
-    if 128 <= code < 160:  # as browsers do, read as Windows-1252
+    if 128 <= code < 160:  # browsers decode these numbers as Windows-1252
         return bytes([code]).decode("cp1252", "replace")
     if code < 32:
         return " "
@@ -53,19 +52,14 @@ def _character(code: int) -> str:
 
 
 def _decode_name(name: str, reference: str) -> str:
-    character = _USUAL.get(name)
+    character = _FREQUENT.get(name)
     if character is not None:
         return character
-    names = _names()
-    character = names.get(name + ";") if reference.endswith(";") else None
-    if character is None:  # without a semicolon, the longest HTML 4 name at the beginning: &copy2026
-        for length in range(min(len(name), 6), 1, -1):
-            if (character := names.get(name[:length])) is not None:
-                return character + reference[length + 1 :]
-    return reference if character is None else character
-
-
-def _names() -> Mapping[str, str]:
     from html.entities import html5  # noqa: PLC0415 (2 ms that few messages need)
 
-    return html5
+    character = html5.get(name + ";") if reference.endswith(";") else None
+    if character is None:  # without a semicolon, the longest HTML 4 name at the beginning: &copy2026
+        for length in range(min(len(name), 6), 1, -1):
+            if (character := html5.get(name[:length])) is not None:
+                return character + reference[length + 1 :]
+    return reference if character is None else character

@@ -1,7 +1,7 @@
 """Header block → fields; a field → its text, or its value and parameters.
 
-A block is read as Latin-1, byte for byte, and each value is decoded by its own charset, so that an invalid
-byte affects one field only. A block ends at an empty line, or where no field follows.
+A block is decoded as Latin-1, byte for byte, and each value is later decoded by its charset, so that an
+invalid byte affects one field only. A block ends at an empty line, or where no field follows.
 """
 
 import re
@@ -13,14 +13,14 @@ from typing import Final
 from tamis.compiled import core
 from tamis_mail.message.bodies import decode_base64, decode_text
 
-FIELDS: Final = 1000  # of a block that are kept
+FIELDS: Final = 1000  # fields of a block that are kept
 LONGEST: Final = 10_000  # characters of a value that are kept
 NAME: Final = 100  # characters of a name that are kept
-PARAMETERS: Final = 100
+PARAMETERS: Final = 100  # parameters of a field that are read
 WORDS: Final = 100  # encoded words of a value that are decoded
 BLOCK: Final = 1 << 21  # bytes of a block that are read
-_SMALL = LONGEST  # a block in which no value is too long
-_BAD_LINES = 1000  # lines of a block that need not be fields
+_SMALL = LONGEST  # in a block of fewer characters, no value is too long
+_BAD_LINES = 1000  # lines of a block that are not fields and are skipped
 
 _NAME = "[!-9;-~]"
 _BLOCK = re.compile(rf"(?:{_NAME}++[ \t]*+:[^\n]*+\n(?:[ \t][^\n]*+\n)*+)*+")
@@ -77,7 +77,9 @@ def _read_clean_block(data: bytes, start: int, end: int) -> Fields | None:
         fields: Fields | None = core.mail.read_header_block(data, start, end, FIELDS + 1, NAME, LONGEST)
         return fields
     block = _block_of(data, start, end)
-    return _fields_of(block, 0, len(block), FIELDS + 1) if _good_until(block, 0) == len(block) else None
+    return (
+        _fields_of(block, 0, len(block), FIELDS + 1) if _find_end_of_fields(block, 0) == len(block) else None
+    )
 
 
 def _block_of(data: bytes, start: int, end: int) -> str:
@@ -86,17 +88,16 @@ def _block_of(data: bytes, start: int, end: int) -> str:
 
 
 def _read_odd_block(block: str, faults: set[str]) -> tuple[Fields, int]:
-    """Read a block with lines that are no fields; return its fields and its length.
+    """Read a block with lines that are not fields; return its fields and its length.
 
     A single such line is skipped. If no field follows it, the empty line is missing, and the body begins.
     """
     fields: Fields = []
     position, bad_lines = 0, 0
     while position < len(block):
-        stop = _good_until(block, position)
+        stop = _find_end_of_fields(block, position)
         if stop > position:
-            room = FIELDS + 1 - len(fields)
-            fields += _fields_of(block, position, stop, room)
+            fields += _fields_of(block, position, stop, FIELDS + 1 - len(fields))
             position = stop
             continue
         line = block.find("\n", position) + 1
@@ -111,18 +112,18 @@ def _read_odd_block(block: str, faults: set[str]) -> tuple[Fields, int]:
     return fields, position
 
 
-def _good_until(block: str, position: int) -> int:
-    read = _BLOCK.match(block, position)
-    return read.end() if read else position
+def _find_end_of_fields(block: str, position: int) -> int:
+    match = _BLOCK.match(block, position)
+    return match.end() if match else position
 
 
-def _fields_of(block: str, start: int, stop: int, room: int) -> Fields:
+def _fields_of(block: str, start: int, stop: int, limit: int) -> Fields:
     if stop - start < _SMALL:
-        pairs: Iterable[tuple[str, str]] = _FIELD.findall(block, start, stop)[:room]
+        pairs: Iterable[tuple[str, str]] = _FIELD.findall(block, start, stop)[:limit]
     else:
         pairs = (
             (match[1][:NAME], match[2][:LONGEST])
-            for match in islice(_FIELD.finditer(block, start, stop), room)
+            for match in islice(_FIELD.finditer(block, start, stop), limit)
         )
     return [
         (
@@ -168,7 +169,7 @@ def decode_value(value: str, faults: set[str], words: int = WORDS) -> str:
 
 
 def _decode_words(value: str, faults: set[str], words: int) -> str:
-    """Decode encoded words; neighbours of one charset are joined first, because a character may be split."""
+    """Decode encoded words; adjacent words of one charset are joined first: a character may be split."""
     pieces: list[str] = []
     charset, data, last = "", b"", 0
     for match in islice(_WORD.finditer(value), words):
@@ -204,7 +205,7 @@ def kind_of(value: str) -> str:
 
 
 def token_of(value: str) -> str:
-    """Return the first word of a value, such as that of Content-Transfer-Encoding."""
+    """Return the first word of a value, in lower case, such as the name of a transfer encoding."""
     match = _TOKEN.search(value[:200].lower())
     return match[0] if match else ""
 
@@ -227,7 +228,7 @@ def parameters_of(value: str) -> Fields:
 
 
 def _unescape(quoted: str) -> str:
-    """Remove quoting backslashes, in at most half the time of `re.sub`."""
+    """Remove the backslashes before escaped characters, in at most half the time of `re.sub`."""
     return "\\".join([piece.replace("\\", "") for piece in quoted.split("\\\\")])
 
 
@@ -241,8 +242,8 @@ def parameter(parameters: Fields, name: str, faults: set[str], words: int = WORD
     if not pieces:
         return decode_value(plain[0], faults, words) if plain else ""
     charset, data = "", b""
-    for index, (number, value) in enumerate(sorted(pieces, key=_place)):
-        if number.endswith("*") or not number:  # percent-encoded; the first of them names its charset
+    for index, (number, value) in enumerate(sorted(pieces, key=_piece_number)):
+        if number.endswith("*") or not number:  # percent-encoded; the first piece names the charset
             if not index:
                 charset, quote, rest = value.partition("'")
                 value = rest.partition("'")[2] if quote else value
@@ -253,6 +254,6 @@ def parameter(parameters: Fields, name: str, faults: set[str], words: int = WORD
     return decode_value(decode_text(data, charset, faults).encode().decode("latin-1"), faults, words)
 
 
-def _place(piece: tuple[str, str]) -> int:
+def _piece_number(piece: tuple[str, str]) -> int:
     digits = piece[0].rstrip("*")[:6]
     return int(digits) if digits.isdecimal() and digits.isascii() else 0

@@ -5,18 +5,20 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
-# Letters that look like Latin ones, in lower case: folding comes first.
+# Letters that look like Latin ones; only lower case, because text is folded before they are replaced.
 _CYRILLIC: Final = ("абвгезіїјкмнорстухѕԁԛԝһӏь", "a6bre3iijkmhopctyxsdqwhlb")
 _GREEK: Final = ("αβγεζηικνορτυχωϲ", "abyeznikvoptuxwc")
 _INVISIBLE: Final = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 )
-_LETTER: Final = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # of scripts whose words need no invisible characters
-_MARKS: Final = 20  # consecutive non-ASCII marks that are kept: normalising is quadratic in their number
-# The only letters of Unicode that NFKC makes marks of (tests/mail/message/test_bounds.py looks at all).
+_LETTER: Final = (
+    "A-Za-z\u00c0-\u024f\u0370-\u052f"  # letters of scripts whose words need no invisible characters
+)
+_MARKS: Final = 20  # consecutive non-ASCII marks that are kept: NFKC takes quadratic time in their number
+# The only letters of Unicode that NFKC turns into marks (tests/mail/message/test_bounds.py checks all).
 _LETTERS_TO_MARKS: Final = {0xFF9E: 0x3099, 0xFF9F: 0x309A}
-# It begins with the separator, because separators are rarer than letters.
+# The pattern begins with the separator: a search for it is faster, because letters are more frequent.
 _SPACED = re.compile(r"([ ._*-])(?<=(?<![a-z0-9])[a-z]\1)[a-z]\1[a-z]\1[a-z]\1[a-z](?![a-z0-9])")
 
 
@@ -43,32 +45,30 @@ def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _remove_disguise(text: str, tricks: set[str]) -> str:
-    """Remove invisible characters and excess marks; the set of characters decides what to search for."""
+    """Remove invisible characters and excess marks; search only for characters that the text has."""
     tools = _tools()
-    signs = "".join(set(text))
-    if tools.invisible.search(signs):
+    characters = "".join(set(text))
+    if tools.invisible.search(characters):
         if tools.soft_hyphen.search(text):
             tricks.add("soft-hyphen")
         if tools.zero_width.search(text):
             tricks.add("zero-width")
         text = tools.invisible.sub("", text)
-    if tools.full_width.search(signs):
+    if tools.full_width.search(characters):
         tricks.add("full-width")
-    if tools.mathematical.search(signs):
+    if tools.mathematical.search(characters):
         tricks.add("math-letters")
-    if (
-        "\uff9e" in signs or "\uff9f" in signs
-    ):  # before marks are counted, because normalising would create marks
+    # This precedes the count of marks, because NFKC would turn these letters into marks.
+    if "\uff9e" in characters or "\uff9f" in characters:
         text = text.translate(_LETTERS_TO_MARKS)
-        signs += "\u3099"
-    if any(map(tools.combining, signs)):
+        characters += "\u3099"
+    if any(map(tools.combining, characters)):
         text = tools.marks.sub(r"\1", text)
-    return text.replace(
-        "\ufdfa", "صلعم"
-    )  # a sentence of eighteen letters in one character: its usual short form
+    # NFKC would expand this one character to a sentence of eighteen; this is its usual abbreviation.
+    return text.replace("\ufdfa", "صلعم")
 
 
-class _Tools(NamedTuple):
+class _UnicodeTools(NamedTuple):
     normalize: Callable[[Literal["NFKC"], str], str]
     combining: Callable[[str], int]
     unusual: re.Pattern[str]
@@ -84,12 +84,12 @@ class _Tools(NamedTuple):
 
 
 @cache
-def _tools() -> _Tools:
-    """Compile the patterns for non-ASCII text on first use: half of all mail has none."""
+def _tools() -> _UnicodeTools:
+    """Compile the patterns for non-ASCII text on first use: half of all mail is ASCII."""
     from unicodedata import combining, normalize  # noqa: PLC0415 (not loaded for ASCII)
 
     latin = str.maketrans(_CYRILLIC[0] + _GREEK[0], _CYRILLIC[1] + _GREEK[1])
-    return _Tools(
+    return _UnicodeTools(
         normalize,
         combining,
         re.compile("[^\x00-\xac\xae-\u024f\u0410-\u044f\u2010-\u2027\u2030-\u205e\u20ac\u2122\ufffd]"),

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Heading", "read_by_python", "read_heading", "read_headings"]
 
-SENDER = 100  # characters that are kept: more than a line of a terminal shows
-SUBJECT = 150
+SENDER = 100  # characters of a sender that are kept: more than a line of a terminal shows
+SUBJECT = 150  # characters of a subject that are kept
 _HEAD = 1 << 16  # bytes of a message that are searched
 _DECODED = 1000  # characters of a field that are decoded
 _WORDS = 20  # encoded words that are decoded
@@ -47,7 +47,7 @@ def read_heading(raw: bytes, plain: bytes | None = None) -> Heading:
 
 
 def read_by_python(raw: bytes, plain: bytes) -> Heading:
-    """Return `read_heading`, as the modules in Python define it."""
+    """Return the same as `read_heading`, without the compiled core."""
     fields = import_module("tamis_mail.message.fields")
     if len(raw) > _HEAD:
         plain = canonical(raw[:_HEAD])
@@ -63,13 +63,13 @@ def read_by_python(raw: bytes, plain: bytes) -> Heading:
 
 
 def read_headings(messages: Sequence[bytes], plain: Sequence[bytes]) -> list[Heading]:
-    """Return `read_heading` of each message, given its canonical form, too."""
+    """Return `read_heading` of each message; `plain` has their canonical forms."""
     if MESSAGE_READER is None:
-        return [read_by_python(raw, one) for raw, one in zip(messages, plain, strict=True)]
+        return [read_by_python(*both) for both in zip(messages, plain, strict=True)]
     headings = MESSAGE_READER.read_headings(list(messages), list(plain), CANONICAL_FORM)
     return [
-        read_by_python(raw, one) if heading is None else Heading(*heading)
-        for raw, one, heading in zip(messages, plain, headings, strict=True)
+        read_by_python(raw, canonical_bytes) if heading is None else Heading(*heading)
+        for raw, canonical_bytes, heading in zip(messages, plain, headings, strict=True)
     ]
 
 

@@ -1,7 +1,8 @@
 """HTML → Page: visible text, hidden text, links, images, and the tricks that were used.
 
-One pass over the tags. Each is matched by one possessive expression, so that no byte is read twice, whatever
-is left unclosed. No tree is built: a short stack of marks records the elements that hide text.
+The tags are read in one pass, each by one regular expression without backtracking, so that no byte is read
+twice, even if quotes or tags are unclosed. No tree is built: a short stack of marks records the elements that
+hide text, or show it again.
 
 The compiled core reads edition 2 the same way (core/mail/pages.cpp): `test_compiled_pages` compares the two.
 """
@@ -15,14 +16,14 @@ from tamis_mail.message.entities import decode_entities
 from tamis_mail.message.styles import WHITE, Colour, effect_of, is_same_colour
 from tamis_mail.message.values import Page
 
-EDITION: Final = 2  # the newest way of reading a page; `tokens` keeps the older ones for older stores
+EDITION: Final = 2  # the newest way to read a page; stores with tokens of version 1 use edition 1
 TAGS: Final = 50_000  # tags that are interpreted; later ones are removed and their text is kept
-LINKS: Final = 500
-ADDRESS: Final = 2000  # characters of an address
-_BEGINNING: Final = 120  # characters of an address of the rest: its host is there
-_LONGEST: Final = 1 << 21  # characters of a page
+LINKS: Final = 500  # links, and as many images, that are recorded
+ADDRESS: Final = 2000  # characters of an address that are read
+_BEGINNING: Final = 120  # characters of an address after the interpreted tags: they include the host
+_LONGEST: Final = 1 << 21  # characters of a page that are read
 _REST: Final = 30_000  # characters after the last interpreted tag that are read as text
-_MARKS: Final = 30  # elements within each other that hide text or show it again
+_MARKS: Final = 30  # nested elements that hide text or show it again
 _QUOTED: Final = 20_000  # characters between quotes, so that an unclosed quote does not consume the page
 
 _INLINE_NAMES = """
@@ -42,7 +43,7 @@ _BREAK = frozenset(_BREAK_NAMES.split())
 _GAP = frozenset(["td", "th"])
 _BOXES = frozenset(["table", "tr", "td", "div", "body", "center", "ul", "ol", "blockquote", "section"])
 _VOID = frozenset(_VOID_NAMES.split())
-_POINTS = {
+_ADDRESS_ATTRIBUTES = {
     "a": "href",
     "area": "href",
     "form": "action",
@@ -51,17 +52,17 @@ _POINTS = {
     "img": "src",
     "input": "src",
 }
-_FILES = frozenset(_FILE_NAMES.split())  # endings of file names that look like hosts: report.pdf
-_UNCLOSED = frozenset(
-    ["p", "li", "option", "dt", "dd"]
-)  # elements that the next element of the same name closes
+_FILES = frozenset(_FILE_NAMES.split())  # endings of file names that look like host names: report.pdf
+# Elements that the next element of the same name closes.
+_UNCLOSED = frozenset(["p", "li", "option", "dt", "dd"])
 # The name of an element → elements that end where it begins, if they have no end tag.
 _CLOSED_BY = {name: (name,) for name in _UNCLOSED} | dict.fromkeys(["dt", "dd"], ("dt", "dd"))
 _BLANK_REFERENCES = (
     "nbsp|zwnj|zwj|shy|ensp|emsp|thinsp|lrm|rlm"
     "|#0*+(?:32|160|173|847|819[2-9]|820[0-7]|65279)|#x0*+(?:20|a0|ad|34f|200[0-9a-f]|feff)"
 )
-_PLAIN, _BREAKS, _GAPS, _POINTS_AT, _ODD = range(5)
+# Actions for a tag: nothing, a line break, a space, reading an address; and the action for unknown tags.
+_NOTHING, _BREAKS, _GAPS, _HAS_ADDRESS, _UNKNOWN = range(5)
 
 
 class _Patterns(NamedTuple):
@@ -104,11 +105,11 @@ def _patterns() -> _Patterns:
 @cache
 def _actions() -> dict[str, int]:
     """Map the name of a tag (with `/` for an end tag) to an action."""
-    actions = dict.fromkeys(_INLINE, _PLAIN)
+    actions = dict.fromkeys(_INLINE, _NOTHING)
     actions |= dict.fromkeys(_BREAK, _BREAKS)
     actions |= dict.fromkeys(_GAP, _GAPS)
     actions |= {"/" + name: action for name, action in actions.items()}
-    return actions | dict.fromkeys(_POINTS, _POINTS_AT) | {"/a": _POINTS_AT}
+    return actions | dict.fromkeys(_ADDRESS_ATTRIBUTES, _HAS_ADDRESS) | {"/a": _HAS_ADDRESS}
 
 
 def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
@@ -138,13 +139,13 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
 
 
 class _State(NamedTuple):
-    """The reasons why text is not shown, and the background if an element around the text has one."""
+    """The reasons why text is not shown, and the background of the elements around it; None if unknown."""
 
     is_hidden: bool = False
     is_tiny: bool = False
     is_thin: bool = False
     is_same_colour: bool = False
-    background: Colour | None = None  # edition 1 does not know it
+    background: Colour | None = None  # None in edition 1
 
 
 class _PageReader:
@@ -158,14 +159,15 @@ class _PageReader:
         self.links: list[str] = []
         self.images: list[str] = []
         self.tricks: set[str] = set()
+        # Of each marked element: its name, `counts` of that name, `boxes`, and the state before it.
         self.marks: list[tuple[str, int, int, _State]] = []
-        self.counts: dict[str, int] = {}  # elements that are open, by name, since the first mark
-        self.boxes = 0  # of them, those whose end closes all within
+        self.counts: dict[str, int] = {}  # number of open elements by name, from the first mark on
+        self.boxes = 0  # number of these that are in _BOXES: their end closes all elements within
         self.state = _State()
         self.is_shown = True
         self.page: Colour = WHITE
-        self.has_background = False  # some element has a background whose extent is unknown without a tree
-        self.link: tuple[str, int] | None = None
+        self.has_background = False  # an element has a background; without a tree, its extent is unknown
+        self.link: tuple[str, int] | None = None  # address of the open link, and where its text starts
 
     def remove_comments(self, text: str) -> str:
         """Remove comments; the content of conditional comments, which only Outlook shows, is hidden text."""
@@ -220,35 +222,35 @@ class _PageReader:
             pieces[1::4], pieces[2::4], pieces[3::4], pieces[4::4], strict=True
         ):
             name = name.lower()
-            action = actions.get(name, _ODD)
+            action = actions.get(name, _UNKNOWN)
             if action:
                 if action == _BREAKS:
                     out.append("\n")
                 elif action == _GAPS:
                     out.append(" ")
-                elif action == _POINTS_AT:
-                    self.point(name, attributes)
+                elif action == _HAS_ADDRESS:
+                    self.read_address(name, attributes)
                 elif after[:1].isalpha() and out[-1][-1:].isalpha() and name[0] != "!":
                     self.tricks.add("split-words")
             if not end_sign:
                 self.tricks.add("no-close")
             if marks:
-                self.follow(name)
+                self.update_marks(name)
                 out = self.visible if self.is_shown else self.hidden
             if len(attributes) > 4:
                 low = attributes.lower()
                 if ("style" in low or "color" in low or "hidden" in low) and name not in _VOID:
-                    self.style(name, low)
+                    self.apply_style(name, low)
                     out = self.visible if self.is_shown else self.hidden
             if after:
                 out.append(after)
                 if out is self.hidden and not after.isspace():
                     self.note_hidden(after)
         if len(pieces) > 4 * tags and self.edition > 1:
-            self.point_all(rest)
+            self.record_all(rest)
         return self.finish()
 
-    def follow(self, name: str) -> None:
+    def update_marks(self, name: str) -> None:
         """Count open elements since the first mark, and remove the marks of closed elements."""
         counts, marks = self.counts, self.marks
         if name[0] == "/":
@@ -265,16 +267,16 @@ class _PageReader:
                 counts[name] = counts.get(name, 0) + 1
                 self.boxes += name in _BOXES
             return
-        elif name in _UNCLOSED and marks[-1][0] == name:  # the next one closes it
+        elif name in _UNCLOSED and marks[-1][0] == name:  # the new element closes the marked one
             counts[name] -= 1
         elif name not in _VOID:
             counts[name] = counts.get(name, 0) + 1
             self.boxes += name in _BOXES
             return
-        for place, (marked, count, boxes, before) in enumerate(marks):
+        for index, (marked, count, boxes, before) in enumerate(marks):
             if self.boxes < boxes or (marked == name and counts.get(name, 0) < count):
                 self.enter(before)
-                del marks[place:]
+                del marks[index:]
                 break
 
     def close_before(self, name: str) -> None:
@@ -286,14 +288,14 @@ class _PageReader:
             self.enter(before)
 
     def enter(self, state: "_State") -> None:
-        """Begin or end to hide text; hidden pieces of text are on lines of their own."""
+        """Change the state; each hidden piece of text begins on a new line."""
         self.state = state
         is_shown = not (state.is_hidden or state.is_tiny or state.is_thin or state.is_same_colour)
         if self.is_shown and not is_shown and self.edition > 1:
             self.hidden.append("\n")
         self.is_shown = is_shown
 
-    def style(self, name: str, attributes: str) -> None:
+    def apply_style(self, name: str, attributes: str) -> None:
         """Push a mark if an element hides its content or shows it again."""
         effect = effect_of(attributes, self.edition)
         before = self.state
@@ -335,7 +337,7 @@ class _PageReader:
         if self.state.is_same_colour:
             self.tricks.add("invisible-ink")
 
-    def point(self, name: str, attributes: str) -> None:
+    def read_address(self, name: str, attributes: str) -> None:
         """Record the address of a tag, and whether the text of a link names another host than its address."""
         if self.link is not None and name in ("a", "/a"):
             previous_address, start = self.link
@@ -351,7 +353,7 @@ class _PageReader:
         if name == "a" and target is not None:
             self.link = (target, len(self.visible))
 
-    def point_all(self, text: str) -> None:
+    def record_all(self, text: str) -> None:
         """Record the addresses of all tags of a text."""
         known: set[str] = set()
         for match in islice(_patterns().pointer.finditer(text), 4 * LINKS):
@@ -361,13 +363,13 @@ class _PageReader:
 
     def record(self, name: str, attributes: str, longest: int = ADDRESS) -> str | None:
         """Record the address among the attributes of a tag, and return it; None if there is none."""
-        attribute = _POINTS[name]
+        attribute = _ADDRESS_ATTRIBUTES[name]
         for match in _patterns().attribute.finditer(attributes):
             if match[1].lower() == attribute:
                 address = _clean((match[2] or match[3] or match[4] or "")[:longest])
-                places = self.images if name in ("img", "input") else self.links
-                if address and len(places) < LINKS:
-                    places.append(address)
+                addresses = self.images if name in ("img", "input") else self.links
+                if address and len(addresses) < LINKS:
+                    addresses.append(address)
                 return address
         return None
 

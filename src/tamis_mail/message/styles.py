@@ -1,6 +1,6 @@
 """Attributes of a tag → their effect on the text within: hidden, tiny, or coloured.
 
-Edition 1 knows fewer ways to hide text: no line height, no boxes without size, no place outside the page.
+Edition 1 knows fewer ways to hide text: not by line height, by boxes without size, or outside the page.
 """
 
 import re
@@ -10,8 +10,8 @@ from typing import NamedTuple
 from tamis_mail.message.entities import decode_entities
 
 _TINY = 2.0  # pixels: text of that size is unreadable
-_FAR = -500.0  # pixels: text that is moved so far is outside the page
-# Compiled on first use (`_compile`): plain text does not need that millisecond.
+_FAR = -500.0  # pixels: text at this position is outside the page
+# Patterns are compiled on first use (`_compile`), which takes a millisecond: plain text needs none.
 _STYLE = r"""(?a)\bstyle\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))"""
 _COMMENT = r"/\*[^*]*+\*++/"
 _PROPERTIES = "display|visibility|font-size|opacity|color|background|background-color|mso-hide|text-indent"
@@ -51,7 +51,7 @@ _NONE = Effect()
 WHITE: Colour = (255, 255, 255)
 
 
-_compile = cache(re.compile)  # a lookup here takes half the time of that of `re`
+_compile = cache(re.compile)  # this cache takes half the time of that in `re`
 
 
 def effect_of(attributes: str, edition: int) -> Effect:
@@ -68,7 +68,7 @@ def effect_of(attributes: str, edition: int) -> Effect:
 
 
 def remove_style_sheet(text: str) -> str:
-    """Remove the rules of a style sheet, which careless programs leave in plain text; a single one stays.
+    """Remove the rules of a style sheet, which some programs leave in plain text; a single rule stays.
 
     >>> remove_style_sheet("td { a: b; } p { c: d } @media print { i { e: f; } } Dear Ann").split()
     ['}', 'Dear', 'Ann']
@@ -149,7 +149,7 @@ def _apply_later_declaration(effect: Effect, name: str, value: str) -> Effect:
 
 
 def _clips_everything(style: str) -> bool:
-    """Whether content that does not fit is cut off, and nothing fits."""
+    """Whether a box cuts off its overflow and is too small for any text."""
     sizes = [_pixels(value.strip()) for value in _compile(_SIZE).findall(style)[:30]]
     return any(size is not None and size <= 1 for size in sizes) and bool(_compile(_CUT).search(style))
 
@@ -169,7 +169,7 @@ def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
         return effect._replace(is_hidden=True) if value.startswith("all") else effect
     if name == "text-indent":
         size = _pixels(value)
-        return effect._replace(is_hidden=True) if size is not None and size < -500 else effect
+        return effect._replace(is_hidden=True) if size is not None and size < _FAR else effect
     if name == "color":
         return effect._replace(colour=_colour(value))
     if name in ("background", "background-color"):
@@ -178,7 +178,7 @@ def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
 
 
 def _pixels(value: str, unit: str = "") -> float | None:
-    """Return a length in pixels; `unit` is that of a number without one."""
+    """Return a length in pixels; a number without a unit is in `unit`."""
     match = _compile(_LENGTH).match(value)
     return float(match[1]) * _SCALE[match[2] or unit] if match else None
 

@@ -1,7 +1,8 @@
 """Canonical bytes → Message: the tree of parts in one pass over the lines that may be boundaries.
 
 There is no recursion: open multiparts are a stack of frames of bounded depth. A boundary of an outer frame
-closes the inner frames, as mail programs do. Where the structure is contradictory, possible text is kept.
+closes the inner frames, as mail programs do. Where the structure is contradictory, all that may be text is
+read as text.
 """
 
 import re
@@ -22,21 +23,21 @@ from tamis_mail.message.fields import (
 )
 from tamis_mail.message.values import Message, Part
 
-DEPTH: Final = 30
-PARTS: Final = 1000
-BLOCKS: Final = 3000  # headers of parts, of multiparts among them, that are read
+DEPTH: Final = 30  # nested multiparts and embedded messages
+PARTS: Final = 1000  # parts of a message that are read
+BLOCKS: Final = 3000  # headers of parts and multiparts that are read
 HEADERS: Final = BLOCK  # bytes of all headers that are read
 ALL_WORDS: Final = 3000  # encoded words of a message that are decoded
 PART_TEXT: Final = 1 << 20  # bytes of a part that are decoded
-MESSAGE_TEXT: Final = 1 << 22
-SHAPE: Final = 2000  # characters
-NAME: Final = 500
-_DASHES = 100_000  # lines beginning with two dashes that are examined
+MESSAGE_TEXT: Final = 1 << 22  # bytes of all parts that are decoded
+SHAPE: Final = 2000  # characters of `Message.shape`
+NAME: Final = 500  # characters of a file name
+_DASHES = 100_000  # lines with two dashes at the beginning that are examined
 _BOUNDARY = 200  # bytes of a boundary that are compared; RFC 2046 allows 70
 
 _DASHED = re.compile(rb"\n--([^\n]{1,%d})" % _BOUNDARY)
 _EMBEDDED = ("message/rfc822", "message/global", "message/news")
-_AS_IT_IS = ("", "7bit", "8bit", "binary")
+_NOT_ENCODED = ("", "7bit", "8bit", "binary")
 _READABLE = ("text/", "message/", "multipart/")
 
 
@@ -48,12 +49,11 @@ class _Frame:
     def __init__(self, kind: str, boundaries: tuple[bytes, ...], start: int) -> None:
         self.kind = kind
         self.boundaries = boundaries
-        self.outer: dict[
-            bytes, int
-        ] = {}  # boundaries that an outer frame has, too, and the depth of that frame
+        # Boundaries that an outer frame has, too, and the depth of that frame.
+        self.outer: dict[bytes, int] = {}
         self.start = start  # of its body
-        self.children: list[str] = []  # their shapes
-        self.length = 0  # of these
+        self.children: list[str] = []  # shapes of its parts
+        self.length = 0  # characters of these shapes
 
     def add(self, shape: str) -> None:
         if self.length < SHAPE:
@@ -71,7 +71,7 @@ class _Reader:
         self.data = data
         self.faults: set[str] = set()
         self.parts: list[Part] = []
-        self.room = MESSAGE_TEXT
+        self.room = MESSAGE_TEXT  # bytes of parts that may still be decoded
         self.headers = HEADERS  # bytes of headers that may still be read
         self.words = ALL_WORDS  # encoded words that may still be decoded
         self.blocks = 0  # headers that were read
@@ -101,7 +101,7 @@ class _Reader:
                     return top_fields
             elif (
                 kind in _EMBEDDED
-                and token_of(_find_field(fields, "content-transfer-encoding")) in _AS_IT_IS
+                and token_of(_find_field(fields, "content-transfer-encoding")) in _NOT_ENCODED
                 and self._may_nest()
             ):
                 self.push(_Frame(kind, (), self.body))
@@ -123,7 +123,7 @@ class _Reader:
         self.close_leaf(end)
         while len(self.stack) > depth:
             frame = self.stack[-1]
-            if not frame.children:  # its boundary never came: its content is one text part
+            if not frame.children:  # its boundary does not occur: its content is one text part
                 self.faults.add("boundary")
                 self.leaf = ([], "text/plain", frame.start)
                 self.close_leaf(end)
@@ -131,7 +131,7 @@ class _Reader:
             self.stack[-1].add(frame.shape())
 
     def depth_of(self, line: bytes) -> tuple[int, bool]:
-        """Return the depth of the frame that a line is a boundary of (0: none), and if it is its last."""
+        """Return the depth of the frame whose boundary a line is (0: none), and whether it ends the frame."""
         line = line.rstrip(b" \t")
         if line in self.depths:
             return self.depths[line], False
@@ -175,15 +175,15 @@ class _Reader:
         return False
 
     def _boundaries(self, value: str) -> tuple[bytes, ...]:
-        """Return all declared boundaries: programs differ in which they use (CVE-2024-28054)."""
+        """Return all declared boundaries: mail programs differ in which one they use (CVE-2024-28054)."""
         parameters = parameters_of(value)
         texts = [text for name, text in parameters if name == "boundary"]
         if len(texts) > 1:
             self.faults.add("duplicate-parameter")
         if not texts and (pieces := self.parameter(parameters, "boundary")):
             texts = [pieces]
-        cut = (text.encode("latin-1", "replace")[:_BOUNDARY].rstrip(b" \t") for text in texts)
-        boundaries = tuple(text for text in cut if text)
+        encoded = (text.encode("latin-1", "replace")[:_BOUNDARY].rstrip(b" \t") for text in texts)
+        boundaries = tuple(boundary for boundary in encoded if boundary)
         if not boundaries:
             self.faults.add("boundary")
         return boundaries
@@ -218,7 +218,7 @@ class _Reader:
             self.faults.add("binary")
             return Part(kind, charset, encoding, name, disposition, size, "")
         text = decode_text(remove_uuencoded(decoded, self.faults), charset, self.faults)
-        if "\r" in text:  # from a transfer encoding
+        if "\r" in text:  # a transfer encoding can contain line ends that are not canonical
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         return Part(kind, charset, encoding, name, disposition, size, text)
 

@@ -10,7 +10,7 @@ class Part:
     kind: str
     """Media type, such as `text/html`, in lower case."""
     charset: str
-    """As it was declared, in lower case; empty if it was not."""
+    """The declared charset, in lower case; empty if there is none."""
     encoding: str
     """Content-Transfer-Encoding, in lower case; empty if there is none."""
     name: str
@@ -18,21 +18,21 @@ class Part:
     disposition: str
     """`attachment`, `inline` or empty."""
     size: int
-    """Bytes after decoding; estimated where nothing was decoded."""
+    """Bytes after decoding; an estimate if the part was not decoded."""
     text: str
-    """The decoded text, up to a bound; empty if the part is not text."""
+    """The beginning of the decoded text; empty if the part is not text."""
 
 
 @record(frozen=True, slots=True)
 class Message:
-    """A parsed message of bounded length, depth and number of parts; every string can be encoded."""
+    """A parsed message of bounded length, depth and number of parts, without lone surrogates."""
 
     raw: bytes
-    """The canonical bytes it was read from."""
+    """The canonical bytes of the message."""
     headers: tuple[tuple[str, str], ...]
-    """Name in lower case and decoded value, in order. A line that is no field has an empty name."""
+    """Name in lower case and decoded value, in order. A line that is not a field has an empty name."""
     parts: tuple[Part, ...]
-    """The leaves in order, all alternatives among them."""
+    """The leaves in order, with all alternatives."""
     shape: str
     """The tree, such as `multipart/alternative(text/plain,text/html)`."""
     faults: tuple[str, ...]

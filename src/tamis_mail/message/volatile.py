@@ -1,7 +1,7 @@
-"""Name of a field → whether a filter, a store or a mail program added it to the message.
+"""Name of a field → whether a filter, a store or a mail program added the field to the message.
 
-Verdicts of other filters are ignored: they would be learned instead of the mail, and they change from one
-delivery to the next. All names are in lower case; a name that ends in `*` stands for all with that prefix.
+Verdicts of other filters are ignored: otherwise the filter would learn these verdicts instead of the mail,
+and they differ between deliveries of one message. All names are in lower case; `*` stands for any ending.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import Final
 
-# Verdicts of filters, of their scanners and of their reports.
+# Fields with verdicts and reports of spam filters and virus scanners.
 VERDICT_FIELDS: Final = """
 x-spam* x-old-spam* x-rspam* x-bogo* x-dspam* x-crm114* x-text-classification x-popfile* x-mox-*
 x-ham-report x-ham-* x-annoyance-filter* x-ifile* x-gonzofilter* x-qsf-* x-sa-* x-assp-* x-tamis*
@@ -40,7 +40,7 @@ x-universally-unique-identifier x-uniform-type-identifier x-apple-mail-remote-at
 x-gm-thrid x-gm-msgid x-dovecot* x-sieve x-tb-* x-unsent-*
 """
 
-LONGEST: Final = 80  # bytes of a name that are compared: no name above is half as long
+LONGEST: Final = 80  # bytes of a name that are compared: every name above is shorter than half of that
 
 VOLATILE_FIELDS: Final = tuple((VERDICT_FIELDS + STORAGE_FIELDS).split())
 _OLD = "x-old-"
@@ -55,7 +55,7 @@ _VERDICT_NAMES, _VERDICT_PREFIXES = _table(VERDICT_FIELDS.split())
 _VOLATILE_NAMES, _VOLATILE_PREFIXES = _table(VOLATILE_FIELDS)
 
 
-def _plain(name: str | bytes) -> str:
+def _normalise(name: str | bytes) -> str:
     """Return the name in lower case, without the prefix of a renamed field (`X-Old-X-Spam-Flag`)."""
     if isinstance(name, bytes):
         name = name[:LONGEST].decode("latin-1")
@@ -71,11 +71,11 @@ def is_verdict_header(name: str | bytes) -> bool:
     >>> is_verdict_header("X-Spam-Status"), is_verdict_header(b"x-bogosity"), is_verdict_header("Subject")
     (True, True, False)
     """
-    plain = _plain(name)
-    return plain in _VERDICT_NAMES or plain.startswith(_VERDICT_PREFIXES)
+    name = _normalise(name)
+    return name in _VERDICT_NAMES or name.startswith(_VERDICT_PREFIXES)
 
 
 def is_volatile_header(name: str | bytes) -> bool:
     """Whether a field of this name was added after sending: by a filter, a store or a mail program."""
-    plain = _plain(name)
-    return plain in _VOLATILE_NAMES or plain.startswith(_VOLATILE_PREFIXES)
+    name = _normalise(name)
+    return name in _VOLATILE_NAMES or name.startswith(_VOLATILE_PREFIXES)

@@ -32,9 +32,8 @@ class Miss:
     called: str
     probability: float
     log_odds: float
-    views: tuple[
-        tuple[str, float], ...
-    ]  # contributions of the views and the intercept; the sum is `log_odds`
+    # Contributions of the views and the intercept; the sum is `log_odds`.
+    views: tuple[tuple[str, float], ...]
     evidence: tuple[Evidence, ...]  # the strongest readable one: no n-grams of bytes, and not the intercept
 
     @property

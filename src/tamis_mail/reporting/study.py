@@ -60,9 +60,8 @@ class Study:
     log_odds: Floats  # (messages,): of these messages
     measures: Measures
     curve: tuple[Point, ...]
-    tried: tuple[
-        tuple[float, float, float], ...
-    ]  # factors of prior and scale, log-loss on the validation set
+    # Factors of prior and scale, log-loss on the validation set.
+    tried: tuple[tuple[float, float, float], ...]
     parts: tuple[tuple[Numbers, Numbers], ...]  # (training, test) indices of each fold
 
 

@@ -71,9 +71,8 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     name, address = name.strip(), address.lower()
     first_name = name.split(" ")[0]
     slots.bind(sender=name, given=first_name, address=address, domain=address.partition("@")[2])
-    if sender_template.startswith("{") and sender_template.endswith(
-        "}"
-    ):  # a known contact signs with his own name
+    # A known contact signs with his own name.
+    if sender_template.startswith("{") and sender_template.endswith("}"):
         slots.bind(first=first_name)
     subject = tricks.disguise(
         slots.fill(recipe.header("Subject")), recipe.options.get("trick", ()), dice, html=False

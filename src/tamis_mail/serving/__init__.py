@@ -2,5 +2,5 @@
 
 A daemon adds its protocol: `codec` (bytes in, bytes out, no I/O) and `service`, which connects it to this
 package and to `Sieve`. A fault of a store never stops mail: it is returned as a value (`Fault`), and each
-daemon answers it as its protocol allows.
+daemon reports it to the client as its protocol allows.
 """

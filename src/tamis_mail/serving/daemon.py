@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,63}")
-_PLACE = "{user}"
+_PLACEHOLDER = "{user}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Daemon:
     limits: Limits
     store: Path
     user_of: Callable[[str], str]
-    """The user whose store serves a name that a client gave; empty for the common store."""
+    """Returns the user for a name that a client sent; an empty string for the common store."""
 
 
 def add_options(parser: ArgumentParser, listen: str) -> None:
-    """Add the options of a daemon that listens at `listen` unless told otherwise."""
+    """Add the options of a daemon, whose default address is `listen`."""
     parser.add_argument(
         "--listen",
         metavar="ADDRESS",
@@ -163,14 +163,14 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
 
 
 def _make_paths(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Callable[[str], str]]:
-    """Return the path of a user's store, and which user a name stands for."""
+    """Return functions for the path of a user's store, and for the user of a name that a client sent."""
     if pattern is None:
         return (lambda user: store), (lambda name: "")
-    if _PLACE not in pattern:
-        raise ValueError(f"--user-stores is {pattern!r}: expected a path with {_PLACE} in it")
+    if _PLACEHOLDER not in pattern:
+        raise ValueError(f"--user-stores is {pattern!r}: expected a path with {_PLACEHOLDER} in it")
 
     def path_of(user: str) -> Path:
-        return Path(pattern.replace(_PLACE, user)).expanduser() if user else store
+        return Path(pattern.replace(_PLACEHOLDER, user)).expanduser() if user else store
 
     def user_of(name: str) -> str:
         return name if _USER.fullmatch(name) and ".." not in name else ""
@@ -179,9 +179,9 @@ def _make_paths(store: Path, pattern: str | None) -> tuple[Callable[[str], Path]
 
 
 def read_positive(text: str) -> int:
-    """Read a whole number from 1 on."""
+    """Read a positive integer."""
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text)):
-        raise ValueError(f"got {text!r}, expected a whole number from 1 on")
+        raise ValueError(f"got {text!r}, expected a positive integer")
     return int(text)
 
 
@@ -192,7 +192,7 @@ def _read_socket_mode(text: str) -> int:
 
 
 def make_argument_type(read: Callable[[str], object]) -> Callable[[str], object]:
-    """Let argparse print the sentence of a ValueError."""
+    """Make a type for argparse that prints the text of a ValueError, which argparse alone does not."""
 
     def convert(text: str) -> object:
         try:

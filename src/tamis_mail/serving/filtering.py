@@ -1,10 +1,9 @@
-"""Verdicts and learning off the event loop, in a few threads; faults of a store are values.
+"""Judges and learns in a few threads, outside the event loop; errors of a store are returned as values.
 
-A thread that is free judges all messages that wait, together, which takes much less time than one by one: the
-more messages come, the less time each takes. Each thread has its own connections to the stores. Verdicts only
-read; learning has a thread of its own, because it may wait half a minute for another process that writes, and
-verdicts must not wait with it. A store that was replaced by another file is opened again. Verdicts are
-written to the log beside the store once a second.
+A thread that is free judges all waiting messages together, which takes less time per message than one by one.
+Each thread has its own connections to the stores. A separate thread learns, because learning may wait half a
+minute for another process that writes, and verdicts, which only read, need not. A store that was replaced by
+another file is opened again. Verdicts are written to the log beside the store once a second.
 """
 
 import asyncio
@@ -28,14 +27,14 @@ __all__ = ["Fault", "Filtering", "TimedVerdict"]
 T = TypeVar("T")
 
 _FLUSH_SECONDS = 1.0
-_WAITING = 200  # messages that may wait for a thread; further ones wait in their connections
+_MAX_WAITING = 200  # messages that wait for a thread; further messages are not read from their connections
 _BATCH = 32  # messages that are judged together
-_BATCH_BYTES = 4 << 20  # after which no more are added
+_BATCH_BYTES = 4 << 20  # a batch of so many bytes gets no more messages
 
 
 @dataclass(frozen=True, slots=True)
 class TimedVerdict:
-    """A verdict, the least probability of spam by which it was given, and the seconds that it took."""
+    """A verdict, the minimum probability of spam at that time, and the seconds that it took."""
 
     verdict: Verdict
     required: float
@@ -65,23 +64,23 @@ _STOPPING = Fault("the daemon is stopping")
 class Filtering:
     """Judges and learns messages for all connections of a daemon.
 
-    `path_of` gives the store of a user. The empty user has the common store, which also judges the mail of
-    users without a store of their own.
+    `path_of` returns the path of a user's store. The user with an empty name has the common store, which also
+    judges the mail of users without a store.
     """
 
     def __init__(self, path_of: Callable[[str], Path], *, threads: int = 2, source: str = "") -> None:
         self._path_of = path_of
         self._judges = [_Worker(source, readonly=True) for _ in range(max(1, threads))]
         self._learner = _Worker(source, readonly=False)
-        self._waiting: asyncio.Queue[_Item] = asyncio.Queue(_WAITING)
-        self._learning = asyncio.Semaphore(_WAITING)
+        self._waiting: asyncio.Queue[_Item] = asyncio.Queue(_MAX_WAITING)
+        self._learning = asyncio.Semaphore(_MAX_WAITING)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_closed = False
 
     async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
         """Judge a message; before anything was learned, every message is unsure.
 
-        With `has_evidence`, the strongest evidence is computed here, too, and not on the event loop.
+        With `has_evidence`, the strongest evidence is computed in the thread, too, not in the event loop.
         """
         if self._is_closed:
             return _STOPPING
@@ -93,15 +92,15 @@ class Filtering:
         return await future
 
     def find_owner(self, user: str) -> str:
-        """Return the user whose store judges a user's mail: the empty one, if he has no store of his own."""
+        """Return the user whose store judges a user's mail; empty for the common store."""
         try:
             path = self._path_of(user)
             return user if user and (is_address(path) or is_there(path)) else ""
         except OSError:
-            return user  # judging tells why his store cannot be reached
+            return user  # judging will report why the store cannot be reached
 
     async def learn(self, raw: bytes, label: str, user: str = "") -> Receipt | Fault:
-        """Learn a message; the user's store is created if there is none."""
+        """Learn a message; a missing store is created."""
         async with self._learning:
             return await self._run(self._learner, user, partial(_learn, raw, label))
 
@@ -122,7 +121,7 @@ class Filtering:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         while not self._waiting.empty():
-            _answer(self._waiting.get_nowait(), _STOPPING)
+            _set_outcome(self._waiting.get_nowait(), _STOPPING)
         for worker in (*self._judges, self._learner):
             await worker.submit(worker.stores.close)
             worker.shut_down()
@@ -133,7 +132,7 @@ class Filtering:
         return await worker.submit(partial(_catch_faults, work, worker, self._path_of, user))
 
     async def _judge_waiting(self, worker: "_Worker") -> None:
-        """Let a thread judge what waits, again and again."""
+        """Let a thread judge waiting messages, until the task is cancelled."""
         while True:
             items = [await self._waiting.get()]
             size = len(items[0].raw)
@@ -145,7 +144,7 @@ class Filtering:
                 outcomes = await worker.submit(partial(_judge_items, items, worker, self._path_of))
             finally:
                 for item, outcome in zip(items, outcomes, strict=True):
-                    _answer(item, outcome)
+                    _set_outcome(item, outcome)
 
     async def _flush_regularly(self) -> None:
         while True:
@@ -156,7 +155,7 @@ class Filtering:
 
 
 class _Worker:
-    """A thread with the stores that it has opened; only a thread that learns creates them."""
+    """A thread with the stores that it has opened; only the learning thread creates stores."""
 
     def __init__(self, source: str, *, readonly: bool) -> None:
         self.source = source
@@ -168,7 +167,7 @@ class _Worker:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def start(self, work: Callable[[], object]) -> None:
-        """Let the thread do something, without waiting for it."""
+        """Start work in the thread, without waiting for it."""
         self._executor.submit(work)
 
     def flush(self) -> None:
@@ -186,7 +185,7 @@ def _catch_faults(
     try:
         path = path_of(user)
         return work(worker, path)
-    except Exception as error:  # noqa: BLE001 (whatever a store does, mail flows)
+    except Exception as error:  # noqa: BLE001 (no error of a store may stop mail)
         if path is not None:
             worker.stores.drop(path)
         return Fault(describe_fault(error) or f"unexpected {type(error).__name__}")
@@ -195,7 +194,7 @@ def _catch_faults(
 def _judge_items(
     items: Sequence[_Item], worker: _Worker, path_of: Callable[[str], Path]
 ) -> list[TimedVerdict | Fault]:
-    """Judge messages of any users, those of one store together."""
+    """Judge messages of several users, those of one user together."""
     outcomes: dict[int, TimedVerdict | Fault] = {}
     by_user: dict[str, list[int]] = {}
     for number, item in enumerate(items):
@@ -203,7 +202,7 @@ def _judge_items(
     for user, numbers in by_user.items():
         judge = partial(_judge, [items[number] for number in numbers], path_of(""))
         judged = _catch_faults(judge, worker, path_of, user)
-        if isinstance(judged, Fault) and len(numbers) > 1:  # one message must not cost others their verdicts
+        if isinstance(judged, Fault) and len(numbers) > 1:  # an error of one message must not affect others
             singles = [partial(_judge, [items[number]], path_of("")) for number in numbers]
             parts = [_catch_faults(single, worker, path_of, user) for single in singles]
             outcomes.update(
@@ -218,27 +217,27 @@ def _judge_items(
 
 
 def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) -> list[TimedVerdict]:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     if path != common and not worker.stores.has_store(path):
         path = common
     if not worker.stores.has_store(path):
         nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
-        return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - begun) for _ in items]
+        return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - started) for _ in items]
     sieve = worker.stores.open(path)
     required = Rule.of(sieve.verdict_store).spam
     verdicts: dict[int, Verdict] = {}
     for has_evidence in (False, True):
-        places = [place for place, item in enumerate(items) if item.has_evidence == has_evidence]
-        batch = sieve.sort_batch([items[place].raw for place in places], with_strongest=has_evidence)
-        verdicts.update(zip(places, batch, strict=True))
-    for place, item in enumerate(items):
-        sieve.log_verdict(item.raw, verdicts[place], source=worker.source)
+        indices = [index for index, item in enumerate(items) if item.has_evidence == has_evidence]
+        batch = sieve.sort_batch([items[index].raw for index in indices], with_strongest=has_evidence)
+        verdicts.update(zip(indices, batch, strict=True))
+    for index, item in enumerate(items):
+        sieve.log_verdict(item.raw, verdicts[index], source=worker.source)
     worker.has_records = True
-    seconds = (time.perf_counter() - begun) / len(items)
-    return [TimedVerdict(verdicts[place], required, seconds) for place in range(len(items))]
+    seconds = (time.perf_counter() - started) / len(items)
+    return [TimedVerdict(verdicts[index], required, seconds) for index in range(len(items))]
 
 
-def _answer(item: _Item, outcome: TimedVerdict | Fault) -> None:
+def _set_outcome(item: _Item, outcome: TimedVerdict | Fault) -> None:
     if not item.future.done():  # its connection may have ended
         item.future.set_result(outcome)
 

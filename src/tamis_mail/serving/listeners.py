@@ -1,4 +1,4 @@
-"""Where a daemon listens: an address and port, a Unix socket, or sockets that systemd has opened."""
+"""The sockets of a daemon: at an address and port, at a Unix path, or opened by systemd."""
 
 import os
 import re
@@ -11,13 +11,13 @@ from pathlib import Path
 __all__ = ["Listener"]
 
 _TCP = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:]*)):(?P<port>\d{1,5})")
-_FIRST_PASSED = 3  # systemd passes its sockets as file descriptors from 3 on
+_FIRST_SYSTEMD_SOCKET = 3  # systemd passes its sockets as file descriptors from 3 on
 _BACKLOG = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One place to listen at.
+    """An address at which a daemon listens.
 
     >>> Listener.parse("127.0.0.1:783")
     Listener(host='127.0.0.1', port=783, path='')
@@ -38,12 +38,12 @@ class Listener:
             return cls()
         if text.startswith("unix:") and len(text) > len("unix:"):
             return cls(path=text.removeprefix("unix:"))
-        found = _TCP.fullmatch(text)
-        if found is None or int(found["port"]) > 65535:
+        match = _TCP.fullmatch(text)
+        if match is None or int(match["port"]) > 65535:
             raise ValueError(
                 f"cannot listen at {text!r}: expected HOST:PORT, [ADDRESS]:PORT, unix:PATH or systemd"
             )
-        return cls(host=found["six"] or found["host"] or "localhost", port=int(found["port"]))
+        return cls(host=match["six"] or match["host"] or "localhost", port=int(match["port"]))
 
     def __str__(self) -> str:
         if self.path:
@@ -58,7 +58,7 @@ class Listener:
             return [_open_unix(Path(self.path), mode)]
         if self.host:
             return _open_tcp(self.host, self.port)
-        return _take_passed()
+        return _take_systemd_sockets()
 
 
 def _open_tcp(host: str, port: int) -> list[socket.socket]:
@@ -82,9 +82,9 @@ def _open_tcp(host: str, port: int) -> list[socket.socket]:
 
 
 def _open_unix(path: Path, mode: int) -> socket.socket:
-    """Open a Unix socket. A socket file that nobody listens at any more is replaced."""
+    """Open a Unix socket. A socket file at which no process listens is replaced."""
     if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
-        raise OSError(f"cannot listen at unix:{path}: it is a file, and no socket")
+        raise OSError(f"cannot listen at unix:{path}: it is a file, not a socket")
     if path.exists():
         with socket.socket(socket.AF_UNIX) as probe:
             try:
@@ -108,7 +108,7 @@ def _open_unix(path: Path, mode: int) -> socket.socket:
     return opened
 
 
-def _take_passed() -> list[socket.socket]:
+def _take_systemd_sockets() -> list[socket.socket]:
     """Take the sockets that systemd has opened for this process."""
     count = 0
     with suppress(ValueError):
@@ -118,7 +118,9 @@ def _take_passed() -> list[socket.socket]:
         raise OSError(
             "systemd has passed no socket: start the daemon by its .socket unit, or name an address"
         )
-    sockets = [socket.socket(fileno=number) for number in range(_FIRST_PASSED, _FIRST_PASSED + count)]
+    sockets = [
+        socket.socket(fileno=number) for number in range(_FIRST_SYSTEMD_SOCKET, _FIRST_SYSTEMD_SOCKET + count)
+    ]
     for each in sockets:
         each.setblocking(False)
     return sockets

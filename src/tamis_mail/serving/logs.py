@@ -30,7 +30,7 @@ class Log:
         self._lock = threading.Lock()
 
     def write(self, event: str, **values: Value) -> None:
-        """Write one event. A log that cannot be written stops nothing."""
+        """Write one event. Errors of the stream are ignored."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         if self._format == "json":
             line = json.dumps({"time": moment, "event": event, **values}, ensure_ascii=True)

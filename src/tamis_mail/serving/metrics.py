@@ -1,7 +1,7 @@
 """Metrics for Prometheus: verdicts, seconds, faults, the size of the store and when it last changed.
 
-They are counted by `prometheus-client`, which the extra `tamis[daemons]` installs. Without an address for
-metrics nothing is counted and the package is not loaded.
+`prometheus-client`, which the extra `tamis[daemons]` installs, counts them. Without an address for metrics,
+nothing is counted, and that package is not imported.
 """
 
 import os
@@ -16,7 +16,7 @@ __all__ = ["Metrics", "PrometheusMetrics"]
 
 
 class Metrics:
-    """Counts nothing: what a daemon without metrics uses."""
+    """The metrics of a daemon that serves none: it counts nothing."""
 
     def count_verdict(self, label: str, seconds: float) -> None:
         """Count a verdict and the seconds that it took."""
@@ -25,11 +25,11 @@ class Metrics:
         """Count a fault: `store`, `protocol` or `next-hop`."""
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop serving the metrics."""
 
 
 class PrometheusMetrics(Metrics):
-    """Counts, and answers requests for the figures at an address of its own."""
+    """Counts, and serves the metrics at an address."""
 
     def __init__(self, address: Listener, store: Path) -> None:
         try:
@@ -73,6 +73,6 @@ class PrometheusMetrics(Metrics):
 
 def _stat_files(store: Path) -> list[os.stat_result]:
     """Return the status of the store's file, or of its replica, and of SQLite's log beside it."""
-    place = Path(find_local_path(store)) if is_address(store) else store
-    files = (place, place.with_name(f"{place.name}-wal"))
+    path = Path(find_local_path(store)) if is_address(store) else store
+    files = (path, path.with_name(f"{path.name}-wal"))
     return [file.stat() for file in files if file.exists()]

@@ -1,8 +1,9 @@
-"""The asynchronous server that all daemons share: it accepts, limits, stops and reloads.
+"""The asynchronous server that all daemons share.
 
-As many connections are handled at once as the limits say; one per socket waits here, and others wait in the
-system's queue, so that a flood of clients costs no memory. SIGTERM and SIGINT end the listening, and what is
-under way has some seconds to end. SIGHUP calls `reload`.
+`Limits.connections` is the number of connections that are handled at once. One more per socket is accepted
+and waits; all others wait in the queue of the operating system, so that a flood of clients takes no memory.
+On SIGTERM and SIGINT, the server stops listening, and open connections have `Limits.stop_seconds` to end.
+SIGHUP calls `reload`.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from tamis_mail.serving.logs import Log
 
 __all__ = ["Limits", "Server"]
 
-_RETRY_SECONDS = 1.0  # after a connection could not be accepted
+_RETRY_SECONDS = 1.0  # pause after a connection could not be accepted
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -28,10 +29,10 @@ class Limits:
     """The limits of one daemon."""
 
     connections: int = 100  # at once
-    size: int = 10 << 20  # bytes of a message: with all connections in use, these are 1 GB of memory
-    seconds: float = 300.0  # of a connection
-    idle_seconds: float = 60.0  # in which a client sends nothing
-    stop_seconds: float = 10.0  # until connections are cut after a signal to stop
+    size: int = 10 << 20  # bytes of a message: 1 GB of memory for all connections
+    seconds: float = 300.0  # maximum duration of a connection
+    idle_seconds: float = 60.0  # maximum time in which a client sends nothing
+    stop_seconds: float = 10.0  # time until connections are closed after a signal to stop
 
 
 class Server:
@@ -63,7 +64,7 @@ class Server:
         self._connections: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """Accept no more connections, and end when those under way have ended."""
+        """Accept no more connections, and end when the open ones have ended."""
         self._stopping.set()
 
     async def run(self) -> None:
@@ -106,7 +107,7 @@ class Server:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             try:
-                await self._open.acquire()  # after accepting, so that no idle socket keeps a place
+                await self._open.acquire()  # after accepting, so that a socket without clients takes no slot
             except asyncio.CancelledError:
                 accepted.close()
                 raise
@@ -115,7 +116,7 @@ class Server:
             task.add_done_callback(self._connections.discard)
 
     async def _serve(self, accepted: socket.socket) -> None:
-        """Handle one connection. Whatever goes wrong ends this connection, and nothing else."""
+        """Handle one connection. An error ends this connection only."""
         writer: asyncio.StreamWriter | None = None
         try:
             accepted.setblocking(False)
@@ -148,7 +149,9 @@ class Server:
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # not in the main thread, or no Unix
+        with suppress(
+            NotImplementedError, ValueError, RuntimeError
+        ):  # not in the main thread, or not on Unix
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.stop)
             loop.add_signal_handler(signal.SIGHUP, self._reload)
@@ -160,7 +163,7 @@ class Server:
 
 
 def _notify_systemd(state: str) -> None:
-    """Tell systemd what the daemon does, if it asked to be told."""
+    """Send the daemon's state to systemd, if it waits for that."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

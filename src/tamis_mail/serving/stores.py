@@ -1,4 +1,4 @@
-"""Stores that a long-running process keeps open, and what their errors say in a log."""
+"""Stores that a long-running process keeps open, and descriptions of their errors for a log."""
 
 import os
 from collections import OrderedDict
@@ -11,13 +11,14 @@ from tamis_mail.store import has_store
 
 __all__ = ["OpenStores", "describe_fault"]
 
-_STORES = 16  # that are kept open, with the counts that were read: some MB per store
+_MAX_STORES = 16  # stores that are kept open; each has some MB of cached counts
 
 
 class OpenStores:
     """Stores by path, for one thread.
 
-    A store that was replaced by another file is opened again, and so is one whose changes are not seen.
+    A store is opened again if another file has replaced it, or if it has changed and its connection does not
+    see changes.
     """
 
     def __init__(self, *, readonly: bool) -> None:
@@ -25,7 +26,7 @@ class OpenStores:
         self._sieves: OrderedDict[Path, tuple[tuple[int, ...], Sieve]] = OrderedDict()
 
     def open(self, path: Path) -> Sieve:
-        """Return the open store of a path; it is created unless stores are only read."""
+        """Return the open store of a path; a missing store is created unless `readonly`."""
         known = self._sieves.get(path)
         if known is not None and known[0] == _identify(path, known[1]):
             self._sieves.move_to_end(path)
@@ -33,23 +34,23 @@ class OpenStores:
         self.drop(path)
         sieve = Sieve.open(path, create=not self._readonly, readonly=self._readonly)
         self._sieves[path] = (_identify(path, sieve), sieve)
-        if len(self._sieves) > _STORES:
+        if len(self._sieves) > _MAX_STORES:
             self.drop(next(iter(self._sieves)))
         return sieve
 
     def has_store(self, path: Path) -> bool:
-        """Whether there is a store. The server of an open store is not asked: reading asks it."""
+        """Whether there is a store. For an open store on a server, no request is sent: reading sends one."""
         return (path in self._sieves and is_address(path)) or has_store(path)
 
     def drop(self, path: Path) -> None:
-        """Close a store. A fault while closing changes nothing: it is not used any more."""
+        """Close a store; errors are ignored, because it is not used any more."""
         known = self._sieves.pop(path, None)
         if known is not None:
             with suppress(Exception):
                 known[1].close()
 
     def flush(self) -> None:
-        """Write the verdicts that were recorded. The log of verdicts stops nothing."""
+        """Write the recorded verdicts to their logs; errors are ignored."""
         for _, sieve in self._sieves.values():
             with suppress(Exception):
                 sieve.flush_log()
@@ -71,7 +72,7 @@ def describe_fault(error: Exception) -> str | None:
 
 
 def _identify(path: Path, sieve: Sieve) -> tuple[int, ...]:
-    """Return numbers that change when the store must be opened again; none if there is no file.
+    """Return numbers that change when the store must be opened again; an empty tuple if there is no file.
 
     They distinguish one file at the path from another and, if the open store does not see changes, a changed
     file from the one that was opened.

@@ -1,4 +1,4 @@
-"""Runs jobs: in this process for few messages, else in worker processes, which stay for later jobs."""
+"""Runs jobs in this thread for few messages, else in a pool of threads or processes, kept for later jobs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["JOB_BYTES", "JOB_MESSAGES", "MAX_BATCH_BYTES", "Executor", "batches", "run_locally"]
 
-_LOCAL_MESSAGES = 150  # messages that are processed before workers have started …
-_LOCAL_BYTES = 4 << 20  # … if they have fewer bytes than this
-JOB_MESSAGES = 250  # messages that a worker reads in one job, and whose features are stored together …
-JOB_BYTES = 4 << 20  # … or so many bytes
-MAX_BATCH_BYTES = 32 << 20  # bytes of a batch: a few large messages suffice
+# Up to this many messages, of fewer bytes, are processed sooner than workers start.
+_LOCAL_MESSAGES = 150
+_LOCAL_BYTES = 4 << 20
+# A job ends at this many messages or bytes; the features of its messages are stored together.
+JOB_MESSAGES = 250
+JOB_BYTES = 4 << 20
+MAX_BATCH_BYTES = 32 << 20  # a batch of large messages ends here, so that it fits into memory
 _JOBS = "tamis_mail.sieve.jobs"
 
 
@@ -59,7 +61,7 @@ def batches(
 
 
 class Executor:
-    """Runs jobs in worker processes, or in this one when there is little work."""
+    """Runs jobs in worker threads or processes, or in this thread when there is little work."""
 
     def __init__(self, token_version: Callable[[], int] = lambda: VERSION) -> None:
         """`token_version` returns the version of the tokens that jobs read."""
@@ -69,7 +71,7 @@ class Executor:
     def prepare(
         self, messages: Iterable[Message], processes: int | None, measure: Callable[[Any], int] = len
     ) -> tuple[Iterator[Message], RunJobs]:
-        """Return the messages, and the function that runs their jobs; `measure` returns the size of one."""
+        """Return the messages, and a function to run their jobs; `measure` returns a message's size."""
         remaining = iter(messages)
         first: list[Message] = []
         size = 0

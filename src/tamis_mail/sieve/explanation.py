@@ -20,12 +20,12 @@ _STRONGEST = 20
 
 
 def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
-    """Return the strongest evidence on a message, in a snapshot of an open store: `Verdict.strongest`."""
+    """Return the evidence for `Verdict.strongest` on a message; the caller has opened a snapshot."""
     plain = canonical(raw)
     store = opened.store
     rule = Rule.of(store)
-    read = tokens.read(parse(plain), rule.token_version)
-    keys = np.array(hash_tokens(read), np.uint64)
+    message_tokens = tokens.read(parse(plain), rule.token_version)
+    keys = np.array(hash_tokens(message_tokens), np.uint64)
     counts = store.count_arrays(keys, opened.runs)
     parts = contribute(
         keys, counts, store.labels(), rule, store.message_weight(), store.coefficient_array(keys)
@@ -33,10 +33,10 @@ def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
     sizes = np.abs(parts.features)
     kinds = views(keys, rule.token_version)
     selected = np.flatnonzero(_are_largest(sizes) | _are_largest(np.where(kinds == GRAMS, 0.0, sizes)))
-    names = name_features(read, frozenset(keys[selected].tolist()))
+    names = name_features(message_tokens, frozenset(keys[selected].tolist()))
     evidence = [
-        Evidence(names[int(keys[place])], VIEWS[kinds[place]], *map(float, numbers))
-        for place, *numbers in zip(
+        Evidence(names[int(keys[index])], VIEWS[kinds[index]], *map(float, numbers))
+        for index, *numbers in zip(
             selected, parts.features[selected], parts.spam[selected], parts.ham[selected], strict=True
         )
     ]
@@ -55,7 +55,7 @@ def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
 
 
 def _are_largest(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """(features,): whether a size is one of the largest, or as large as the smallest of these."""
+    """(features,): whether a size is above 0 and not below the _STRONGEST-th largest."""
     if len(sizes) <= _STRONGEST:
         return sizes > 0
     smallest: np.float64 = np.partition(sizes, -_STRONGEST)[-_STRONGEST]

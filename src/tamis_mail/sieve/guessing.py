@@ -26,7 +26,8 @@ _MIN_PROBABILITY = 0.9  # minimum probability of a message that is used
 
 def guess_spam_units(features: Sequence[NDArray[np.uint64]], store: Store) -> list[int | None]:
     """Return the responsibility of spam for each message in GUESS_UNITS; None if it is not confident."""
-    probability = np.array([one.probability for one in judge_features(features, store, with_guesses=False)])
+    judgements = judge_features(features, store, with_guesses=False)
+    probability = np.array([judgement.probability for judgement in judgements])
     order = np.argsort(probability, kind="stable")
     hams = np.count_nonzero(probability <= 1 - _MIN_PROBABILITY)
     spams = np.count_nonzero(probability >= _MIN_PROBABILITY)

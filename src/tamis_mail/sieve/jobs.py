@@ -1,4 +1,4 @@
-"""The jobs of a worker process: features, counts or verdicts of a batch of messages."""
+"""The jobs of a worker: computing features, counts or verdicts of a batch of messages."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -64,7 +64,7 @@ class ReadMessages:
 
 @dataclass(slots=True)
 class OpenStore:
-    """A store that stays open, and what was read of it: counts are kept until the store changes."""
+    """A store that stays open, with a cache of its counts, which is cleared when the store changes."""
 
     store: VerdictStore
     data_version: int = -1
@@ -72,7 +72,7 @@ class OpenStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read one state, which writers do not affect."""
+        """Let all reads of the block see the same state of the store."""
         with self.store.snapshot():
             data_version = self.store.data_version()
             if data_version != self.data_version:
@@ -102,38 +102,38 @@ class _Opened:
         self.own.close()
 
 
-class _Kept(threading.local):
-    """The stores that a thread keeps open; None: a store is closed after each job."""
+class _ThreadStores(threading.local):
+    """The stores that a thread keeps open, by path; None if a store is closed after each job."""
 
     stores: dict[str, _Opened] | None = None
 
 
-_kept = _Kept()
+_thread = _ThreadStores()
 
 
 @contextmanager
 def keep_stores_open() -> Iterator[None]:
-    """Keep stores open until the end of the block: a worker uses one store for all of its jobs."""
-    _kept.stores = {}
+    """Keep the stores of this thread open until the end of the block, for all jobs of a worker."""
+    _thread.stores = {}
     try:
         yield
     finally:
-        for opened in _kept.stores.values():
+        for opened in _thread.stores.values():
             opened.close()
-        _kept.stores = None
+        _thread.stores = None
 
 
 @contextmanager
 def _open(path: str) -> Iterator[_Opened]:
-    """Open a store in one state that writers do not affect."""
-    kept = _kept.stores
-    if kept is None:
+    """Open a store, or take the open one of this thread; all reads of the block see the same state."""
+    stores = _thread.stores
+    if stores is None:
         opened = _Opened.open_path(path)
-    elif path in kept:
-        opened = kept[path]
+    elif path in stores:
+        opened = stores[path]
     else:
-        opened = kept[path] = _Opened.open_path(path)
-    with closing(opened) if kept is None else nullcontext(), opened.judging.snapshot():
+        opened = stores[path] = _Opened.open_path(path)
+    with closing(opened) if stores is None else nullcontext(), opened.judging.snapshot():
         yield opened
 
 
@@ -235,13 +235,13 @@ def _pack(bundle: Bundle) -> bytes | None:
 
 
 def identify_and_judge(path: str, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
-    """Judge messages by the store at a path, and return for each what the log says of it."""
+    """Judge messages by the store at a path; return each with its digest, sender and subject."""
     with _open(path) as opened:
         return identify_and_judge_by(opened.judging, messages)
 
 
 def identify_and_judge_by(opened: OpenStore, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
-    """Judge messages by an open store, in a snapshot, and return for each what the log says of it."""
+    """Judge messages by an open store, in a snapshot; return each with its digest, sender and subject."""
     plain, digests = identify(messages)
     headings = read_headings(messages, plain)
     identities = [Identity(name, *heading) for name, heading in zip(digests, headings, strict=True)]
@@ -262,11 +262,11 @@ def _judge(opened: OpenStore, plain: Sequence[bytes]) -> list[Judgement]:
     if not store.has_people():
         return judgements
     rule = Rule.of(store)
-    senders = [read_senders(one) for one in plain]
-    people = store.look_up_people(address for one in senders for address in one.addresses)
+    all_senders = [read_senders(message) for message in plain]
+    people = store.look_up_people(address for senders in all_senders for address in senders.addresses)
     return [
-        with_standing(judgement, judge_sender(one, people.listed, people.correspondents), rule)
-        for judgement, one in zip(judgements, senders, strict=True)
+        with_standing(judgement, judge_sender(senders, people.listed, people.correspondents), rule)
+        for judgement, senders in zip(judgements, all_senders, strict=True)
     ]
 
 

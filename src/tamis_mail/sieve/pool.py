@@ -1,8 +1,8 @@
-"""Worker processes, one per core, that run jobs and return the results in order.
+"""Worker processes that run jobs and return the results in order.
 
-Without the compiled core, parsing mail is Python code, and the interpreter runs one thread at a time; so
-processes are used (with the core, threads: `tamis_mail.sieve.threads`). They run `tamis_mail.sieve.worker`
-and are not made by `multiprocessing`, which would run the caller's script again in each of them.
+Without the compiled core, Python parses the mail, and the interpreter runs one thread at a time; so processes
+are used (with the core, threads: `tamis_mail.sieve.threads`). The processes run `tamis_mail.sieve.worker`.
+They are not made by `multiprocessing`, which would run the caller's script again in each of them.
 """
 
 import os
@@ -62,8 +62,8 @@ class Pool:
     def map(self, job: str | Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """Yield job(*input) for each input, in order; a few inputs are processed ahead.
 
-        A job is a function, or the name of a function in `tamis_mail.sieve.jobs`; a name spares this process
-        the import.
+        A job is a function, or the name of a function in `tamis_mail.sieve.jobs`, which this process then
+        need not import.
         """
         waiting: deque[Future[Any]] = deque()
         for arguments in inputs:

@@ -38,7 +38,7 @@ class Recorder:
         self._logs_verdicts: bool | None = None  # cached for a batch; None: to be read again
 
     def logs_verdicts(self) -> bool:
-        """Whether verdicts are written. A store that this user may only read has no log of his verdicts."""
+        """Whether verdicts are written: not if the user may only read the store."""
         if self._logs_verdicts is None:
             self._logs_verdicts = self._is_on() and os.access(find_local_path(self._store_path), os.W_OK)
         return self._logs_verdicts
@@ -77,7 +77,7 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Write the verdicts that wait."""
+        """Write the verdicts that were added."""
         verdicts, self._verdicts, self._logs_verdicts = self._verdicts, [], None
         if verdicts:
             self._write(verdicts)
@@ -87,12 +87,10 @@ class Recorder:
         self.write_changes_by_source([(source, changes)])
 
     def write_changes_by_source(self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]) -> None:
-        """Record changes of the store, each with its message; erase what is known of messages to forget.
+        """Record changes of the store; erase senders and subjects of forgotten messages from the log.
 
-        A message is given by its bytes or by its heading.
-
-        The event of a message that is forgotten has no sender and no subject. Without the message, they are
-        those of its last event.
+        A change has the bytes or the heading of its message, which give the event its sender and subject. If
+        it has neither, they are those of the message's last event. The event of a forgotten message has none.
         """
         forgotten: set[bytes] = set()
         events: list[Event] = []
@@ -113,7 +111,7 @@ class Recorder:
         return read_heading(raw) if isinstance(raw, bytes) else raw or self._recall(receipt.digest)
 
     def _recall(self, digest: bytes) -> Heading:
-        """Return the heading of the newest event of a message, empty if there is none."""
+        """Return the heading in the newest event of a message, empty if there is no event."""
         try:
             events = self.log.find_history(digest) if self.log.exists() else []
         except LogError as error:
@@ -124,7 +122,7 @@ class Recorder:
     def write_undoing(
         self, events: Sequence[Event], receipts: Sequence[Receipt], messages: Mapping[bytes, bytes]
     ) -> Sequence[int]:
-        """Record that events were undone; return the numbers of the new events, zeros if there are none."""
+        """Record that events were undone; return the numbers of the new events, 0 if none was written."""
         numbers: Sequence[int] = ()
         if self._is_on():
             numbers = self._write(
@@ -136,26 +134,26 @@ class Recorder:
         return numbers or [0] * len(events)
 
     def _write(self, events: Sequence[Event], erase: Iterable[bytes] = ()) -> Sequence[int]:
-        """Write events, and erase what is known of some messages; return no numbers after an error."""
+        """Write events, and erase senders and subjects of some messages; return no numbers after an error."""
         digests = list(erase)
         try:
             return self.log.append(events, erase=digests)
         except LogError as error:
-            end = "; it may still name messages that were forgotten: forget them again" if digests else ""
-            self.fault = self.fault or f"{error}{end}"
+            advice = "; it may still name messages that were forgotten: forget them again" if digests else ""
+            self.fault = self.fault or f"{error}{advice}"
         except MemoryError:
             self.fault = self.fault or "there was not enough memory to write the log"
         return ()
 
 
 def identify(raw: bytes) -> Identity:
-    """Return what the log says of a message."""
+    """Return the digest, the sender and the subject of a message."""
     plain = canonical(raw)
     return Identity(digest(plain), *read_heading(raw, plain))
 
 
 def _heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:
-    """Return the heading of an event, or that of its message if the event has none, as after forgetting."""
+    """Return the heading of an event, or of its message if forgetting has erased that of the event."""
     heading = Heading(event.sender, event.subject)
     return heading if any(heading) else read_heading(messages.get(event.digest, b""))
 

@@ -2,7 +2,7 @@
 
     sort(raw) -> Verdict            spam, ham or unsure, a probability, and the evidence
     learn(raw, label) -> Receipt    idempotent; learning another label moves the message
-    learn_sent(messages)            to whom the user writes; their mail is known
+    learn_sent(messages)            the recipients of sent mail become correspondents
     forget(raw) -> Receipt          exact: the store is as if the message had never been learned
     undo(events) -> receipts        exact: what a learning event of the log changed is as it was before
 
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from tamis_mail.store.overlay import Overlay, VerdictStore
     from tamis_mail.tokens import Tokens
 
-    ReadPart = tuple[int, list[bytes], ReadMessages]  # number of the source, messages, what was read of them
+    ReadPart = tuple[int, list[bytes], ReadMessages]  # index of the source, messages, their features
 
 __all__ = ["LabelledMail", "Sieve"]
 
 Progress = Callable[[int], None]  # called from time to time with the number of processed messages
 
-_LEARN_BATCH = 10_000  # messages per transaction: about two seconds of work, which a kill may lose
-_SORT_BATCH = 250  # messages per job: a worker keeps what it has read of the store
+_LEARN_BATCH = 10_000  # messages per transaction: about two seconds of work, lost if the process is killed
+_SORT_BATCH = 250  # messages per job
 _UNDO_BATCH = 1000  # events that are undone in one transaction
 _UNDOING = "tamis_mail.sieve.undoing"
 _GUESS_BATCH = 8000  # messages that are guessed together: the most confident of them are used
@@ -70,11 +70,11 @@ class LabelledMail:
 
 
 class _NumberedMail:
-    """Iterates over the messages of sources, each with the number of its source, up to one that fails."""
+    """Iterates over messages, each with the index of its source; ends at a source that cannot be read."""
 
     def __init__(self, sources: Sequence[LabelledMail]) -> None:
         self._sources = sources
-        self.fault: tuple[int, Exception] | None = None  # the number of a source, and why it cannot be read
+        self.fault: tuple[int, Exception] | None = None  # the index of that source, and its error
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for number, one in enumerate(self._sources):
@@ -141,12 +141,12 @@ class Sieve:
 
     @property
     def verdict_store(self) -> VerdictStore:
-        """The store that verdicts read: the store, or the sum of it and of the site's."""
+        """The store that verdicts read: `store`, or an overlay of it and the site's store."""
         return self.store if self._overlay is None else self._overlay
 
     @property
     def log_fault(self) -> str | None:
-        """The first error of the log, in one line, or None. Such an error stops nothing else."""
+        """The first error of the log, in one line, or None. Learning and sorting continue without the log."""
         return self._recorder.fault
 
     def log_verdict(self, raw: bytes, verdict: Verdict, *, source: str = "") -> None:
@@ -275,9 +275,10 @@ class Sieve:
     def sort_batch(self, messages: Sequence[bytes], *, with_strongest: bool = False) -> list[Verdict]:
         """Judge messages together, in this process, by counts that are kept until the store changes.
 
-        It is for daemons, which judge what has come meanwhile. By a store of 2,000 messages, ten messages
-        took 9 ms together, and one took 3 ms; `sort` took 9 ms for one. With `with_strongest`, the strongest
-        evidence is computed, too: 4 ms per message, where all evidence took 20.
+        It is for daemons, which judge all messages together that arrived during the last batch. With a store
+        of 2,000 messages, a batch of ten took 9 ms and a batch of one took 3 ms; `sort` took 9 ms for one
+        message. With `with_strongest`, the strongest evidence is computed, too, in 4 ms per message; all
+        evidence took 20 ms.
         """
         jobs = import_module("tamis_mail.sieve.jobs")
         if self._open_store is None:
@@ -308,7 +309,7 @@ class Sieve:
         """Learn messages of one label, on all cores; return how many were learned, moved or known.
 
         A transaction has some thousand messages. After an interrupt, each message is learned once or not at
-        all, and running it again learns the rest.
+        all, and a second call with the same messages learns the rest.
         """
         (actions,) = self.learn_sources(
             [LabelledMail(messages, label, source, progress)], processes=processes
@@ -400,11 +401,11 @@ class Sieve:
                 one.progress(actions[number].total())
 
     def _max_batch(self) -> int:
-        """Return the number of messages of a transaction: a table of counts has a column per label."""
+        """Return the number of messages per transaction: fewer for many labels, each a column of counts."""
         return max(_LEARN_BATCH // max(1, len(self.store.labels()) // 2), JOB_MESSAGES)
 
     def learn_sent(self, messages: Iterable[bytes], *, progress: Progress | None = None) -> Counter[str]:
-        """Learn to whom the user writes from sent messages; return how many were learned, known or ignored.
+        """Learn the recipients of sent messages; return how many messages were learned, known or ignored.
 
         The words of the messages are not learned. A message without recipients and an automatic reply are
         ignored. `forget` and `forget_many` forget sent messages, too.
@@ -537,23 +538,23 @@ class Sieve:
         has_more: bool = False,
     ) -> list[Receipt]:
         """Learn or forget messages in one transaction, and log the changes."""
-        heads: list[tuple[Receipt, bytes | None]] = []
+        changes: list[tuple[Receipt, bytes | None]] = []
         with self.store.transaction() as writer:
             transaction = self._begin(writer, source)
 
             def process(raw: bytes) -> Receipt:
                 receipt = transaction.forget(raw) if label is None else transaction.learn(raw, label)
-                heads.append((receipt, raw))
+                changes.append((receipt, raw))
                 return receipt
 
             receipts = transaction.run(map(process, messages), run_jobs, has_more=has_more)
-        self._recorder.write_changes(heads, source)
+        self._recorder.write_changes(changes, source)
         return receipts
 
     # Undoing.
 
     def plan_undo(self, ranges: Iterable[tuple[int, int]]) -> list[Event]:
-        """Return the learning events of ranges of numbers (first and last), newest first.
+        """Return the learning events in ranges of event numbers (first, last), newest first.
 
         Raise UndoError if one of them cannot be undone. In a range of several numbers, verdicts and events
         that were undone before are left out.
@@ -568,9 +569,10 @@ class Sieve:
     def undo(
         self, events: Sequence[Event], messages: Mapping[bytes, bytes], *, progress: Progress | None = None
     ) -> list[tuple[Receipt, int]]:
-        """Undo learning events that `plan_undo` returned; return receipts, and numbers of the new events.
+        """Undo events that `plan_undo` returned; return a receipt and the number of the new event for each.
 
-        `messages` has the messages that are needed, by digest. A number is 0 if the log could not be written.
+        `messages` has the messages of events for which `needs_message` holds, by digest. A number is 0 if the
+        log could not be written.
         """
         undone: list[tuple[Receipt, int]] = []
         undo_events = import_module(_UNDOING).undo_events
@@ -584,12 +586,12 @@ class Sieve:
 
 
 def _transactions() -> ModuleType:
-    """Import what learning needs, and a verdict does not."""
+    """Import the module that learning needs and a verdict does not."""
     return import_module("tamis_mail.sieve.transaction")
 
 
 def _read_tokens(plain: bytes, version: int) -> Tokens:
-    """Read the tokens of a message, whose names the evidence has."""
+    """Read the tokens of a message, by which evidence names its features."""
     parse = import_module("tamis_mail.message.tree").parse
     tokens: Tokens = import_module("tamis_mail.tokens").read(parse(plain), version)
     return tokens

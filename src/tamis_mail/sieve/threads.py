@@ -1,7 +1,7 @@
 """Threads that run jobs in this process and return the results in order.
 
 The compiled core reads messages without the interpreter's lock, and NumPy computes without it. So threads use
-all cores, and need no start of further processes and no copies of messages and results.
+all cores, and no process is started and no message or result is copied.
 """
 
 import atexit
@@ -47,7 +47,7 @@ class Threads:
     def map(self, job: str | Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """Yield job(*input) for each input, in order; a few inputs are processed ahead.
 
-        A job is a function, or the name of one of `jobs`.
+        A job is a function, or the name of a function in `jobs`.
         """
         function = getattr(jobs, job) if isinstance(job, str) else job
         waiting: deque[Future[Any]] = deque()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tamis_mail.store.bundle_tables import BundleReader
     from tamis_mail.store.tables import CountTable, FeatureKeys
 
-    Item = tuple[bytes | None, bytes, Change]  # digest if it is added, text in canonical form, change
+    Item = tuple[bytes | None, bytes, Change]  # digest if the message is added, its canonical bytes, change
 
 __all__ = ["Receipt", "Transaction"]
 
@@ -47,8 +47,8 @@ class Transaction:
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
-        self._added: list[CountTable] = []  # of messages that were read before the transaction
-        self._recorded: set[bytes] = set()  # digests of those of these messages that are new
+        self._added: list[CountTable] = []  # counts of messages that were read before the transaction
+        self._recorded: set[bytes] = set()  # digests of these messages, without known ones
 
     def learn(self, raw: bytes, label: str) -> Receipt:
         """Record that a message has a label."""
@@ -69,7 +69,7 @@ class Transaction:
     ) -> list[Receipt]:
         """Record that messages, which `jobs.read_messages` has read, have a label.
 
-        `source` is where they are from, if it is not the source of the transaction.
+        `source` is the source of the messages, if it is not that of the transaction.
         """
         jobs = import_module("tamis_mail.sieve.jobs")
         old_entries = self._store.find_entries(read.digests)
@@ -111,7 +111,7 @@ class Transaction:
         return receipts
 
     def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
-        """Record a message as another store remembers it; a message that it does not remember is unknown."""
+        """Record a message with its journal entry of another store; without an entry, it is unknown."""
         plain = canonical(raw)
         name = digest(plain)
         entry = entries.get(name)
@@ -169,7 +169,7 @@ class Transaction:
         return _receipt(old, new)
 
     def learn_sent(self, raw: bytes) -> Receipt:
-        """Record to whom a sent message was written."""
+        """Record the recipients of a sent message."""
         plain = canonical(raw)
         name = digest(plain)
         recipients = read_recipients(plain)
@@ -281,8 +281,8 @@ class Transaction:
         """Process the steps one by one while workers count, and fit the weights if that is due.
 
         With `has_more`, the caller fits after further transactions of the same work. A transaction that
-        removes or moves a message fits in any case; `has_moved` says that an earlier step has. `features` has
-        the features of some messages by their digests, which a fit need not read from the store then.
+        removes or moves a message fits in any case; `has_moved` says that `learn_read` has moved one.
+        `features` has the features of some messages by digest, which a fit then need not read from the store.
         """
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds

@@ -1,7 +1,7 @@
 """Undo learning events of the log, so that the store is as it was before them.
 
-The journal of the store decides: an event is undone only if the message has the label that the event gave it.
-The log says what it had before, and with which weight.
+An event is undone only if the message still has, in the journal, the label that the event gave it. The log
+has the message's label and weight from before the event.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -21,7 +21,10 @@ class UndoError(Exception):
 
 
 def plan(log: EventLog, ranges: Iterable[tuple[int, int]]) -> list[Event]:
-    """Return the learning events of ranges of numbers, newest first; raise UndoError if one must stay."""
+    """Return the learning events in ranges of event numbers, newest first.
+
+    Raise UndoError if one of them cannot be undone.
+    """
     candidates: dict[int, Event] = {}
     single_numbers: set[int] = set()
     for first, last in ranges:
@@ -34,13 +37,14 @@ def plan(log: EventLog, ranges: Iterable[tuple[int, int]]) -> list[Event]:
     undo_numbers = log.undo_numbers()
     planned: dict[int, Event] = {}
     for number in sorted(candidates, reverse=True):
-        by = _find_undo(undo_numbers, number, planned)
-        if not by:
+        undone_by = _find_undo(undo_numbers, number, planned)
+        if not undone_by:
             _refuse_order(log, candidates[number], undo_numbers, planned)
             planned[number] = candidates[number]
         elif number in single_numbers:
             raise UndoError(
-                f"event {number} was undone already, by event {by}: tamis undo {by} takes that back"
+                f"event {number} was undone already, by event {undone_by}: to have it back, run "
+                f"tamis undo {undone_by}"
             )
     if not planned:
         raise UndoError(
@@ -66,29 +70,29 @@ def _find_one(log: EventLog, number: int) -> Event:
         )
     if not event.digest:
         raise UndoError(
-            f"event {number} is of a message that was forgotten later: the log knows no more of it, and the "
-            "store neither"
+            f"event {number} is of a message that was forgotten later, so neither the log nor the store "
+            "describes it: to have the message back, learn it again"
         )
     return event
 
 
 def _find_undo(undo_numbers: Mapping[int, int], number: int, planned: Container[int]) -> int:
-    """Return the number of the event that undid an event; 0 if there is none, or if it is undone itself.
+    """Return the number of the event that undid an event; 0 if there is none, or if it was undone itself.
 
     The planned events count as undone.
     """
-    undo_number = by = undo_numbers.get(number, 0)
-    length = 0
-    while by and by not in planned:
+    undo_number = later = undo_numbers.get(number, 0)
+    length = 0  # of the chain of events of which each undid the one before
+    while later and later not in planned:
         length += 1
-        by = undo_numbers.get(by, 0)
+        later = undo_numbers.get(later, 0)
     return undo_number if length % 2 else 0
 
 
 def _refuse_order(
     log: EventLog, event: Event, undo_numbers: Mapping[int, int], planned: Container[int]
 ) -> None:
-    """Raise UndoError if a later event of the message is in force."""
+    """Raise UndoError if a later event of the message is neither undone nor planned to be."""
     for later in reversed(log.find_history(event.digest)):
         if later.number <= event.number:
             return
@@ -123,10 +127,10 @@ def undo_events(store: Store, events: Sequence[Event], messages: Mapping[bytes, 
 
 def _undo(store: Store, transaction: Transaction, event: Event, messages: Mapping[bytes, bytes]) -> Receipt:
     entry = store.find_entry(event.digest)
-    present = entry.label if entry else ""
-    if present != event.label:
+    label = entry.label if entry else ""
+    if label != event.label:
         raise UndoError(
-            f"event {event.number} {describe(event)}, but now it is {present or 'not learned'}, by a change "
+            f"event {event.number} {describe(event)}, but now it is {label or 'not learned'}, by a change "
             "that is not in the log: use tamis relabel or tamis forget"
         )
     raw = messages.get(event.digest)

@@ -2,7 +2,8 @@
 
 The counts of older tokens cannot be converted: each remembered message is found in the mailboxes by its
 digest, and learned into a new file with its label, weight, time and source. The contents of the new file then
-replace those of the store in one transaction, so that after a kill the old or the new contents are there.
+replace those of the store in one transaction: if the process is killed, the store has the old contents or
+the new ones, never a mixture.
 """
 
 from collections import Counter
@@ -56,7 +57,7 @@ class Upgrade:
         return Counter(self._entries[digest].source for digest in missing)
 
     def learn(self, messages: Iterable[bytes], progress: Progress | None = None) -> Counter[str]:
-        """Learn those messages that the store remembers; return how many were found, known or others."""
+        """Learn those messages that the store remembers; return how many were learned, known or unknown."""
         return self._sieve.relearn_many(messages, self._entries, progress=progress)
 
     def finish(self, backup: Path) -> None:

@@ -37,17 +37,17 @@ __all__ = [
 ]
 
 FIRST_FIT = 12  # messages
-_FITTED_VERSION = 2  # of the tokens, from which on weights are fitted
+_FITTED_VERSION = 2  # the first token version for which weights are fitted
 
 
 class FeaturesAtHand:
-    """Features of messages that were just read and may be fitted: a fit need not unpack what it stored."""
+    """Features of messages that were just read, so that a fit need not unpack them from the store."""
 
     def __init__(self) -> None:
         self._kept: dict[bool, dict[bytes, FeatureKeys]] = {False: {}, True: {}}
 
     def take(self, features: "dict[bytes, FeatureKeys]", label: str) -> None:
-        """Move the features of messages of one label here, and drop those that cannot be fitted any more."""
+        """Move the features of messages of one label here; drop those that no fit will use."""
         kept = self._kept[label == SPAM]
         kept.update(features)
         features.clear()
@@ -64,7 +64,7 @@ class FeaturesAtHand:
 
 
 def find_scheduled_size(messages: int) -> int:
-    """Return the largest size of the schedule up to this number of messages; 0 before the first.
+    """Return the largest size of the schedule that is at most this number of messages; 0 if there is none.
 
     >>> [find_scheduled_size(n) for n in (11, 12, 13, 40, 41, 42, 100)]
     [0, 12, 13, 40, 40, 42, 97]
@@ -97,7 +97,7 @@ def update_weights(
 
 
 def is_fit_due(store: Store, *, has_removed: bool) -> bool:
-    """Whether the schedule, or the removal of a message, asks for a fit."""
+    """Whether a size of the schedule was passed, or the removal of a message makes a fit necessary."""
     if not can_fit_tokens(store.token_version()):
         return False
     spams, others = count_messages(store.labels())
@@ -118,9 +118,9 @@ def fit_store(
 ) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them.
 
-    With too few messages, and with older tokens, the weights before fitting are used, and the result is None.
-    `sum_pending` returns counts of these messages that are not in the store: they are added while the fit
-    runs. `features` has stored features of some messages.
+    With too few messages, or with older tokens, the result is None, and verdicts use the rule without fitted
+    weights. `sum_pending` returns counts of these messages that are not in the store: they are added while
+    the fit runs. `features` has stored features of some messages.
     """
     compute, pending = _prepare_fit(store, sum_pending, features)
     if pending is None:
@@ -196,6 +196,6 @@ def _prepare_fit(
 
 
 def _run_together(tasks: "Sequence[Callable[[], Any]]") -> "list[Any]":
-    """Run tasks at the same time, the first in this thread, which alone may use the store."""
+    """Run tasks at the same time. The first runs in this thread: no other thread may use the store."""
     results: list[Any] = import_module("tamis.threads").run_together(tasks)
     return results

@@ -1,7 +1,8 @@
 """The program of a worker of `pool`: reads jobs from standard input, writes results to standard output.
 
-Results are written to a copy of the output, so that output of a job cannot mix with them. An interrupt from
-the keyboard reaches all processes of the group; only the parent handles it.
+Results are written to a copy of standard output, and standard output itself becomes standard error, so that
+a job that prints cannot damage results. An interrupt from the keyboard reaches all processes of the group;
+only the parent handles it.
 """
 
 import os
@@ -16,13 +17,13 @@ from tamis_mail.sieve.pipe import receive, send
 def main() -> None:
     """Run jobs until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "wb")
+    results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     with jobs.keep_stores_open():
-        _run_jobs(answers)
+        _run_jobs(results)
 
 
-def _run_jobs(answers: BinaryIO) -> None:
+def _run_jobs(results: BinaryIO) -> None:
     while True:
         try:
             job, arguments = receive(sys.stdin.buffer)
@@ -30,10 +31,10 @@ def _run_jobs(answers: BinaryIO) -> None:
             return
         try:
             function = getattr(jobs, job) if isinstance(job, str) else job
-            answer = (True, function(*arguments))
+            result = (True, function(*arguments))
         except Exception as error:  # noqa: BLE001 (sent to the parent, which raises it)
-            answer = (False, error)
+            result = (False, error)
         try:
-            send(answers, answer)
+            send(results, result)
         except BrokenPipeError:
             return

@@ -1,17 +1,16 @@
 """a message → its tokens, as bytes, in five documents.
 
-- `head`: the first bytes of the header block, cleaned; its n-grams are a view of their own, which needs no
-  parsing.
+- `head`: the first bytes of the header block, without unique values; its n-grams of bytes are one of the
+  views, and need no parsing.
 - `headers`: tokens of header fields, each with the field's name before it: `subject:offer`,
   `from:@shop.example`, `received:192.0.2`.
-- `words`: the words of the body in order, one line per paragraph-like piece, so that neighbours can be
-  paired.
-- `marks`: other properties of the body: hosts, file names, the shape of the MIME tree, hidden words, tricks.
+- `words`: the words of the body in order, one line per part of the message, so that neighbours can be paired.
+- `marks`: other properties of the body: hosts, file names, the tree of MIME parts, hidden words, tricks.
 - `relations`: whether the parts of a message agree: `links:other-domain`, `dkim:own-domain`.
 
 Bytes up to 32 separate the tokens of a document, and words on both sides of a line break are not paired. A
 store counts these tokens, so VERSION changes whenever the tokens of any message change; a store that was made
-with an older version keeps it. `tests/mail/tokens` keeps golden files of every version. Version 1 has no
+with an older version keeps it. `tests/mail/tokens` has expected tokens of every version. Version 1 has no
 relations, and reads the pages of a message in another way (`body`).
 
 The compiled core reads the tokens of version 2. The modules of this package define them (`reference`), read
@@ -27,7 +26,7 @@ from tamis_mail.records import record
 __all__ = ["VERSION", "VERSIONS", "Tokens", "read"]
 
 VERSIONS = (1, 2)
-VERSION = VERSIONS[-1]  # of new stores
+VERSION = VERSIONS[-1]  # used by new stores
 
 
 @record(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def read(message: Message, version: int = VERSION) -> Tokens:
     if version not in VERSIONS:
         raise ValueError(f"version is {version}, expected one of {', '.join(map(str, VERSIONS))}")
     if core is None or version == 1:
-        # Its regular expressions take longer to compile than a message takes to read.
+        # Its regular expressions take longer to compile than a message takes to read: imported if needed.
         tokens: Tokens = import_module("tamis_mail.tokens.reference").read(message, version)
         return tokens
     head, headers, words, marks, relations = core.mail.read_tokens(message)

@@ -1,8 +1,8 @@
-"""the parts of a message → its words in order, and marks: hosts, files, shape, hidden words and tricks.
+"""the parts of a message → its words in order, and marks: hosts, files, MIME tree, hidden words and tricks.
 
-Version 1 interprets pages differently (`message.html`), up to a smaller bound, and reads the links of their
-beginning only. The compiled core reads version 2 (core/mail/bodies.cpp): `test_compiled_pages` compares the
-two.
+Version 1 interprets pages of HTML differently (`message.html`), reads fewer of their characters, and only the
+links at their beginning. The compiled core reads version 2 (core/mail/bodies.cpp): `test_compiled_pages`
+compares the two.
 """
 
 import re
@@ -15,16 +15,15 @@ from tamis_mail.tokens.words import LONGEST, hosts, networks, separate_words, sp
 
 __all__ = ["Body", "read"]
 
-_TEXT = (
-    12_000  # characters of a message whose words are read: more add little information and enlarge the store
-)
-_TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and tags take time
+# Characters of a message whose words are read: more words add little information and enlarge the store.
+_TEXT = 12_000
+_TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and each tag takes time
 _PAGES = {1: 60_000, 2: 200_000}  # characters of a page that are read, by version
 _HIDDEN = 200  # hidden words that are read
 _LINKS = {1: 60, 2: 40}  # links of a part that are read, by version
-_LATER_LINKS = 300  # links that are read if no earlier one has their host; version 1 reads none
+_LATER_LINKS = 300  # further links are read up to this one, if no earlier link has their host (version 2)
 _LONG = 300  # characters of a link that are read
-_PARTS = 40
+_PARTS = 40  # parts of a message that are read
 
 _LINK = re.compile(r"(?:https?://|www\.)[^\s<>\"'()\[\]]{1,400}")
 _MAIL = re.compile(r"@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){0,5}\.[a-z][a-z0-9\-]{1,62})")
@@ -41,8 +40,7 @@ class Body:
     marks: str = ""
     links: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
-    hidden: int = 0
-    """Hidden words."""
+    hidden: int = 0  # number of hidden words
 
 
 def read(message: Message, version: int) -> Body:
@@ -57,9 +55,9 @@ def read(message: Message, version: int) -> Body:
         if part.charset:
             marks.append(f"charset:{part.charset[:LONGEST]}")
         if part.name:
-            marks += _file(part)
+            marks += _describe_file(part)
         if part.text and room > 0:
-            text, text_marks = _text(part, body, version)
+            text, text_marks = _read_part(part, body, version)
             marks += text_marks
             documents.append(separate_words(text[:room]))
             room -= len(text)
@@ -68,7 +66,7 @@ def read(message: Message, version: int) -> Body:
     return body
 
 
-def _text(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
+def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
     """Return the folded text of a part, and its marks; add its links and images to the body."""
     links: tuple[str, ...] = ()
     marks: list[str] = []
@@ -76,7 +74,7 @@ def _text(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
     if part.kind == "text/html" or (text[:200].lstrip()[:1] == "<" and "<html" in text[:1000].lower()):
         page = read_html(part.text[: _PAGES[version]], _TAGS, version)
         text, links = page.visible[:_TEXT], page.links
-        marks = _page(page, version)
+        marks = _describe_page(page, version)
         body.images += page.images
         body.hidden += sum(mark.startswith("hidden:") for mark in marks)
         if page.outlook:
@@ -89,7 +87,7 @@ def _text(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
         links += tuple(_LINK.findall(folded))
     body.links += links
     for link in _select(links, version):
-        marks += _link(link[:_LONG].lower())
+        marks += _describe_link(link[:_LONG].lower())
     if "@" in folded:
         marks += [
             f"mail:@{host}" for address in dict.fromkeys(_MAIL.findall(folded)) for host in hosts(address)
@@ -97,12 +95,12 @@ def _text(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
     return folded, marks
 
 
-def _page(page: Page, version: int) -> list[str]:
+def _describe_page(page: Page, version: int) -> list[str]:
     marks = [f"trick~{trick}" for trick in page.tricks]
     marks.append(f"images~{len(page.images).bit_length()}")
     marks.append(f"links~{len(page.links).bit_length()}")
     for image in page.images[: _LINKS[1]] if version == 1 else _select(page.images, version):
-        marks += [f"image:{mark}" for mark in _link(image[:_LONG].lower())[:4]]
+        marks += [f"image:{mark}" for mark in _describe_link(image[:_LONG].lower())[:4]]
     if page.hidden:
         marks += _read_hidden(page.hidden, "hidden")
     return marks
@@ -115,15 +113,15 @@ def _select(links: Sequence[str], version: int) -> list[str]:
     selected = distinct[:first]
     if version == 1 or len(distinct) <= first:
         return selected
-    places = {_place(link) for link in selected}
+    origins = {_origin(link) for link in selected}
     for link in distinct[first:_LATER_LINKS]:
-        if _place(link) not in places:
-            places.add(_place(link))
+        if _origin(link) not in origins:
+            origins.add(_origin(link))
             selected.append(link)
     return selected
 
 
-def _place(link: str) -> str:
+def _origin(link: str) -> str:
     """Return the scheme and the host of a link."""
     return "/".join(link.split("/", 3)[:3])
 
@@ -133,23 +131,23 @@ def _read_hidden(text: str, kind: str) -> list[str]:
     return [f"{kind}:{word[:LONGEST]}" for word in split(folded)[:_HIDDEN]]
 
 
-@lru_cache(4096)  # messages of one list or shop have the same links at the end
-def _link(link: str) -> tuple[str, ...]:
-    """Return marks of a link: its host and parent domains, its form, and the words of its path."""
+@lru_cache(4096)  # messages of one mailing list or shop end with the same links
+def _describe_link(link: str) -> tuple[str, ...]:
+    """Return marks of a link: its form, its host and parent domains, and the words of its path."""
     scheme, colon, rest = link.partition("://")
     if not colon:
         scheme, rest = ("www", link) if link.startswith("www.") else (link.partition(":")[0][:12], "")
         if not rest:
             return (f"url~{scheme}",) if scheme.isalpha() else ("url~relative",)
-    place, _, path = rest.partition("/")
-    place = place.partition("?")[0]
+    authority, _, path = rest.partition("/")
+    authority = authority.partition("?")[0]
     marks = []
-    if "@" in place:
+    if "@" in authority:
         marks.append("url~user")
-        place = place.rpartition("@")[2]
-    if "%" in place:
+        authority = authority.rpartition("@")[2]
+    if "%" in authority:
         marks.append("url~percent")
-    host, _, port = place.partition(":")
+    host, _, port = authority.partition(":")
     if port:
         marks.append("url~port")
     if _NUMERIC.match(host):
@@ -161,7 +159,7 @@ def _link(link: str) -> tuple[str, ...]:
     return tuple(marks)
 
 
-def _file(part: Part) -> list[str]:
+def _describe_file(part: Part) -> list[str]:
     name = part.name.lower()[:200]
     stem, _, ending = name.rpartition(".")
     marks = [f"file:{word}" for word in _NAME_WORD.findall(stem)[:8]]

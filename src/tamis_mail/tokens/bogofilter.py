@@ -2,8 +2,8 @@
 
 A token of the header has a prefix that tells its field: `subj:`, `from:`, `to:`, `rtrn:` (Return-Path),
 `rcvd:` (Received), `mime:` (headers of parts) and `head:` (all other fields, whose names are tokens, too). A
-token of the body has none, and no colon. Upper and lower case differ. The rules were found by experiment with
-`bogolexer -p`; experiments/0011-bogofilter-import measures how many tokens are the same.
+token of the body has no prefix and no colon. Upper and lower case differ. The rules were found by experiment
+with `bogolexer -p`; experiments/0011-bogofilter-import measures how many tokens are the same.
 """
 
 import re
@@ -19,7 +19,7 @@ _TEXT = 200_000  # characters of the body that are read
 _FIELDS = 300  # fields of a header that are read
 _BLOCKS = 100  # headers of parts that are read
 _HEADER = 200_000  # bytes of the header and characters of its values that are read
-_SPAN = 5000  # characters of a tag or a comment
+_MAX_TAG = 5000  # characters of a tag or a comment
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|[01]?\d{1,2})"
 # A word begins with a letter, and ends with a letter, a digit or an exclamation mark.
@@ -29,15 +29,17 @@ _TOKEN = re.compile(
 )
 _PREFIXES = {"subject": "subj:", "from": "from:", "to": "to:", "cc": "to:"}
 _PREFIXES |= {"return-path": "rtrn:", "received": "rcvd:"}
-_SKIPPED = frozenset(["date", "message-id", "in-reply-to", "references"])  # fields whose values are no tokens
+_SKIPPED = frozenset(
+    ["date", "message-id", "in-reply-to", "references"]
+)  # fields of which only the names are tokens
 _NAME = re.compile(rb"^([!-9;-~]{1,100}+)[ \t]*+:", re.MULTILINE)
 _QUEUE = re.compile(r"\bid [^ ;]++")
 _DROPPED = re.compile(r"\bboundary ?= ?(?:\"[^\"]*+\"?|[^\s;]*+)|\b(?:file)?name ?(?==)", re.IGNORECASE)
 _PART_HEADER = re.compile(
     rb"\n--[^\n]*+\n((?=[Cc]ontent-|CONTENT-)(?:[!-9;-~]++:[^\n]*+\n(?:[ \t][^\n]*+\n)*+)++)"
 )
-_COMMENT = re.compile(rf"<!--(?:[^-]|-(?!->)){{0,{_SPAN}}}+(?:-->)?")
-_TAG = re.compile(rf"<([/!?]?)([a-zA-Z][a-zA-Z0-9:]*+)([^<>]{{0,{_SPAN}}}+)>")
+_COMMENT = re.compile(rf"<!--(?:[^-]|-(?!->)){{0,{_MAX_TAG}}}+(?:-->)?")
+_TAG = re.compile(rf"<([/!?]?)([a-zA-Z][a-zA-Z0-9:]*+)([^<>]{{0,{_MAX_TAG}}}+)>")
 _BREAK_NAMES = "br dd form h1 h2 h3 h4 h5 hr li map p table td title tr"  # tags that end a word
 _BREAKS = frozenset(_BREAK_NAMES.split())
 _NUMERIC_ENTITY = re.compile(r"&#(\d{1,7});")
@@ -54,11 +56,11 @@ def read(message: Message) -> list[bytes]:
     for block in islice(_PART_HEADER.finditer(message.raw), _BLOCKS):
         text = _DROPPED.sub("", block[1][:_HEADER].decode("utf-8", "replace"))
         tokens |= dict.fromkeys(_split(text, "mime:"))
-    room = _TEXT
+    remaining = _TEXT
     for part in message.parts:
-        if part.text and room > 0:
-            tokens |= dict.fromkeys(_split(_read_text(part, room), ""))
-            room -= len(part.text)
+        if part.text and remaining > 0:
+            tokens |= dict.fromkeys(_split(_read_text(part, remaining), ""))
+            remaining -= len(part.text)
     return list(tokens)
 
 
@@ -67,7 +69,7 @@ def _read_header(message: Message) -> dict[bytes, None]:
     names = _NAME.findall(message.raw[: end if end >= 0 else _HEADER])
     spelling = {name.lower().decode(): name.decode() for name in reversed(names)}
     tokens: dict[bytes, None] = {}
-    room = _HEADER
+    remaining = _HEADER
     for name, value in message.headers[:_FIELDS]:
         prefix = _PREFIXES.get(name, "head:")
         if prefix == "head:":
@@ -75,14 +77,14 @@ def _read_header(message: Message) -> dict[bytes, None]:
             value = "" if name in _SKIPPED else _DROPPED.sub("", value)
         elif prefix == "rcvd:":
             value = _QUEUE.sub("", value)
-        tokens |= dict.fromkeys(_split(value[: max(room, 0)], prefix))
-        room -= len(value)
+        tokens |= dict.fromkeys(_split(value[: max(remaining, 0)], prefix))
+        remaining -= len(value)
     return tokens
 
 
-def _read_text(part: Part, room: int) -> str:
+def _read_text(part: Part, remaining: int) -> str:
     """Return the text of a part with the attributes of links, images and fonts, and without other tags."""
-    text = part.text[:room]
+    text = part.text[:remaining]
     if part.kind != "text/html":
         return text
     attributes: list[str] = []
@@ -95,10 +97,10 @@ def _read_text(part: Part, room: int) -> str:
 
     text = _TAG.sub(replace, _COMMENT.sub("", text))
     text = "\n".join([text, *attributes])
-    return _NUMERIC_ENTITY.sub(lambda entity: _letter(int(entity[1])), text) if "&#" in text else text
+    return _NUMERIC_ENTITY.sub(lambda entity: _character(int(entity[1])), text) if "&#" in text else text
 
 
-def _letter(code: int) -> str:
+def _character(code: int) -> str:
     return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else " "
 
 

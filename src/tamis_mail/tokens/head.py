@@ -1,13 +1,14 @@
-"""the raw header block → its beginning, without values that are unique: times and queue numbers.
+"""the raw header block → its beginning, without times and queue numbers.
 
-Its n-grams distinguish programs and routes without parsing. Unique values would only enlarge the store.
+The n-grams of these bytes distinguish mail programs and routes without parsing. Times and queue numbers are
+unique to a message, and would only enlarge the store.
 """
 
 import re
 
 __all__ = ["read"]
 
-LONGEST = 1500  # bytes: experiments/0005-mail-views
+LONGEST = 1500  # bytes of the result: experiments/0005-mail-views
 _ENOUGH = 8000  # bytes of the block that are read
 _FOLD = re.compile(rb"\n[ \t]+")
 _QUEUE = re.compile(rb"\bid [^ ;]+")
@@ -23,7 +24,7 @@ def read(raw: bytes) -> bytes:
     b'Received: from a by b \\nSubject: hi there'
     """
     end = raw.find(b"\n\n", 0, _ENOUGH)
-    tidied: list[bytes] = []
+    lines: list[bytes] = []
     size = 0
     for line in _FOLD.sub(b" ", raw[: end if end >= 0 else _ENOUGH]).split(b"\n"):
         name = line[:9].lower()
@@ -31,8 +32,8 @@ def read(raw: bytes) -> bytes:
             line = _QUEUE.sub(b"", line.rpartition(b";")[0] or line)
         elif name[:5] == b"date:":
             line = line[:5] + line[-12:].translate(_DIGITS)
-        tidied.append(line)
+        lines.append(line)
         size += len(line) + 1
         if size > LONGEST:
             break
-    return b"\n".join(tidied)[:LONGEST]
+    return b"\n".join(lines)[:LONGEST]

@@ -1,7 +1,7 @@
 """header fields → tokens, each with the name of its field before it.
 
-Fields that filters write never come here (`message.canonical` removes them). Only the oldest Received lines
-are used: the newest are those of the user's own servers, the same for all mail, and absent when mail is
+`message.canonical` has removed the fields that filters write. Only the oldest Received fields are used: the
+newest are those of the user's servers, which are the same for all mail, and which are missing when mail is
 judged before delivery.
 """
 
@@ -16,10 +16,10 @@ __all__ = ["find_addresses", "read", "remove_addresses"]
 
 _FIELDS = 200  # fields of a message that are read
 _WORDS = 40  # words of a field that are read
-_ADDRESSES = 20
+_ADDRESSES = 20  # addresses of a field that are read
 _LONG = 5000  # characters of a field that are read
-_IN_ALL = 100_000  # characters of all fields that are read
-_HOPS = 3  # the oldest Received lines that are read
+_TOTAL = 100_000  # characters of all fields that are read
+_HOPS = 3  # number of the oldest Received fields that are read
 
 _LOCAL = 100  # characters before an at sign that belong to an address
 _NOT_LOCAL = re.compile(r"[\s<>\"'(),:;@\[\]]")
@@ -35,7 +35,7 @@ _DIGITS = re.compile(r"[0-9]+")
 _DOMAIN = re.compile(r"\bd=([\w.\-]{1,200})")
 _EXCLAMATION = re.compile(r"[!?$]{2,}|[!?$]")
 
-# Signatures, keys and faces differ in every message: only their presence is used.
+# The values of these fields, such as signatures and keys, are unique: only their presence is used.
 _PRESENCE_ONLY = frozenset(
     [
         "arc-authentication-results",
@@ -64,7 +64,7 @@ _PRESENCE_ONLY = frozenset(
         "x-received",
     ]
 )
-_UNCACHED = frozenset(("date", "message-id", "subject"))  # fields that are almost never the same twice
+_UNCACHED = frozenset(("date", "message-id", "subject"))  # fields whose values are rarely repeated
 _ADDRESS_FIELDS = frozenset(
     [
         "bcc",
@@ -98,39 +98,39 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
     tokens: list[str] = []
     previous = ""
     hops: list[str] = []
-    room = _IN_ALL
+    remaining = _TOTAL
     for name, value in fields[:_FIELDS]:
-        value = value[: min(_LONG, room)]
-        room -= len(value)
+        value = value[: min(_LONG, remaining)]
+        remaining -= len(value)
         if name == "received":
             hops.append(value)
             if previous == name:
                 continue
         else:
-            tokens.append((_field if name in _UNCACHED else _cached_field)(name, value))
+            tokens.append((_read_field if name in _UNCACHED else _read_cached_field)(name, value))
         tokens.append(f"{previous}>{name}")
         previous = name
     tokens.append(f"{previous}>")
     tokens.append(f"received~{len(hops)}")
-    tokens += [_hop(_QUEUE.sub("", hop.partition(";")[0].lower())) for hop in hops[-_HOPS:]]
+    tokens += [_read_hop(_QUEUE.sub("", hop.partition(";")[0].lower())) for hop in hops[-_HOPS:]]
     return " ".join(tokens)
 
 
-def _field(name: str, value: str) -> str:
+def _read_field(name: str, value: str) -> str:
     tokens: list[str] = []
     if name in _ADDRESS_FIELDS:
-        _address(name, value, tokens)
+        _read_addresses(name, value, tokens)
     elif name in _PRESENCE_ONLY:
         if "d=" in value:
             tokens += [
                 f"{name}:@{host}" for domain in _DOMAIN.findall(value.lower()) for host in hosts(domain)
             ]
     else:
-        _READERS.get(name, _plain)(name, value, tokens)
+        _READERS.get(name, _read_words)(name, value, tokens)
     return " ".join(tokens)
 
 
-def _address(name: str, value: str, tokens: list[str]) -> None:
+def _read_addresses(name: str, value: str, tokens: list[str]) -> None:
     value = value.lower() if value.isascii() else fold_text(value)[0]
     value = value[:_LONG]
     addresses = find_addresses(value)
@@ -144,38 +144,38 @@ def _address(name: str, value: str, tokens: list[str]) -> None:
 
 
 def find_addresses(value: str) -> list[str]:
-    """Return the addresses in a value."""
-    return [value[start:end] for start, end in _places(value)]
+    """Return the e-mail addresses in a value."""
+    return [value[start:end] for start, end in _locate_addresses(value)]
 
 
 def remove_addresses(value: str) -> str:
     """Return a value with a space in place of each address."""
     pieces, last = [], 0
-    for start, end in _places(value):
+    for start, end in _locate_addresses(value):
         pieces.append(value[last:start])
         last = end
     return " ".join([*pieces, value[last:]])
 
 
-def _places(value: str) -> list[tuple[int, int]]:
+def _locate_addresses(value: str) -> list[tuple[int, int]]:
     """Return the start and end of each address in a value.
 
     A pattern for a complete address would scan a long word again from each letter, to find an at sign. Here
     each character before an at sign is read once.
     """
-    places: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     end = 0
     if "@" in value:
         for domain in _AT_DOMAIN.finditer(value):
-            place = domain.start()
-            local = _NOT_LOCAL.split(value[max(end, place - _LOCAL) : place])[-1]
+            at_sign = domain.start()
+            local = _NOT_LOCAL.split(value[max(end, at_sign - _LOCAL) : at_sign])[-1]
             if local:
                 end = domain.end()
-                places.append((place - len(local), end))
-    return places
+                ranges.append((at_sign - len(local), end))
+    return ranges
 
 
-def _subject(name: str, value: str, tokens: list[str]) -> None:
+def _read_subject(name: str, value: str, tokens: list[str]) -> None:
     folded, tricks = fold_text(value[:1000])
     tokens += [f"{name}:{word[:LONGEST]}" for word in split(folded)[:_WORDS]]
     tokens += [f"{name}~{trick}" for trick in tricks]
@@ -185,18 +185,18 @@ def _subject(name: str, value: str, tokens: list[str]) -> None:
         tokens.append(f"{name}~loud")
 
 
-def _identity(name: str, value: str, tokens: list[str]) -> None:
-    """Add the shape of a message id, which identifies the program that made it."""
+def _read_message_id(name: str, value: str, tokens: list[str]) -> None:
+    """Add the pattern of a message id, which is typical of the program that made it."""
     local, _, domain = value.strip(" <>").lower()[:300].rpartition("@")
     tokens.append(f"{name}~" + _DIGITS.sub("9", _LETTERS.sub("a", local)).replace(" ", "")[:LONGEST])
     tokens += [f"{name}:@{host}" for host in hosts(domain)]
 
 
-def _date(name: str, value: str, tokens: list[str]) -> None:
+def _read_date(name: str, value: str, tokens: list[str]) -> None:
     tokens += [f"{name}:{zone}" for zone in _ZONE.findall(value[:200].lower())]
 
 
-def _content(name: str, value: str, tokens: list[str]) -> None:
+def _read_content_field(name: str, value: str, tokens: list[str]) -> None:
     kind, *parameters = value.lower()[:1000].split(";")[:20]
     tokens.append(f"{name}:{kind.strip()[:60].replace(' ', '_')}")
     for parameter in parameters:
@@ -207,19 +207,19 @@ def _content(name: str, value: str, tokens: list[str]) -> None:
         tokens.append(f"{name}:{key.strip()}={parameter_value}"[:80].replace(" ", "_").replace("\t", "_"))
 
 
-def _product(name: str, value: str, tokens: list[str]) -> None:
+def _read_product(name: str, value: str, tokens: list[str]) -> None:
     """Add the name of a program as one token, and its words."""
     tokens.append(f"{name}=" + "_".join(value.lower()[:100].split()))
-    _plain(name, value, tokens)
+    _read_words(name, value, tokens)
 
 
-def _plain(name: str, value: str, tokens: list[str]) -> None:
+def _read_words(name: str, value: str, tokens: list[str]) -> None:
     value = value[:2000].lower() if value.isascii() else fold_text(value[:2000])[0]
     tokens += [f"{name}:{word[:LONGEST]}" for word in _VALUE_WORD.findall(value)[:_WORDS]]
 
 
 @lru_cache(4096)
-def _hop(value: str) -> str:
+def _read_hop(value: str) -> str:
     tokens: list[str] = []
     for host in _HOST.findall(value)[:8]:
         if host.replace(".", "").isdecimal():
@@ -230,16 +230,16 @@ def _hop(value: str) -> str:
     return " ".join(tokens)
 
 
-_cached_field = lru_cache(4096)(_field)  # messages of one sender have most fields in common
+_read_cached_field = lru_cache(4096)(_read_field)  # messages of one sender have many equal fields
 
 _READERS: dict[str, Callable[[str, str, list[str]], None]] = {
-    "subject": _subject,
-    "message-id": _identity,
-    "date": _date,
-    "content-type": _content,
-    "content-disposition": _content,
-    "x-mailer": _product,
-    "user-agent": _product,
-    "x-mimeole": _product,
-    "organization": _product,
+    "subject": _read_subject,
+    "message-id": _read_message_id,
+    "date": _read_date,
+    "content-type": _read_content_field,
+    "content-disposition": _read_content_field,
+    "x-mailer": _read_product,
+    "user-agent": _read_product,
+    "x-mimeole": _read_product,
+    "organization": _read_product,
 }

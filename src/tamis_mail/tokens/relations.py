@@ -1,14 +1,14 @@
 """a message and its links → tokens that say whether its parts agree with each other.
 
-A sender can choose every word of a message, but not so easily that links, images, signatures, the return path
-and the name all belong to one domain. Domains are compared by the part that somebody registered
-(`find_domain`); the domain of From is the message's own domain.
+A sender can choose every word of a message, but can hardly arrange that links, images, signatures, return
+path and name all belong to one domain. Domains are compared by their registered part (`find_domain`); the
+domain of From is the message's own domain (`own`).
 
-The last part of a token is one of a few words:
+The last part of a token is, among others:
 
-- `none`: there is no such address. `own-domain`: all of them belong to the domain of From. `other-domain`:
-  none of them does. `mixed`: some do.
-- `8+`: a size of at least 8 and less than 16.
+- `none`: there is no such address;
+- `own-domain`, `other-domain`, `mixed`: all addresses, none or some of them belong to the domain of From;
+- `8+`: a number from 8 to 15.
 """
 
 import re
@@ -25,27 +25,27 @@ __all__ = ["find_domain", "read"]
 _FIELDS = 200  # fields of a message that are read
 _LONG = 2000  # characters of a field that are read
 _REPEATED = 5  # fields of one name that are read
-_LINKS = 300
+_LINKS = 300  # links, and as many images, that are read
 _ADDRESS = 300  # characters of a link that are read
-_PARTS = 20
+_PARTS = 20  # parts of a message that are read
 _PAGE = 20_000  # characters of a page that are searched for style sheets
 _RAW = 10_000  # bytes of the message that are searched for quoted-printable lines
-_NESTED = 3  # comments within each other that are removed
-_BREAKS = 50  # broken lines that are measured
-_LONGEST_LINE = 100  # bytes
+_NESTED = 3  # depth of nested comments that are removed
+_BREAKS = 50  # soft line breaks of quoted-printable text before which the line is measured
+_LONGEST_LINE = 100  # bytes; longer lines count as this long
 
-# A name of one of these below a top-level domain of two letters is no domain that somebody registered: co.uk.
+# Below a top-level domain of two letters, these names are not registered domains: co.uk.
 _SECOND_LEVEL_NAMES = """
 ac asn co com edu firm gen go gob gouv gov gv id ind info ltd me mil ne net nic nom or org plc sch web
 """
-# Each customer has a domain of his own below these.
+# Below these domains, each customer of a provider has a domain.
 _SHARED_NAMES = """
 amazonaws.com appspot.com azurewebsites.net blogspot.com br.com cloudfront.net cn.com co.com de.com eu.com
 firebaseapp.com github.io gitlab.io glitch.me googleapis.com gr.com herokuapp.com jpn.com myshopify.com
 netlify.app onmicrosoft.com onrender.com pages.dev r2.dev repl.co ru.com sa.com sharepoint.com uk.com us.com
 vercel.app web.app weebly.com windows.net wixsite.com wordpress.com workers.dev za.com
 """
-# Anybody can have an address there: below any top-level domain, and these only.
+# Free mail providers: names below any top-level domain, and complete domains.
 _FREE_NAMES = "aol gmail gmx googlemail hotmail icloud live msn outlook protonmail yahoo yandex"
 _FREE_DOMAIN_NAMES = """
 126.com 163.com 21cn.com bk.ru freenet.de inbox.ru laposte.net libero.it list.ru mac.com mail.com mail.ru
@@ -95,7 +95,7 @@ def read(message: Message, body: Body) -> str:
 
 @lru_cache(4096)  # a message has many links to few hosts
 def find_domain(host: str) -> str:
-    """Return the part of a host that somebody registered: two labels, or three below co.uk and the like.
+    """Return the registered domain of a host: its last two labels, or three below a domain such as co.uk.
 
     >>> find_domain("mail.shop.example.co.uk"), find_domain("www.example.com")
     ('example.co.uk', 'example.com')
@@ -151,10 +151,10 @@ def _describe_sender(fields: dict[str, list[str]]) -> tuple[str, list[str]]:
     words = _NAME_WORD.findall(remove_addresses(sender))
     if not words:
         tokens.append("name:none")
-    elif _is_free(own):  # the domain is that of anybody
-        tokens.append(f"name:{_liken(words, find_addresses(sender)[-1].partition('@')[0])}-address")
+    elif _is_free(own):  # anybody can have an address in this domain
+        tokens.append(f"name:{_compare_words(words, find_addresses(sender)[-1].partition('@')[0])}-address")
     else:
-        tokens.append(f"name:{_liken(words, own.partition('.')[0])}-domain")
+        tokens.append(f"name:{_compare_words(words, own.partition('.')[0])}-domain")
     if len(domains) > 1:  # the name is an address, too
         tokens.append(_compare("name-address", domains[:-1], own))
     if _is_free(own):
@@ -162,7 +162,7 @@ def _describe_sender(fields: dict[str, list[str]]) -> tuple[str, list[str]]:
     return own, tokens
 
 
-def _liken(words: Sequence[str], name: str) -> str:
+def _compare_words(words: Sequence[str], name: str) -> str:
     """Return `like` if a name contains one of the words or all of them contain the name, else `unlike`."""
     is_like = any(len(word) > 3 and word in name for word in words)
     return "like" if is_like or (len(name) > 3 and name in "".join(words)) else "unlike"
@@ -187,7 +187,7 @@ def _compare_addresses(fields: dict[str, list[str]], own: str) -> list[str]:
 def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str]:
     """Return tokens of the signatures, and of the results that the user's own server wrote.
 
-    That server adds its results at the top. Results further down may be those of anybody, even the sender's.
+    That server adds its results at the top. Results further down may be forged by the sender.
     """
     signers = [
         find_domain(domain)
@@ -197,7 +197,7 @@ def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str
     tokens = [_compare("dkim", signers, own)]
     if own in signers:
         tokens.append("dkim:some-own-domain")
-    # Comments and quoted strings may hold text of the sender.
+    # Comments and quoted strings may contain text that the sender chose.
     results = fields.get("authentication-results", [""])[0].lower()
     for _ in range(_NESTED):
         results = _COMMENT.sub(" ", results)
@@ -286,7 +286,7 @@ def _describe_links(body: Body, own: str) -> list[str]:
 
 
 def _describe_encoding(message: Message) -> list[str]:
-    """Describe how lines were broken and escapes were written, which differs from program to program."""
+    """Describe the line breaks and escapes of quoted-printable text, which differ between mail programs."""
     if not any(part.encoding == "quoted-printable" for part in message.parts[:_PARTS]):
         return []
     raw = message.raw[:_RAW]

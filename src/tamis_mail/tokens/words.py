@@ -4,10 +4,10 @@ import re
 
 __all__ = ["hosts", "networks", "separate_words", "split"]
 
-LONGEST = 40  # letters of a token: only the beginning of a longer one is used
-_KEPT = "$!"
-_ASCII = bytes(
-    code if chr(code).isalnum() or chr(code) in _KEPT or code >= 128 else 32 for code in range(256)
+LONGEST = 40  # letters of a token; a longer word is truncated
+_WORD_MARKS = "$!"
+_SPACE_OR_SAME = bytes(
+    code if chr(code).isalnum() or chr(code) in _WORD_MARKS or code >= 128 else 32 for code in range(256)
 )
 _FOREIGN_MARKS = re.compile(r"[^\w\x00-\x7f\u0300-\u036f]+")
 # Scripts without spaces between words: each pair of consecutive letters is a token.
@@ -27,7 +27,7 @@ def separate_words(text: str) -> bytes:
     """
     if not text.isascii():
         text = _UNSPACED.sub(_pairs, _FOREIGN_MARKS.sub(" ", text))
-    return text.encode("utf-8", "replace").translate(_ASCII)
+    return text.encode("utf-8", "replace").translate(_SPACE_OR_SAME)
 
 
 def split(text: str) -> list[str]:
@@ -35,11 +35,11 @@ def split(text: str) -> list[str]:
     return separate_words(text).decode().split()
 
 
-def _pairs(run: re.Match[str]) -> str:
-    letters = run[0]
+def _pairs(match: re.Match[str]) -> str:
+    letters = match[0]
     if len(letters) == 1:
         return f" {letters} "
-    return " " + " ".join([letters[place : place + 2] for place in range(len(letters) - 1)]) + " "
+    return " " + " ".join([letters[start : start + 2] for start in range(len(letters) - 1)]) + " "
 
 
 def hosts(name: str) -> list[str]:
@@ -61,5 +61,5 @@ def networks(address: str) -> list[str]:
     >>> networks("192.0.2.7")
     ['192.0.2.7', '192.0', '192.0.2']
     """
-    dots = [place for place, letter in enumerate(address) if letter == "."]
-    return [address, *(address[:place] for place in dots[1:3])]
+    dots = [index for index, letter in enumerate(address) if letter == "."]
+    return [address, *(address[:dot] for dot in dots[1:3])]

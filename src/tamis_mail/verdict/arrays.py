@@ -31,7 +31,7 @@ __all__ = [
     "weigh",
 ]
 
-# One side of a comparison: the number of its messages that have each feature, and of all of them by view.
+# One side of a comparison: its messages that have each feature (features,), and all its messages by view.
 Counted = tuple[NDArray[np.float64], Sequence[float]]
 # The features of messages: message i has rows[begins[i] : ends[i]].
 Ranges = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -70,21 +70,23 @@ def judge_many(
         odds_of_spam += sum_coefficients(rows, ranges, kinds, coefficients, rule)
     if offsets is not None:
         odds_of_spam += offsets
-    all_labels, questions = one_versus_rest(labels, other_labels, unit)
+    all_labels, comparisons = one_versus_rest(labels, other_labels, unit)
     total = side_counts(counts, all_labels)
-    odds_of = {}
+    odds_by_label = {}
     label_rule = rule.drop_centres()
-    for one in questions:
-        own, others = side_counts(counts, one.own), total - side_counts(counts, one.own)
-        odds_of[one.name] = compute_log_odds((own, one.own.messages), (others, one.rest), label_rule)
+    for comparison in comparisons:
+        own = side_counts(counts, comparison.own)
+        odds_by_label[comparison.name] = compute_log_odds(
+            (own, comparison.own.messages), (total - own, comparison.rest), label_rule
+        )
     return [
         decide(
             float(odds),
             other_labels,
-            {name: float(log_odds_of_label[number]) for name, log_odds_of_label in odds_of.items()},
+            {name: float(odds_of_label[message]) for name, odds_of_label in odds_by_label.items()},
             rule,
         )
-        for number, odds in enumerate(odds_of_spam)
+        for message, odds in enumerate(odds_of_spam)
     ]
 
 
@@ -93,8 +95,8 @@ class Contributions:
     """The contributions of one message's features, header length and intercept to the log-odds."""
 
     features: NDArray[np.float64]  # (features,)
-    spam: NDArray[np.float64]  # (features,): weight of the learned spam that has each
-    ham: NDArray[np.float64]  # (features,): of the other mail
+    spam: NDArray[np.float64]  # (features,): weight of the learned spam that has the feature
+    ham: NDArray[np.float64]  # (features,): weight of the other learned mail that has the feature
     header_length: float
     intercept: float
     n_spam: float  # weight of all learned spam
@@ -141,18 +143,18 @@ def sum_coefficients(
     coefficients: NDArray[np.float64],
     rule: Rule,
 ) -> NDArray[np.float64]:
-    """(messages,): the sum over a message's features of b / √n, n being the number of those of one view."""
+    """(messages,): the sum of b / √n over a message's features, of which n are of the same view."""
     messages, n_views = len(ranges[0]), len(rule.views)
     if core is not None:
         sums = np.empty(messages)
         indices = [array.astype(np.int64, copy=False) for array in (rows, *ranges, kinds)]
         core.mail.sum_coefficients(*indices, coefficients, n_views, sums)
         return sums
-    places, owners = expand_ranges(*ranges)
-    rows = rows[places]
-    place = owners * n_views + kinds[rows]
-    sizes = np.bincount(place, minlength=messages * n_views)
-    terms = coefficients[rows] / np.sqrt(sizes[place])
+    positions, owners = expand_ranges(*ranges)
+    rows = rows[positions]
+    cells = owners * n_views + kinds[rows]
+    sizes = np.bincount(cells, minlength=messages * n_views)
+    terms = coefficients[rows] / np.sqrt(sizes[cells])
     return np.bincount(owners, terms, messages).astype(np.float64, copy=False)
 
 
@@ -167,8 +169,8 @@ def group_counts(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the group of each row of counts, and the first row of each group.
 
-    The rows of a group have the same view and the same counts, so they have the same weight, which is
-    computed once: most features are in one message or in two, and there are few groups.
+    The rows of a group have the same view and the same counts, so their weight is the same and is computed
+    once. There are few groups, because most features are in one or two messages.
     """
     if core is None:
         return group_by_numpy(kinds, counts)
@@ -218,7 +220,7 @@ def score_and_find_presences(
     spam: Side,
     rest: Side,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(messages, views): the scores, and those if the weight of every known feature were 1."""
+    """(messages, views): the scores, and what the scores would be if every known feature had weight 1."""
     return _score_views(rows, ranges, kinds, rule, _count_side(counts, spam), _count_side(counts, rest))
 
 
@@ -243,9 +245,9 @@ def _score_views(
     familiarity = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
     intercepts = (sizes * tilt + reluctance * doubt) * familiarity[:, np.newaxis]
-    found: NDArray[np.float64] = (sums + intercepts) / (sizes + reluctance) * shrinkages
+    view_scores: NDArray[np.float64] = (sums + intercepts) / (sizes + reluctance) * shrinkages
     presences: NDArray[np.float64] = known / (sizes + reluctance) * shrinkages
-    return found, presences
+    return view_scores, presences
 
 
 def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Counted) -> NDArray[np.float64]:
@@ -273,12 +275,12 @@ def _sum_views(
     shape = len(ranges[0]), n_views
     sums, sizes, known = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if core is None:
-        places, owners = expand_ranges(*ranges)
-        rows = rows[places]
-        place = owners * n_views + kinds[rows]
-        sums.reshape(-1)[:] = np.bincount(place, weights[rows], sums.size)
-        sizes.reshape(-1)[:] = np.bincount(place, minlength=sums.size)
-        known.reshape(-1)[:] = np.bincount(place[is_known[rows]], minlength=sums.size)
+        positions, owners = expand_ranges(*ranges)
+        rows = rows[positions]
+        cells = owners * n_views + kinds[rows]
+        sums.reshape(-1)[:] = np.bincount(cells, weights[rows], sums.size)
+        sizes.reshape(-1)[:] = np.bincount(cells, minlength=sums.size)
+        known.reshape(-1)[:] = np.bincount(cells[is_known[rows]], minlength=sums.size)
         return sums, sizes, known
     indices = [array.astype(np.int64, copy=False) for array in (rows, *ranges, kinds)]
     core.mail.sum_views(*indices, weights, is_known.view(np.uint8), sums, sizes, known)
@@ -288,8 +290,8 @@ def _sum_views(
 def side_counts(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> NDArray[np.float64]:
     """Compute `Side.count` of each row."""
     total = np.zeros(len(counts))
-    for column, worth in side.columns:
-        total += worth * counts[:, column]
+    for column, factor in side.columns:
+        total += factor * counts[:, column]
     return total
 
 
@@ -302,8 +304,8 @@ def weigh(
 ) -> NDArray[np.float64]:
     """Compute `View.weigh` of many features with nonzero counts; the centre is not subtracted."""
     rate = (s + h) / (spams + hams) if view.pooled else np.float64(0.5)
-    worth = view.prior if view.pooled else 2 * view.prior
-    found: NDArray[np.float64] = np.log((s + worth * rate) / (spams + worth)) - np.log(
-        (h + worth * rate) / (hams + worth)
+    strength = view.prior if view.pooled else 2 * view.prior
+    weights: NDArray[np.float64] = np.log((s + strength * rate) / (spams + strength)) - np.log(
+        (h + strength * rate) / (hams + strength)
     )
-    return found
+    return weights

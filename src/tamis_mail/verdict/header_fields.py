@@ -44,7 +44,7 @@ _END_OF_LINE = rb"(?>\r{0,3}\n|\r)"  # as in `canonical`, also if CR CR LF was c
 _CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
 _FIRST_END = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
-_TAKEN = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:)", re.IGNORECASE)
+_SAME_NAME = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:)", re.IGNORECASE)
 _NAME = re.compile(rb"(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+", re.IGNORECASE)
 _RENAMED = re.compile(rb"(?:\A|(?<=[\r\n]))X-Old-(?=(?i:(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:))")
 _LINES = (
@@ -55,10 +55,10 @@ _LINES = (
 _BLOCK = re.compile(_LINES + rb"\r?\n")
 _BLOCK_AT_END = re.compile(_LINES + rb"\Z")
 
-_STARS = 50
-_TOKENS = 10  # tokens of the evidence field
-_LONGEST = 40  # characters of a token
-_COLUMNS = 76  # of a line, unless a token is longer
+_MAX_STARS = 50
+_MAX_TOKENS = 10  # tokens in the evidence field
+_MAX_TOKEN = 40  # characters of a token in the evidence field
+_COLUMNS = 76  # maximum length of a line, unless a token is longer
 
 
 def add_verdict(
@@ -74,7 +74,7 @@ def add_verdict(
 
     Without `newline`, the lines of the block end as the first line of the message does.
     """
-    start = _start(raw)
+    start = _find_block_start(raw)
     if newline is None:
         end = _FIRST_END.search(raw, start) or _FIRST_END.search(raw)
         newline = b"\r\n" if end and end[0] == b"\r\n" else b"\n"
@@ -83,19 +83,19 @@ def add_verdict(
     )
     if start and start == len(raw) and raw[-1:] not in (b"\r", b"\n"):
         return raw + newline + block.removesuffix(newline)  # the last line has no line end
-    stop = _stop(raw, start)
-    return b"".join((raw[:start], block, _TAKEN.sub(OLD_PREFIX, raw[start:stop]), raw[stop:]))
+    stop = _find_header_end(raw, start)
+    return b"".join((raw[:start], block, _SAME_NAME.sub(OLD_PREFIX, raw[start:stop]), raw[stop:]))
 
 
 def remove_verdict(raw: bytes) -> bytes:
     """Remove the block of `add_verdict`; a message without such a block is returned unchanged."""
-    start = _start(raw)
+    start = _find_block_start(raw)
     if start and _BLOCK_AT_END.match(raw, start):
         return raw[:start].removesuffix(b"\n").removesuffix(b"\r")
     block = _BLOCK.match(raw, start)
     if block is None:
         return raw
-    stop = _stop(raw, block.end())
+    stop = _find_header_end(raw, block.end())
     return b"".join((raw[:start], _RENAMED.sub(b"", raw[block.end() : stop]), raw[stop:]))
 
 
@@ -108,14 +108,14 @@ def has_verdict_name(name: bytes) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _start(raw: bytes) -> int:
-    """Return the place of the block: after postmarks and continuation lines."""
+def _find_block_start(raw: bytes) -> int:
+    """Return the position of the block: after postmarks and continuation lines."""
     lines = _CONTINUATION.match(raw, envelope_end(raw))
     return lines.end() if lines else 0
 
 
-def _stop(raw: bytes, start: int) -> int:
-    """Return the end of the header, from a place in it."""
+def _find_header_end(raw: bytes, start: int) -> int:
+    """Return the end of the header, searching from a position in it."""
     if blank_line := re.compile(_END_OF_LINE).match(raw, start):
         return blank_line.end()
     end = _HEADER_END.search(raw, start)
@@ -128,13 +128,13 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
         return [bogosity(verdict, version).encode("ascii")]
     spam = verdict.label == "spam"
     answer = "Yes" if spam else "Unsure" if verdict.label == "unsure" else "No"
-    label = "" if verdict.label in ("spam", "ham", "unsure") else f" label={_plain(verdict.label)}"
+    label = "" if verdict.label in ("spam", "ham", "unsure") else f" label={_to_ascii(verdict.label)}"
     lines = ["X-Spam-Flag: YES"] if spam else []
     score, threshold = score_of(verdict, required)
     tests = ",".join(tests_of(verdict))
-    stars = "*" * max(0, min(_STARS, int(score)))
+    stars = "*" * max(0, min(_MAX_STARS, int(score)))
     lines.append(f"X-Spam-Level: {stars}".rstrip())
-    listed = [f"'{_plain(verdict.listed)}'"] if verdict.listed else []
+    listed = [f"'{_to_ascii(verdict.listed)}'"] if verdict.listed else []
     lines += _fold("X-Spam-Evidence:", listed + _list_evidence(verdict.strongest))
     lines.append(
         f"X-Spam-Status: {answer}, score={score:.2f} required={threshold:.2f} "
@@ -149,13 +149,13 @@ def score_of(verdict: Verdict, required: float) -> tuple[float, float]:
     threshold = round(log(required / max(1 - required, 1e-9)), 2)
     # The score of other mail stays below the required score, also after rounding.
     score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
-    if verdict.listed:  # rules of other programs read the score and the stars: they agree with the verdict
+    if verdict.listed:  # other programs filter by the score, so it must agree with the label
         score = max(score, threshold) if spam else min(score, 0.0)
     return score, threshold
 
 
 def tests_of(verdict: Verdict) -> list[str]:
-    """Return the names of what decided, in the manner of SpamAssassin's tests."""
+    """Return what decided the label, as names of tests in SpamAssassin's format."""
     return ["tamis", verdict.listed.partition(":")[0]] if verdict.listed else ["tamis"]
 
 
@@ -167,15 +167,15 @@ def bogosity(verdict: Verdict, version: str) -> str:
 
 def _list_evidence(evidence: Sequence[Evidence]) -> list[str]:
     """Format the strongest readable evidence, without n-grams."""
-    words = [one for one in evidence if one.view != "grams" and one.contribution]
-    return [f"'{_plain(one.token)}' {one.contribution:+.2f}" for one in words[:_TOKENS]]
+    readable = [item for item in evidence if item.view != "grams" and item.contribution]
+    return [f"'{_to_ascii(item.token)}' {item.contribution:+.2f}" for item in readable[:_MAX_TOKENS]]
 
 
-def _plain(token: str) -> str:
+def _to_ascii(token: str) -> str:
     """Return safe ASCII for a header: no line ends, quotes, encoded words or comments."""
     text = token.encode("ascii", "backslashreplace").decode("ascii")
     text = "".join(c if " " <= c <= "~" and c not in "'\";()<>" else "." for c in text)
-    return text.replace("=?", "=.").replace("?=", ".=")[:_LONGEST]
+    return text.replace("=?", "=.").replace("?=", ".=")[:_MAX_TOKEN]
 
 
 def _fold(name: str, items: Iterable[str]) -> list[str]:

@@ -23,7 +23,7 @@ __all__ = [
 
 INTERCEPT = "(before any evidence)"  # the evidence of the fitted intercept
 INTERCEPT_VIEW = "intercept"
-HEADER_LENGTH = "(length of the headers)"  # the evidence of the number of grams, whatever they are
+HEADER_LENGTH = "(length of the headers)"  # the evidence of the number of grams (tokens of version 1)
 _IMPOSSIBLE_COUNTS = (
     "the counts of the store are impossible, so the message was not judged: look for damage with "
     "tamis store check"
@@ -41,7 +41,7 @@ def judge(
 ) -> Verdict:
     """Judge a message, given the counts of each of its features by label, and the features' coefficients.
 
-    `further_evidence` comes from elsewhere: an imported word list.
+    `further_evidence` is that of an imported word list.
     """
     other_labels = list_other_labels(labels)
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
@@ -51,16 +51,18 @@ def judge(
         _add_coefficients(contributions, coefficients, rule.token_version)
     intercept = rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
     log_odds = intercept + header_length + sum(contributions.values())
-    log_odds += sum(one.contribution for one in further_evidence)
+    log_odds += sum(item.contribution for item in further_evidence)
     log_odds_of_labels = {}
     all_labels, comparisons = one_versus_rest(labels, other_labels, unit)
     label_rule = rule.drop_centres() if comparisons else rule
     totals = {key: all_labels.count(row) for key, row in counts.items()} if comparisons else {}
-    for one in comparisons:
-        own_counts = {key: one.own.count(row) for key, row in counts.items()}
+    for comparison in comparisons:
+        own_counts = {key: comparison.own.count(row) for key, row in counts.items()}
         pairs = {key: (count, totals[key] - count) for key, count in own_counts.items()}
-        label_contributions, label_intercept = _contributions(pairs, label_rule, one.own.messages, one.rest)
-        log_odds_of_labels[one.name] = label_intercept + sum(label_contributions.values())
+        label_contributions, label_intercept = _contributions(
+            pairs, label_rule, comparison.own.messages, comparison.rest
+        )
+        log_odds_of_labels[comparison.name] = label_intercept + sum(label_contributions.values())
 
     def explain() -> tuple[Evidence, ...]:
         names_of_keys = names()
@@ -88,8 +90,8 @@ def judge(
 def _count_sides(
     counts: Mapping[int, Sequence[int]], spam: Side, rest: Side
 ) -> dict[int, tuple[float, float]]:
-    """Return for each feature the messages of either side that have it; few rows of counts are distinct."""
-    cache: dict[tuple[int, ...], tuple[float, float]] = {}
+    """Return for each feature the messages of either side that have it."""
+    cache: dict[tuple[int, ...], tuple[float, float]] = {}  # few rows of counts are distinct
     pairs = {}
     for key, row in counts.items():
         case = tuple(row)
@@ -114,7 +116,7 @@ def decide(
     log_odds: float, other_labels: Sequence[str], log_odds_of_labels: Mapping[str, float], rule: Rule
 ) -> Judgement:
     """Decide by the log-odds of spam and, if there are several other labels, by the log-odds of each."""
-    if not all(map(isfinite, (log_odds, *log_odds_of_labels.values()))):  # else NaN would be judged as ham
+    if not all(map(isfinite, (log_odds, *log_odds_of_labels.values()))):  # NaN would be judged as ham
         raise VerdictError(_IMPOSSIBLE_COUNTS)
     probability = sigmoid(log_odds)
     several = len(other_labels) > 1
@@ -190,9 +192,8 @@ def _contributions(
         view_rule.scale * shrinkage(spams[kind], hams[kind], rule)
         for kind, view_rule in enumerate(rule.views)
     ]
-    cache: dict[
-        tuple[int, float, float], float
-    ] = {}  # a cache: most features were seen once or twice, so there are few distinct weights
+    # Most features were seen once or twice, so there are few distinct contributions.
+    cache: dict[tuple[int, float, float], float] = {}
     contributions = {}
     familiar = 0
     for key, (s, h) in counts.items():

@@ -14,7 +14,7 @@ known with a variance of about 1 / s + 1 / h.
 The scales and the intercept of a store are fitted to its messages (`fitting`), and so are the centres of the
 views and the coefficients of single features. The centre of a view is subtracted from the weight of each
 known feature: where most words are those of wanted mail, a word that both classes have equally suggests spam.
-So a feature that was never seen, or a view without features, says nothing. A feature with the coefficient b
+So a feature that was never seen, or a view without features, adds nothing. A feature with the coefficient b
 adds b / √n, where n is the number of the message's features of that view.
 
 Version 1 of the tokens has constants in place of the fit, and the factor m / (m + patience), where m is the
@@ -110,7 +110,7 @@ class Rule:
 
     @classmethod
     def of(cls, store: Settings) -> Rule:
-        """Read the rule of a store: the one before fitting, with the weights that its messages gave."""
+        """Read the rule of a store: its tuned or default rule, with the weights fitted to its messages."""
         rule = cls.read_prior(store)
         weights = Weights.of(store)
         return rule if weights is None else rule.with_weights(weights)
@@ -168,7 +168,7 @@ class Rule:
 class Weights:
     """The parameters fitted to the messages of a store (`fitting`), without the coefficients of features."""
 
-    messages: int  # that the store remembered at the time
+    messages: int  # the number of messages that the store remembered when they were fitted
     shelf_bits: int  # the store's table of coefficients has 2**shelf_bits rows (shelves)
     intercept: float
     scales: tuple[float, ...]  # of the views
@@ -253,7 +253,7 @@ def one_versus_rest(
 def sides(
     labels: Sequence[Label], chosen: str, against: Sequence[str], unit: int, guessed: float
 ) -> tuple[Side, Side]:
-    """Return a label and its opponents as sides; guessed mail is included if the label is spam."""
+    """Return a label, and the labels it is compared with, as sides; for spam, guessed mail is included."""
     guesses = GUESSED_LABELS if chosen == SPAM else ("", "")
     return (
         _side(labels, {chosen}, guesses[0], unit, guessed),
@@ -283,7 +283,7 @@ def list_layer_keys(keys: Iterable[int], token_version: int) -> list[int]:
     return [key for key in keys if key & mask in LAYER_VIEWS]
 
 
-_IMPORTED_VIEWS = (HEADERS, WORDS)  # another filter has counted no others
+_IMPORTED_VIEWS = (HEADERS, WORDS)  # the views that an import from another filter can fill
 _FIRST_VIEWS = (
     View(scale=1.6, prior=0.01, pooled=True, reluctance=100, tilt=1.0625, doubt=-1.9375),  # grams
     View(scale=1.0, prior=0.01, pooled=True, reluctance=10),  # headers

@@ -4,7 +4,7 @@ An allowed sender is ham, and a blocked one is spam, whatever the evidence. The 
 probability stay as they are. The most specific entry decides for an address. A message is blocked if one of
 its senders is, and allowed if all of them are.
 
-Somebody to whom the user writes is known: that adds one piece of evidence to the log-odds.
+A sender to whom the user has written is known: that adds one piece of evidence to the log-odds.
 
 From is easily forged. A message that failed DMARC, or whose From is ambiguous, is neither allowed nor known:
 its evidence decides.
@@ -43,8 +43,8 @@ class Standing:
     """What is known of the senders of a message."""
 
     label: str | None = None  # ham or spam if the lists decide
-    reason: str | None = None  # the entry that decides: "allowed: ann@example.org"
-    remark: str | None = None  # a sentence on what did not decide, and why
+    reason: str | None = None  # the entry that decides, such as "allowed: ann@example.org"
+    remark: str | None = None  # a sentence that says why an entry or a known sender has no effect
     evidence: Evidence | None = None
 
     @property
@@ -142,10 +142,9 @@ def with_sender(verdict: Verdict, standing: Standing, rule: Rule) -> Verdict:
     """Add what is known of the senders to a verdict and to its evidence."""
     if not standing.has_effect:
         return verdict
-    own = () if standing.evidence is None else (standing.evidence,)
+    sender_evidence = () if standing.evidence is None else (standing.evidence,)
 
     def explain() -> tuple[Evidence, ...]:
-        evidence = (*verdict.evidence, *own)
-        return sort_evidence(evidence)
+        return sort_evidence((*verdict.evidence, *sender_evidence))
 
     return Verdict(with_standing(verdict.judgement, standing, rule), explain, verdict.identity)

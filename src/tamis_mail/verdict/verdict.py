@@ -38,9 +38,7 @@ class Judgement:
     probability: float  # of spam
     log_odds: float
     probabilities: Mapping[str, float]  # of each label that was learned
-    listed: str | None = (
-        None  # why the label does not follow from the probability: "allowed: ann@example.org"
-    )
+    listed: str | None = None  # the entry of the lists that decided, such as "allowed: ann@example.org"
     remark: str | None = None  # a sentence on the sender, for the user
 
 
@@ -101,6 +99,6 @@ class Verdict:
     def strongest(self) -> tuple[Evidence, ...]:
         """At least the 20 strongest contributions, and the 20 strongest without n-grams, strongest first.
 
-        They take much less time than all evidence if they were asked for with the verdict.
+        If `sort_batch` computed them with the verdict, they take much less time than all evidence.
         """
         return self.evidence if self._strongest is None else self._strongest

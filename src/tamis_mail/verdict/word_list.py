@@ -2,16 +2,17 @@
 
 The constants are from experiments/0011-bogofilter-import.
 
-The list counts the tokens of another filter. A message is judged by those tokens, and separately by our own
-features. Tokens of the header and of the body have weights as in `rule.View`. Only strong weights count,
-those of at least LEAST_WEIGHT: they are divided by the number of tokens that are strong or unknown, plus the
-reluctance, and multiplied by the scale. All contributions are then multiplied by three factors:
+The list counts the tokens of another filter. A message is judged by those tokens, and separately by the
+features of tamis. Tokens of the header and of the body have weights as in `rule.View`. A token is strong if
+its weight is at least LEAST_WEIGHT in absolute value; the others are ignored. A strong weight is divided by
+the number of tokens that are strong or unknown, plus the reluctance, and multiplied by the scale. All
+contributions are then multiplied by three factors:
 
-- TOLERANCE / (TOLERANCE + c), where c is the number of strong tokens for spam or against it, whichever is
-  smaller: a message with many of both is of a kind that the list does not know, such as new wanted mail;
+- TOLERANCE / (TOLERANCE + c), where c is the smaller of the numbers of strong tokens for and against spam: a
+  message with many of both is of a kind that the list does not know, such as new wanted mail;
 - m / (m + PATIENCE), where m is the number of messages of the smaller class of the list;
 - k / (k + n), where n is the number of messages of the smaller class that were learned here, and k is m, at
-  most ENDURANCE: the list gives way to the user's own mail.
+  most ENDURANCE: the more mail the user has learned, the less the list counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ Counts = tuple[int, int]  # messages of spam and of other mail
 def weigh_word_list(
     tokens: Mapping[bytes, Counts | None], totals: Counts, labels: Sequence[Label]
 ) -> tuple[Evidence, ...]:
-    """Weigh the tokens of a message, each with its counts in the word list; None if the list has it not.
+    """Weigh the tokens of a message, each with its counts in the word list (None if the list lacks it).
 
     >>> (one,) = weigh_word_list({b"subj:Offer": (40, 0), b"the": (50, 60)}, (100, 100), [])
     >>> one.token, round(one.contribution, 2)

@@ -1,8 +1,8 @@
-"""The store of a watcher: it judges and learns messages; faults of the store and of messages are told apart.
+"""Judges and learns messages by a store; errors of the store are separated from errors of messages.
 
-A fault of the store (locked, full, read-only, missing, damaged, of a newer version) is a
-`StoreUnusableError`: it may pass, and mail stays where it is meanwhile. An error of one message is a value in
-place of its outcome.
+An error of the store (locked, full, read-only, missing, damaged, of a newer version) raises
+`StoreUnusableError`: it may be temporary, and mail stays where it is meanwhile. An error of one message is
+returned in its place among the results.
 """
 
 import time
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class StoreUnusableError(Exception):
-    """The store cannot judge, or learn, now. The text is one line for the user."""
+    """The store cannot be used now. The text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Classifier(Protocol):
         ...
 
     def learn(self, messages: Sequence[bytes], label: str) -> Sequence[str | MessageError]:
-        """Learn messages of one label; return what became of each. Learning again changes nothing."""
+        """Learn messages of one label; return "learned", "known" or an error for each."""
         ...
 
     def close(self) -> None:
-        """Write what was recorded."""
+        """Write the log, and close the store."""
         ...
 
 
@@ -64,12 +64,12 @@ class StoreClassifier:
         self._writers = OpenStores(readonly=False)
 
     def judge(self, messages: Sequence[bytes]) -> Sequence[Judged | MessageError]:
-        """Judge messages. One that was learned is what it was learned as."""
-        begun = time.perf_counter()
+        """Judge messages; a message that was learned has the label with which it was learned."""
+        started = time.perf_counter()
         if not has_store(self.path):
             raise StoreUnusableError(f"there is no store {self.path}: learn first (tamis learn --help)")
-        outcomes = self._run_apart(self._readers, self._judge, messages)
-        seconds = (time.perf_counter() - begun) / max(1, len(messages))
+        outcomes = self._run_separately(self._readers, self._judge, messages)
+        seconds = (time.perf_counter() - started) / max(1, len(messages))
         return [
             outcome if isinstance(outcome, MessageError) else Judged(*outcome, seconds)
             for outcome in outcomes
@@ -85,7 +85,7 @@ class StoreClassifier:
             sieve.learn_many(batch, label, source=self._source, processes=1)
             return ["known" if identity in known else "learned" for identity in identities]
 
-        return self._run_apart(self._writers, learn, messages)
+        return self._run_separately(self._writers, learn, messages)
 
     def close(self) -> None:
         """Write the log, and close the store."""
@@ -112,13 +112,13 @@ class StoreClassifier:
         self._readers.flush()
         return judged
 
-    def _run_apart(
+    def _run_separately(
         self,
         stores: OpenStores,
         work: Callable[[Sieve, Sequence[bytes]], Sequence[T]],
         messages: Sequence[bytes],
     ) -> Sequence[T | MessageError]:
-        """Do the work for all messages together; if one is to blame for an error, one by one."""
+        """Call `work` with all messages or, if one of them causes an error, with each of them separately."""
         try:
             return work(stores.open(self.path), messages)
         except StoreUnusableError:
@@ -130,4 +130,4 @@ class StoreClassifier:
                 raise StoreUnusableError(sentence) from None
             if len(messages) == 1:
                 return [MessageError(f"unexpected {type(error).__name__}")]
-        return [outcome for raw in messages for outcome in self._run_apart(stores, work, [raw])]
+        return [outcome for raw in messages for outcome in self._run_separately(stores, work, [raw])]

@@ -1,4 +1,4 @@
-"""The label that an action of the mailbox's owner teaches: spam, ham, or nothing. Pure rules, no I/O.
+"""The label that an action of the mailbox's owner teaches: spam, ham, or nothing.
 
     a move                  into junk                       spam
                             out of junk, not to the trash   ham
@@ -8,7 +8,7 @@
     an answer               \\Answered                       ham
 
 A move takes precedence over a keyword, and a keyword over an answer. Moves and keywords of the filter itself
-teach nothing: the memory records them.
+teach nothing: the memory records them, so that they are recognised.
 """
 
 from tamis_mail.labels import HAM, SPAM
@@ -19,7 +19,7 @@ __all__ = ["ANSWERED", "HAM_KEYWORDS", "SEEN", "SPAM_KEYWORDS", "find_lesson", "
 SEEN, ANSWERED = "\\Seen", "\\Answered"
 SPAM_KEYWORDS = frozenset({"$Junk", "Junk"})
 HAM_KEYWORDS = frozenset({"$NotJunk", "NonJunk", "NotJunk"})
-_KEPT = frozenset({ANSWERED, "\\Flagged", "\\Draft", "\\Deleted"})
+_OWNER_FLAGS = frozenset({ANSWERED, "\\Flagged", "\\Draft", "\\Deleted"})
 _NO_LESSON = frozenset({Role.TRASH, Role.DRAFTS, Role.SENT, Role.VIRTUAL})
 
 
@@ -33,9 +33,9 @@ def find_lesson(
 ) -> str | None:
     """Return the label that an act of the owner teaches, or None.
 
-    `before` is the role of the folder in which the message was last seen, and None if it was never seen;
-    `keywords_before` are those that it had there. With `only_moves`, a message that is seen for the first
-    time teaches nothing by lying in junk or by a junk keyword: the server's own filter may have done that.
+    `before` is the role of the folder in which the message was last seen, or None if it was never seen;
+    `keywords_before` are the keywords that it had there. With `only_moves`, a message that is seen for the
+    first time teaches nothing by being in junk or by a junk keyword: the server's filter may have done that.
 
     >>> find_lesson(Role.INBOX, Role.JUNK, frozenset(), frozenset())
     'spam'
@@ -46,12 +46,9 @@ def find_lesson(
         return None
     added = _fold(keywords) - _fold(keywords_before or frozenset())
     is_first_sight = before is None
-    moved = _lesson_of_move(before, after)
-    if moved is not None and not (is_first_sight and only_moves):
-        return moved
-    marked = _lesson_of_keywords(added)
-    if marked is not None and not (is_first_sight and only_moves):
-        return marked
+    lesson = _lesson_of_move(before, after) or _lesson_of_keywords(added)
+    if lesson is not None and not (is_first_sight and only_moves):
+        return lesson
     if ANSWERED.casefold() not in added or (is_first_sight and after == Role.JUNK):
         return None
     return HAM
@@ -63,7 +60,7 @@ def is_kept_by_owner(keywords: frozenset[str]) -> bool:
     >>> is_kept_by_owner(frozenset({"\\Flagged"})), is_kept_by_owner(frozenset({"\\Seen"}))
     (True, False)
     """
-    return not _fold(keywords).isdisjoint(_fold(_KEPT))
+    return not _fold(keywords).isdisjoint(_fold(_OWNER_FLAGS))
 
 
 def _lesson_of_move(before: Role | None, after: Role) -> str | None:
@@ -83,5 +80,5 @@ def _lesson_of_keywords(added: frozenset[str]) -> str | None:
 
 
 def _fold(keywords: frozenset[str]) -> frozenset[str]:
-    """Keywords of IMAP are the same whatever the case of their letters."""
+    """Fold the case of keywords, which IMAP ignores."""
     return frozenset(keyword.casefold() for keyword in keywords)

@@ -1,7 +1,7 @@
 """The interface of an account that a watcher needs: list folders and messages, read, move and mark them.
 
-IMAP and Maildir implement `Mailbox`. Every method may raise `MailboxError`, if the account cannot be reached:
-the watcher ends its pass, waits and begins again, and the next call connects again. The watcher may be
+IMAP and Maildir implement `Mailbox`. Every method may raise `MailboxError` if the account cannot be reached:
+the watcher then ends its pass and waits, and the next call connects again. The watcher may be
 killed, or lose its connection, between any two calls and within any call.
 """
 
@@ -23,25 +23,25 @@ class MessageError(Exception):
 
 
 class FolderError(Exception):
-    """A folder takes no messages now: it is full, over its quota, or read-only. One line for the user."""
+    """A folder accepts no messages now: it is full or read-only. The text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
     """A folder as it is now."""
 
-    name: str  # unique in its account, decoded, for people to read
+    name: str  # unique in its account, decoded
     role: Role
     validity: str = ""  # UIDVALIDITY: a new value means that all uids are new; empty for Maildirs
     state: str = ""  # if it is not empty and equal to an earlier one, nothing has changed since
-    exists: bool = True  # False: `move` creates it
+    exists: bool = True  # if not, `move` creates it
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A message as a folder lists it."""
 
-    uid: str  # the same as long as the message stays in this folder
+    uid: str  # does not change while the message stays in this folder
     keywords: frozenset[str] = frozenset()  # keywords and flags, such as "$Junk" and "\\Seen"
 
 
@@ -59,8 +59,8 @@ class Mailbox(Protocol):
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
         """Read messages, without changing their flags, in any order.
 
-        A message that is not there any more is left out. One that cannot be read, or is too large, comes with
-        the error.
+        A message that is not in the folder any more is left out. For a message that cannot be read, or is too
+        large, the error is returned.
         """
         ...
 
@@ -79,5 +79,5 @@ class Mailbox(Protocol):
         ...
 
     def wait(self, seconds: float) -> None:
-        """Return when something has changed, and after some seconds in any case."""
+        """Wait until something has changed, but at most so many seconds."""
         ...

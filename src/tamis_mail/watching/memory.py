@@ -2,8 +2,8 @@
 
 The file is the memory of the watcher. A place is a message in a folder: its uid, its identity (the digest
 of `tamis_mail.message`), the keywords that it had, and its state. Each action of the filter is recorded
-before it is performed. After a crash it is therefore not repeated, and not mistaken for something that the
-owner of the mailbox did. The states are, with the words by which the file stores them:
+before it is performed, so that after a crash it is not repeated, and not mistaken for an act of the mailbox's
+owner. These are the states, with the words for them in the file:
 
     UNIDENTIFIED  "unread"     its identity is not known yet
     AMBIGUOUS     "unsettled"  found outside Junk while a copy is still in Junk: either a move in progress or
@@ -16,8 +16,8 @@ owner of the mailbox did. The states are, with the words by which the file store
     FAILED        "failed"     it cannot be handled; `reason` says why
 
 If the file is missing or damaged, a new one is made. Messages found in its first pass are only recorded (the
-baseline), not learned from. Places that have gone are deleted only after 30 days, because a message that is
-moved may reappear late.
+baseline), and nothing is learned from them. A place whose message has left the folder is gone; it is deleted
+only after 30 days, because a message that is moved may reappear late.
 """
 
 import json
@@ -61,13 +61,13 @@ UNIDENTIFIED, AMBIGUOUS, TO_SORT, TO_LEARN, MOVING, MOVED, DONE, FAILED = (
     "failed",
 )
 
-MAX_ATTEMPTS = 5  # a message that could not be handled so often is left alone
+MAX_ATTEMPTS = 5  # after so many failures, a message is left alone
 _FIRST_RETRY_SECONDS = 60
 _RETRY_FACTOR = 8  # the last attempt is after some nine hours
 _GONE_SECONDS = 30 * 86400  # a mail program that was offline for weeks may complete a move late
-_MAX_GONE = 200_000  # places that have gone, of which more are deleted earlier: about 30 MB
-# If a message that the filter moved is not found in its target within this time, the filter's move has ended:
-# where the message is found later, the owner has put it.
+_MAX_GONE = 200_000  # if more places are gone, about 30 MB, the oldest are deleted earlier
+# If a message that the filter moved is not found in its target within this time, the filter's move has ended;
+# if the message is found later, the owner has moved it there.
 _MOVING_SECONDS = 3600
 _BUSY_SECONDS = 10.0
 _APPLICATION = 0x74616D77  # "tamw": identifies a memory
@@ -208,7 +208,7 @@ class Memory:
                 with open_regular(path) as file:
                     head = file.read(16)
                 if head not in (b"", _SQLITE):
-                    raise ValueError("it is no SQLite file")
+                    raise ValueError("it is not an SQLite file")
             return _open_or_create(os.fspath(path))
         except (sqlite3.DatabaseError, ValueError) as error:
             if isinstance(error, sqlite3.OperationalError):  # locked, full, not permitted: not damaged
@@ -262,9 +262,9 @@ class Memory:
     def begin_folder(self, name: str, role: str, validity: str) -> bool:
         """Note a folder before its messages are compared with their places.
 
-        Return whether they are a baseline. They are in the first pass of the account, if UIDVALIDITY has
-        changed, and if the folder had gone. The messages of a folder that first appears later are none: the
-        owner's first move to Junk may have created the folder.
+        Return whether its messages are a baseline: in the first pass over the account, after UIDVALIDITY has
+        changed, or if the folder was gone. The messages of a folder that appears after the first pass are
+        not: the owner's first move to Junk may have created the folder.
         """
         with self.batch():
             rows = self._run(
@@ -298,12 +298,12 @@ class Memory:
 
     def mark_folders_gone_except(self, names: Iterable[str]) -> None:
         """Note that all other folders have gone; if one returns, its messages are a baseline."""
-        kept = set(names)
+        present = set(names)
         with self.batch():
             for folder, name in self._run(
                 "SELECT id, name FROM folder WHERE account = ? AND is_gone = 0", (self._account,)
             ):
-                if name not in kept:
+                if name not in present:
                     self._mark_gone("folder = ?", (folder,))
                     self._run("UPDATE folder SET is_gone = 1 WHERE id = ?", (folder,))
 
@@ -321,7 +321,7 @@ class Memory:
         }
 
     def find_last_place(self, identity: bytes) -> Place | None:
-        """Return the place in which a message was found most recently, whether it has gone or not."""
+        """Return the place in which a message was found most recently, also if it is gone."""
         places = self._select(
             "folder.account = ? AND identity = ? ORDER BY place.id DESC LIMIT 1", (self._account, identity)
         )
@@ -340,7 +340,7 @@ class Memory:
     def find_move(self, identity: bytes, target: str) -> Place | None:
         """Return the place from which the filter was moving this message to a folder.
 
-        If there are several of the same message, those that have left their folder come first.
+        If there are several such places, one that is gone takes precedence.
         """
         places = self._select(
             "folder.account = ? AND identity = ? AND state IN (?, ?) AND target = ? AND copy = '' "
@@ -358,7 +358,7 @@ class Memory:
         return place
 
     def list_tasks(self, folder: str) -> list[Place]:
-        """Return the places of a folder with something to be done now, oldest first."""
+        """Return the places of a folder that have a task now, oldest first."""
         return list(
             self._select(
                 "folder.account = ? AND folder.name = ? AND place.validity = folder.validity "
@@ -398,7 +398,7 @@ class Memory:
         target: str = "",
         keywords: frozenset[str] | None = None,
     ) -> Place:
-        """Note what is to be done with a message, or that nothing is; return its place as it is now."""
+        """Note the new state of a message; return its new place."""
         changed = replace(
             place,
             state=state,
@@ -421,7 +421,7 @@ class Memory:
             self._run("UPDATE place SET keywords = ? WHERE id = ?", (_write_keywords(keywords), place.id))
 
     def end_move(self, place: Place, uid: str | None, keywords: frozenset[str]) -> None:
-        """Note that a message was moved to its target, where it has a uid, if that is known."""
+        """Note that a message was moved to its target; `uid` is its uid there, if that is known."""
         with self.batch():
             if uid is not None:
                 self.add(place.target, uid, place.identity, keywords, DONE, place.label)
@@ -435,9 +435,9 @@ class Memory:
             self._run("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
 
     def end_gone_move(self, place: Place) -> Role:
-        """Note that a message left its folder, but was found somewhere else than in the target of its move.
+        """Note that a message has left its folder, and was not found in the target of its move.
 
-        Return the role of the folder where it was last: of the target if the move was done, else of its old
+        Return the role of the folder in which it was last: the target if the move was completed, else its old
         folder.
         """
         with self.batch():
@@ -456,7 +456,7 @@ class Memory:
                 self._mark_gone("place.id = ?", (place.id,))
 
     def record_failure(self, place: Place, reason: str) -> bool:
-        """Note that a message could not be handled; return whether it will be tried again."""
+        """Note that a message could not be handled; return whether there will be another attempt."""
         attempts = place.attempts + 1
         is_retried = attempts < MAX_ATTEMPTS
         retry_time = int(self._clock()) + _FIRST_RETRY_SECONDS * _RETRY_FACTOR ** (attempts - 1)
@@ -468,7 +468,7 @@ class Memory:
         return is_retried
 
     def prune(self) -> int:
-        """End moves whose message was not found in time, and delete places that went long ago.
+        """End moves whose message was not found in time, and delete places that have been gone for long.
 
         Return the number of deleted places.
         """
@@ -497,21 +497,8 @@ class Memory:
 
     def _select(self, condition: str, values: tuple[Any, ...]) -> Iterator[Place]:
         for row in self._run(f"{_JOINED} WHERE {condition}", values):
-            (
-                number,
-                folder,
-                role,
-                uid,
-                identity,
-                keywords,
-                state,
-                label,
-                target,
-                copy_uid,
-                attempts,
-                retry_time,
-                gone_time,
-            ) = row
+            number, folder, role, uid, identity, keywords, state, label, target, copy_uid = row[:10]
+            attempts, retry_time, gone_time = row[10:]
             yield Place(
                 number,
                 folder,
@@ -540,7 +527,7 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
 def _open_or_create(name: str) -> sqlite3.Connection:
     """Open a memory; if there is none, create the file and its tables."""
     if name != ":memory:" and not is_there(name):
-        os.close(os.open(name, os.O_RDWR | os.O_CREAT, 0o600))  # its folder names are private
+        os.close(os.open(name, os.O_RDWR | os.O_CREAT, 0o600))  # only the user may read the names of folders
     connection = _connect(name)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -565,14 +552,14 @@ def _check(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     ]
     if values != [_APPLICATION, _VERSION]:
-        raise ValueError("it is no memory of this version of tamis")
+        raise ValueError("it is not a memory of this version of tamis")
     ((verdict,), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
         raise ValueError("it is damaged")
 
 
 def _lock_account(path: Path, account: int) -> int:
-    """Let one process at a time watch an account: two would mistake each other's moves for the owner's."""
+    """Lock an account: two watchers would mistake each other's moves for those of the owner."""
     handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         fcntl = import_module("fcntl")
@@ -582,7 +569,7 @@ def _lock_account(path: Path, account: int) -> int:
     except BlockingIOError:
         os.close(handle)
         raise MemoryUnusableError(
-            "another tamis watch is at work on this account: end it first, or leave the work to it"
+            "another tamis watch is running for this account: end it first, or let it run"
         ) from None
     return handle
 

@@ -64,8 +64,8 @@ def add_options(parser: ArgumentParser) -> None:
 def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, source: str, command: str) -> int:
     """Watch an account until a signal ends it, and return the exit status.
 
-    `account` is the name of the account in the memory, `source` is stored with its messages in the log, and
-    `command` is what the user typed to watch it, without options.
+    `account` is the name of the account in the memory, `source` is the source of its messages in the log, and
+    `command` is the command that watches it, without options.
     """
     store = Path(options.store).expanduser() if options.store else default_path()
     is_dry_run = options.dry_run or not (options.move or _is_known(store, account))

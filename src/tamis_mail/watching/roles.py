@@ -1,9 +1,11 @@
 """Folders → their roles: by special-use attribute (RFC 6154), else by well-known names in several languages.
 
-- A folder below one with a role has that role: mail in Junk/2026 is junk. What is below the inbox is not.
-- An attribute is believed before a name: if the server says which folder is Junk, no other folder is junk
+- A folder below a folder with a role has the same role: mail in Junk/2026 is junk. Only folders below the
+  inbox do not have its role.
+- An attribute takes precedence over a name: if the server says which folder is Junk, no other folder is junk
   because of its name.
-- A name counts at the top, or directly below the inbox or "[Gmail]": Projects/Junk is a folder like others.
+- Names are compared only at the top level, and directly below the inbox or "[Gmail]": Projects/Junk has no
+  role.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,11 +18,11 @@ __all__ = ["WATCHED", "NamedFolder", "Role", "find_roles"]
 
 
 class Role(StrEnum):
-    """What a folder is for."""
+    """The purpose of a folder."""
 
     INBOX = "inbox"
     JUNK = "junk"
-    UNSURE = "unsure"  # where the filter puts mail that it is not sure of
+    UNSURE = "unsure"  # the folder to which the filter moves mail of which it is unsure
     TRASH = "trash"
     SENT = "sent"
     DRAFTS = "drafts"
@@ -29,14 +31,14 @@ class Role(StrEnum):
     OTHER = "other"
 
 
-# The folders between which a move can teach something. What is put in the trash teaches nothing, whether it
-# was spam or not, and what comes back from there is compared with where it was before.
+# The roles of folders between which a move can teach something. A move to the trash teaches nothing, because
+# spam and other mail are deleted alike; a message that returns is compared with its folder before the trash.
 WATCHED = frozenset({Role.INBOX, Role.JUNK, Role.UNSURE, Role.ARCHIVE, Role.OTHER})
 
 _ATTRIBUTES = {
     "\\inbox": Role.INBOX,
     "\\junk": Role.JUNK,
-    "\\spam": Role.JUNK,  # of servers before RFC 6154
+    "\\spam": Role.JUNK,  # used by servers before RFC 6154
     "\\trash": Role.TRASH,
     "\\sent": Role.SENT,
     "\\drafts": Role.DRAFTS,
@@ -53,7 +55,7 @@ _UNSURE_NAMES = frozenset({"unsure", "maybe junk", "maybe spam", "possible spam"
 
 @dataclass(frozen=True, slots=True)
 class NamedFolder:
-    """The components of a folder's name, decoded, and the attributes that the server gives it."""
+    """The components of a folder's name, decoded, and its attributes on the server."""
 
     parts: tuple[str, ...]
     attributes: frozenset[str] = frozenset()
@@ -64,30 +66,30 @@ def find_roles(
 ) -> list[Role]:
     """Return the role of each folder.
 
-    `junk` and `unsure` are what the user calls the first part of a folder's name, or its parts joined by "/":
-    then no other folder has that role.
+    `junk` and `unsure` are names of folders, with their components joined by "/", that the user chose for
+    that role: then no other folder has it by attribute or name.
 
     >>> names = ["INBOX", "Junk", "Junk/2026", "Projects/Junk", "Sent Items", "Work"]
     >>> [role.value for role in find_roles([NamedFolder(tuple(name.split("/"))) for name in names])]
     ['inbox', 'junk', 'junk', 'other', 'sent', 'other']
     """
     chosen = dict.fromkeys(junk, Role.JUNK) | dict.fromkeys(unsure, Role.UNSURE)
-    own: dict[tuple[str, ...], Role] = {}
+    roles_by_parts: dict[tuple[str, ...], Role] = {}
     for folder in folders:
         role = chosen.get("/".join(folder.parts)) or _role_by_attribute(folder)
         if role is not None and (role not in chosen.values() or "/".join(folder.parts) in chosen):
-            own[folder.parts] = role
-    given = {*own.values(), *chosen.values()}
+            roles_by_parts[folder.parts] = role
+    assigned = {*roles_by_parts.values(), *chosen.values()}
     for folder in folders:
-        if folder.parts not in own:
+        if folder.parts not in roles_by_parts:
             role = _role_by_name(folder.parts)
-            if role is not None and (role not in given or role == Role.INBOX):
-                own[folder.parts] = role
-    return [_inherit(folder.parts, own) for folder in folders]
+            if role is not None and (role not in assigned or role == Role.INBOX):
+                roles_by_parts[folder.parts] = role
+    return [_inherit(folder.parts, roles_by_parts) for folder in folders]
 
 
 def _role_by_attribute(folder: NamedFolder) -> Role | None:
-    roles = [_ATTRIBUTES[name] for each in folder.attributes if (name := each.lower()) in _ATTRIBUTES]
+    roles = [_ATTRIBUTES[name] for name in map(str.lower, folder.attributes) if name in _ATTRIBUTES]
     return min(roles, default=None)
 
 
@@ -102,9 +104,9 @@ def _role_by_name(parts: tuple[str, ...]) -> Role | None:
     return None if purpose in (None, "inbox") else Role(purpose)
 
 
-def _inherit(parts: tuple[str, ...], own: dict[tuple[str, ...], Role]) -> Role:
+def _inherit(parts: tuple[str, ...], roles_by_parts: dict[tuple[str, ...], Role]) -> Role:
     for length in range(len(parts), 0, -1):
-        role = own.get(parts[:length])
+        role = roles_by_parts.get(parts[:length])
         if role is not None and (length == len(parts) or role != Role.INBOX):
             return role
     return Role.OTHER

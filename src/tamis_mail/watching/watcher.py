@@ -1,10 +1,10 @@
 """The loop of `tamis watch`: find changes, learn from the owner's moves and marks, sort new mail, wait.
 
-A pass lists all watched folders, compares them with the memory and notes what is to be done; then it does
-that. A place is a message in a folder, a lesson the label that an act of the owner teaches, and the baseline
-what the folders held at the first pass, which teaches nothing. Each step is noted before and after it is done
-(`memory`), so that it can be killed, or lose the mailbox, at any moment: the next pass goes on, and no
-message is lost, moved twice or learned wrongly.
+A pass lists all watched folders, compares them with the memory, notes the tasks that follow, and then does
+them. A place is a message in a folder. A lesson is the label that an act of the owner teaches. The baseline
+are the messages of the folders at the first pass, which teach nothing. Each step is noted in the memory
+before and after it is done. So the process can be killed, or lose the connection, at any moment: the next
+pass continues, and no message is lost, moved twice or learned wrongly.
 """
 
 import random
@@ -42,17 +42,18 @@ from tamis_mail.watching.roles import WATCHED, Role
 
 __all__ = ["Settings", "Stop", "Watcher"]
 
-_READ_BATCH = 100  # messages that are asked for at once
-_TASK_BATCH = 50  # messages that are judged or learned together: a fraction of a second
-# Size of the kept messages, which were read to identify them and are judged or learned next.
-_CACHE_BYTES = 32 << 20
-_GROUP_BYTES = 8 << 20  # when so many bytes of messages were read, these are handled before more are read
+_READ_BATCH = 100  # messages per request to the mailbox
+_TASK_BATCH = 50  # messages that are judged or learned together, in a fraction of a second
+_CACHE_BYTES = (
+    32 << 20
+)  # size of the messages that were read to identify them, and are judged or learned next
+_GROUP_BYTES = 8 << 20  # after so many bytes, the messages are handled before more are read
 _NOTE_BATCH = 1000  # places that are noted in one transaction
-_PROGRESS_MESSAGES = 200  # fewer are read without a progress line
+_PROGRESS_MESSAGES = 200  # for fewer messages, there is no progress line
 _SETTLE_SECONDS = 60  # time within which a mail program that copies a message deletes the original
 _PRUNE_SECONDS = 3600.0
 _FIRST_BACKOFF, _LAST_BACKOFF = 2.0, 300.0
-# In this order: a message that is moved to junk while folders are listed is found in both, never in neither.
+# Junk is listed last: a message that is moved there meanwhile is found in both folders, never in neither.
 _ORDER = (Role.INBOX, Role.OTHER, Role.ARCHIVE, Role.UNSURE, Role.JUNK)
 _SORTED_FROM = (Role.JUNK, Role.UNSURE)
 
@@ -67,7 +68,7 @@ class Settings:
     only_moves: bool = False  # a message that is in Junk when it is first found teaches nothing
     sorts_read: bool = False  # the first pass also sorts messages that the owner has read
     is_dry_run: bool = False
-    seconds: float = 60.0  # between two passes, if nothing wakes the watcher
+    seconds: float = 60.0  # time between two passes, if nothing changes
 
 
 class Stop:
@@ -78,7 +79,7 @@ class Stop:
         self._is_waiting = False
 
     def request(self) -> None:
-        """Ask for the end."""
+        """Request the end of the watcher."""
         self.is_requested = True
 
     @contextmanager
@@ -93,7 +94,7 @@ class Stop:
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """Let a signal end what is done in this block, such as waiting, at once."""
+        """Let a signal interrupt this block at once, such as a wait."""
         self._is_waiting = True
         try:
             self.check()
@@ -119,18 +120,18 @@ class StopRequest(Exception):  # noqa: N818 (no error)
 
 @dataclass(slots=True)
 class _Bodies:
-    """Messages that were read a moment ago, so that they need not be read twice; bounded."""
+    """A bounded cache of messages that were just read, so that they need not be read twice."""
 
     size: int = 0
-    kept: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    messages: dict[tuple[str, str], bytes] = field(default_factory=dict)  # by folder and uid
 
     def keep(self, folder: str, uid: str, raw: bytes) -> None:
         if self.size + len(raw) <= _CACHE_BYTES:
-            self.kept[folder, uid] = raw
+            self.messages[folder, uid] = raw
             self.size += len(raw)
 
     def take(self, folder: str, uid: str) -> bytes | None:
-        raw = self.kept.pop((folder, uid), None)
+        raw = self.messages.pop((folder, uid), None)
         self.size -= len(raw or b"")
         return raw
 
@@ -166,7 +167,7 @@ class Watcher:
         self._faults: dict[str, str] = {}  # kind of work → the fault that was last reported for it
         self._states: dict[str, str] = {}  # by folder: its state when it was last compared with the memory
         self._bodies = _Bodies()
-        self._pruned = 0.0  # when the memory was last pruned; a process that runs once prunes it, too
+        self._pruned = 0.0  # time of the last pruning of the memory; a process that runs once prunes it, too
 
     def run(self, *, once: bool = False) -> bool:
         """Watch until the end is requested, or for one pass; return whether the last pass was complete."""
@@ -189,7 +190,7 @@ class Watcher:
             return is_complete
 
     def run_pass(self) -> bool:
-        """Compare, learn and sort once; return False if some of it must wait for a later pass.
+        """Compare, learn and sort once; return False if some tasks must wait for a later pass.
 
         Raise StopRequest if the end was requested.
         """
@@ -220,7 +221,7 @@ class Watcher:
     # Comparing folders with the memory.
 
     def _compare(self, folders: Sequence[Folder]) -> None:
-        """Note what has changed in all folders: first what has gone, then what has come."""
+        """Note the changes of all folders: first the messages that are gone, then the new ones."""
         self._memory.mark_folders_gone_except([folder.name for folder in folders if folder.exists])
         news: list[tuple[Folder, list[Listed], bool]] = []
         for folder in folders:
@@ -235,7 +236,9 @@ class Watcher:
                 for uid, place in known.items():
                     if uid in listed and listed[uid].keywords != place.keywords:
                         self._note_keywords(place, listed[uid].keywords, is_baseline=is_baseline)
-            news.append((folder, [one for uid, one in listed.items() if uid not in known], is_baseline))
+            news.append(
+                (folder, [message for uid, message in listed.items() if uid not in known], is_baseline)
+            )
         for folder, messages, is_baseline in news:
             self._note_messages(folder, messages, is_baseline=is_baseline)
             self._memory.end_folder(folder.name)
@@ -253,8 +256,9 @@ class Watcher:
             self._memory.note_keywords(place, keywords)
 
     def _note_messages(self, folder: Folder, messages: Sequence[Listed], *, is_baseline: bool) -> None:
-        """Note messages that a folder did not have before; they are read, because that identifies them."""
-        # What was in these folders before is never read: if it is moved to junk, that alone teaches spam.
+        """Note messages that are new in a folder; they are read, because their content identifies them."""
+        # A baseline in these folders need not be identified: if one of its messages is found in junk, that
+        # alone teaches spam.
         is_left_unread = (
             is_baseline and folder.role in (Role.ARCHIVE, Role.OTHER) and not self._settings.only_moves
         )
@@ -300,11 +304,11 @@ class Watcher:
     def _find_task(
         self, folder: Folder, message: Listed, identity: bytes, *, is_baseline: bool
     ) -> tuple[str, str, int]:
-        """Find what is to be done with a message that is new in a folder: state, label, time of retry."""
+        """Find the task for a message that is new in a folder: state, label, time of retry."""
         last = self._memory.find_last_place(identity)
         if last and last.is_gone and last.folder == folder.name and last.state in (TO_SORT, TO_LEARN):
-            return last.state, last.label, 0  # it has another uid, or was missed when the folder was listed
-        # The same message delivered twice is new mail, too; one that got another uid is not.
+            return last.state, last.label, 0  # its uid has changed, or the last list of the folder lacked it
+        # A second delivery of the same message is new mail, too; a message whose uid has changed is not.
         is_unknown = last is None or (last.role == Role.INBOX and not last.is_gone)
         is_new_mail = folder.role == Role.INBOX and is_unknown and self._settings.sorts
         if is_baseline:
@@ -329,10 +333,10 @@ class Watcher:
             return TO_SORT, "", 0
         return DONE, "", 0
 
-    # Doing what was noted.
+    # Doing the tasks.
 
     def _do_tasks(self, folders: Sequence[Folder]) -> bool:
-        """Learn, sort and move what waits; return False if a fault of the store has stopped some of it."""
+        """Do the tasks of all folders; return False if a fault of the store has stopped some of them."""
         stopped: set[str] = set()
         present = [folder for folder in folders if folder.exists]
         for folder in present:
@@ -361,7 +365,7 @@ class Watcher:
         return [place for place in self._memory.list_tasks(folder.name) if place.state in states]
 
     def _do_move(self, stopped: set[str], move: Callable[[], None]) -> None:
-        """Make a move. If the folder takes none now, the move stays noted, and is made in a later pass."""
+        """Make a move. If the folder accepts no messages now, a later pass makes the move."""
         try:
             move()
         except FolderError as error:
@@ -391,13 +395,13 @@ class Watcher:
     def _read_bodies(self, folder: Folder, places: Sequence[Place]) -> Iterator[list[tuple[Place, bytes]]]:
         """Yield messages with their bytes, in groups of bounded size.
 
-        A message that has gone will be found where it is now, if anywhere.
+        A message that is not in the folder any more is marked as gone.
         """
-        kept = [(place, self._bodies.take(folder.name, place.uid)) for place in places]
-        known = [(place, raw) for place, raw in kept if raw is not None]
+        cached = [(place, self._bodies.take(folder.name, place.uid)) for place in places]
+        known = [(place, raw) for place, raw in cached if raw is not None]
         if known:
             yield known
-        missing = {place.uid: place for place, raw in kept if raw is None}
+        missing = {place.uid: place for place, raw in cached if raw is None}
         if not missing:
             return
         for outcomes in _group_by_size(self._mailbox.read(folder, list(missing))):
@@ -467,7 +471,7 @@ class Watcher:
                 continue
             target = _find_target(outcome.label, folders)
             if target is not None and "moving" in stopped:
-                continue  # it is judged again when the folder takes messages
+                continue  # it is judged again when the folder accepts messages
             self._metrics.count_verdict(outcome.label, outcome.seconds)
             if not self._settings.is_dry_run:
                 self._log_verdict(outcome, target, len(raw))
@@ -507,14 +511,14 @@ class Watcher:
     def _add_keywords(self, folder: Folder, place: Place, added: frozenset[str]) -> None:
         try:
             is_kept = self._mailbox.add_keywords(folder, place.uid, added)
-        except (MessageError, LookupError):  # it is moved all the same, or has gone
+        except (MessageError, LookupError):  # the message is moved without keywords, or is gone
             return
         if not is_kept:
             self._report_fault("keywords", f"{folder.name} cannot keep keywords: messages are not marked")
 
     def _finish_move(self, folder: Folder, place: Place, folders: Sequence[Folder]) -> None:
-        """Make a move that was noted and not made, or not completely."""
-        target = next((one for one in folders if one.name == place.target), None)
+        """Make a move that was noted, but not completed."""
+        target = next((candidate for candidate in folders if candidate.name == place.target), None)
         if target is None:  # the folder has been renamed or removed
             self._memory.update(place, TO_SORT, label="")
         else:
@@ -533,7 +537,7 @@ class Watcher:
     def _move(self, folder: Folder, place: Place, target: Folder) -> None:
         try:
             uid = self._mailbox.move(folder, place.uid, target, copy=place.copy_uid or None)
-        except LookupError:  # the owner was faster
+        except LookupError:  # the owner has moved or deleted the message meanwhile
             self._memory.update(place, DONE)
             self._memory.mark_places_gone([place])
             return
@@ -545,7 +549,7 @@ class Watcher:
         self._memory.end_move(place, uid, place.keywords)
         self.counts[f"moved to {target.name}"] += 1
 
-    # Telling.
+    # Reporting.
 
     def _log_verdict(self, judged: Judged, target: Folder | None, size: int) -> None:
         self._log.write(
@@ -566,7 +570,7 @@ class Watcher:
         )
 
     def _report_fault(self, work: str, sentence: str) -> None:
-        """Report a fault when it begins and when it changes, not each time it is met."""
+        """Report a fault when it begins and when it changes, not each time it occurs."""
         if self._faults.get(work) != sentence:
             self._faults[work] = sentence
             self._metrics.count_fault("store" if work in ("learning", "sorting") else "mailbox")
@@ -604,7 +608,7 @@ class Watcher:
 def _group_by_size(
     outcomes: Iterator[tuple[str, bytes | MessageError]],
 ) -> Iterator[list[tuple[str, bytes | MessageError]]]:
-    """Group what was read, so that a few large messages are not in memory with many others."""
+    """Group messages, so that a few large ones are not in memory together with many others."""
     group: list[tuple[str, bytes | MessageError]] = []
     size = 0
     for uid, outcome in outcomes:

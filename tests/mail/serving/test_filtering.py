@@ -133,7 +133,7 @@ def test_a_user_without_a_store_is_judged_by_the_common_store_until_something_is
 
 
 def test_a_thread_keeps_only_some_stores_open(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores_module, "_STORES", 3)
+    monkeypatch.setattr(stores_module, "_MAX_STORES", 3)
     users = [f"user{number}" for number in range(6)]
     for user in users:
         shutil.copy(store, store.with_name(f"{user}.tamis"))

@@ -181,7 +181,7 @@ def test_a_thread_closes_the_store_that_it_kept_open(tmp_path: Path, threads: Ex
 
     def note_store() -> None:
         jobs.judge(str(path), [b"Subject: a\n\nb"])
-        kept.extend(opened.own for opened in (jobs._kept.stores or {}).values())
+        kept.extend(opened.own for opened in (jobs._thread.stores or {}).values())
 
     _, work = threads.prepare([b"x"] * 200, 1 + 1)
     list(work(note_store, [()]))  # type: ignore[arg-type]

@@ -167,7 +167,7 @@ def test_an_event_is_undone_once_and_its_undo_can_be_undone(sieve: Sieve) -> Non
     sieve.learn(A, "spam")
     assert undo(sieve, 1) == ["forgotten"]
     with pytest.raises(
-        UndoError, match=r"event 1 was undone already, by event 2: tamis undo 2 takes that back"
+        UndoError, match=r"event 1 was undone already, by event 2: to have it back, run tamis undo 2"
     ):
         undo(sieve, 1)
     assert undo(sieve, 2) == ["learned"]

@@ -87,7 +87,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_steps_for_a_hostile_message_grow_at_most_in_proportion_to_it(name: str) -> None:
     def work(size: int) -> None:
-        for cached in (headers._cached_field, body._link, relations.find_domain):
+        for cached in (headers._read_cached_field, body._describe_link, relations.find_domain):
             cached.cache_clear()
         reference.read(parse(HOSTILE[name](size).encode()), VERSION)
 

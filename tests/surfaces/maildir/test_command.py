@@ -116,7 +116,7 @@ def test_bad_options_get_one_line(typed: Type, maildir: Path, store: Path, tmp_p
         ([tmp_path / "nowhere"], "there is no folder"),
         ([tmp_path], "is no Maildir, expected a folder with cur and new"),
         ([maildir, "--move"], ".Junk is a file, expected a Maildir"),
-        ([maildir, "--poll", "0"], "expected a whole number from 1 on"),
+        ([maildir, "--poll", "0"], "expected a positive integer"),
         ([maildir, "--move", "--dry-run"], "not allowed with"),
     ]
     for words, expected in mistakes:

@@ -215,4 +215,4 @@ def test_one_watcher_at_a_time_has_an_account(bench: Bench) -> None:
         words = [sys.executable, "-c", program, str(Memory.path_of(bench.store)), account]
         done = subprocess.run(words, capture_output=True, check=False)
         assert (done.returncode == 0) == is_free
-        assert (b"another tamis watch is at work" in done.stderr) == (not is_free)
+        assert (b"another tamis watch is running for this account" in done.stderr) == (not is_free)

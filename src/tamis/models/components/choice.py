@@ -27,35 +27,36 @@ def score_by_evidence(variances: Array, weight: float) -> Array:
         return np.empty(0)
     k = np.arange(1, d)
     least = _MIN_RELATIVE_VARIANCE * float(variances.max())
-    rest = np.maximum(np.cumsum(variances[::-1])[::-1][1:] / (d - k), least)
-    dimensions = d - np.arange(1, d) + 1.0
-    uniform = -k * np.log(2.0) + np.cumsum(gammaln(0.5 * dimensions) - 0.5 * dimensions * np.log(np.pi))
+    noise = np.maximum(np.cumsum(variances[::-1])[::-1][1:] / (d - k), least)  # mean variance of the others
+    dimensions = d - k + 1.0
+    prior = -k * np.log(2.0) + np.cumsum(gammaln(0.5 * dimensions) - 0.5 * dimensions * np.log(np.pi))
     with np.errstate(divide="ignore", invalid="ignore"):
-        likelihood = -0.5 * weight * (np.cumsum(np.log(variances))[:-1] + (d - k) * np.log(rest))
-        differences = np.log(variances[:, None] - variances)  # used where i < j
-        inverse = np.log(1.0 / variances - 1.0 / variances[:, None])
+        likelihood = -0.5 * weight * (np.cumsum(np.log(variances))[:-1] + (d - k) * np.log(noise))
+        # (d, d), of which the elements i < j are used
+        differences = np.log(variances[:, None] - variances)
+        inverse_differences = np.log(1.0 / variances - 1.0 / variances[:, None])
         upper = np.triu(np.ones((d, d), dtype=np.bool_), 1)
-        by_row = np.cumsum(np.where(upper, differences, 0.0).sum(axis=1))[:-1]  # i < k, all j > i
-        pairs = np.cumsum(np.where(upper, inverse, 0.0).sum(axis=0))[:-1]  # i < j < k
-        gaps = np.array([np.log(1.0 / rest[m - 1] - 1.0 / variances[:m]).sum() for m in k.tolist()])
-        numbers = d * k - 0.5 * k * (k + 1.0)
-        hessian = by_row + pairs + (d - k) * gaps + numbers * np.log(weight)
+        sum_differences = np.cumsum(np.where(upper, differences, 0.0).sum(axis=1))[:-1]  # i < k, all j > i
+        sum_inverse = np.cumsum(np.where(upper, inverse_differences, 0.0).sum(axis=0))[:-1]  # i < j < k
+        sum_to_noise = np.array([np.log(1.0 / noise[m - 1] - 1.0 / variances[:m]).sum() for m in k.tolist()])
+        parameters = d * k - 0.5 * k * (k + 1.0)  # the dimension of the space of k orthonormal directions
+        log_determinant = sum_differences + sum_inverse + (d - k) * sum_to_noise + parameters * np.log(weight)
         scores = (
-            uniform
+            prior
             + likelihood
-            + 0.5 * np.log(2.0 * np.pi) * (numbers + k)
-            - 0.5 * hessian
+            + 0.5 * np.log(2.0 * np.pi) * (parameters + k)
+            - 0.5 * log_determinant
             - 0.5 * k * np.log(weight)
         )
-    # The evidence does not exist where a variance to be kept is 0, or where two variances are equal.
+    # The evidence does not exist where one of the k variances is 0, or where two variances are equal.
     return np.where(np.isfinite(scores) & (variances[:-1] >= least), scores, -np.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountScores:
-    """The mean log-density of held-out rows for 1, 2, … directions, within the span of the rows."""
+    """The mean log-density of held-out rows under models with 1, 2, … directions."""
 
-    log_densities: Array  # (d − 1,), or (1,) for one column: mean log p of a row; -inf beyond the span
+    log_densities: Array  # (d − 1,), or (1,) for one column; −∞ for more directions than the rows vary in
 
     @property
     def best(self) -> int:
@@ -68,9 +69,10 @@ def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> Coun
     """Score every number of directions by the density of each fold under the model of the other folds.
 
     The Moments of each fold suffice: one decomposition per fold scores all numbers, and no row is read.
-    Directions in which all rows together have no variance (less than 1e-13 of the largest) are left out, for
-    no row has a density there. If there are any, all r others may be kept, too. `columns` is the number of
-    columns, if the rows are given by their coordinates along the directions in which they vary.
+    Directions in which all rows together have no variance (less than 1e-13 of the largest) are left out,
+    since no row has a density there; then a model may have all of the r other directions. `columns` is the
+    number of columns, if the moments are not of columns but of coordinates along the directions in which rows
+    vary.
     """
     if len(parts) < 2:
         raise ValueError(
@@ -84,18 +86,18 @@ def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> Coun
     r = span.shape[1]
     densities = np.full(max(d - 1, 1), -np.inf)
     if r:
-        within = span if r < width else None
-        scores = np.sum([_score_fold(total - part, part, within) for part in parts], axis=0)
+        basis = span if r < width else None
+        scores = np.sum([_score_fold(total - part, part, basis) for part in parts], axis=0)
         densities[: len(scores)] = scores / float(total.weight.value)
-        if r < d:  # the r-th direction is the only one left over by r − 1: the same Gaussian
+        if r < d:  # r directions describe the same Gaussian as r − 1, whose noise is the variance of the last
             densities[r - 1] = densities[max(r - 2, 0)]
     return CountScores(densities)
 
 
 def _score_fold(rest: Moments, part: Moments, span: Array | None) -> Array:
-    """Σ w log p of one part under the model of the rest (d − 1,), for each number of directions.
+    """Σ w log p of the rows of `part` under the model of `rest`, for each number of directions (d − 1,).
 
-    Within a `span` (d, r), if one is given: (r − 1,), or (1,) for one direction.
+    With a basis `span` (d, r), densities are those of the coordinates in it: (r − 1,), or (1,) if r = 1.
     """
     weight, freedom = float(part.weight.value), float(rest.weight.value) - 1.0
     if not freedom > 0:

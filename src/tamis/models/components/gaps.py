@@ -24,11 +24,12 @@ from tamis.tables import Table, runs
 
 Mask = NDArray[np.bool_]
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_MIN_RELATIVE_VARIANCE = 1e-10  # times the mean variance: no variance is smaller, for zero has no density
-_MIN_RELATIVE_NOISE = 1e-6  # noise above this part of the largest variance allows K × K matrices, not d × d
+_MIN_RELATIVE_VARIANCE = 1e-10  # the least variance over the mean variance: a Gaussian needs one above zero
+# With noise above this part of the largest variance, K × K matrices are accurate enough instead of d × d.
+_MIN_RELATIVE_NOISE = 1e-6
 
 _CELLS = 1 << 18  # array elements (2 MB) of the rows whose patterns are solved together
-_SINGLE_COST = 2e6  # multiplications that take as long as solving one pattern by itself: some 0.2 ms
+_SINGLE_COST = 2e6  # multiplications that take as long as solving one pattern by itself: about 0.2 ms
 
 
 def has_gaps(table: Table) -> bool:
@@ -59,24 +60,24 @@ class Gaps:
     x: Array  # (n, d), NaN where missing
     weights: Array | None  # (n,)
     complete: Moments | None  # of the rows without gaps; None if there are none
-    masks: Mask  # (P, d): whether each value is there, in each pattern of gaps
+    masks: Mask  # (P, d): of each of the P patterns of gaps, True where a value is observed
     rows: Indices  # (m,): indices of the rows with gaps, pattern by pattern
     pattern: Indices  # (m,): the pattern of each of these rows, an index into `masks`; ascending
 
     @classmethod
     def of(cls, x: Array, weights: Array | None = None, exact: bool = False) -> "Gaps":
         """Order the rows by pattern; a row without any value is left out."""
-        is_seen = ~np.isnan(x)
-        is_complete = is_seen.all(axis=1)
+        is_observed = ~np.isnan(x)
+        is_complete = is_observed.all(axis=1)
         complete = None
         if is_complete.any():
-            own = None if weights is None else weights[is_complete]
-            complete = Moments.observe(x[is_complete], own, form="full", exact=exact)
-        rows = np.flatnonzero(~is_complete & is_seen.any(axis=1))
-        packed = np.packbits(is_seen[rows], axis=1)
+            row_weights = None if weights is None else weights[is_complete]
+            complete = Moments.observe(x[is_complete], row_weights, form="full", exact=exact)
+        rows = np.flatnonzero(~is_complete & is_observed.any(axis=1))
+        packed = np.packbits(is_observed[rows], axis=1)
         _, first, pattern = np.unique(packed, axis=0, return_index=True, return_inverse=True)
         order = argsort_codes(pattern.ravel(), len(first))
-        return cls(x, weights, complete, is_seen[rows[first]], rows[order], pattern.ravel()[order])
+        return cls(x, weights, complete, is_observed[rows[first]], rows[order], pattern.ravel()[order])
 
     @cached_property
     def column_moments(self) -> Moments:
@@ -84,7 +85,7 @@ class Gaps:
         moments = Moments.observe(self.x, self.weights, missing=True)
         if np.isnan(moments.mean).any():
             column = int(np.isnan(moments.mean).argmax())
-            raise ValueError(f"column {column} holds nothing but NaN, expected some numbers: drop the column")
+            raise ValueError(f"column {column} holds only NaN, expected some numbers: drop the column")
         return moments
 
     @property
@@ -132,7 +133,7 @@ class ExpectedMoments:
 class ComponentsWithGaps:
     """Principal components by EM; variances are maximum-likelihood estimates: squares over the weight."""
 
-    count: int | None
+    count: int | None  # the number of components; None for all
     floor: float = 0.0  # the least variance
 
     def observe(self, data: Gaps, given: Components | None = None) -> ExpectedMoments:
@@ -164,7 +165,7 @@ _: type[Iterative[Gaps, ExpectedMoments, Components]] = ComponentsWithGaps
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GapFit:
-    """The expected moments of rows with gaps, and the log-likelihood that each step of EM began with."""
+    """The expected moments of rows with gaps, and the log-likelihood at the start of each step of EM."""
 
     statistic: Moments
     log_likelihoods: tuple[float, ...]
@@ -172,7 +173,10 @@ class GapFit:
 
 
 def fit_gaps(gaps: Gaps, count: object, tol: float, max_iter: int, report: Callable[[float], None]) -> GapFit:
-    """EM until a step adds less than `tol` to a row's log-likelihood, or for `max_iter` steps."""
+    """Run EM until a step adds at most `tol` to the mean log-likelihood of a row, or for `max_iter` steps.
+
+    `report` is called with the log-likelihood of each step.
+    """
     number = to_integer(count)
     if count is not None and number is None:
         raise ValueError(
@@ -192,21 +196,21 @@ def fit_gaps(gaps: Gaps, count: object, tol: float, max_iter: int, report: Calla
     return GapFit(statistic.moments, tuple(likelihoods), False)
 
 
-def impute(x: Array, given: Components) -> Array:
-    """The rows with each gap filled by its expectation given the values of its row (n, d)."""
+def impute(x: Array, components: Components) -> Array:
+    """Rows (n, d) with each gap filled by its expectation given the observed values of its row."""
     rows, gaps = x.copy(), Gaps.of(x)
-    rows[np.isnan(x).all(axis=1)] = given.mean
-    rows[gaps.rows] = _Density.of(given).impute(gaps)[0]
+    rows[np.isnan(x).all(axis=1)] = components.mean
+    rows[gaps.rows] = _Density.of(components).impute(gaps)[0]
     return rows
 
 
-def log_densities_with_gaps(x: Array, given: Components) -> Array:
+def log_densities_with_gaps(x: Array, components: Components) -> Array:
     """log p of the observed values of each row (n,)."""
-    given.refuse_flat()
+    components.refuse_flat()
     densities, gaps = np.zeros(len(x)), Gaps.of(x)  # a row without any value has the density 1
     is_complete = ~np.isnan(x).any(axis=1)
-    densities[is_complete] = given.log_densities(x[is_complete])
-    densities[gaps.rows] = _Density.of(given).impute(gaps)[1]
+    densities[is_complete] = components.log_densities(x[is_complete])
+    densities[gaps.rows] = _Density.of(components).impute(gaps)[1]
     return densities
 
 
@@ -214,25 +218,27 @@ def log_densities_with_gaps(x: Array, given: Components) -> Array:
 class _Density:
     """The Gaussian of the components, conditioned on the observed values of rows.
 
-    It has three forms of the same algebra, which `test_all_ways_of_guessing_are_one` holds equal.
+    It is computed in three ways: by K × K matrices for many patterns together (`_impute_run`), and for one
+    pattern by K × K or d × d matrices (`_impute_pattern`). `test_all_ways_of_guessing_are_one` compares them.
     """
 
     mean: Array  # (d,)
-    factors: Array  # (K, d): covariance = factorsᵀ factors + noise
+    factors: Array  # (K, d): covariance = factorsᵀ factors + noise · identity
     noise: float
-    has_noise: bool  # whether the noise is large enough for the K × K forms
-    covariance: Array | None  # (d, d); None where the factors suffice, pattern by pattern
+    has_noise: bool  # whether the noise is large enough for K × K matrices
+    covariance: Array | None  # (d, d); None if a pattern by itself is solved by K × K matrices
 
     @classmethod
-    def of(cls, given: Components) -> "_Density":
-        noise = max(given.noise, _MIN_RELATIVE_VARIANCE * float(given.variances.mean()), 1e-300)
-        factors = np.sqrt(np.maximum(given.variances - given.noise, 0.0))[:, None] * given.directions
-        has_noise = bool(noise > _MIN_RELATIVE_NOISE * given.variances[0])
-        if has_noise and 2 * given.count < len(given.mean):
-            return cls(given.mean, factors, noise, has_noise, None)
-        covariance = given.covariance()
-        covariance[np.diag_indices(len(covariance))] += max(noise - given.noise, 0.0)
-        return cls(given.mean, factors, noise, has_noise, covariance)
+    def of(cls, components: Components) -> "_Density":
+        mean, variances = components.mean, components.variances
+        noise = max(components.noise, _MIN_RELATIVE_VARIANCE * float(variances.mean()), 1e-300)
+        factors = np.sqrt(np.maximum(variances - components.noise, 0.0))[:, None] * components.directions
+        has_noise = bool(noise > _MIN_RELATIVE_NOISE * variances[0])
+        if has_noise and 2 * components.count < len(mean):
+            return cls(mean, factors, noise, has_noise, None)
+        covariance = components.covariance()
+        covariance[np.diag_indices(len(covariance))] += max(noise - components.noise, 0.0)
+        return cls(mean, factors, noise, has_noise, covariance)
 
     def impute(self, gaps: Gaps) -> tuple[Array, Array, Array]:
         """The expectation of rows with gaps (m, d), their log p (m,), and Σ w covariance (d, d)."""
@@ -248,16 +254,16 @@ class _Density:
                 return x, densities, uncertainty
             weight = gaps.select_weights()
             cuts = np.searchsorted(gaps.pattern, np.arange(len(gaps.masks) + 1)).tolist()
-            for seen, start, stop in zip(gaps.masks, cuts, cuts[1:], strict=False):
-                mean, covariance, densities[start:stop] = self._impute_pattern(x[start:stop], seen)
-                x[start:stop, ~seen] = mean
-                uncertainty[np.ix_(~seen, ~seen)] += weight[start:stop].sum() * covariance
+            for observed, start, stop in zip(gaps.masks, cuts, cuts[1:], strict=False):
+                mean, covariance, densities[start:stop] = self._impute_pattern(x[start:stop], observed)
+                x[start:stop, ~observed] = mean
+                uncertainty[np.ix_(~observed, ~observed)] += weight[start:stop].sum() * covariance
         return x, densities, uncertainty
 
     def _is_cheaper_together(self, gaps: Gaps) -> bool:
         """Whether solving many patterns together takes less time than each by itself.
 
-        Measured in multiplications of a matrix product, from 20 to 1,000 columns.
+        The costs are in multiplications of a matrix product, as measured with 20 to 1,000 columns.
         """
         k, d = self.factors.shape
         per_pattern, per_row = k * d * (d + 2 * k) + 12 * k**3, 64 * (k * k + d)
@@ -265,7 +271,7 @@ class _Density:
         return self.has_noise and per_pattern * patterns + per_row * len(gaps.rows) < _SINGLE_COST * patterns
 
     def _impute_run(self, gaps: Gaps, part: slice) -> tuple[Array, Array, Array]:
-        """As `impute`, for some rows of many patterns, with one matrix product for all patterns."""
+        """What `impute` returns, for a slice of `gaps.rows`, with one matrix product for all its patterns."""
         x, (k, d) = gaps.x[gaps.rows[part]], self.factors.shape
         first, last = gaps.pattern[part][[0, -1]].tolist()
         pattern, masks = gaps.pattern[part] - first, gaps.masks[first : last + 1]
@@ -278,34 +284,35 @@ class _Density:
         white = np.einsum("nab,nb->na", whiten[pattern], centred @ self.factors.T)
         codes = np.einsum("nab,na->nb", whiten[pattern], white)
         squares = (np.square(centred).sum(axis=1) - np.square(white).sum(axis=1)) / self.noise
-        seen = masks.sum(axis=1)
-        log_scale = factor.log_determinant() + (seen - k) * np.log(self.noise) + seen * _LOG_2PI
+        observed = masks.sum(axis=1)  # (P,): the number of observed values
+        log_scale = factor.log_determinant() + (observed - k) * np.log(self.noise) + observed * _LOG_2PI
         densities = -0.5 * (log_scale[pattern] + squares)
         weight = np.bincount(pattern, gaps.select_weights(part), len(masks))
         scale = np.sqrt(weight)[:, None] * ~masks
         root = (whiten.reshape(-1, k) @ self.factors).reshape(-1, k, d) * scale[:, None]
-        root = root.reshape(-1, d)  # its products are Σ w factorsᵀ inner⁻¹ factors of the missing values
+        root = root.reshape(-1, d)  # rootᵀ root = Σ w factorsᵀ inner⁻¹ factors of the missing values
         uncertainty = self.noise * (root.T @ root + np.diag(weight @ ~masks))
         return np.where(is_missing, self.mean + codes @ self.factors, x), densities, uncertainty
 
-    def _impute_pattern(self, x: Array, seen: Mask) -> tuple[Array, Array, Array]:
+    def _impute_pattern(self, x: Array, observed: Mask) -> tuple[Array, Array, Array]:
         """Means (n, m) and covariance (m, m) of missing values, and log p (n,), for rows with one pattern."""
-        centred, missing = x[:, seen] - self.mean[seen], ~seen
+        centred, missing = x[:, observed] - self.mean[observed], ~observed
         if self.covariance is None:
-            own, other = self.factors[:, seen], self.factors[:, missing]
-            inner = own @ own.T + self.noise * np.eye(len(own))
+            observed_factors, missing_factors = self.factors[:, observed], self.factors[:, missing]
+            k, m = missing_factors.shape
+            inner = observed_factors @ observed_factors.T + self.noise * np.eye(k)
             factor = Cholesky.of(inner, "posterior precision of the codes")
-            along = centred @ own.T
+            along = centred @ observed_factors.T
             codes = factor.solve(along.T).T
-            mean = codes @ other
-            covariance = self.noise * (np.eye(other.shape[1]) + other.T @ factor.solve(other))
+            mean = codes @ missing_factors
+            covariance = self.noise * (np.eye(m) + missing_factors.T @ factor.solve(missing_factors))
             squares = (np.square(centred).sum(axis=1) - (along * codes).sum(axis=1)) / self.noise
-            outside = centred.shape[1] - len(own)
-            log_scale = float(factor.log_determinant()) + outside * float(np.log(self.noise))
+            log_scale = float(factor.log_determinant()) + (centred.shape[1] - k) * float(np.log(self.noise))
         else:
-            factor = Cholesky.of(self.covariance[np.ix_(seen, seen)], "covariance of the observed values")
+            block = self.covariance[np.ix_(observed, observed)]
+            factor = Cholesky.of(block, "covariance of the observed values")
             white = factor.whiten(centred)
-            cross = factor.whiten(self.covariance[np.ix_(missing, seen)])
+            cross = factor.whiten(self.covariance[np.ix_(missing, observed)])
             mean = white @ cross.T
             covariance = self.covariance[np.ix_(missing, missing)] - cross @ cross.T
             squares = np.square(white).sum(axis=1)

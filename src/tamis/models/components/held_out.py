@@ -1,4 +1,4 @@
-"""Moments − part → components → the density and reconstruction error of rows that were left out."""
+"""moments without one fold → components → the density and the reconstruction error of this fold's rows."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from tamis.models.components.model import Indices, PrincipalComponents, observe_
 from tamis.tables import Table
 
 _CELLS = 1 << 22  # array elements (32 MB) of sparse rows that are made dense at a time
-_MAX_FOLDS = 64  # up to so many folds, the moments of all of them are in memory at once
+_MAX_FOLDS = 64  # up to this number of folds, the moments of all of them are in memory at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +25,7 @@ class HeldOutRows:
 
     @property
     def mean_log_density(self) -> float:
-        """The mean of `log_densities`: the larger, the better, and the scale for comparing models."""
+        """The mean of `log_densities`; of two models, the better one has the larger mean."""
         return float(np.average(self.log_densities, weights=self.weights))
 
     @property
@@ -35,7 +35,7 @@ class HeldOutRows:
 
     @property
     def explained(self) -> float:
-        """The part of the variance that the components reconstruct; 0 if the rows do not vary."""
+        """The fraction of the variance that the components reconstruct; 0 if the rows do not vary."""
         spread = float(np.average(self.spread, weights=self.weights))
         return 1.0 - self.mean_error / spread if spread > 0 else 0.0
 
@@ -43,25 +43,26 @@ class HeldOutRows:
 def cross_validate(
     model: PrincipalComponents, data: object, fold: Indices, weights: Array | None = None
 ) -> HeldOutRows:
-    """Score each fold of rows (n, d) by the model of all other folds: the moments of all minus its own.
+    """Score each fold of rows (n, d) by the model of all other folds, from all moments minus its own.
 
-    Densities are NaN where the model has no variance along the directions that it does not keep.
+    Densities are NaN where a model has a direction without variance.
     """
     table = Table.of(data)
     folds = np.unique(fold).tolist()
     if len(folds) < 2:
         raise ValueError(f"got {len(folds)} folds, expected at least 2: the model learns from the others")
-    few = len(folds) <= _MAX_FOLDS
-    if model.count == "held-out" and not few:
+    has_few_folds = len(folds) <= _MAX_FOLDS
+    if model.count == "held-out" and not has_few_folds:
         raise ValueError(
             f"got {len(folds)} folds with n_components='held-out', expected at most {_MAX_FOLDS}"
         )
-    parts = observe_table(table, model.exact, weights, fold if few else None, cells=_CELLS)
+    parts = observe_table(table, model.exact, weights, fold if has_few_folds else None, cells=_CELLS)
     densities, errors, spread = np.empty(table.rows), np.empty(table.rows), np.empty(table.rows)
     counts = np.empty(table.rows, dtype=np.int64)
     for number in folds:
         own = np.flatnonzero(fold == number)
-        if parts.keys is not None:  # all moments minus these equal the sum of the other folds, bit by bit
+        # The sum of the other folds equals all moments minus this fold's, bit for bit.
+        if parts.keys is not None:
             components = model.infer_parts([parts.at(key) for key in parts.keys if key != number])
         else:
             components = model.infer(parts - observe_table(table, model.exact, weights, None, own, _CELLS))

@@ -1,8 +1,8 @@
-"""rows → full Moments → the directions of largest variance (PCA), and a Gaussian with only these.
+"""rows → full Moments → the directions of largest variance (PCA), and the Gaussian of probabilistic PCA.
 
-The Gaussian is that of probabilistic PCA: variance λ along each direction kept, and along all others the mean
-of their variances. The coordinates of a row along the directions are called its code; scikit-learn's
-`PCA.transform` returns them. Moments are sums of columns and of their products.
+The Gaussian has the variance λ along each selected direction, and along all others the mean of their
+variances. The coordinates of a row along the directions are called its code; scikit-learn's `PCA.transform`
+returns them. Moments are sums of columns and of their products.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,17 +23,19 @@ from tamis.tables import Table, runs
 
 Indices = NDArray[np.int64]
 Count = int | float | str | None
-FOLDS = 5  # by which the count "held-out" is chosen
+FOLDS = 5  # the folds of the cross-validation that chooses the count "held-out"
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_MAX_MEAN_RATIO = 16.0  # of squared mean to variance: up to it, subtracting the mean last loses only two bits
+# Up to this ratio of squared mean to variance, subtracting the mean after the product loses only two bits.
+_MAX_MEAN_RATIO = 16.0
 _MIN_DIFFERENCE = 1e-4  # a difference of sums below this part of them has lost too many digits
-_MANY_COLUMNS = 300  # above, computing at most a tenth of the directions takes half the time
+_MANY_COLUMNS = 300  # with more, computing a tenth of the directions or fewer takes half the time of all
 _CELLS = 1 << 18  # array elements (2 MB) of the rows that are centred at a time
 # Array elements (64 MB) of the sparse rows that are made dense at a time: 5,000 rows of 1,600 columns.
 _DENSE_CELLS = 1 << 23
-# Rows were forgotten and nothing reliable is left of a column if its remaining squares are below
-# _MIN_REMAINDER of the squares that were rounded (fewer than six digits are left), and these squares are
-# above _MAX_ROUNDED times the largest remaining ones (rounding exceeds 1e-10 of the largest variance).
+# After rows were forgotten, the squares of a column are mostly rounding error if they are below
+# _MIN_REMAINDER of the squares that were rounded (fewer than six digits are left), and these are above
+# _MAX_ROUNDED times the largest remaining squares of any column (rounding exceeds 1e-10 of the largest
+# variance).
 _MIN_REMAINDER, _MAX_ROUNDED = 1e-10, 1e5
 
 
@@ -44,11 +46,11 @@ class Components:
     mean: Array  # (d,)
     directions: Array  # (K, d), orthonormal: the entry of largest size is positive
     variances: Array  # (K,)
-    noise: float  # mean variance of the d − K directions that are not kept; 0 if there are none
+    noise: float  # mean variance of the other d − K directions; 0 if there are none
     total: float  # the sum of all d variances
     weight: float  # of the rows
-    freedom: float  # the divisor of sums of squares
-    scores: Array | None = None  # of 1, 2, … directions, if their number was chosen by these scores
+    freedom: float  # the degrees of freedom: the divisor of sums of squares
+    scores: Array | None = None  # of models with 1, 2, … directions, if K was chosen by these scores
     error: float = 0.0  # bound on the largest singular value of the residuals; 0 for an exact decomposition
 
     @property
@@ -91,7 +93,7 @@ class Components:
         return self.log_densities_of(*self.squares(x))
 
     def log_densities_of(self, along: Array, outside: Array) -> Array:
-        """log p(x) of rows (n,) from the two arrays that `squares` returns."""
+        """log p(x) of rows (n,), from the two arrays that `squares` returns."""
         distances = along @ (1.0 / self.variances)
         if self.count < len(self.mean):
             distances += outside / self.noise
@@ -165,23 +167,24 @@ class Components:
         rest = (d - self.count) * float(np.log(self.noise)) if self.count < d else 0.0
         return d * _LOG_2PI + float(np.log(self.variances).sum()) + rest
 
-    def _compose(self, along: Array, everywhere: float) -> Array:
-        """The matrix (d, d) with these eigenvalues along the directions, in addition to one everywhere."""
-        matrix = (self.directions.T * along) @ self.directions
-        matrix[np.diag_indices(len(matrix))] += everywhere
+    def _compose(self, eigenvalues: Array, diagonal: float) -> Array:
+        """The matrix directionsᵀ diag(eigenvalues) directions + diagonal · identity (d, d)."""
+        matrix = (self.directions.T * eigenvalues) @ self.directions
+        matrix[np.diag_indices(len(matrix))] += diagonal
         return np.asarray(matrix)
 
 
 @dataclass(frozen=True, slots=True)
 class PrincipalComponents:
-    """The pair (observe, infer). `count` is how many directions are kept:
+    """Principal components with their pair `observe` and `infer`.
 
-    a whole number, None (all), a share of the variance, "mle" (Minka's evidence), or "held-out": the one that
-    gives the largest density to folds that were left out, for which the statistic must be by fold.
+    `count` is the number of directions: a whole number, None (all), a fraction of the variance that they
+    explain, "mle" (by Minka's evidence), or "held-out" (the number with the largest density of held-out
+    folds, which needs a statistic by fold).
     """
 
     count: Count = None
-    exact: bool = False
+    exact: bool = False  # whether products are summed without rounding
 
     def observe(
         self,
@@ -190,7 +193,7 @@ class PrincipalComponents:
         weights: Array | None = None,
         fold: Indices | None = None,
     ) -> Moments:
-        """Sum the rows and their products, by fold if there are folds; given components change nothing."""
+        """Sum the rows and their products, by fold if `fold` (n,) is given; `given` is ignored."""
         return observe_table(Table.of(data), self.exact, weights, fold)
 
     def infer(self, statistic: Moments) -> Components:
@@ -228,11 +231,15 @@ def observe_table(
     rows: Indices | slice = slice(None),
     cells: int | None = None,
 ) -> Moments:
-    """Sum the moments of these rows, by fold if folds are given; sparse rows are made dense in blocks."""
+    """Sum the moments of some rows, by fold if `fold` (n,) is given.
+
+    Sparse rows are made dense in blocks of at most `cells` array elements.
+    """
     total: Moments | None = None
     for block, x in table.blocks(_DENSE_CELLS if cells is None else cells, rows):
-        by, own = None if fold is None else fold[block], None if weights is None else weights[block]
-        part = Moments.observe(Matrix(x, table.names), own, by, form="full", exact=exact)
+        block_weights = None if weights is None else weights[block]
+        block_fold = None if fold is None else fold[block]
+        part = Moments.observe(Matrix(x, table.names), block_weights, block_fold, form="full", exact=exact)
         total = part if total is None else total + part
     assert total is not None
     return total
@@ -244,10 +251,11 @@ def dense_blocks(table: Table) -> Iterator[Array]:
 
 
 def fold_by_content(table: Table) -> Indices:
-    """Assign each row to a fold (n,) by a hash of its values, so that a forgotten row has the fold it had.
+    """Assign each row to a fold (n,) by a hash of its values.
 
-    Rows that are the same are held out together. (The bits of the numbers, each column's times its own odd
-    number, and the sum of them mixed as splitmix64 does.)
+    So a row that is forgotten is in the fold in which it was learned, and equal rows are held out together.
+    The hash is the sum of the bits of the numbers, each times an odd number of its column, mixed by the
+    function of splitmix64.
     """
     return np.concatenate([_hash_rows(Matrix(x).values) for x in dense_blocks(table)])
 
@@ -256,7 +264,7 @@ def _hash_rows(x: Array) -> Indices:
     odd = _mix(np.arange(1, x.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
     sums = np.empty(len(x), dtype=np.uint64)
     for rows in runs(len(x), x.shape[1], 1 << 16):
-        bits = (x[rows] + 0.0).view(np.uint64)  # −0 is 0
+        bits = (x[rows] + 0.0).view(np.uint64)  # the sum turns −0 into 0, which is equal to it
         sums[rows] = (bits ^ (bits >> np.uint64(32))) @ odd
     return (_mix(sums) % np.uint64(FOLDS)).astype(np.int64)
 
@@ -289,10 +297,10 @@ def refuse_lost_precision(after: Moments, table: Table) -> None:
 def decompose(
     statistic: Moments, count: Count = None, freedom: float | None = None, floor: float = 0.0
 ) -> Components:
-    """The components of a scatter matrix divided by `freedom`, which is the weight − 1 unless given.
+    """The components of a scatter matrix divided by `freedom`, by default the weight − 1.
 
-    No variance is below `floor`. Variances below 1e-13 of the largest are lost in the rounding of the sum of
-    products and are 0 here, unless only the columns' units are so far apart: see `linalg.spectrum`.
+    No variance is below `floor`. Variances below 1e-13 of the largest are rounding errors and become 0,
+    unless the columns' units explain the difference (see `linalg.spectrum`).
     """
     weight, d = float(statistic.weight.value), statistic.first.shape[-1]
     freedom = check_freedom(weight) if freedom is None else freedom
@@ -334,7 +342,7 @@ def check_freedom(weight: float) -> float:
 
 
 def refuse_few_rows(count: Count, weight: float, columns: int) -> None:
-    """Raise if `count` is "mle" and there are fewer rows than columns: there is no evidence then."""
+    """Raise if `count` is "mle" and there are fewer rows than columns: the evidence is undefined then."""
     if isinstance(count, str) and count == "mle" and weight < columns:
         raise ValueError(
             f"got n_components='mle' for {weight:g} rows of {columns} columns, expected at least as many "
@@ -357,19 +365,18 @@ def choose_count(
     columns: int | None = None,
     total: float | None = None,
 ) -> tuple[int, Array | None]:
-    """The number of directions to keep of those with these variances (r,), largest first; and all scores.
+    """The number of directions that `count` selects, and the scores of all numbers if it is chosen by scores.
 
-    `columns` is the number of columns, if not r; `total` the total variance, if not their sum. Ratios are
-    summed as in `explained_variance_ratio_`, so that a ratio computed from it gives the same number again.
+    `variances` (r,) are those of all directions, largest first. `columns` is the number of columns if it is
+    not r, and `total` the total variance if it is not their sum. Ratios are summed as in
+    `explained_variance_ratio_`, so that a fraction computed from these selects the same number again.
     """
     d = len(variances)
     most = min(d, max(int(np.ceil(weight)), rank))
-    given: Any = count
+    given: Any = count  # a user may give something else than `Count`
     if given is None:
         return most, None
-    if isinstance(given, str):
-        if given != "mle":
-            raise _make_count_error(given, most)
+    if isinstance(given, str) and given == "mle":
         scores = score_by_evidence(variances, weight)
         return (int(np.argmax(scores)) + 1 if len(scores) else 1), scores
     if (number := to_integer(given)) is not None:
@@ -384,16 +391,12 @@ def choose_count(
             return 1, None
         ratios = np.cumsum(variances / total)
         return min(int(np.searchsorted(ratios, float(given), side="right")) + 1, most), None
-    raise _make_count_error(given, most)
-
-
-def to_integer(count: object) -> int | None:
-    """The number itself, if it is a whole number."""
-    return int(count) if isinstance(count, int | np.integer) and not isinstance(count, bool) else None
-
-
-def _make_count_error(given: object, most: int) -> ValueError:
-    return ValueError(
+    raise ValueError(
         f"got n_components={given!r}, expected None, a whole number from 1 to {most}, a share of the "
         "variance between 0 and 1, 'mle' or 'held-out'"
     )
+
+
+def to_integer(count: object) -> int | None:
+    """The count as an int if it is a whole number, otherwise None."""
+    return int(count) if isinstance(count, int | np.integer) and not isinstance(count, bool) else None

@@ -1,6 +1,6 @@
-"""rows of many columns → components without d × d sums: by products of rows, or with random vectors.
+"""rows of many columns → components without d × d sums: from products of rows, or with random vectors.
 
-These solvers keep no sums over rows, so that rows cannot be added or removed later.
+These solvers store no sums over rows, so that rows cannot be added or removed later.
 """
 
 from dataclasses import dataclass, replace
@@ -24,12 +24,12 @@ from tamis.stats import Moments
 from tamis.tables import Table, runs
 
 SOLVERS = ("auto", "moments", "rows", "randomized")
-_FEW_COLUMNS = 2000  # up to so many, the d × d sums of products are cheap to keep
+_FEW_COLUMNS = 2000  # up to this number, the d × d sums of products take little memory
 _MAX_COLUMNS = 20_000  # the d × d sums of products of more columns take several gigabytes
-_CELLS = 1 << 22  # array elements (32 MB) that are dense at a time
+_CELLS = 1 << 22  # array elements (32 MB) of sparse rows that are made dense at a time
 _OVERSAMPLING = 10  # directions beyond those requested, as Halko, Martinsson and Tropp advise
-_POWERS = 4  # power iterations that bring the bound within a third of the true value
-_PROBES = 10  # random vectors for the bound, which fails once in 10¹⁰
+_POWERS = 4  # power iterations, with which the bound exceeds the true value by at most a third
+_PROBES = 10  # random vectors for the bound, which fails with probability 10⁻¹⁰
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,16 +38,15 @@ class CentredRows:
 
     table: Table
     mean: Array  # (d,)
-    roots: Array | None  # (n,): √w
-    weight: float
+    roots: Array | None  # (n,): √w; None if all weights are 1
+    weight: float  # the sum of the weights
 
     @classmethod
     def of(cls, table: Table, weights: Array | None = None) -> "CentredRows":
         """Compute the mean from exact sums, rounded once; raise if a number is not finite."""
         total = None
         for rows, x in table.blocks(_CELLS):
-            own = None if weights is None else weights[rows]
-            part = Moments.observe(x, own, form="none")
+            part = Moments.observe(x, None if weights is None else weights[rows], form="none")
             total = part if total is None else total + part
         assert total is not None
         weight = float(total.weight.value[0])
@@ -69,7 +68,7 @@ class CentredRows:
     def multiply(self, right: Array) -> Array:
         """A R (n, k)."""
         shift = self.mean @ right
-        if self.table.sparse is not None:  # sparse columns have a mean near zero: nothing cancels
+        if self.table.sparse is not None:  # sparse columns have a mean near zero, so that no digits cancel
             product = np.asarray(self.table.sparse.matrix() @ right - shift)
         else:
             product = np.empty((self.table.rows, right.shape[1]))
@@ -79,12 +78,12 @@ class CentredRows:
 
     def multiply_transposed(self, left: Array) -> Array:
         """Aᵀ L (d, k)."""
-        own = left if self.roots is None else left * self.roots[:, None]
+        scaled = left if self.roots is None else left * self.roots[:, None]
         if self.table.sparse is not None:
-            return np.asarray(self.table.sparse.matrix().T @ own - self.mean[:, None] * own.sum(axis=0))
+            return np.asarray(self.table.sparse.matrix().T @ scaled - self.mean[:, None] * scaled.sum(axis=0))
         product = np.zeros((self.shape[1], left.shape[1]))
         for rows in runs(*self.shape, _CELLS):
-            product += (self.table.numbers()[rows] - self.mean).T @ own[rows]
+            product += (self.table.numbers()[rows] - self.mean).T @ scaled[rows]
         return product
 
     def sum_squares(self) -> float:
@@ -93,8 +92,8 @@ class CentredRows:
         for rows in runs(*self.shape, _CELLS):
             block = self.table.numbers()[rows] if self.table.sparse is None else self.table.sparse.dense(rows)
             centred = block - self.mean
-            each = np.einsum("ij,ij->i", centred, centred)
-            total += float(each.sum() if self.roots is None else np.square(self.roots[rows]) @ each)
+            squares = np.einsum("ij,ij->i", centred, centred)
+            total += float(squares.sum() if self.roots is None else np.square(self.roots[rows]) @ squares)
         return total
 
     def _centre_columns(self, columns: slice) -> Array:
@@ -107,7 +106,7 @@ class CentredRows:
 
 
 def choose_solver(name: str, rows: int, columns: int, count: Any) -> str:
-    """Return the solver's name; for "auto", one that keeps the d × d sums, unless that is too slow."""
+    """Return the solver's name; for "auto", prefer d × d sums ("moments") unless they take too much time."""
     refuse_unknown_solver(name)
     number = to_integer(count)
     if name != "auto":
@@ -135,11 +134,11 @@ def refuse_unknown_solver(name: object) -> None:
 def decompose_rows(
     table: Table, count: Count = None, weights: Array | None = None, fold: Indices | None = None
 ) -> Components:
-    """The components, by the n × n products of rows with each other: for fewer rows than columns.
+    """The components, from the n × n products of rows with each other: for fewer rows than columns.
 
-    The products determine the space, and a decomposition within it the directions, so that those of little
-    variance are as accurate as those of a singular value decomposition. `fold` is that of each row (n,), for
-    "held-out".
+    The products determine the space that the directions span, and a singular value decomposition within it
+    the directions, so that those of little variance are accurate, too. `fold` (n,) is the fold of each row,
+    for the count "held-out".
     """
     if count == "mle":
         raise ValueError(
@@ -181,13 +180,12 @@ def decompose_randomized(
     rng: np.random.Generator,
     sweeps: int = 7,
 ) -> Components:
-    """The components, by the range of products with random vectors, refined by `sweeps` of power iteration.
+    """The components, by a randomized singular value decomposition (Halko, Martinsson and Tropp 2011).
 
-    (Halko, Martinsson and Tropp 2011.)
-
-    `error` bounds the largest singular value s of the residuals B of the centred rows, with
+    It starts from the range of products with random vectors, refined by `sweeps` of power iteration.
+    The result's `error` bounds the largest singular value s of the residuals B of the centred rows with
     probability 1 − 10⁻¹⁰: s⁹ is at most 10 √(2/π) times the longest of ten vectors (BᵀB)⁴Bᵀω, for ω random
-    and normal (their lemma 4.1). The best that any K directions could leave is the singular value K + 1.
+    and normal (their lemma 4.1). No K directions have an s below the singular value K + 1 of the rows.
     """
     k = to_integer(count)
     if k is None:
@@ -212,7 +210,7 @@ def decompose_randomized(
 
 
 def _bound_residual(centred: CentredRows, directions: Array, rng: np.random.Generator) -> float:
-    """A bound on the spectral norm of A (1 − VVᵀ), by powers of it, in which the largest dominates."""
+    """A bound on the spectral norm of A (1 − VVᵀ), by powers of it, in which the largest value dominates."""
     probes, log_norm = rng.normal(size=(centred.shape[0], _PROBES)), 0.0
     for power in range(_POWERS + 1):
         if power:

@@ -21,8 +21,9 @@ from tamis.linalg import orthonormalize
 from tamis.models.factors.ratings import GroupedRatings, Indices, Ratings
 from tamis.protocols import Iterative, iterate
 
-_ROUNDS = 2
-_EXTRA = 5.0  # the weight that is added to each row's: one rating says little (experiments/0008)
+_SUBSPACE_ITERATIONS = 2
+# Added to the weight of each row, so that rows of few ratings shrink more (experiments/0008).
+_PSEUDO_WEIGHT = 5.0
 _NO_BINS: Array = np.zeros(0)
 
 P = TypeVar("P")
@@ -124,10 +125,7 @@ def make_features(other: Array) -> Array:
 
 
 def sum_squared_residuals(ratings: Ratings, factors: Factors, targets: Array | None = None) -> float:
-    """Σ w (rating − expected rating)².
-
-    A caller that has already computed the targets of `ratings.by_user` passes them, which saves time.
-    """
+    """Σ w (rating − expected rating)²; `targets` are those of `ratings.by_user`, if known already."""
     side = ratings.by_user
     targets = compute_targets(ratings, side, factors) if targets is None else targets
     squares = kernels.row_squares(
@@ -157,8 +155,8 @@ class Alternating:
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
         """Start with items in the directions of largest variance, estimated roughly, and offsets of zero.
 
-        From random factors, with a tiny ridge and 50 ratings per row, one start in ten diverged: a few rows
-        grew without bounds (1000 × 1000, rank 5, no noise). From this start none of 14 did.
+        With random factors, a tiny ridge and 50 ratings per row, one fit in ten diverged: a few rows grew
+        without bounds (1000 × 1000, rank 5, no noise). With this start none of 14 did.
         """
         items = np.zeros((ratings.n_items, self.rank + 1))
         level = (
@@ -173,7 +171,7 @@ class Alternating:
     def _find_singular_vectors(self, ratings: Ratings, level: float, rng: np.random.Generator) -> Array:
         """The leading right singular vectors (items, k) of the residuals (users, items), approximately.
 
-        They are found by a few rounds of subspace iteration.
+        They are found by subspace iteration.
         """
         side, user = ratings.by_user, ratings.user_index[ratings.by_user.rating_index]
         residuals = side.values - level
@@ -189,9 +187,9 @@ class Alternating:
             (side.weights * residuals, side.other_index, side.indptr), shape=shape
         )
         directions: Array = rng.normal(size=(ratings.n_items, self.rank)) / np.sqrt(ratings.n_items)
-        count = min(directions.shape)  # there are no more directions than items: the rest stay random
+        count = min(directions.shape)  # there are at most as many directions as items; the others stay random
         with threads.one_blas_thread:
-            for _ in range(_ROUNDS):
+            for _ in range(_SUBSPACE_ITERATIONS):
                 directions[:, :count] = orthonormalize(table.T @ (table @ directions[:, :count]))
         return directions
 
@@ -217,7 +215,7 @@ class Alternating:
         return Sweep(factors, rmse, rmse)
 
     def objective(self, statistic: RatingsGiven[Sweep]) -> float:
-        """The penalised squared error, or the error of the ratings held out."""
+        """The penalised squared error, or the RMSE of the held-out ratings."""
         return statistic.posterior.objective
 
     def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
@@ -248,7 +246,7 @@ class Alternating:
     def compute_ridges(self, side: GroupedRatings) -> Array:
         """The ridge of each row's factors and offset (rows, k + 1)."""
         ridges = np.empty((len(side.row_weights), self.rank + self.has_offsets))
-        ridges[:, : self.rank] = self.ridge * (side.row_weights + _EXTRA)[:, None]
+        ridges[:, : self.rank] = self.ridge * (side.row_weights + _PSEUDO_WEIGHT)[:, None]
         ridges[:, self.rank :] = max(self.offset_ridge, 1e-12)
         return ridges
 
@@ -287,7 +285,7 @@ class Alternating:
 
 
 def refuse_no_factors(given: P | None) -> P:
-    """Return the given posterior; raise if there is none."""
+    """Return the posterior; raise if it is None."""
     if given is None:
         raise ValueError("got no factors, expected those of a start: ratings are observed given factors")
     return given
@@ -302,9 +300,9 @@ class AlternatingModel(Iterative[Ratings, RatingsGiven[Sweep], Sweep], Protocol)
 
 
 def sweep(model: AlternatingModel, ratings: Ratings, start: Factors) -> Iterator[Sweep]:
-    """Yield sweeps without end, starting with users solved given the start's items."""
-    begin = Sweep(replace(start, users=model.solve_users(ratings, start)))
-    return (step.posterior for step in iterate(model, (ratings,), begin))
+    """Yield one sweep after the other, without end; first, the users are solved given the items."""
+    first = Sweep(replace(start, users=model.solve_users(ratings, start)))
+    return (step.posterior for step in iterate(model, (ratings,), first))
 
 
 # The type checker verifies by this assignment that Alternating has the methods of Iterative.

@@ -16,10 +16,10 @@ from tamis.models.factors.recommender import FoldedUser, Recommender, find_id
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FactorExplanation:
-    """The parts of a score: `contributions`, `level`, `item_offset` and `time_offset` sum to it.
+    """The parts of a score, which is the sum of `contributions`, `level`, `item_offset` and `time_offset`.
 
-    A contribution is the part that one of the user's own ratings has in his factors and his offset, times
-    the item's factors. Strongest first.
+    The user's factors and offset are a linear function of his ratings; the contribution of a rating is its
+    term of this function, times the item's factors. The largest contributions come first.
     """
 
     user: Any
@@ -27,10 +27,10 @@ class FactorExplanation:
     level: float
     item_offset: float
     time_offset: float
-    items: tuple[Any, ...]  # m: those that the user rated
+    items: tuple[Any, ...]  # the m items that the user rated
     ratings: Array  # (m,)
     contributions: Array  # (m,)
-    shown: int = 5
+    shown: int = 5  # the number of ratings in `top` and in the printed text
 
     @property
     def score(self) -> float:
@@ -58,7 +58,7 @@ class FactorExplanation:
 def explain(
     recommender: Recommender, user: Any, item: Hashable, shown: int, time: Array | None
 ) -> FactorExplanation:
-    """The score of an item for a user, as a sum over the user's ratings; of factors, not of draws."""
+    """The score of an item for a user as a sum over the user's ratings, under the first set of factors."""
     factors, index = recommender.posterior.select_draw(), find_id(recommender.items, item)
     item = recommender.items[index] if index >= 0 else item
     time_bin = recommender.find_bins(time, 1)
@@ -72,9 +72,9 @@ def explain(
     if entries is None:
         if recommender.is_implicit and index >= 0:
             item_offset = float(recommender.popularity[index])
-        nothing = np.zeros(0)
+        empty = np.zeros(0)
         return FactorExplanation(
-            user_id, item, factors.level, item_offset, time_offset, (), nothing, nothing, shown
+            user_id, item, factors.level, item_offset, time_offset, (), empty, empty, shown
         )
     ratings = recommender.weigh(entries, 1)
     contributions = _compute_contributions(recommender.solver, ratings, factors, index)
@@ -95,7 +95,7 @@ def explain(
 
 
 def _find_ratings(recommender: Recommender, user: Any) -> Entries | None:
-    """A user's ratings, as those of user 0; None if there are none."""
+    """A user's ratings, with the user's index replaced by 0; None if there are none."""
     if isinstance(user, FoldedUser):
         items = recommender.items.find([user.items[int(i)] for i in user.entries.item_index])
         entries = replace(user.entries, item_index=items)
@@ -109,7 +109,12 @@ def _find_ratings(recommender: Recommender, user: Any) -> Entries | None:
 
 
 def _compute_contributions(solver: Solver, ratings: Ratings, factors: Factors, item: int) -> Array:
-    """Through x = A⁻¹ Σ pull v: the part of a rating in the score fᵀx is pull · vᵀA⁻¹f."""
+    """The contribution of each of a user's ratings to the score of an item (m,); an item of −1 is unknown.
+
+    The user's row is x = A⁻¹ Σ pull · v, where v are the features of a rated item, A is the user's Gram
+    matrix plus the prior's precision, and pull is weight times target. With the features f of the scored
+    item, a rating contributes pull · vᵀA⁻¹f to the score fᵀx.
+    """
     side = ratings.by_user
     if isinstance(solver, Alternating):
         features = solver.make_features(factors.items)

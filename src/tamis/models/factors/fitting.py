@@ -1,8 +1,8 @@
 """Fits factors to ratings by sweeps or draws, and chooses the ridge.
 
 A solver computes one sweep: `Alternating` for explicit ratings, whose ridge can be searched, or `Implicit`
-for actions such as plays, whose ridge is given. With `held_out` ratings given to a solver, `rmse` of its
-posteriors is the error of those ratings; without, it is the error of the ratings that are fitted.
+for actions such as plays, whose ridge is fixed. If a solver has `held_out` ratings, `rmse` of its posteriors
+is the error of these; otherwise it is the error of the fitted ratings.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from tamis.models.factors.posterior import FactorPosterior, Solver
 from tamis.models.factors.ratings import Ratings
 from tamis.protocols import iterate
 
-# The ridge where too few ratings are there to search one, for ratings in units of their standard deviation.
+# The ridge for fewer ratings than _MIN_RATINGS; ridges are for ratings in units of their standard deviation.
 DEFAULT_RIDGE = 0.15
-_RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # to try, in the same units
-_TRIAL_SWEEPS = 8  # of each ridge
-_HELD_OUT = 0.1  # the part of the ratings by which ridges are compared
-_FEW = 200  # ratings below which no ridge is searched
+_RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # the candidates of the search
+_TRIAL_SWEEPS = 8  # sweeps with each candidate
+_HELD_OUT_FRACTION = 0.1  # of the ratings, by which ridges are compared
+_MIN_RATINGS = 200  # for a search of the ridge
 _SWEEPS_BEFORE_DRAWS = 5
-_PATIENCE = 3  # stop after so many sweeps in a row that do not reduce the error of the ratings held out
+_PATIENCE = 3  # sweeps in a row without a smaller error of the held-out ratings, after which sweeps stop
 
 Report = Callable[[], None]  # called after each step
 
@@ -37,13 +37,13 @@ class FitOptions:
 
     solver: Solver
     search_ridge: bool
-    is_gibbs: bool
-    max_iter: int
-    tol: float
-    validation: float  # the part of the ratings that is held out to find the number of sweeps
-    n_draws: int
-    burn_in: int
-    n_kept: int
+    is_gibbs: bool  # whether factors are drawn by Gibbs sampling instead of fitted by sweeps
+    max_iter: int  # the largest number of sweeps
+    tol: float  # sweeps stop when the error falls by less than this fraction of itself
+    validation: float  # the fraction of the ratings that is held out to find the number of sweeps
+    n_draws: int  # draws after the burn-in
+    burn_in: int  # first draws, which are dropped because they depend on the start
+    n_kept: int  # draws that the posterior holds, spread evenly over n_draws
 
     @property
     def max_steps(self) -> int:
@@ -58,31 +58,31 @@ class FitOptions:
 class FitHistory:
     """The errors of the sweeps, or draws, of a fit."""
 
-    sweeps: int  # or draws, those of the burn-in included
-    train: Array  # (sweeps,): RMSE of the ratings that are fitted
-    validation: Array | None = None  # RMSE of the ratings held out, by sweep of the search for their number
-    # Whether sweeps ended before `max_iter`, by the objective or by the ratings held out; None for draws.
+    sweeps: int  # the number of sweeps, or of draws with those of the burn-in
+    train: Array  # (sweeps,): RMSE of the fitted ratings
+    validation: Array | None = None  # (m,): RMSE of the held-out ratings, in each of m sweeps without these
+    # Whether sweeps stopped before `max_iter`, by the objective or by the held-out ratings; None for draws.
     converged: bool | None = None
 
 
 def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report) -> Solver:
     """Return the solver with the ridge that best predicts a tenth of the ratings from the others.
 
-    A solver whose ridge is given is returned as it is.
+    Without a search, the solver is returned unchanged.
     """
     solver = options.solver
     if not options.search_ridge or not isinstance(solver, Alternating):
         return solver
     scale = ratings.standard_deviation
-    if len(ratings) < _FEW:
+    if len(ratings) < _MIN_RATINGS:
         return replace(solver, ridge=DEFAULT_RIDGE * scale)
-    seen, held_out = _split(ratings, ceil(_HELD_OUT * len(ratings)), rng)
-    start = solver.start(seen, rng)
+    fitted, held_out = _split(ratings, ceil(_HELD_OUT_FRACTION * len(ratings)), rng)
+    start = solver.start(fitted, rng)
     errors: dict[float, float] = {}
-    for ridge in _RIDGES:  # stop at the first that is worse: the error is assumed to have one minimum
+    for ridge in _RIDGES:  # the error is assumed to have one minimum: stop at the first ridge that is worse
         trial = replace(solver, ridge=ridge * scale, held_out=held_out)
         held_out_errors = []
-        for posterior in islice(sweep(trial, seen, start), min(options.max_iter, _TRIAL_SWEEPS)):
+        for posterior in islice(sweep(trial, fitted, start), min(options.max_iter, _TRIAL_SWEEPS)):
             held_out_errors.append(posterior.rmse)
             report()
         errors[trial.ridge] = min(held_out_errors)
@@ -94,7 +94,7 @@ def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator
 def fit_factors(
     options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
-    """Sweep, or draw, as the options say, with the ridge of `options.solver`: `choose_ridge` comes first."""
+    """Sweep or draw, as the options say, with the ridge of `options.solver` (see `choose_ridge`)."""
     if options.is_gibbs:
         return _draw(options, ratings, rng, report)
     if options.validation and isinstance(options.solver, Alternating):
@@ -131,23 +131,23 @@ def _sweep_until_converged(
 def _sweep_with_early_stopping(
     options: FitOptions, solver: Alternating, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
-    """Find the best number of sweeps by ratings held out, and make as many sweeps with all ratings."""
+    """Find the best number of sweeps by held-out ratings, and make as many sweeps with all ratings."""
     count = ceil(options.validation * len(ratings))
     if count >= len(ratings):
         raise ValueError(
             f"validation={options.validation:g} holds out all {len(ratings)} ratings, expected a share that "
             "leaves at least one to fit"
         )
-    seen, held_out = _split(ratings, count, rng)
+    fitted, held_out = _split(ratings, count, rng)
     trial = replace(solver, held_out=held_out)
     held_out_errors: list[float] = []
-    best, since, converged = inf, 0, False
-    for posterior in islice(sweep(trial, seen, trial.start(seen, rng)), options.max_iter):
+    best, sweeps_since_best, converged = inf, 0, False
+    for posterior in islice(sweep(trial, fitted, trial.start(fitted, rng)), options.max_iter):
         held_out_errors.append(posterior.rmse)
         report()
-        since = 0 if held_out_errors[-1] < best * (1.0 - options.tol) else since + 1
+        sweeps_since_best = 0 if held_out_errors[-1] < best * (1.0 - options.tol) else sweeps_since_best + 1
         best = min(best, held_out_errors[-1])
-        if since >= _PATIENCE:
+        if sweeps_since_best >= _PATIENCE:
             converged = True
             break
     number = int(np.argmin(held_out_errors)) + 1
@@ -173,16 +173,16 @@ def _draw(
     ):
         factors = posterior.factors
         report()
-    kept: list[Draw] = []
+    draws: list[Draw] = []
     errors: list[float] = []
     count = min(options.n_kept, options.n_draws)
-    draws_kept = np.linspace(options.n_draws / count, options.n_draws, count).round().astype(np.int64)
-    chosen = set((options.burn_in + draws_kept).tolist())
+    kept_draws = np.linspace(options.n_draws / count, options.n_draws, count).round().astype(np.int64)
+    kept_steps = set((options.burn_in + kept_draws).tolist())
     model = Gibbs(options.solver.rank, rng)
     steps = iterate(model, (ratings,), model.start(ratings, factors))
     for step in islice(steps, options.burn_in + options.n_draws):
         errors.append(unit * step.posterior.rmse)
         report()
-        if step.number in chosen:
-            kept.append(step.posterior)
-    return FactorPosterior.from_draws(kept, unit), FitHistory(len(errors), np.array(errors))
+        if step.number in kept_steps:
+            draws.append(step.posterior)
+    return FactorPosterior.from_draws(draws, unit), FitHistory(len(errors), np.array(errors))

@@ -1,9 +1,9 @@
 """Ratings → draws from the posterior of factors: Bayesian matrix factorisation (Salakhutdinov, Mnih 2008).
 
 Given one side, a row of the other is a Bayesian linear regression on the same Gram as in alternating least
-squares; a step draws from its posterior instead of taking its mode. Each side's rows have a Gaussian prior,
-whose mean and covariance are drawn from their own posterior, a normal–inverse-Wishart, and the noise from its
-inverse gamma. The level and the offsets of times are those of the start.
+squares; a step draws the row from its posterior instead of taking the mode. Each side's rows have a Gaussian
+prior; its mean and covariance are drawn from their posterior, a normal–inverse-Wishart distribution, and the
+variance of the noise from an inverse gamma distribution. The level and the offsets of times do not change.
 """
 
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ class Gibbs:
     scale: float = 1.0  # prior variance of a factor; ratings are to be in units of their standard deviation
 
     def start(self, ratings: Ratings, factors: Factors) -> Draw:
-        """The given factors with a draw of the noise. The priors of rows are not drawn yet."""
+        """Combine the factors with a draw of the noise; the priors of rows are flat until the first step."""
         k = self.rank + 1
         flat = RowPrior(np.zeros(k), np.zeros((k, k)))
         precision, rmse = self._draw_noise(ratings, factors)
@@ -84,7 +84,7 @@ class Gibbs:
         return Draw(factors, precision, user_prior, item_prior, rmse)
 
     def objective(self, statistic: RatingsGiven[Draw]) -> float:
-        """The error of the ratings."""
+        """The RMSE of the ratings."""
         return statistic.posterior.rmse
 
     def _draw_prior(self, rows: Array) -> RowPrior:
@@ -98,7 +98,7 @@ class Gibbs:
     def _draw_noise(
         self, ratings: Ratings, factors: Factors, targets: Array | None = None
     ) -> tuple[float, float]:
-        """A draw of the noise's precision, and the error of the ratings."""
+        """A draw of the noise's precision, and the RMSE of the ratings."""
         squares, weight = sum_squared_residuals(ratings, factors, targets), ratings.total_weight
         precision = float(self.rng.gamma(0.5 * (1.0 + weight), 2.0 / (1.0 + squares)))
         return precision, float(np.sqrt(squares / weight))

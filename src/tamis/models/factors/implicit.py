@@ -1,8 +1,8 @@
 """Actions, given the items' factors → a Gram per user → the users' factors (Hu, Koren, Volinsky 2008).
 
 Every user has a preference for every item: 1 where he acted (played, clicked, bought), 0 elsewhere. A pair
-with an action has the confidence c = 1 + confidence · value; every other pair has 1. The part of the Gram
-that all users share, YᵀY, is computed once.
+with an action has the confidence c = 1 + confidence · value; every other pair has c = 1. All users share one
+part of their Grams, YᵀY for the factors Y of all items, which is computed once.
 """
 
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ class Implicit:
         return statistic.posterior.objective
 
     def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
-        """The distance of preferences for pairs with an action from 1; the objective is over all pairs."""
+        """Compute the RMSE of pairs with an action, whose preference is 1, and the objective of all."""
         side, users, items = ratings.by_user, factors.users[:, :-1], factors.items[:, :-1]
         residuals = 1.0 - predict_pairs(
             factors.users, factors.items, ratings.user_index[side.rating_index], side.other_index
@@ -78,7 +78,7 @@ class Implicit:
         return self.confidence * side.weights * side.values
 
     def compute_pulls(self, side: GroupedRatings) -> Array:
-        """c times the preference of each action (n,): an action of weight 0 is no action."""
+        """c times the preference of each pair (n,); an action of weight 0 counts as none."""
         return np.where(side.weights > 0.0, 1.0 + self.compute_confidence(side), 0.0)
 
     def _solve_rows(self, side: GroupedRatings, other: Array) -> Array:

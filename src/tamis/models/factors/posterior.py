@@ -1,6 +1,6 @@
 """Factors, or draws of them → the expected rating of each pair, and its uncertainty.
 
-One set of factors, or many draws, are held as a stack. The expected rating is the mean over the stack.
+One set of factors, or many draws, are the first axis of an array. The expected rating is the mean over it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ Stack = NDArray[np.float64] | NDArray[np.float32]  # one set of factors is float
 Solver = Alternating | Implicit
 SideName = Literal["users", "items"]
 
-_STEPS, _NEAR = 100, 1e-9  # the largest number of steps to a quantile, and its relative tolerance
+_MAX_STEPS, _TOLERANCE = 100, 1e-9  # the largest number of steps to a quantile, and the relative tolerance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,12 +39,12 @@ class Hyperparameters:
     precision: Array  # (draws,): of the noise
     user_mean: Array  # (draws, k + 1)
     user_precision: Array  # (draws, k + 1, k + 1)
-    item_mean: Array
-    item_precision: Array
+    item_mean: Array  # (draws, k + 1)
+    item_precision: Array  # (draws, k + 1, k + 1)
 
     @classmethod
     def from_draws(cls, draws: Sequence[Draw], user_scale: Array, item_scale: Array) -> "Hyperparameters":
-        """Those of draws whose rows are to be multiplied by these scales (k + 1,)."""
+        """The hyperparameters of draws, after their rows are multiplied by the scales (k + 1,)."""
         return cls(
             np.array([draw.precision for draw in draws]) / np.square(user_scale[-1]),
             user_scale * np.array([draw.user_prior.mean for draw in draws]),
@@ -75,13 +75,13 @@ class FactorPosterior:
 
     @classmethod
     def from_factors(cls, factors: Factors) -> "FactorPosterior":
-        """A stack of one set of factors."""
+        """The posterior with one set of factors."""
         users, items = factors.users[None], factors.items[None]
         return cls(factors.level, users, items, factors.time_offsets, factors.item_time_offsets)
 
     @classmethod
     def from_draws(cls, draws: Sequence[Draw], unit: float = 1.0) -> "FactorPosterior":
-        """A stack of draws, in half the memory; ratings were divided by `unit`."""
+        """The posterior with several draws, in float32 to save memory; ratings were divided by `unit`."""
         first = draws[0].factors
         user_scale, item_scale = np.full(first.rank + 1, unit), np.append(np.ones(first.rank), unit)
         users = np.array([user_scale * draw.factors.users for draw in draws], dtype=np.float32)
@@ -96,7 +96,7 @@ class FactorPosterior:
         )
 
     def select_draw(self, draw: int = 0) -> Factors:
-        """One set of factors of the stack."""
+        """One of the sets of factors, in float64."""
         users, items = self.users[draw].astype(np.float64), self.items[draw].astype(np.float64)
         return Factors(self.level, users, items, self.time_offsets, self.item_time_offsets)
 
@@ -123,7 +123,7 @@ class FactorPosterior:
     def predict_interval(
         self, user: Indices, item: Indices, time_bin: Indices | None, coverage: float
     ) -> tuple[Array, Array]:
-        """Ends of the middle of each pair's predictive distribution: one Gaussian per draw, mixed evenly."""
+        """The ends (n,) of the central interval of each pair's distribution, a mixture over draws."""
         means = np.stack(list(self.predict_by_draw(user, item, time_bin)))
         scale = np.sqrt(self.noise_variances)[:, None]
         lower, upper = (1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0
@@ -139,8 +139,8 @@ class FactorPosterior:
         """The expected ratings of all items (q, items) by users with these rows (draws, q, k + 1)."""
         ratings = np.zeros((rows.shape[1], self.items.shape[1]))
         with threads.one_blas_thread:
-            for own, items in zip(rows, self.items, strict=True):
-                ratings += own[:, :-1] @ items[:, :-1].T + own[:, -1:] + items[:, -1]
+            for users, items in zip(rows, self.items, strict=True):
+                ratings += users[:, :-1] @ items[:, :-1].T + users[:, -1:] + items[:, -1]
         ratings /= len(self.users)
         ratings += self.level
         if time_bin is not None and len(self.time_offsets):
@@ -153,12 +153,13 @@ class FactorPosterior:
         return np.asarray(self.items[:, :, :-1].transpose(1, 0, 2).reshape(items, -1), dtype=np.float64)
 
     def resize(self, users: Indices, items: Indices, size: tuple[int, int]) -> "FactorPosterior":
-        """Make room for more users and items: known rows move to these indices, all others are zero."""
-        own = np.zeros((len(self.users), size[0], self.users.shape[2]), dtype=self.users.dtype)
-        other = np.zeros((len(self.items), size[1], self.items.shape[2]), dtype=self.items.dtype)
+        """Extend to `size` users and items; known rows move to these indices, and all others are 0."""
+        user_rows = np.zeros((len(self.users), size[0], self.users.shape[2]), dtype=self.users.dtype)
+        item_rows = np.zeros((len(self.items), size[1], self.items.shape[2]), dtype=self.items.dtype)
         offsets = np.zeros((size[1], len(self.time_offsets)))
-        own[:, users], other[:, items], offsets[items] = self.users, self.items, self.item_time_offsets
-        return replace(self, users=own, items=other, item_time_offsets=offsets)
+        user_rows[:, users], item_rows[:, items] = self.users, self.items
+        offsets[items] = self.item_time_offsets
+        return replace(self, users=user_rows, items=item_rows, item_time_offsets=offsets)
 
     def with_users(self, indices: Indices, rows: Stack) -> "FactorPosterior":
         """Replace the rows of these users."""
@@ -181,7 +182,7 @@ class FactorPosterior:
     def with_unknown_row(
         self, indices: Indices, side: SideName, rng: np.random.Generator | None
     ) -> tuple["FactorPosterior", Indices]:
-        """Add one row for unknown users or items, and return indices of it in place of −1.
+        """Add one row for unknown users or items; in the returned indices, its index replaces −1.
 
         The row is the mean of its side's prior or, with a generator, a draw from the prior.
         """
@@ -211,36 +212,39 @@ class FactorPosterior:
         if self.hyperparameters is None:
             solve = solver.solve_users if of_users else solver.solve_items
             return solve(ratings, self.select_draw(), indices)[None]
-        own = (ratings.by_user if of_users else ratings.by_item).select_rows(indices)
-        targets = compute_targets(ratings, own, self)
+        grouped = (ratings.by_user if of_users else ratings.by_item).select_rows(indices)
+        targets = compute_targets(ratings, grouped, self)
         rows = []
         others, precisions = self.items if of_users else self.users, self.hyperparameters.precision
         priors = zip(*self.hyperparameters.select_priors(side), strict=True)
         for other, noise, prior in zip(others, precisions.tolist(), priors, strict=True):
-            rows.append(draw_rows(own, targets, other.astype(np.float64), noise, RowPrior(*prior), rng))
+            rows.append(draw_rows(grouped, targets, other.astype(np.float64), noise, RowPrior(*prior), rng))
         return np.array(rows, dtype=np.float32)
 
 
 def find_mixture_quantile(means: Array, scale: Array, probability: float) -> Array:
-    """The quantile of each column's mixture of Gaussians (n,), by Newton's method.
+    """The quantile of each column's mixture of Gaussians (n,), by Newton's method with a bracket.
 
-    A step that leaves the bracket, or is longer than half of the step before, bisects the bracket instead.
+    `means` is (draws, n) and `scale` (draws, 1). A step that would leave the bracket, or be longer than half
+    of the last one, is replaced by a bisection of the bracket.
     """
     width = 9.0 * float(scale.max())
     low, high = means.min(axis=0) - width, means.max(axis=0) + width
     deviation = np.sqrt(np.square(scale).mean() + means.var(axis=0))
     x: Array = means.mean(axis=0) + float(special.ndtri(probability)) * deviation
-    length, near = high - low, _NEAR * width
-    for _ in range(_STEPS):
+    length, tolerance = high - low, _TOLERANCE * width
+    for _ in range(_MAX_STEPS):
         z = (x - means) / scale
-        missing = probability - special.ndtr(z).mean(axis=0)
-        low, high = np.where(missing > 0.0, x, low), np.where(missing > 0.0, high, x)
+        shortfall = probability - special.ndtr(z).mean(axis=0)
+        low, high = np.where(shortfall > 0.0, x, low), np.where(shortfall > 0.0, high, x)
         density = (np.exp(-0.5 * z * z) / scale).mean(axis=0) / np.sqrt(2.0 * np.pi)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            step = x + missing / density
-        is_good = (low <= step) & (step <= high) & (np.abs(step - x) <= np.maximum(0.5 * length, near))
-        following = np.where(is_good, step, 0.5 * (low + high))
+            step = x + shortfall / density
+        is_accepted = (
+            (low <= step) & (step <= high) & (np.abs(step - x) <= np.maximum(0.5 * length, tolerance))
+        )
+        following = np.where(is_accepted, step, 0.5 * (low + high))
         x, length = following, np.abs(following - x)
-        if (length <= near).all():
+        if (length <= tolerance).all():
             break
     return x

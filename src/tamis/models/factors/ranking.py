@@ -1,4 +1,4 @@
-"""Scores → the items to show: the best, or the best that are not all alike."""
+"""Scores → the items to recommend: the best ones, or good ones that differ from each other."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from tamis._kernels import factors as kernels
 from tamis.arrays import Array
 from tamis.models.factors.ratings import Indices
 
-_POOL = 10  # candidates per item shown, among which diverse ones are searched
+_CANDIDATES = 10  # the best items per recommended item, among which diverse ones are selected
 
 
 def find_best(scores: Array, count: int) -> Indices:
-    """Indices of the largest scores of each row (n, count), −1 where too few are above −∞."""
+    """Indices of the largest scores of each row (n, count); −1 in place of scores of −∞."""
     return kernels.top_rows(np.ascontiguousarray(scores), count)
 
 
@@ -21,12 +21,12 @@ def normalize_rows(factors: Array) -> Array:
 
 
 def find_diverse(scores: Array, factors: Array, count: int, diversity: float) -> Indices:
-    """Indices of good scores of each row (n, count) that differ: maximal marginal relevance.
+    """Indices of items with good scores and different factors in each row (n, count).
 
-    Each next item has the largest (1 − diversity) · score − diversity · (its largest cosine with those
-    before), among the best of each row, whose scores are scaled to 0 … 1.
+    By maximal marginal relevance, each next item has the largest (1 − diversity) · score − diversity ·
+    (largest cosine with an item selected before) among the best of its row, whose scores are scaled to 0 … 1.
     """
-    pool = find_best(scores, min(scores.shape[1], _POOL * count))
+    pool = find_best(scores, min(scores.shape[1], _CANDIDATES * count))
     indices = np.full((len(scores), count), -1, dtype=np.int64)
     for row, padded in enumerate(pool):
         candidates = padded[padded >= 0]
@@ -38,17 +38,17 @@ def find_diverse(scores: Array, factors: Array, count: int, diversity: float) ->
         relevance = (1.0 - diversity) * relevance
         directions = normalize_rows(factors[candidates])
         similarity = np.full(len(candidates), -np.inf)
-        for place in range(min(count, len(candidates))):
-            marginal = relevance - diversity * similarity if place else relevance.copy()
+        for position in range(min(count, len(candidates))):
+            marginal = relevance - diversity * similarity if position else relevance.copy()
             best = int(marginal.argmax())
-            indices[row, place] = candidates[best]
+            indices[row, position] = candidates[best]
             relevance[best] = -np.inf
             similarity = np.maximum(similarity, directions @ directions[best])
     return indices
 
 
 def find_similar(factors: Array, item: int, count: int) -> tuple[Indices, Array]:
-    """The items of nearest direction, most similar first, and their cosines."""
+    """Indices (m,) of the items most similar to an item, best first, and their cosines with it (m,)."""
     directions = normalize_rows(factors)
     cosine = directions @ directions[item]
     cosine[item] = -np.inf

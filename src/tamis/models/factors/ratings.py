@@ -196,11 +196,11 @@ class Entries:
         return self.user_index * max(n_items, 1) + self.item_index
 
     def merge_duplicates(self, policy: Duplicates, users: Keys | None, items: Keys) -> "Entries":
-        """Keep one rating per pair of user and item.
+        """Merge the ratings of each pair of user and item into one.
 
-        'Last' means the latest time if there are times, else the last in the input. Under every policy the
-        weight and the time are those of the last rating. If `users` is None, all ratings belong to one user
-        and errors do not name it.
+        The policy "last" takes the rating with the latest time or, without times, the last one of the input.
+        Under every policy, the weight and the time are those of this rating. If `users` is None, all ratings
+        belong to one user, whom errors do not name.
         """
         order = None if self.time is None else np.argsort(self.time, kind="stable")
         order = arrays.argsort_codes(

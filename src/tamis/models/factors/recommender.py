@@ -1,8 +1,8 @@
 """Ratings by named users of named items → factors → predicted ratings and recommendations.
 
 A recommender is immutable: methods that change its ratings return a new one. Every user's row is the exact
-solution given the items, so after a change of an item the rows of its users are solved again. For this reason
-a rating's contribution to a score can be computed, and removed.
+solution given the items, so after a change of an item the rows of its users are solved again. Therefore a
+rating's contribution to a score can be computed and removed.
 """
 
 from collections.abc import Hashable, Sequence
@@ -32,7 +32,7 @@ class FoldedUser:
     """A user who is not in the model; `predict`, `recommend` and `explain` accept it in place of an id."""
 
     rows: Stack  # (draws, k + 1)
-    entries: Entries  # of user 0
+    entries: Entries  # the user's ratings, with the index 0 for the user
     items: Keys  # the keys to which the entries' item_index refers
 
     def __repr__(self) -> str:
@@ -45,8 +45,8 @@ class Query:
 
     posterior: FactorPosterior
     user_index: Indices  # (n,): −1 is unknown
-    item_index: Indices
-    time_bin: Indices | None
+    item_index: Indices  # (n,): −1 is unknown
+    time_bin: Indices | None  # (n,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +59,8 @@ class Recommender:
     solver: Solver
     posterior: FactorPosterior
     times: TimeScale | None
-    low: float  # the range of the ratings
-    high: float
+    low: float  # the smallest rating
+    high: float  # the largest rating
     history: FitHistory = field(default_factory=lambda: FitHistory(0, np.zeros(0)))
 
     is_empty: ClassVar[bool] = False
@@ -86,7 +86,7 @@ class Recommender:
 
     @cached_property
     def popularity(self) -> Array:
-        """The part of all users who acted on each item (items,)."""
+        """The fraction of all users who acted on each item (items,)."""
         counts = np.bincount(self.entries.item_index, minlength=len(self.items))
         return counts / max(1, len(self.users))
 
@@ -105,10 +105,10 @@ class Recommender:
 
     def with_keys(self, users: Keys, items: Keys) -> "Recommender":
         """Add these ids. The rows of new ids are zero."""
-        all_users, own, _ = self.users.union(users)
-        all_items, other, _ = self.items.union(items)
-        posterior = self.posterior.resize(own, other, (len(all_users), len(all_items)))
-        entries = self.entries.reindex(own, other)
+        all_users, user_index, _ = self.users.union(users)
+        all_items, item_index, _ = self.items.union(items)
+        posterior = self.posterior.resize(user_index, item_index, (len(all_users), len(all_items)))
+        entries = self.entries.reindex(user_index, item_index)
         return replace(self, users=all_users, items=all_items, posterior=posterior, entries=entries)
 
     def with_entries(self, new: Entries, duplicates: Duplicates) -> "Recommender":
@@ -121,7 +121,7 @@ class Recommender:
                 user, item = self.users[int(new.user_index[row])], self.items[int(new.item_index[row])]
                 raise ValueError(
                     f"user {user!r} has item {item!r} already, "
-                    " expected new pairs with duplicates='mean', whose counts are not kept: fit anew"
+                    "expected new pairs with duplicates='mean', because counts are not stored: fit anew"
                 )
         newest, times = self.times.newest if self.times is not None else 0.0, self.times
         if times is not None and new.time is not None:
@@ -138,34 +138,37 @@ class Recommender:
         The rows of the entries' users are solved, then those of their items, then those of the items' users.
         If newer ratings reduce the weights of all others, the rows of all users are solved.
         """
-        wider = self.with_keys(users, items)
-        own, other = wider.users.find(users)[entries.user_index], wider.items.find(items)[entries.item_index]
-        wider = wider.with_entries(replace(entries, user_index=own, item_index=other), duplicates)
-        if self.times is not None and wider.times is not None:
-            wider.times.refuse_jump(self.times, self.entries.time, wider.entries.time)
-        ages = wider.times is not None and wider.times.half_life is not None and wider.times != self.times
-        touched = np.arange(len(wider.users)) if ages else own
-        return wider.solve_users(touched, rng).solve_items(other, rng)
+        extended = self.with_keys(users, items)
+        user_index = extended.users.find(users)[entries.user_index]
+        item_index = extended.items.find(items)[entries.item_index]
+        new = replace(entries, user_index=user_index, item_index=item_index)
+        extended = extended.with_entries(new, duplicates)
+        if self.times is not None and extended.times is not None:
+            extended.times.refuse_jump(self.times, self.entries.time, extended.entries.time)
+        times = extended.times
+        weights_change = times is not None and times.half_life is not None and times != self.times
+        changed_users = np.arange(len(extended.users)) if weights_change else user_index
+        return extended.solve_users(changed_users, rng).solve_items(item_index, rng)
 
     def add_user(
         self, user: Hashable, item: Indices, value: Array, duplicates: Duplicates, rng: np.random.Generator
     ) -> "Recommender":
         """Add a user and his ratings of known items, by one ridge regression on the items' factors."""
-        wider = self.with_keys(Keys((user,)), Keys(()))
-        index = wider.users.find([user])
+        extended = self.with_keys(Keys((user,)), Keys(()))
+        index = extended.users.find([user])
         if len(item):
-            wider = wider.with_entries(Entries(np.repeat(index, len(item)), item, value), duplicates)
-        return wider.solve_users(index, rng)
+            extended = extended.with_entries(Entries(np.repeat(index, len(item)), item, value), duplicates)
+        return extended.solve_users(index, rng)
 
     def add_item(
         self, item: Hashable, user: Indices, value: Array, duplicates: Duplicates, rng: np.random.Generator
     ) -> "Recommender":
         """Add an item and its ratings by known users, whose rows are solved again afterwards."""
-        wider = self.with_keys(Keys(()), Keys((item,)))
-        index = wider.items.find([item])
+        extended = self.with_keys(Keys(()), Keys((item,)))
+        index = extended.items.find([item])
         if len(user):
-            wider = wider.with_entries(Entries(user, np.repeat(index, len(user)), value), duplicates)
-        return wider.solve_items(index, rng)
+            extended = extended.with_entries(Entries(user, np.repeat(index, len(user)), value), duplicates)
+        return extended.solve_items(index, rng)
 
     def fold_in(
         self, item: Indices, value: Array, duplicates: Duplicates, rng: np.random.Generator
@@ -174,8 +177,8 @@ class Recommender:
         time = None if self.times is None else np.full(len(item), self.times.newest)
         entries = Entries(np.zeros(len(item), dtype=np.int64), item, value, None, time)
         entries = entries.merge_duplicates(duplicates, None, self.items)
-        one = np.zeros(1, dtype=np.int64)
-        rows = self.posterior.solve_rows("users", self.solver, self.weigh(entries, 1), one, rng)
+        user = np.zeros(1, dtype=np.int64)
+        rows = self.posterior.solve_rows("users", self.solver, self.weigh(entries, 1), user, rng)
         return FoldedUser(rows[:, 0], entries, self.items)
 
     def forget(self, entries: Indices, rng: np.random.Generator, of_items: bool) -> "Recommender":
@@ -184,9 +187,9 @@ class Recommender:
         is_kept = np.ones(len(self.entries), dtype=np.bool_)
         is_kept[entries] = False
         after = replace(self, entries=self.entries.select(is_kept))
-        left = after.ratings.drop_weightless().values
-        if len(left):
-            after = replace(after, low=float(left.min()), high=float(left.max()))
+        values = after.ratings.drop_weightless().values
+        if len(values):
+            after = replace(after, low=float(values.min()), high=float(values.max()))
         after = after.solve_users(users, rng)
         return after.solve_items(items, rng) if of_items else after
 
@@ -222,14 +225,16 @@ class Recommender:
         user, item = find_ids(self.users, users, "user"), find_ids(self.items, items, "item")
         posterior = self.posterior
         ids = [] if isinstance(users, np.ndarray) else users  # arrays hold numbers
-        folded = [(row, one) for row, one in enumerate(ids) if isinstance(one, FoldedUser)]
+        folded = [
+            (row, folded_user) for row, folded_user in enumerate(ids) if isinstance(folded_user, FoldedUser)
+        ]
         if folded:
-            distinct = {id(one): one for _, one in folded if len(one.entries)}
+            distinct = {id(folded_user): folded_user for _, folded_user in folded if len(folded_user.entries)}
             index = {name: posterior.users.shape[1] + i for i, name in enumerate(distinct)}
-            rows: list[Any] = [one.rows[:, None] for one in distinct.values()]
+            rows: list[Any] = [folded_user.rows[:, None] for folded_user in distinct.values()]
             posterior = replace(posterior, users=np.concatenate([posterior.users, *rows], axis=1))
-            for row, one in folded:
-                user[row] = index.get(id(one), -1)
+            for row, folded_user in folded:
+                user[row] = index.get(id(folded_user), -1)
         known = (user >= 0) & (user < len(self.users))  # a user without ratings counts as unknown
         user[known] = np.where(self.ratings.by_user.counts[user[known]] > 0, user[known], -1)
         rng = np.random.default_rng(0) if draw_unknown else None
@@ -252,7 +257,7 @@ class Recommender:
         return np.where(query.user_index >= 0, ratings, popularity)
 
     def predict_std(self, query: Query) -> Array:
-        """The standard deviation of each pair's rating with noise (n,), by draws."""
+        """The standard deviation of each pair's rating (n,): its variance over the draws, plus the noise."""
         variance = query.posterior.predict_variance(query.user_index, query.item_index, query.time_bin)
         return np.sqrt(variance + float(self.posterior.noise_variances.mean()))
 
@@ -272,14 +277,17 @@ class Recommender:
         is_candidate: NDArray[np.bool_] | None = None,
         time: Array | None = None,
     ) -> tuple[Indices, Array]:
-        """Indices of items (users, count), best first, and scores; −1 and −∞ where no item is left."""
+        """Indices of items (users, count), best first, and their scores; −1 and −∞ where no item is left.
+
+        `bonus` (items,) is added to the scores, and only items with `is_candidate` (items,) are recommended.
+        """
         items = len(self.items)
         indices = np.full((len(users), count), -1, dtype=np.int64)
         scores = np.full((len(users), count), -np.inf)
         if not users:
             return indices, scores
         time_bin = self.find_bins(time, 1)
-        likeness = self.posterior.join_item_factors() if diversity else None
+        item_factors = self.posterior.join_item_factors() if diversity else None
         rows = self._gather_users(users)
 
         def recommend_block(part: slice) -> None:
@@ -295,8 +303,8 @@ class Recommender:
                 table[rows.find_seen_cells(part)] = -np.inf
             best = (
                 ranking.find_best(table, count)
-                if likeness is None
-                else ranking.find_diverse(table, likeness, count, diversity)
+                if item_factors is None
+                else ranking.find_diverse(table, item_factors, count, diversity)
             )
             best_scores = np.take_along_axis(table, np.maximum(best, 0), axis=1)
             indices[part], scores[part] = best, np.where(best >= 0, best_scores, -np.inf)
@@ -307,7 +315,7 @@ class Recommender:
         return indices, scores
 
     def find_similar_items(self, item: int, count: int) -> tuple[Indices, Array]:
-        """The items that the same users like, most similar first, and the cosines of their factors."""
+        """Indices of the items most similar to an item, best first, and the cosines of their factors."""
         return ranking.find_similar(self.posterior.join_item_factors(), item, count)
 
     def compute_recency_bonus(self, recency: float) -> Array | None:
@@ -329,7 +337,7 @@ class Recommender:
             known = [self._gather_user(user) for user in users]
             rows: Any = np.stack([unknown if one is None else one[0] for one in known], axis=1)
             seen = [np.empty(0, dtype=np.int64) if one is None else one[1] for one in known]
-            counts = np.array([len(each) for each in seen])
+            counts = np.array([len(items) for items in seen])
             is_unknown, items = np.array([one is None for one in known]), np.concatenate(seen)
         else:
             index = find_ids(self.users, users, "user")
@@ -367,7 +375,7 @@ class _UserRows:
     items: Indices  # the seen items, user by user
 
     def find_seen_cells(self, part: slice) -> tuple[Indices, Indices]:
-        """Cells (row, item) of the items that were seen."""
+        """The indices of rows and of items of all pairs in which a user of `part` has seen the item."""
         ends = self.indptr[part.start : part.stop + 1]
         return np.repeat(np.arange(len(ends) - 1), np.diff(ends)), self.items[ends[0] : ends[-1]]
 

@@ -7,21 +7,24 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.models.factors.ratings import Entries, Indices, Ratings
 
-# A half-life in the wrong unit leaves a mean weight below _FADED, or next to none of more than _FEW ratings.
-_FADED, _FEW = 1e-3, 10
-_PERIODS = 10_000  # a period in the wrong unit fits more often into the span of the times
+# A half-life in a wrong unit is detected by a mean weight of the ratings below _MIN_MEAN_WEIGHT, or by a
+# total weight below 2 of more than _FEW_RATINGS ratings; a period, by more than _MAX_PERIODS in the span of
+# the times.
+_MIN_MEAN_WEIGHT, _FEW_RATINGS = 1e-3, 10
+_MAX_PERIODS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class TimeScale:
-    """The span of time of the ratings learned, and how time enters the model."""
+    """The span of time of the learned ratings, and how time enters the model."""
 
     oldest: float
     newest: float
-    half_life: float | None = None  # a rating of that age weighs half
-    bins: int = 0
-    period: float | None = None  # bins are parts of each period; without one, parts of the span
-    end: float | None = None  # of the span that is cut into bins, if newer ratings were added later
+    half_life: float | None = None  # the age at which a rating has half of its weight
+    bins: int = 0  # the number of bins of time
+    period: float | None = None  # each period is divided into the bins; if None, the span is
+    # The end of the span that is divided into bins, if newer ratings were added later.
+    end: float | None = None
     dates: bool | None = None  # whether times are dates, in days since 1970; None in older files
 
     def extend(self, newest: float) -> "TimeScale":
@@ -55,37 +58,38 @@ class TimeScale:
     def refuse_slip_of_units(self, time: Array) -> None:
         """Raise if the half-life or the period is probably in a wrong unit, such as days for seconds."""
         self._refuse_many_periods()
-        self._refuse_faded(float(self.compute_weights(time).sum()), len(time))
+        self._refuse_little_weight(float(self.compute_weights(time).sum()), len(time))
 
     def refuse_jump(self, before: "TimeScale", known: Array | None, time: Array | None) -> None:
-        """Raise if newer times leave almost no weight to the `known` times: their unit is probably wrong.
+        """Raise if newer ratings leave almost no weight to the known ones: the unit is probably wrong.
 
-        `time` holds all times, known and new. Small steps are never refused, so that a stream need not end.
+        `known` (m,) holds the times of the known ratings, `time` (n,) those of known and new ones. A small
+        step of the newest time is never refused, so that ratings can be added for ever.
         """
         if self == before:
             return
         self._refuse_many_periods()
         if self.half_life is None or known is None or time is None:
             return
-        if np.exp2((before.newest - self.newest) / self.half_life) >= _FADED:
+        if np.exp2((before.newest - self.newest) / self.half_life) >= _MIN_MEAN_WEIGHT:
             return
         weight, total = (float(self.compute_weights(each).sum()) for each in (known, time))
-        if weight < _FADED:
-            raise self._make_faded_error(weight, len(known))
-        self._refuse_faded(total, len(time))
+        if weight < _MIN_MEAN_WEIGHT:
+            raise self._make_little_weight_error(weight, len(known))
+        self._refuse_little_weight(total, len(time))
 
     def _refuse_many_periods(self) -> None:
-        if self.period is not None and self.newest - self.oldest > _PERIODS * self.period:
+        if self.period is not None and self.newest - self.oldest > _MAX_PERIODS * self.period:
             raise ValueError(
                 f"got period={self.period:g} for times from {self.oldest:g} to {self.newest:g}, expected at "
-                f"most {_PERIODS:,} periods between them: are the times in seconds?"
+                f"most {_MAX_PERIODS:,} periods between them: are the times in seconds?"
             )
 
-    def _refuse_faded(self, weight: float, rows: int) -> None:
-        if weight < _FADED * rows or (rows > _FEW and weight < 2.0):
-            raise self._make_faded_error(weight, rows)
+    def _refuse_little_weight(self, weight: float, rows: int) -> None:
+        if weight < _MIN_MEAN_WEIGHT * rows or (rows > _FEW_RATINGS and weight < 2.0):
+            raise self._make_little_weight_error(weight, rows)
 
-    def _make_faded_error(self, weight: float, rows: int) -> ValueError:
+    def _make_little_weight_error(self, weight: float, rows: int) -> ValueError:
         return ValueError(
             f"got half_life={self.half_life:g}, which leaves {rows} ratings the weight of {weight:.3g}, "
             f"expected a longer one for times from {self.oldest:g} to {self.newest:g}: are the times in "

@@ -1,7 +1,7 @@
 """columns → statistic by class → density by class: the base of naive Bayes, discriminants and mixtures.
 
-A block is some columns and the family they follow. It is a pair (observe, infer) for those columns; a model
-of rows is blocks side by side and a distribution of classes (`model.py`).
+A block is some columns and the family they follow, with `observe` and `infer` for these columns. A model of
+rows has several blocks, independent given the class, and a distribution of classes (`model.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -35,7 +35,7 @@ class Codes:
     """
 
     codes: NDArray[np.int64]  # (n, d)
-    named: tuple[Keys, ...] | None = None  # d of them
+    named: tuple[Keys, ...] | None = None  # the values of each of the d columns
     least: NDArray[np.int64] | None = None  # (d,)
 
     @cached_property
@@ -50,7 +50,7 @@ class Codes:
         )
 
     def list_terms(self) -> list[tuple[int, Any]]:
-        """(column, value) of each category in the first row that is not missing."""
+        """(column, value) of each category of the first row, without missing ones."""
         codes = self.codes[0].tolist()
         if self.named is not None:
             return [(j, self.named[j].values[code]) for j, code in enumerate(codes) if code >= 0]
@@ -83,10 +83,8 @@ class Block(ABC, Generic[E, S]):
     """Columns of one family."""
 
     kind: ClassVar[str]  # the family's name, as users write it
-    needs_all_rows: ClassVar[bool] = (
-        True  # whether EM must start from all rows: a sample lacks some categories
-    )
-    takes_means: ClassVar[bool] = False  # whether EM can begin with means and precisions that a user gives
+    needs_all_rows: ClassVar[bool] = True  # whether EM starts from all rows, since a sample lacks categories
+    takes_means: ClassVar[bool] = False  # whether EM can start with means and precisions that a user gives
 
     columns: tuple[int, ...] | None = None  # indices of columns in the table; all of them if None
     estimate: Estimate = "mean"
@@ -98,7 +96,7 @@ class Block(ABC, Generic[E, S]):
 
     @abstractmethod
     def encode(self, table: Table, learn: bool = True) -> E:
-        """Check the block's columns and encode them as it stores them; with `learn`, checks are stricter."""
+        """Check the block's columns and encode them; rows to learn are checked more strictly."""
 
     def admits(self, values: Array) -> bool:
         """Whether rows of plain numbers (n, d) are sure to be learned without an error."""
@@ -114,7 +112,8 @@ class Block(ABC, Generic[E, S]):
     ) -> S:
         """Sum the rows by label, exactly, or by responsibilities, which contain the weights.
 
-        `given` is the density that the responsibilities come from: a block may fill in missing values by it.
+        `given` is the density from which the responsibilities were computed; a block may impute missing
+        values by it.
         """
 
     def add_row(self, statistic: S, row: E, label: Hashable, weight: float) -> S | None:
@@ -122,7 +121,7 @@ class Block(ABC, Generic[E, S]):
         return None
 
     def observe_each_class(self, rows: E, responsibilities: Responsibilities) -> S:
-        """Sum the rows by responsibilities, one class after the other: for a block that has no faster way."""
+        """Sum the rows by responsibilities, one class after the other, for a block without a faster way."""
         if not len(responsibilities.keys):
             raise ValueError("got no classes to divide the rows among, expected at least one")
         one_class = np.zeros(len(responsibilities.values), dtype=np.int64)
@@ -132,7 +131,7 @@ class Block(ABC, Generic[E, S]):
         )
 
     def prepare(self, rows: E, weights: Array | None) -> "Preparation | None":
-        """Prepare rows for many expectation steps, if the block has a fast form of them; else None."""
+        """Prepare rows for many expectation steps; None if the block has no fast form of them."""
         return None
 
     @property
@@ -153,9 +152,9 @@ class Block(ABC, Generic[E, S]):
         return self
 
     def convert_sums(self, sums: Tally) -> S:
-        """Make the statistic from the number of rows and their sums by class (K, d), where no rows are given.
+        """Make the statistic from the number of rows and their sums by class (K, d), without the rows.
 
-        These are enough for counts, and for nothing else.
+        Only blocks of counts and flags can do this.
         """
         raise TypeError(f"{self.kind} columns cannot be learned from sums, expected a model of counts")
 
@@ -165,7 +164,7 @@ class Block(ABC, Generic[E, S]):
 
     @abstractmethod
     def refuse_impossible(self, statistic: S) -> None:
-        """Raise if no rows can have this statistic: more was subtracted than was there."""
+        """Raise if no rows can have this statistic, because more was subtracted than had been added."""
 
     @abstractmethod
     def count_parameters(self, density: Any) -> int:
@@ -173,27 +172,30 @@ class Block(ABC, Generic[E, S]):
 
     @property
     def type_of_draws(self) -> type[np.generic]:
-        """The type of a value drawn for a column that held integers or flags: np.bool_ if only flags."""
+        """The type of values drawn for a column of integers or flags: np.bool_ if they are all flags."""
         return np.float64
 
     def sums_like(self, other: "Block[Any, Any]") -> bool:
         """Whether both sum the same statistic of the same columns, so that one can infer from the other's."""
         return type(other) is type(self) and other.columns == self.columns
 
-    def places(self, table: Table) -> Sequence[int]:
+    def column_indices(self, table: Table) -> Sequence[int]:
         """The indices of the block's columns in a table."""
         return range(table.width) if self.columns is None else self.columns
 
     def values(self, table: Table) -> Array:
         """The block's columns as float64, NaN where missing; raise if a value is infinite."""
         values = table.numbers(self.columns)
-        with np.errstate(invalid="ignore", over="ignore"):
-            suspect = not isfinite(values.sum())
+        if len(values) == 1:  # the sum, which is faster for many rows, needs errstate
+            suspect = True
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                suspect = not isfinite(values.sum())
         if suspect and (infinite := np.isinf(values)).any():
             row, j = np.argwhere(infinite)[0].tolist()
+            name = table.name(self.column_indices(table)[j])
             raise ValueError(
-                f"{table.name(self.places(table)[j])} holds {values[row, j]} in row {row}, expected finite "
-                "numbers or NaN: mend that row"
+                f"{name} holds {values[row, j]} in row {row}, expected finite numbers or NaN: mend that row"
             )
         return values
 
@@ -208,7 +210,7 @@ class Block(ABC, Generic[E, S]):
         return rows
 
     def of(self, columns: tuple[int, ...]) -> Self:
-        """The same block for other columns."""
+        """Return the block for other columns."""
         return replace(self, columns=columns)
 
 
@@ -244,8 +246,8 @@ class Preparation(Protocol):
     ) -> Expectation | None:
         """Sum the rows by their responsibilities; None if the fast way would be inexact for this density.
 
-        If `hard`, each row belongs to its most probable class alone. With `pool_squares` the statistic may
-        have second moments of which the sum over classes alone is right.
+        If `hard`, each row belongs only to its most probable class. With `pool_squares`, the second moments
+        of single classes may be wrong, but their sum over all classes is right.
         """
         ...
 
@@ -253,7 +255,7 @@ class Preparation(Protocol):
 class Contrast(NamedTuple):
     """Log-odds of one class against another: for each row, the sum of its `terms` and its `rest`."""
 
-    terms: Any  # (n, d): one term per column; sparse if the rows are, and then without the terms of zeros
+    terms: Any  # (n, d): one term per column; a sparse matrix if the rows are one, without terms of zeros
     rest: Array  # (n,): terms that belong to no single column
 
 

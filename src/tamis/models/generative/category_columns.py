@@ -15,10 +15,10 @@ from tamis.arrays import Array, one_line
 from tamis.models.generative.block import Block, Codes, Contrast, Density, Responsibilities
 from tamis.models.generative.counting import NoEvidenceError, refuse_negative, sum_weights
 from tamis.stats import Exact, Keys, Labels, Tally
-from tamis.tables import Table
+from tamis.tables import OneRow, Table
 
-_LARGEST = 2**52  # all smaller integers can be stored as float64
-_RANGE = 1 << 16  # integers of a narrower range are encoded without a dictionary: code = value − least
+_MAX_INTEGER = 2**52  # all smaller integers can be stored as float64
+_MAX_RANGE = 1 << 16  # integers of a narrower range are encoded without a dictionary: code = value − least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,17 +26,21 @@ class CategoryColumns(Block[Codes, Tally]):
     """Each column holds categories, with a distribution of its own in each class.
 
     One Tally (a statistic of counts) holds all columns; its terms are pairs (index of a column, value). A
-    value that no class has seen has the pseudo-count that every value has; if that is 0 it is left out.
+    value that was never learned has a count of 0 in every class; without pseudo-counts it is ignored.
     """
 
     kind: ClassVar[str] = "categorical"
 
-    alpha: float = 1.0
-    numbered: bool = False  # whether the values are 0, 1, 2 … up to the largest seen, as in scikit-learn
+    alpha: float = 1.0  # the pseudo-count of each value
+    numbered: bool = False  # whether all integers from 0 to the largest seen are values, as in scikit-learn
     least: ArrayLike | None = None  # the least number of values, one for all columns or one per column
 
     def encode(self, table: Table, learn: bool = True) -> Codes:
-        columns = self.places(table)
+        columns = self.column_indices(table)
+        if isinstance(table, OneRow):
+            values = table.categories_of(columns)
+            codes = np.array([[0 if len(keys) else -1 for keys in values]], dtype=np.int64)
+            return self._check(Codes(codes, values), table, columns) if learn else Codes(codes, values)
         integers = _read_integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
         if integers is not None:
             return self._check(integers, table, columns) if learn else integers
@@ -48,7 +52,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return self._check(named, table, columns) if learn else named
 
     def admits(self, values: Array) -> bool:
-        return bool(values.min() >= 0 and values.max() < _RANGE)  # False if any value is NaN
+        return bool(values.min() >= 0 and values.max() < _MAX_RANGE)  # False if any value is NaN
 
     def _check(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
         if not self.numbered:
@@ -56,10 +60,10 @@ class CategoryColumns(Block[Codes, Tally]):
         firsts = (
             [keys[0] if keys else 0 for keys in codes.keys] if codes.least is None else codes.least.tolist()
         )
-        for place, first in zip(columns, firsts, strict=True):
+        for column, first in zip(columns, firsts, strict=True):
             if _is_number(first) and first < 0:
                 raise ValueError(
-                    f"Negative values in data: {table.name(place)} holds {first:g}, expected 0, 1, 2 …"
+                    f"Negative values in data: {table.name(column)} holds {first:g}, expected 0, 1, 2 …"
                 )
         return codes
 
@@ -87,19 +91,19 @@ class CategoryColumns(Block[Codes, Tally]):
         return self._name_terms(Tally(weight=sum_weights(by, weights), total=total, keys=by.keys), terms)
 
     def _name_terms(self, tally: Tally, terms: list[tuple[int, Any]]) -> Tally:
-        """Name the terms, sort them, and drop those that were not seen."""
-        keys, place = Keys.of(terms)
-        total = tally.total.place(place, len(keys), axis=-1)
+        """Name the terms, sort them, and drop those without a count."""
+        keys, index = Keys.of(terms)
+        total = tally.total.place(index, len(keys), axis=-1)
         return Tally(weight=tally.weight, total=total, keys=tally.keys, terms=keys).drop_zeros()
 
     def add_row(self, statistic: Tally, row: Codes, label: Hashable, weight: float) -> Tally | None:
         terms = statistic.terms
         if terms is None:
             return None
-        met = row.list_terms()
-        cells = [place for term in met if (place := terms.position(term)) is not None]
+        row_terms = row.list_terms()
+        cells = [index for term in row_terms if (index := terms.position(term)) is not None]
         # a new category needs a new term
-        return statistic.add_terms(cells, label, weight) if len(cells) == len(met) else None
+        return statistic.add_terms(cells, label, weight) if len(cells) == len(row_terms) else None
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Codes]:
         if self.estimate == "map" and self.alpha < 1:
@@ -110,19 +114,19 @@ class CategoryColumns(Block[Codes, Tally]):
         terms = Keys(()) if statistic.terms is None else statistic.terms
         layout = _lay_out(_Identical(terms), self._width(statistic))
         sizes = self.raise_to_least(layout.numbered_sizes if self.numbered else layout.sizes)
-        less = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
-        pseudo = self.alpha + less
+        adjustment = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
+        pseudo = self.alpha + adjustment
         counts = seen.total.value  # (K, terms)
         total = layout.sum_columns(seen.total) + pseudo * sizes  # (K, d)
-        empty = total == 0
+        has_no_counts = total == 0
         with np.errstate(divide="ignore", invalid="ignore"):
             log_total = np.log(total)
             logs = np.log(counts + pseudo) - log_total[:, layout.column]
             absent = np.log(pseudo) - log_total if pseudo > 0 else np.zeros(total.shape)
-        if empty.any():
-            even = np.broadcast_to(-np.log(np.maximum(sizes, 1)), total.shape)
-            logs = np.where(empty[:, layout.column], even[:, layout.column], logs)
-            absent = np.where(empty, even, absent)
+        if has_no_counts.any():
+            uniform = np.broadcast_to(-np.log(np.maximum(sizes, 1)), total.shape)
+            logs = np.where(has_no_counts[:, layout.column], uniform[:, layout.column], logs)
+            absent = np.where(has_no_counts, uniform, absent)
         return Values(keys, terms, layout, logs, absent.T, counts, self.alpha, sizes)
 
     def columns_of(self, statistic: Tally) -> list[tuple[list[int], tuple[Any, ...]]]:
@@ -136,7 +140,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return 1 + max((term[0] for term in statistic.terms or ()), default=-1)  # type: ignore[index]
 
     def count_values(self, values: tuple[Any, ...]) -> int:
-        """The number of values that a column can have, if these were seen in it."""
+        """The number of values that a column can have, if these values of it were learned."""
         return _count_numbers(values) if self.numbered else len(values)
 
     def raise_to_least(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -159,8 +163,9 @@ class CategoryColumns(Block[Codes, Tally]):
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
         counts, weight = statistic.total.value, statistic.weight.value
-        for places, _ in self.columns_of(statistic):
-            if (counts[:, places].sum(axis=1) > weight * (1.0 + 1e-9)).any():  # with a tolerance for rounding
+        for indices, _ in self.columns_of(statistic):
+            # With a tolerance for rounding.
+            if (counts[:, indices].sum(axis=1) > weight * (1.0 + 1e-9)).any():
                 raise ValueError(
                     "a class would have more values than rows, expected rows that were learned, with their "
                     "weights: nothing was changed"
@@ -169,15 +174,15 @@ class CategoryColumns(Block[Codes, Tally]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Where the terms of each column are."""
+    """The indices of the terms of each column, among all terms of a Tally."""
 
     columns: list[tuple[list[int], tuple[Any, ...]]]  # d pairs: indices of terms, and their values
     sizes: NDArray[np.int64]  # (d,): the number of values
     numbered_sizes: NDArray[np.int64]  # (d,): for integers, the number of integers from 0 to the largest
     column: NDArray[np.int64]  # (terms,): the column of each term
     order: NDArray[np.int64]  # (terms,): the terms column by column
-    seen: NDArray[np.int64]  # the columns that have a term
-    starts: NDArray[np.int64]  # where the terms of each of these columns begin in `order`
+    seen: NDArray[np.int64]  # (m,): the columns that have a term
+    starts: NDArray[np.int64]  # (m,): the index in `order` of the first term of each of these columns
 
     def sum_columns(self, total: Exact) -> Array:
         """The sum of the terms of each column (K, d): exact, then rounded once."""
@@ -189,7 +194,7 @@ class Layout:
 
 
 class _Identical(NamedTuple):
-    """A key of a cache that compares by identity (`is`), because the values 1 and True would be equal."""
+    """A key of a cache that is compared by identity (`is`): terms with 1 and with True would be equal."""
 
     terms: Keys
 
@@ -200,20 +205,20 @@ class _Identical(NamedTuple):
         return id(self.terms)
 
 
-@lru_cache(maxsize=16)  # rows that are learned one by one rarely bring a new term
-def _lay_out(given: _Identical, width: int) -> Layout:
-    places: list[list[int]] = [[] for _ in range(width)]
+@lru_cache(maxsize=16)  # if rows are learned one by one, a new term is rare, and the layout does not change
+def _lay_out(key: _Identical, width: int) -> Layout:
+    indices: list[list[int]] = [[] for _ in range(width)]
     values: list[list[Any]] = [[] for _ in range(width)]
-    pairs: Any = given.terms  # as `_terms` makes them
-    for place, (column, value) in enumerate(pairs):
-        places[column].append(place)
+    pairs: Any = key.terms  # (column, value), from `_terms`
+    for index, (column, value) in enumerate(pairs):
+        indices[column].append(index)
         values[column].append(value)
-    sizes = [len(where) for where in places]
-    order = np.array([place for where in places for place in where], dtype=np.int64)
+    sizes = [len(term_indices) for term_indices in indices]
+    order = np.array([index for term_indices in indices for index in term_indices], dtype=np.int64)
     column = np.array([j for j, _ in pairs], dtype=np.int64)
     seen = np.flatnonzero(sizes)
     starts = np.cumsum([0, *sizes])[seen]
-    columns = [(where, tuple(what)) for where, what in zip(places, values, strict=True)]
+    columns = [(indices[j], tuple(values[j])) for j in range(width)]
     numbered = [_count_numbers(numbers) for _, numbers in columns]
     lengths, ranges = np.array(sizes, dtype=np.int64), np.array(numbered, dtype=np.int64)
     return Layout(columns, lengths, ranges, column, order, seen, starts)
@@ -224,13 +229,14 @@ class Grid:
     """log p of integer values, in one array indexed by value minus `least`, without a dictionary."""
 
     least: NDArray[np.int64]  # (d,)
-    widths: NDArray[np.int64]  # (d,): how many integers there are from the least to the largest seen
-    offsets: NDArray[np.int64]  # (d + 1,): where columns begin; each has one more cell, for unseen values
+    widths: NDArray[np.int64]  # (d,): the number of integers from the least to the largest seen
+    # (d + 1,): the first cell of each column, whose last cell is for unseen values.
+    offsets: NDArray[np.int64]
     table: Array  # (cells, K)
 
     @classmethod
     def of(cls, values: tuple[Keys, ...], tables: tuple[Array, ...], absent: Array) -> "Grid | None":
-        """Build the grid; None if some value is not an integer, or their range is too wide."""
+        """Build the grid; None if some value is not an integer, or their range is too large."""
         grids, least, widths = [], [], []
         for keys, table, rest in zip(values, tables, absent, strict=True):
             named: list[Any] = list(keys)
@@ -238,7 +244,7 @@ class Grid:
                 return None
             numbers = np.array([int(key) for key in named])
             start, width = int(numbers.min()), int(numbers.max() - numbers.min()) + 1
-            if width > _RANGE:
+            if width > _MAX_RANGE:
                 return None
             cells = np.repeat(rest[None, :], width + 1, axis=0)
             cells[numbers - start] = table.T
@@ -250,12 +256,12 @@ class Grid:
 
     def codes(self, codes: NDArray[np.int64], least: NDArray[np.int64]) -> NDArray[np.int64]:
         """Indices in the grid of codes whose code 0 stands for `least`; -1 (missing) stays -1."""
-        places = codes + (least - self.least)
-        outside = (places < 0) | (places >= self.widths)
-        if outside.any() or (codes < 0).any():
-            places = np.where(outside, self.widths, places)
-            places = np.where(codes < 0, -1, places)
-        return np.ascontiguousarray(places)
+        cells = codes + (least - self.least)
+        is_unseen = (cells < 0) | (cells >= self.widths)
+        if is_unseen.any() or (codes < 0).any():
+            cells = np.where(is_unseen, self.widths, cells)
+            cells = np.where(codes < 0, -1, cells)
+        return np.ascontiguousarray(cells)
 
 
 def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
@@ -266,13 +272,16 @@ def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
     # For a single row, each further check takes measurable time.
     if len(values) == 1 and values.dtype.kind == "f" and isfinite(values.sum()):
         integers = values.astype(np.int64)
-        if (integers == values).all() and np.abs(values).max(initial=0.0) <= _LARGEST:
+        if (integers == values).all() and np.abs(values).max(initial=0.0) <= _MAX_INTEGER:
             return Codes(np.zeros_like(integers), least=integers[0])
     if values.dtype.kind == "f" and (not np.isfinite(values).all() or (values != np.floor(values)).any()):
         return None
     least, most = values.min(axis=0), values.max(axis=0)
     spans = most.astype(np.float64) - least.astype(np.float64)
-    if spans.max(initial=0.0) > _RANGE or np.abs(least.astype(np.float64)).max(initial=0.0) > _LARGEST:
+    if (
+        spans.max(initial=0.0) > _MAX_RANGE
+        or np.abs(least.astype(np.float64)).max(initial=0.0) > _MAX_INTEGER
+    ):
         return None
     integers = values.astype(np.int64, copy=False)
     start = least.astype(np.int64)
@@ -287,7 +296,7 @@ def _count_numbers(values: tuple[Any, ...]) -> int:
 
 
 def _is_integer(value: Any) -> bool:
-    return _is_number(value) and abs(value) < _LARGEST and value == int(value)
+    return _is_number(value) and abs(value) < _MAX_INTEGER and value == int(value)
 
 
 def _is_number(value: object) -> bool:
@@ -295,7 +304,7 @@ def _is_number(value: object) -> bool:
 
 
 def _terms(rows: Codes) -> tuple[list[tuple[int, Any]], NDArray[np.int64]]:
-    """(column, value) for each value of each column, and where each column's values begin (d + 1,)."""
+    """(column, value) for each value of each column, and the index of each column's first pair (d + 1,)."""
     terms = [(j, value) for j, keys in enumerate(rows.keys) for value in keys]
     offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)
     return terms, offsets
@@ -309,7 +318,7 @@ class Values(Density[Codes]):
     terms: Keys  # pairs of column and value
     layout: Layout
     logs: Array  # (K, terms)
-    absent: Array  # (d, K): log p of a value that is no term
+    absent: Array  # (d, K): log p of a value that was never learned
     term_counts: Array  # (K, terms)
     alpha: float
     sizes: NDArray[np.int64]  # (d,)
@@ -322,12 +331,12 @@ class Values(Density[Codes]):
     @cached_property
     def tables(self) -> tuple[Array, ...]:
         """log p of the values of each column, d of (K, values)."""
-        return tuple(self.logs[:, places] for places, _ in self.layout.columns)
+        return tuple(self.logs[:, indices] for indices, _ in self.layout.columns)
 
     @cached_property
     def counts(self) -> tuple[Array, ...]:
         """The counts of the values of each column, d of (K, values)."""
-        return tuple(self.term_counts[:, places] for places, _ in self.layout.columns)
+        return tuple(self.term_counts[:, indices] for indices, _ in self.layout.columns)
 
     @cached_property
     def grid(self) -> Grid | None:
@@ -354,42 +363,44 @@ class Values(Density[Codes]):
             return self.grid.codes(rows.codes, rows.least), self.grid.offsets, self.grid.table
         tables = []
         for j, keys in enumerate(rows.keys):
-            if j >= len(self.values):  # no value was ever seen in this column
+            if j >= len(self.values):  # no value of this column was learned
                 tables.append(np.zeros((len(keys), len(self.keys))))
                 continue
             values, table, rest = self.values[j], self.tables[j], self.absent[j]
             if keys == values:
                 tables.append(table.T)
                 continue
-            place = values.find(keys)
-            wide = np.concatenate([table, rest[:, None]], axis=1)
-            tables.append(wide[:, place].T)  # -1 selects the last entry: log p of an unseen value
+            extended = np.concatenate([table, rest[:, None]], axis=1)
+            # -1 selects the last entry: log p of an unseen value.
+            tables.append(extended[:, values.find(keys)].T)
         offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)
         stacked = np.concatenate(tables) if tables else np.zeros((0, len(self.keys)))
         return rows.codes, offsets, np.ascontiguousarray(stacked)
 
     def _arrange_one(self, row: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """As `_arrange`, for one row, without the tables of other values."""
+        """What `_arrange` returns, for one row, without the cells of values that the row does not have."""
         table = self.absent.copy()
         position = self.terms.position
-        cells = [(term[0], place) for term in row.list_terms() if (place := position(term)) is not None]
+        cells = [(term[0], index) for term in row.list_terms() if (index := position(term)) is not None]
         if cells:
-            columns, places = zip(*cells, strict=True)
-            table[list(columns)] = self.logs.T[list(places)]
+            columns, indices = zip(*cells, strict=True)
+            table[list(columns)] = self.logs.T[list(indices)]
         return np.minimum(row.codes, 0), np.arange(len(table) + 1), table
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         drawn = []
         for values, table in zip(self.values, self.tables, strict=True):
             column = np.empty(len(group), dtype=object)
-            if not len(values):  # nothing was ever seen there
+            if not len(values):  # no value of this column was learned
                 drawn.append(column)
                 continue
             for k in np.unique(group).tolist():
                 probabilities = np.exp(table[k])
-                here = group == k
-                chosen = rng.choice(len(values), size=int(here.sum()), p=probabilities / probabilities.sum())
-                column[here] = np.array([*values, None], dtype=object)[chosen]
+                in_class = group == k
+                chosen = rng.choice(
+                    len(values), size=int(in_class.sum()), p=probabilities / probabilities.sum()
+                )
+                column[in_class] = np.array([*values, None], dtype=object)[chosen]
             drawn.append(column)
         return drawn
 

@@ -1,6 +1,6 @@
 """families of columns, as a user names them → a block for each family: its columns and how they are learned.
 
-A family has the faster block that `FASTER` maps to its name, or else `FamilyColumns`, which serves any.
+`FASTER` maps the names of some families to faster blocks; all others have the block `FamilyColumns`.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,8 +23,8 @@ from tamis.warning import warn
 
 AUTO = "auto"  # the family is chosen by the kind of a column's values
 
-FamilyChoice = str | Family  # AUTO, a name, or a member
-Families = FamilyChoice | Mapping[Any, FamilyChoice]  # of all columns, or by column
+FamilyChoice = str | Family  # AUTO, the name of a family, or a member of it
+Families = FamilyChoice | Mapping[Any, FamilyChoice]  # one choice for all columns, or one for each column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +32,11 @@ class BlockOptions:
     """Estimates and priors that several kinds of blocks share."""
 
     estimate: Estimate = "mean"
-    alpha: float = 1.0  # pseudo-observations behind each rate and each member of any family
-    outcome_alpha: float = 1.0  # pseudo-observations of each outcome whose probability is inferred
-    strength: float = 1.0  # observations that the prior of a Gaussian column is worth
-    smoothing: float = 0.0  # part of the largest variance that is added to every variance
-    vectors: GaussianVectors | None = None  # all Gaussian columns together, instead of one by one
+    alpha: float = 1.0  # pseudo-observations of a rate, or of a member of a family without a faster block
+    outcome_alpha: float = 1.0  # pseudo-observations of each flag, category or multinomial count
+    strength: float = 1.0  # pseudo-observations in the prior of a Gaussian column
+    smoothing: float = 0.0  # this fraction of the largest variance is added to every variance
+    vectors: GaussianVectors | None = None  # the block of all Gaussian columns, if they are not independent
 
     def __post_init__(self) -> None:
         refuse_strength(self.strength)
@@ -57,7 +57,7 @@ FASTER: dict[str, Callable[[BlockOptions], Block[Any, Any]]] = {
 
 
 def make_block(family: Family, options: BlockOptions) -> Block[Any, Any]:
-    """The block of columns of a family: a faster one, if the family has it."""
+    """Make the block of columns of a family: a faster one if there is one."""
     faster = FASTER.get(name_of(family))
     if faster is not None:
         return faster(options)
@@ -84,19 +84,19 @@ def choose_families(schema: Schema, families: Families, integers: FamilyChoice) 
     where = f" in families={one_line(families)}"
     members = {name: _find(choice, f" for {name!r}{where}") for name, choice in by_column.items()}
     general = _find(default, " for 'families'")
-    whole_numbers = find_family(integers, " for 'integers'")
+    integer_family = find_family(integers, " for 'integers'")
     columns = {schema.name(j) for j in range(schema.width)} | set(range(schema.width))
     if unknown := [name for name in by_column if name not in columns]:
         raise ValueError(f"families names a column {unknown[0]!r}, which the data does not have")
     remarks = dict(schema.remarks)
     chosen = []
     for j in range(schema.width):
-        # a number is taken as the index of a column only if no column has it as a name
-        place = general if schema.names is not None and j in schema.names else members.get(j, general)
-        family = members.get(schema.name(j), place)
+        # A number in `families` is the index of a column only if it is not the name of one.
+        by_index = general if schema.names is not None and j in schema.names else members.get(j, general)
+        family = members.get(schema.name(j), by_index)
         if family is None:
             kind = schema.kind(j)
-            family = whole_numbers if kind == "integer" else find_family(AUTOMATIC[kind])
+            family = integer_family if kind == "integer" else find_family(AUTOMATIC[kind])
             if j in remarks:
                 warn(remarks[j], UserWarning)
         chosen.append(family)
@@ -115,9 +115,9 @@ def make_blocks(
     chosen = choose_families(schema, families, integers)
     members = {label_of(family): family for family in chosen}
     columns: dict[str, list[int]] = {label: [] for label in members}
-    for place, family in enumerate(chosen):
-        columns[label_of(family)].append(place)
+    for j, family in enumerate(chosen):
+        columns[label_of(family)].append(j)
     blocks = {label: make_block(family, options) for label, family in members.items()}
     if len(blocks) == 1 and not any(isinstance(block, CategoryColumns) for block in blocks.values()):
-        return blocks  # one block for all columns, whatever their number, so that sparse rows stay sparse
+        return blocks  # without a list of columns, so that the block reads sparse rows as they are
     return {label: block.of(tuple(columns[label])) for label, block in blocks.items()}

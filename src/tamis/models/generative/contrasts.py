@@ -1,4 +1,4 @@
-"""posterior, rows → how much each column adds to the log-odds of one class against another."""
+"""posterior, rows → the contribution of each column to the log-odds of one class against another."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,9 +17,9 @@ Indices = NDArray[np.int64]
 class Contributions(NamedTuple):
     """Terms whose sum is the log-odds of each row."""
 
-    terms: Any  # (n, d), columns in the order of the data; sparse if the rows are
+    terms: Any  # (n, d), columns in the order of the data; a sparse matrix if the rows are one
     rest: Array  # (n,): terms that belong to no single column
-    prior: Array  # (n,)
+    prior: Array  # (n,): the log-odds of the class probabilities
 
 
 def contribute(
@@ -41,8 +41,8 @@ def contribute(
         terms = np.zeros((len(for_), width))
         for name, contrast in contrasts.items():
             columns = blocks[name].columns
-            own = contrast.terms.toarray() if hasattr(contrast.terms, "toarray") else contrast.terms
-            terms[:, list(range(width) if columns is None else columns)] = own
+            block_terms = contrast.terms.toarray() if hasattr(contrast.terms, "toarray") else contrast.terms
+            terms[:, list(range(width) if columns is None else columns)] = block_terms
     return Contributions(terms, rest, np.where(np.isnan(prior), 0.0, prior))
 
 
@@ -50,20 +50,20 @@ def _contrast_rows(
     posterior: Posterior, rows: Encoded, for_: Indices, against: Indices
 ) -> dict[str, Contrast]:
     """The log-odds (contrast) of each block, between the two classes of each row."""
-    pairs, place = np.unique(np.stack([for_, against], axis=1), axis=0, return_inverse=True)
+    pairs, pair_index = np.unique(np.stack([for_, against], axis=1), axis=0, return_inverse=True)
     if len(pairs) == 1:
         return posterior.contrasts(rows, int(pairs[0, 0]), int(pairs[0, 1]))
     parts: list[dict[str, Contrast]] = []
     order: list[Indices] = []
     for number, (one, other) in enumerate(pairs.tolist()):
-        here = np.flatnonzero(place.ravel() == number)
-        order.append(here)
-        parts.append(posterior.contrasts(rows.take(here), one, other))
-    back = np.argsort(np.concatenate(order))
+        selected = np.flatnonzero(pair_index.ravel() == number)
+        order.append(selected)
+        parts.append(posterior.contrasts(rows.take(selected), one, other))
+    inverse_order = np.argsort(np.concatenate(order))
     return {
         name: Contrast(
-            _stack([part[name].terms for part in parts], back),
-            np.concatenate([part[name].rest for part in parts])[back],
+            _stack([part[name].terms for part in parts], inverse_order),
+            np.concatenate([part[name].rest for part in parts])[inverse_order],
         )
         for name in parts[0]
     }

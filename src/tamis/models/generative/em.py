@@ -41,10 +41,11 @@ StepReport = Callable[[Step[Joint, Posterior]], None]  # called after each step
 # Starting centres are searched in a sample of max(_SAMPLE, _SAMPLE_PER_CENTRE · k) rows.
 _SAMPLE = 2000
 _SAMPLE_PER_CENTRE = 50
-_PERMUTED = 1 << 24  # up to so many rows, a sample is drawn by a permutation of all row numbers
-_KMEANS_ROUNDS = 10  # after k-means++: on 2,000 rows they cost less than one step on 100,000
-_SOFT = 0.05  # the part of each row that all classes share at the start: a weight of 0 would stay 0
-_MAX_FEATURES = 2000  # rows are compared by at most so many columns, drawn at random if there are more
+_MAX_PERMUTED_ROWS = 1 << 24  # up to this number, a sample is drawn by a permutation of all row numbers
+_KMEANS_ITERATIONS = 10  # after k-means++: on 2,000 rows they take less time than one EM step on 100,000
+# Of each row, which all classes share at the start: a responsibility of 0 would stay 0.
+_SHARED_FRACTION = 0.05
+_MAX_FEATURES = 2000  # distances use at most this number of columns, drawn at random if there are more
 _CELLS = 1 << 20  # features, responsibilities or log p(x, class) in memory at a time
 
 
@@ -53,8 +54,8 @@ class History:
     """The log-likelihoods of a run of EM."""
 
     log_likelihoods: tuple[float, ...]  # of all rows, under the posterior before each step
-    weight: float  # of all rows
-    converged: bool
+    weight: float  # the sum of the weights of all rows
+    converged: bool  # whether the last step changed the log-likelihood by less than the tolerance
 
     @property
     def iterations(self) -> int:
@@ -92,7 +93,7 @@ class Outcome:
 
 
 class RowShards(Protocol):
-    """Rows in shards (parts of the data), in this process or elsewhere: see `tamis.engines`."""
+    """Rows in shards (parts of the data), in this process or in others: see `tamis.engines`."""
 
     def total(self, observe: Callable[[LabelledRows], S | None], /) -> S:
         """Call `observe` with every shard and add the results."""
@@ -122,9 +123,9 @@ def run(
 ) -> Outcome:
     """Make steps until the mean log-likelihood per row changes by less than `tol`, at most `max_iter`.
 
-    `report_step` is called with every step. Squares are pooled in the steps, but not in the statistic at the
-    end. A run that continues another compares its first log-likelihood with the last one of that run, which
-    is `previous`.
+    `report_step` is called with every step. Where squares are pooled in the steps, a last step computes the
+    statistic without pooling. `previous` is the last log-likelihood of the run that this one continues, with
+    which its first one is compared.
     """
     if max_iter < 1:
         raise ValueError(f"got max_iter={max_iter}, expected at least 1")
@@ -165,7 +166,7 @@ def lower_bound(
 ) -> float:
     """A(θ, θ₀) = Σ w Σ_k r_k (log p(x, k | θ) − log r_k), r_k = p(k | x, θ₀): the bound that EM maximises.
 
-    At most the log-likelihood at θ (`posterior`), and equal to it at θ = θ₀ (`given`).
+    It is at most the log-likelihood at θ (`posterior`), and equal to it at θ = θ₀ (`given`).
     """
     if posterior.keys != given.keys:
         raise ValueError(
@@ -173,8 +174,8 @@ def lower_bound(
         )
     bound = log_likelihood_of_labels(data.select_labelled(), posterior)
     for part in _split_unlabelled(data, len(given.keys)):
-        joint, before = posterior.log_joint(part.rows), given.log_joint(part.rows)
-        log_r = before - _kernels.log_sum_rows(before)[:, None]
+        joint, given_joint = posterior.log_joint(part.rows), given.log_joint(part.rows)
+        log_r = given_joint - _kernels.log_sum_rows(given_joint)[:, None]
         r = np.exp(log_r)
         with np.errstate(invalid="ignore"):  # 0 log 0 = 0
             terms = np.where(r > 0, r * (joint - log_r), 0.0)
@@ -215,7 +216,7 @@ class Initial:
         means: ArrayLike | None = None,
         precisions: ArrayLike | None = None,
     ) -> Self:
-        """Check what was given for `k` components of `width` Gaussian columns."""
+        """Check parameters for `k` components of `width` Gaussian columns."""
         if means is None and precisions is None:
             return cls(None if weights is None else _check_weights(weights, k))
         name = "means_init" if means is not None else "precisions_init"
@@ -234,7 +235,7 @@ class Initial:
         )
 
     def replace_in(self, posterior: Posterior) -> Posterior:
-        """Give a posterior these parameters instead of its own."""
+        """Return the posterior with these parameters instead of its own."""
         log_prior, densities = posterior.log_prior, posterior.densities
         if self.weights is not None:
             with np.errstate(divide="ignore"):
@@ -266,10 +267,10 @@ def start(
 ) -> Posterior:
     """Find a first posterior of classes 0 … k − 1 for rows that have no labels.
 
-    Each row goes to the nearest of k centres, and a little of it to the other classes. The centres are the
-    means given, or those of k-means ("kmeans"), rows far from each other ("k-means++"), or rows drawn evenly
-    ("random_from_data"); with "random" there are none, and every row has responsibilities drawn at random.
-    Where labels are known, infer a start from the rows that have them instead.
+    Each row is assigned to the nearest of k centres, and a small part of it to the other classes. The centres
+    are the means in `initial`, or those of k-means ("kmeans"), rows far from each other ("k-means++"), or
+    rows drawn uniformly ("random_from_data"). The method "random" has no centres: responsibilities are
+    random. If some labels are known, infer a start from the rows that have them instead.
     """
     if (data.labels.group >= 0).any():
         raise ValueError(
@@ -297,7 +298,7 @@ def start_shards(
     method: Method = "kmeans",
     initial: Initial | None = None,
 ) -> Posterior:
-    """As `start`, for rows in shards; `sample` holds the rows whose numbers `draw_row_numbers` returned."""
+    """Do what `start` does for rows in shards; `sample` has the rows that `draw_row_numbers` selects."""
     given = Initial() if initial is None else initial
     needs_all = _needs_all_rows(model)
     if method not in METHODS:
@@ -305,7 +306,7 @@ def start_shards(
     if needs_all and method == "random" and given.means is None:
         raise ValueError(
             "got init_params='random' for categories or counts in shards, expected 'kmeans', 'k-means++' or "
-            "'random_from_data': shards that draw by themselves would draw alike"
+            "'random_from_data': every shard would draw the same numbers"
         )
     assign = _make_assignment(model, sample, k, rng, method, given)
     if not needs_all:
@@ -318,7 +319,7 @@ def start_shards(
 def draw_row_numbers(rows: int, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw the numbers of the rows among which starting centres are searched, in ascending order."""
     count = max(_SAMPLE, _SAMPLE_PER_CENTRE * k)
-    if rows <= _PERMUTED:
+    if rows <= _MAX_PERMUTED_ROWS:
         return np.sort(rng.permutation(rows)[:count])
     return np.sort(rng.choice(rows, count, replace=False))
 
@@ -344,10 +345,10 @@ def _recode_block(rows: Any, like: Any) -> Any:
     if not isinstance(rows, Codes):
         return rows
     codes = np.empty_like(rows.codes)
-    for j, (ours, theirs) in enumerate(zip(rows.keys, like.keys, strict=True)):
-        place = theirs.find(ours)
-        places = np.append(np.where(place < 0, len(theirs), place), -1)
-        codes[:, j] = places[rows.codes[:, j]]
+    for j, (old_keys, new_keys) in enumerate(zip(rows.keys, like.keys, strict=True)):
+        new_codes = new_keys.find(old_keys)
+        new_codes = np.append(np.where(new_codes < 0, len(new_keys), new_codes), -1)  # −1 stays −1
+        codes[:, j] = new_codes[rows.codes[:, j]]
     return Codes(codes, like.keys)
 
 
@@ -394,14 +395,14 @@ def _make_assignment(
             centres = _lloyd(rows, centres, weights)
 
     def assign(rows: Encoded) -> Array:
-        nearest = _distances(features.compute(rows), centres).argmin(axis=1)
-        return np.asarray(np.eye(k)[nearest] * (1.0 - _SOFT) + _SOFT / k)
+        nearest = _compute_distances(features.compute(rows), centres).argmin(axis=1)
+        return np.asarray(np.eye(k)[nearest] * (1.0 - _SHARED_FRACTION) + _SHARED_FRACTION / k)
 
     return assign
 
 
 def _width_of(model: Generative, rows: Encoded) -> int:
-    """The largest number of features of any block."""
+    """The number of features of all blocks."""
     return sum(min(_width(rows.blocks[name]), _MAX_FEATURES) for name in model.blocks)
 
 
@@ -409,9 +410,9 @@ def _width_of(model: Generative, rows: Encoded) -> int:
 class _Features:
     """Features for distances between rows: standardised numbers, and categories as flags (one-hot)."""
 
-    columns: dict[str, NDArray[np.int64]]  # the columns of each block that are used
-    centre: dict[str, Array]
-    scale: dict[str, Array]
+    columns: dict[str, NDArray[np.int64]]  # by block: the m columns that are used
+    centre: dict[str, Array]  # by block (m,): their means
+    scale: dict[str, Array]  # by block (m,): their standard deviations
 
     @classmethod
     def of(cls, names: list[str], rows: Encoded, rng: np.random.Generator) -> "_Features":
@@ -420,7 +421,7 @@ class _Features:
         for name in names:
             width = _width(rows.blocks[name])
             columns[name] = np.sort(rng.permutation(width)[:_MAX_FEATURES])
-            values = _numbers(rows.blocks[name], columns[name])
+            values = _select_numbers(rows.blocks[name], columns[name])
             counts = np.maximum((~np.isnan(values)).sum(axis=0), 1)
             centre[name] = np.nansum(values, axis=0) / counts
             spread = np.sqrt(np.nansum(np.square(values - centre[name]), axis=0) / counts)
@@ -429,7 +430,7 @@ class _Features:
 
     def compute(self, rows: Encoded) -> Array:
         parts = [
-            self.scale_values(name, _numbers(rows.blocks[name], columns))
+            self.scale_values(name, _select_numbers(rows.blocks[name], columns))
             for name, columns in self.columns.items()
         ]
         return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0))
@@ -445,22 +446,22 @@ def _width(rows: Any) -> int:
     return rows.columns if isinstance(rows, Sparse) else int(rows.shape[1])
 
 
-def _numbers(rows: Any, columns: NDArray[np.int64]) -> Array:
+def _select_numbers(rows: Any, columns: NDArray[np.int64]) -> Array:
     """Some columns of a block as numbers (n, len(columns)), NaN where they are missing."""
     if isinstance(rows, Sparse):
         return np.asarray(rows.matrix()[:, columns].toarray(), dtype=np.float64)
     if not isinstance(rows, Codes):
         return np.asarray(rows[:, columns], dtype=np.float64)
     starts = np.cumsum([0, *map(len, rows.keys)])
-    owner = np.searchsorted(starts, columns, side="right") - 1
-    codes = rows.codes[:, owner]
-    return np.where(codes < 0, np.nan, (codes == columns - starts[owner]).astype(np.float64))
+    source_columns = np.searchsorted(starts, columns, side="right") - 1
+    codes = rows.codes[:, source_columns]
+    return np.where(codes < 0, np.nan, (codes == columns - starts[source_columns]).astype(np.float64))
 
 
 def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Array | None = None) -> Array:
     """k-means++: k rows (k, d), each drawn in proportion to its squared distance from those drawn before.
 
-    The best of 2 + log k draws is taken. If there are many rows, a sample is used. Distances are over the
+    Each is the best of 2 + log k candidates. If there are many rows, a sample is used. Distances are over the
     columns that are present; a missing value of a centre is replaced by the mean of its column.
     """
     if not 1 <= k <= len(rows):
@@ -475,22 +476,22 @@ def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Arr
     filled = fill_gaps(rows)
     first = rng.choice(len(rows), p=w / w.sum())
     centres = [filled[first]]
-    nearest = _distances(rows, filled[first][None])[:, 0]
+    nearest = _compute_distances(rows, filled[first][None])[:, 0]
     for _ in range(1, k):
         chance = np.cumsum(nearest * w)
         if chance[-1] > 0:
-            drawn = np.searchsorted(chance, rng.random(2 + int(np.log(k))) * chance[-1], side="right")
+            candidates = np.searchsorted(chance, rng.random(2 + int(np.log(k))) * chance[-1], side="right")
         else:  # fewer distinct rows than centres
-            drawn = rng.integers(len(rows), size=1)
-        drawn = np.minimum(drawn, len(rows) - 1)
-        left = np.minimum(_distances(rows, filled[drawn]), nearest[:, None])
-        best = int((w @ left).argmin())
-        nearest = left[:, best]
-        centres.append(filled[drawn[best]])
+            candidates = rng.integers(len(rows), size=1)
+        candidates = np.minimum(candidates, len(rows) - 1)
+        reduced = np.minimum(_compute_distances(rows, filled[candidates]), nearest[:, None])
+        best = int((w @ reduced).argmin())
+        nearest = reduced[:, best]
+        centres.append(filled[candidates[best]])
     return np.stack(centres)
 
 
-def _distances(rows: Array, centres: Array) -> Array:
+def _compute_distances(rows: Array, centres: Array) -> Array:
     """Squared distances (n, k) over the columns that are present, scaled to the number of all columns."""
     present = ~np.isnan(rows)
     if present.all():
@@ -508,8 +509,8 @@ def _lloyd(rows: Array, centres: Array, weights: Array) -> Array:
     """A few iterations of k-means; a centre without rows stays where it is."""
     present = ~np.isnan(rows)
     filled = np.where(present, rows, 0.0)
-    for _ in range(_KMEANS_ROUNDS):
-        nearest = np.eye(len(centres))[_distances(rows, centres).argmin(axis=1)] * weights[:, None]
+    for _ in range(_KMEANS_ITERATIONS):
+        nearest = np.eye(len(centres))[_compute_distances(rows, centres).argmin(axis=1)] * weights[:, None]
         weight = nearest.T @ present
         centres = np.where(weight > 0, nearest.T @ filled / np.where(weight > 0, weight, 1.0), centres)
     return centres

@@ -1,9 +1,9 @@
 """numbers → ΣT(x) by class → a distribution of any family with a conjugate prior, for each column.
 
-This block (columns with their family) serves every family that has no faster block: the family has all that
-it needs. The blocks of Gaussian, Bernoulli, Poisson and categorical columns are faster, and that of Gaussian
-columns is more precise where a variance is small beside a mean. A test in `tamis.testing.family_columns`
-checks that their results equal those of this block. A member is one distribution of a family.
+This block (columns with their family) is for every family that has no faster block. The blocks of Gaussian,
+Bernoulli, Poisson and categorical columns are faster, and that of Gaussian columns is more precise where a
+variance is much smaller than the squared mean. A test in `tamis.testing.family_columns` checks that their
+results equal those of this block. A member is one distribution of a family.
 """
 
 from abc import abstractmethod
@@ -22,17 +22,17 @@ from tamis.models.generative.counting import NoEvidenceError
 from tamis.stats import Keys, Labels, Moments, Tally, refuse_excess_subtraction
 from tamis.tables import Table
 
-_LARGEST = 1e100  # sums of squares of smaller numbers do not overflow
-_PLACEHOLDER = 1.0  # stands for a missing value, whose terms are then dropped
+_MAX_SQUARABLE = 1e100  # sums of squares of smaller numbers do not overflow
+_PLACEHOLDER = 1.0  # replaces a missing value in computations whose result is then dropped
 
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyColumns(Block[Array, Tally]):
     """Columns of one family; each has its own member (distribution) in each class.
 
-    `family` is any member of it. Fixed parameters, such as the size of a negative binomial, are taken from
-    it, and it is the distribution of a class without any information. The prior, unless one is given, is
-    the family's default, worth `alpha` observations.
+    `family` is any member of the family: it has the fixed parameters, such as the size of a negative
+    binomial, and is the distribution of a class without rows or prior. By default, the prior is the family's
+    own, of `alpha` pseudo-observations.
 
     >>> from tamis.families import Exponential
     >>> block = FamilyColumns(family=Exponential(1.0), estimate="mle")
@@ -50,8 +50,8 @@ class FamilyColumns(Block[Array, Tally]):
     kind: ClassVar[str] = "family"
 
     family: ConjugateFamily
-    alpha: float = 1.0
-    prior: Tally | None = None  # pseudo-observations: one for all columns, or one for each
+    alpha: float = 1.0  # the number of pseudo-observations of the default prior
+    prior: Tally | None = None  # pseudo-observations: of all columns, or of each column
 
     @property
     def terms(self) -> int:
@@ -64,14 +64,15 @@ class FamilyColumns(Block[Array, Tally]):
             wrong = ~(np.isnan(values) | self.family.supports(values))
             if wrong.any():
                 row, j = np.argwhere(wrong)[0].tolist()
+                name = table.name(self.column_indices(table)[j])
                 raise ValueError(
-                    f"{table.name(self.places(table)[j])} holds {values[row, j]:g} in row {row}, expected "
-                    f"{self.family.support}: mend that row, or choose another family"
+                    f"{name} holds {values[row, j]:g} in row {row}, expected {self.family.support}: "
+                    "mend that row, or choose another family"
                 )
         return values
 
     def admits(self, values: Array) -> bool:
-        return bool(np.abs(values).max() < _LARGEST and self.family.supports(values).all())
+        return bool(np.abs(values).max() < _MAX_SQUARABLE and self.family.supports(values).all())
 
     def observe(
         self,
@@ -106,9 +107,9 @@ class FamilyColumns(Block[Array, Tally]):
             if not (prior_weight > 0).all():
                 raise ValueError("estimate='predictive' needs a prior, got alpha=0: raise it, or use 'mean'")
             return Integrated(keys, self.family, weight, total, prior, class_sums)
-        nothing = ~(weight > 0)
-        weight = np.where(nothing, 1.0, weight)
-        total = np.where(nothing[..., None], self.family.mean_parameters, total)
+        is_empty = ~(weight > 0)
+        weight = np.where(is_empty, 1.0, weight)
+        total = np.where(is_empty[..., None], self.family.mean_parameters, total)
         choose = self.family.prior_mode if self.estimate == "map" else self.family.prior_mean
         members = tuple(self._make_member(choose, weight[i], total[i], key) for i, key in enumerate(keys))
         return Members(keys, self.family, members, prior, class_sums)
@@ -194,7 +195,7 @@ class Members(FamilyDensity):
 
     keys: Keys
     family: ConjugateFamily
-    members: tuple[ConjugateFamily, ...]  # K, of d columns each
+    members: tuple[ConjugateFamily, ...]  # K members, each of d columns
     prior: tuple[Array, Array]
     class_sums: Tally
 
@@ -214,8 +215,8 @@ class Integrated(FamilyDensity):
 
     keys: Keys
     family: ConjugateFamily
-    weight: Array  # (K, d): of the prior and the observations
-    total: Array  # (K, d, k)
+    weight: Array  # (K, d): of the prior and the observations together
+    total: Array  # (K, d, k): their sufficient statistics
     prior: tuple[Array, Array]
     class_sums: Tally
 

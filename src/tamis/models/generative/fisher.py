@@ -14,12 +14,12 @@ from tamis.stats import Keys, Moments
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """Directions of largest spread between classes, each of unit variance within them, best first."""
+    """Directions of largest variance between classes, each of unit variance within classes, best first."""
 
     keys: Keys
-    directions: Array  # (d, components): the entry of largest size is positive
-    values: Array  # (components,): variance between classes over that within
-    ratios: Array  # (components,): the values over their sum in all directions
+    directions: Array  # (d, components): the entry of largest magnitude in each is positive
+    values: Array  # (components,): variance between classes over variance within classes
+    ratios: Array  # (components,): the values divided by the sum of the values of all directions
     centre: Array  # (d,): the point that is projected to zero
     means: Array  # (K, d)
     scatter: Array  # (d, d): summed within classes, without priors or shrinkage
@@ -46,10 +46,11 @@ def discriminant(
     shrinkage: Shrinkage = None,
     priors: Mapping[Any, float] | None = None,
 ) -> Projection:
-    """Maximise the variance between classes over that within.
+    """Maximise the variance between classes over the variance within classes.
 
-    Classes are weighted by `priors`, or by their rows. `shrinkage` acts on both covariances, within classes
-    and in all, as in scikit-learn's solver "eigen"; for "auto", give the coefficients of `LedoitWolf`.
+    Classes are weighted by `priors`, or by their rows. `shrinkage` acts on the covariance within classes and
+    on that of all rows, as in scikit-learn's solver "eigen"; for "auto", give the coefficients of
+    `LedoitWolf`.
 
     >>> rows = [[0.0, 0.0], [2.0, 1.0], [0.0, 4.0], [2.0, 5.0]]
     >>> projection = discriminant(Moments.observe(rows, by=["a", "a", "b", "b"], form="full"), shrinkage=0.5)
@@ -100,7 +101,7 @@ def discriminant(
 
 
 def count_components(n_components: object, classes: int, columns: int) -> int:
-    """The number of directions for so many classes and columns; all of them if None is given."""
+    """The number of directions of a model with these numbers of classes and columns; by default, all."""
     most = min(classes - 1, columns)
     given = most if n_components is None else n_components
     if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:

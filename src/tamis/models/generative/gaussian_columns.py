@@ -33,8 +33,8 @@ class GaussianColumns(Block[Array, Moments]):
     """Each column has a Gaussian of its own in each class.
 
     `smoothing` times the largest variance of any column is added to every variance, as scikit-learn does.
-    The prior, unless one is given, has the mean and variance of all classes together, worth `strength`
-    observations. (The variance within classes was tried: experiments/0002.)
+    The default prior has the mean and variance of all classes together, as `strength` pseudo-observations
+    (experiments/0002 compares it with the variance within classes).
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -80,19 +80,19 @@ class GaussianColumns(Block[Array, Moments]):
         # arrays (K + 1, d); the last row is that of all classes together
         weight, mean, scatter, shift = class_sums.describe_with_pooled()
         is_empty = ~(weight > 0)
-        some_lack = bool(is_empty.any())
-        variance = scatter / np.where(is_empty, 1.0, weight) if some_lack else scatter / weight
-        if some_lack:
+        has_empty = bool(is_empty.any())
+        variance = scatter / np.where(is_empty, 1.0, weight) if has_empty else scatter / weight
+        if has_empty:
             mean, variance = np.where(is_empty, 0.0, mean), np.where(is_empty, np.nan, variance)
         pooled_mean, pooled_variance = mean[-1], variance[-1]
         prior = partial(self._prior, pooled_mean, pooled_variance)
         if self.estimate == "mle":
-            own = np.where(is_empty[:-1], 1.0, variance[:-1]) if some_lack else variance[:-1]
-            own = own + self.smoothing * _largest(pooled_variance)
-            return Normal.of(keys, mean[:-1], np.maximum(own, _MIN_VARIANCE), prior, class_sums)
+            class_variance = np.where(is_empty[:-1], 1.0, variance[:-1]) if has_empty else variance[:-1]
+            class_variance = class_variance + self.smoothing * _find_largest(pooled_variance)
+            return Normal.of(keys, mean[:-1], np.maximum(class_variance, _MIN_VARIANCE), prior, class_sums)
         constant = ~(pooled_variance > _MIN_VARIANCE) & (self.prior is None)
         if self.prior is None and self.strength > 0 and not constant.any() and self.estimate != "predictive":
-            # The formulas are those below; without prior and posterior objects, most of the time is saved.
+            # The same formulas as below, in a fraction of the time, without objects for prior and posterior.
             half = 0.5 * self.strength
             prior_parameters = pooled_mean, self.strength, 1.0 + half, half * pooled_variance
             location, _, shape, scale = update_parameters(
@@ -135,8 +135,8 @@ def _update(
 ) -> NormalInverseGamma:
     """The posterior (K, d); equal to the prior where nothing was observed, and in constant columns.
 
-    So all classes have the same density in a constant column; otherwise the class with most rows would have
-    the narrowest one there.
+    So all classes have the same density in a constant column; otherwise the class with the most rows would
+    have the narrowest density of it.
     """
     posterior = prior.update(class_sums.drop_keys())
     if not constant.any():
@@ -149,7 +149,7 @@ def _update(
     return NormalInverseGamma(*(np.where(constant, before, after) for before, after in parts))
 
 
-def _largest(pooled_variance: Array) -> float:
+def _find_largest(pooled_variance: Array) -> float:
     """The largest variance of any column, all classes together; 0 if nothing was observed."""
     return float(np.nanmax(pooled_variance, initial=0.0))
 
@@ -165,7 +165,7 @@ class Normal(Gaussian):
     class_sums: Moments
     _precision: Array  # (K, d): 1 / variance
     _log_peak: Array  # (K, d): log of the density at the mean
-    _zero_offsets: Array  # (K,): the kernel adds a number per class; here there is none
+    _zero_offsets: Array  # (K,): zeros for the kernel, which adds a number per class
 
     @classmethod
     def of(

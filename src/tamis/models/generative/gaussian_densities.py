@@ -26,16 +26,17 @@ from tamis.tables import runs
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _BLOCK = 4096  # rows whose whitened copy is in memory at a time
-_FEW = 16  # up to so many rows are scored by matrices that are cached between calls
-_FAR = 1e6  # if two means are further apart (squared), one product for all classes loses the tenth digit
+_FEW_ROWS = 16  # up to this number, rows are scored by matrices that are cached between calls
+# Of a mean from the centre: beyond, one product for all classes loses the tenth digit.
+_MAX_SQUARED_DISTANCE = 1e6
 
 
 class Pattern(NamedTuple):
     """Rows in which the same columns are present."""
 
-    rows: NDArray[np.int64] | slice
-    columns: NDArray[np.int64]  # those that are present
-    complete: bool  # whether all columns are
+    rows: NDArray[np.int64] | slice  # indices of the rows
+    columns: NDArray[np.int64]  # indices of the columns that are present
+    complete: bool  # whether all columns are present
 
 
 def patterns(rows: Array) -> Iterator[Pattern]:
@@ -54,10 +55,10 @@ def patterns(rows: Array) -> Iterator[Pattern]:
 class _Marginal(NamedTuple):
     """Squared Mahalanobis distances of some rows from the mean of one class, over the columns present."""
 
-    rows: NDArray[np.int64] | slice
-    k: int
-    d: int
-    square: Array  # (rows,): xᵀM⁻¹x
+    rows: NDArray[np.int64] | slice  # indices of the rows
+    k: int  # the index of the class
+    d: int  # the number of columns that are present
+    square: Array  # (rows,): (x − mean)ᵀM⁻¹(x − mean), M being the matrix of these columns
     log_determinant: float
 
 
@@ -65,9 +66,9 @@ def _marginals(rows: Array, mean: Array, matrix: Array, factor: Cholesky) -> Ite
     for at, columns, complete in patterns(rows):
         x = rows if complete and isinstance(at, slice) else rows[at][:, columns]
         for k in range(len(mean)):
-            own = Cholesky(factor.lower[k]) if complete else marginal_factor(matrix[k], columns)
-            square = measure_distances(own, x, mean[k, columns])
-            yield _Marginal(at, k, len(columns), square, float(own.log_determinant()))
+            class_factor = Cholesky(factor.lower[k]) if complete else marginal_factor(matrix[k], columns)
+            square = measure_distances(class_factor, x, mean[k, columns])
+            yield _Marginal(at, k, len(columns), square, float(class_factor.log_determinant()))
 
 
 def measure_distances(factor: Cholesky, rows: Array, centre: Array) -> Array:
@@ -94,7 +95,7 @@ class _MatrixNormal(Gaussian):
     mean: Array  # (K, d)
     covariance: Array  # (K, d, d), or (d, d) if the classes share it
     factor: Cholesky  # of the covariance
-    evidence: Callable[[], float]
+    evidence: Callable[[], float]  # computes the log-evidence
 
     def log_evidence(self) -> float:
         return self.evidence()
@@ -111,7 +112,7 @@ class FullNormal(_MatrixNormal):
     """A Gaussian with a covariance of its own in each class."""
 
     def scores(self, rows: Array) -> Array:
-        if len(rows) <= _FEW and isfinite(rows.sum()):
+        if len(rows) <= _FEW_ROWS and isfinite(rows.sum()):
             inverse, constant = self._scoring_terms
             z = (inverse @ (rows[:, None] - self.mean)[..., None])[..., 0]  # (n, K, d)
             return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", z, z))
@@ -153,16 +154,16 @@ class TiedNormal(_MatrixNormal):
 
     @property
     def coefficients(self) -> Array:
-        """Σ⁻¹μ (K, d): `rows @ coefficients.T + intercepts` are scores up to a term common to all classes."""
+        """Σ⁻¹μ (K, d): rows · coefficientsᵀ + intercepts are scores, up to a term that all classes share."""
         return np.ascontiguousarray(self.factor.solve(self.mean.T).T)
 
     @property
     def intercepts(self) -> Array:
-        """−½ μᵀΣ⁻¹μ (K,), taken about zero: if the means are large they are less precise than `scores`."""
+        """−½ μᵀΣ⁻¹μ (K,), about zero and not about a centre: for large means less precise than `scores`."""
         return np.asarray(-0.5 * self.factor.quadratic(self.mean))
 
     def scores(self, rows: Array) -> Array:
-        if len(rows) <= _FEW and isfinite(rows.sum()):
+        if len(rows) <= _FEW_ROWS and isfinite(rows.sum()):
             centre, inverse, m, constant = self._scoring_terms
             differences = ((rows - centre) @ inverse.T)[:, None] - m  # (n, K, d)
             return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", differences, differences))
@@ -177,23 +178,23 @@ class TiedNormal(_MatrixNormal):
 
     @cached_property
     def _scoring_terms(self) -> tuple[Array, Array, Array, float]:
-        """A centre, L⁻¹, means whitened about it, and log of the density at a mean: for few rows."""
+        """A centre (d,), L⁻¹ (d, d), means whitened about it (K, d), and log of the density at a mean."""
         d = self.mean.shape[1]
         centre = self.mean.mean(axis=0)
         constant = -0.5 * (float(self.factor.log_determinant()) + d * _LOG_2PI)
         return centre, self.factor.inverse_factor(), self.factor.whiten(self.mean - centre), constant
 
     def _scores(self, rows: Array, mean: Array, factor: Cholesky) -> Array:
-        """−½|z − m|² by one product for all classes: z and m are whitened about the same centre."""
+        """−½|z − m|² (n, K) by one product for all classes: z and m are whitened about the same centre."""
         centre = mean.mean(axis=0)
         m = factor.whiten(mean - centre)
         lengths = np.einsum("ij,ij->i", m, m)
-        far = bool((lengths > _FAR).any())
+        is_far = bool((lengths > _MAX_SQUARED_DISTANCE).any())
         scores = np.empty((len(rows), len(mean)))
         for at in runs(len(rows), 1, _BLOCK):
             z = factor.whiten(rows[at] - centre)
             block = scores[at]
-            if far:
+            if is_far:
                 for k in range(len(mean)):
                     block[:, k] = -0.5 * np.square(z - m[k]).sum(axis=1)
             else:
@@ -230,13 +231,13 @@ class TiedNormal(_MatrixNormal):
 def _natural_parameters(
     form: Literal["full", "tied"], centred: Array, covariance: Array, factor: Cholesky
 ) -> Natural:
-    """Parameters of means (K, d), minus an origin, and covariances (K, d, d), or (d, d) for all classes."""
+    """Natural parameters from means minus an origin (K, d) and covariances (K, d, d), or (d, d) if tied."""
     precision = factor.inverse()
     linear = (precision @ centred[..., None])[..., 0]
     square = (linear * centred).sum(axis=1)
     constant = -0.5 * (square + factor.log_determinant() + centred.shape[1] * _LOG_2PI)
-    usual = np.sqrt(np.square(centred) + np.diagonal(covariance, axis1=-2, axis2=-1))[..., None]
-    cancelling = np.swapaxes(usual, 1, 2) @ np.abs(precision) @ usual
+    typical = np.sqrt(np.square(centred) + np.diagonal(covariance, axis1=-2, axis2=-1))[..., None]
+    cancelling = np.swapaxes(typical, 1, 2) @ np.abs(precision) @ typical
     return Natural(form, constant, linear, -0.5 * precision, cancelling[:, 0, 0])
 
 
@@ -264,7 +265,7 @@ class SphericalNormal(Normal):
 
 
 def sum_growth(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, Array]:
-    """What the data add to shape and scale of the prior of one variance for all columns (K,)."""
+    """What data add to the shape (K,) and the scale (K,) of the prior, if all columns share one variance."""
     weight = class_sums.weight.value
     shift = normals.shift_of(class_sums.weight, class_sums.first, prior.location)
     shift_weight = prior.strength * weight / (prior.strength + weight)
@@ -329,16 +330,16 @@ class VectorStudent(Density[Array]):
 
 
 def refuse_collapse(density: Any) -> None:
-    """Raise if a class has a variance of zero: without a prior its density has no bounds.
+    """Raise if a class has a variance of zero, since without a prior its density is unbounded.
 
     Singular full matrices have already raised an error.
     """
     if not isinstance(density, DiagonalNormal | SphericalNormal):
         return
-    flat = density.variance <= np.square(1e-14 * density.mean) + 1e-300
-    if flat.any():
+    has_no_variance = density.variance <= np.square(1e-14 * density.mean) + 1e-300
+    if has_no_variance.any():
         raise ValueError(
-            f"component {int(flat.any(axis=1).argmax())} has collapsed on rows that do not vary, "
+            f"component {int(has_no_variance.any(axis=1).argmax())} has collapsed on rows that do not vary, "
             "expected variances above zero: set reg_covar or estimate='map', or ask for fewer components"
         )
 
@@ -374,19 +375,19 @@ def sum_incomplete_vectors(
     """The expected full Moments of rows with missing values, under the given Gaussians."""
     if not isinstance(given, FullNormal | TiedNormal):
         raise ValueError(
-            "some values are missing, expected a Gaussian to guess them by, made by estimate='mle', 'map' or "
-            "'mean': drop or fill those rows, or use covariance='diag'"
+            "some values are missing, expected a Gaussian to impute them by, made by estimate='mle', 'map' "
+            "or 'mean': drop or fill those rows, or use covariance='diag'"
         )
-    place = given.keys.find(responsibilities.keys)
-    centre = given.mean[place]
+    class_index = given.keys.find(responsibilities.keys)
+    centre = given.mean[class_index]
     classes, d = centre.shape
     first, second = np.zeros((classes, d)), np.zeros((classes, d, d))
     for at, columns, _ in patterns(rows):
         x, r = rows[at], responsibilities.values[at]
-        for own, k in enumerate(place.tolist()):
-            centred, rest = _fill_in(x, columns, centre[own], given.covariance_of(k))
-            first[own] += r[:, own] @ centred
-            second[own] += sum_products(centred, r[:, own]) + r[:, own].sum() * rest
+        for i, k in enumerate(class_index.tolist()):
+            centred, rest = _fill_in(x, columns, centre[i], given.covariance_of(k))
+            first[i] += r[:, i] @ centred
+            second[i] += sum_products(centred, r[:, i]) + r[:, i].sum() * rest
     weight = responsibilities.values.sum(axis=0)
     return Moments.about(centre, weight, first, second, "full", responsibilities.keys)
 
@@ -395,10 +396,10 @@ def _fill_in(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: A
     """E[x | the columns present] − mean (n, d), and the conditional covariance of the others (d, d)."""
     d = rows.shape[1]
     missing = np.setdiff1d(np.arange(d), columns)
-    across = covariance[np.ix_(columns, missing)]
-    slope = marginal_factor(covariance, columns).solve(across)
+    cross = covariance[np.ix_(columns, missing)]
+    slope = marginal_factor(covariance, columns).solve(cross)
     centred, rest = np.zeros(rows.shape), np.zeros((d, d))
     centred[:, columns] = rows[:, columns] - mean[columns]
     centred[:, missing] = centred[:, columns] @ slope
-    rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - across.T @ slope
+    rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - cross.T @ slope
     return centred, rest

@@ -1,14 +1,14 @@
 """rows, responsibilities of classes → Moments by class: the expectation step of Gaussian columns.
 
 `sum_vectors` and `sum_columns` take responsibilities that are known, and sum about the mean of each class.
-`PreparedRows` finds responsibilities and sums in one pass, at the speed of BLAS: about an origin o near the
-rows, a Gaussian's log-density is linear in φ(x) = [x − o, products of x − o, 1], and its statistic is Σ r φ.
-Each is one product of matrices for all classes together, of blocks of φ that stay in the cache. The Gaussians
-of a tied covariance share their squares, so that φ = [x − o, 1] is enough.
+`PreparedRows` computes responsibilities and sums in one pass, by BLAS: with an origin o near the rows, a
+Gaussian's log-density is linear in φ(x) = [x − o, products of x − o, 1], and its statistic is Σ r φ. So
+log-densities, and sums, of all classes are one matrix product per block of rows, whose φ fits into the cache.
+With a tied covariance all classes have the same quadratic term, so that φ = [x − o, 1] suffices.
 
-Rounding errors grow with the terms that cancel. Where these are large, `PreparedRows.expect` returns None,
-and the caller computes scores and responsibilities class by class. `test_the_fused_step_is_the_step` holds
-the two ways equal.
+Rounding errors grow with the size of the terms that cancel. If these are large, `PreparedRows.expect` returns
+None, and the caller computes scores and responsibilities class by class. `test_the_fused_step_is_the_step`
+checks that both ways give the same results.
 """
 
 from abc import abstractmethod
@@ -30,12 +30,12 @@ from tamis.tables import runs
 Products = Literal["full", "diagonal", "none"]  # which products of columns φ contains
 
 _BLOCK = 4096  # rows whose centred copy is in memory at a time
-_MAX_CANCELLING = 1e6  # sum of the cancelling terms of a log-density: up to it, ten decimal digits are right
-_SMALL = 10**6  # up to so many rows · classes · terms, OpenBLAS multiplies without packing: twice as fast
+_MAX_CANCELLING = 1e6  # the largest sum of cancelling terms of a log-density that leaves ten decimal digits
+_MAX_UNPACKED = 10**6  # up to this product of rows, classes and terms, OpenBLAS does not pack: twice as fast
 # Rows per block: at least _MIN_ROWS and at most _MAX_ROWS; larger products have about _CELLS elements of φ.
 _MIN_ROWS, _CELLS, _MAX_ROWS = 256, 1 << 19, 4096
-_MAX_TERMS = 2500  # of φ, for 69 columns: blocks of wider ones have too few rows for BLAS
-_CHUNKS = 8  # the parts of a sum, whatever the number of threads: the result must not depend on that
+_MAX_TERMS = 2500  # of φ, those of 69 columns: with more, a block has too few rows for BLAS to be fast
+_CHUNKS = 8  # the parts of a sum; not the number of threads, on which the result must not depend
 _MAX_SQUARABLE = 1e140  # squares of smaller numbers can be weighted and summed without overflow
 _LOG_ZERO = -1e300  # in place of log 0 = −∞, because −∞ · 0 is NaN
 
@@ -47,11 +47,11 @@ def sum_vectors(rows: Array, responsibilities: Responsibilities) -> Moments:
     k, d = centre.shape
     first, second = np.zeros((k, d)), np.zeros((k, d, d))
     for at in runs(len(rows), 1, _BLOCK):
-        for own in range(k):
-            centred, w = _drop_weightless(rows[at], r[at, own])
-            centred = centred - centre[own]
-            first[own] += w @ centred
-            second[own] += sum_products(centred, w)
+        for i in range(k):
+            centred, w = _drop_weightless(rows[at], r[at, i])
+            centred = centred - centre[i]
+            first[i] += w @ centred
+            second[i] += sum_products(centred, w)
     return Moments.about(centre, weight, first, second, "full", responsibilities.keys)
 
 
@@ -65,18 +65,18 @@ def sum_columns(rows: Array, responsibilities: Responsibilities) -> Moments:
         present = ~np.isnan(rows[at])
         complete = bool(present.all())
         weight += r[at].sum(axis=0)[:, None] if complete else r[at].T @ present
-        for own in range(k):
-            centred, w = _drop_weightless(rows[at], r[at, own])
-            centred = centred - centre[own]
+        for i in range(k):
+            centred, w = _drop_weightless(rows[at], r[at, i])
+            centred = centred - centre[i]
             if not complete:
                 centred[np.isnan(centred)] = 0.0
-            first[own] += w @ centred
-            second[own] += w @ np.square(centred)
+            first[i] += w @ centred
+            second[i] += w @ np.square(centred)
     return Moments.about(centre, weight, first, second, keys=responsibilities.keys)
 
 
 def _centres(rows: Array, responsibilities: Array) -> Array:
-    """The mean of each class (K, d), by sums about the mean of all rows: precise enough to centre squares."""
+    """The mean of each class (K, d), by sums about the mean of all rows; precise enough as a centre."""
     if not len(rows):
         return np.zeros((responsibilities.shape[1], rows.shape[1]))
     present = ~np.isnan(rows)
@@ -99,13 +99,13 @@ def fill_gaps(rows: Array) -> Array:
 
 
 def _drop_weightless(rows: Array, weights: Array) -> tuple[Array, Array]:
-    """Drop rows of weight zero if there are many, as with classes that are far apart."""
+    """Drop rows of weight zero if they are the majority, as happens with classes that are far apart."""
     positive = weights != 0
     return (rows[positive], weights[positive]) if 2 * positive.sum() < len(rows) else (rows, weights)
 
 
 def sum_products(centred: Array, weights: Array) -> Array:
-    """Σ w x xᵀ (d, d); if no weight is negative, as YᵀY with Y = √w x, for which BLAS does half the work."""
+    """Σ w x xᵀ (d, d); without negative weights as YᵀY, Y having rows √w x: half the work for BLAS."""
     if (weights < 0).any():
         return np.asarray((centred * weights[:, None]).T @ centred)
     root = centred * np.sqrt(weights)[:, None]
@@ -126,7 +126,7 @@ class Natural(NamedTuple):
 
 
 class Gaussian(Density[Array]):
-    """A Gaussian in each class, with parameters that are known."""
+    """A Gaussian in each class, with point estimates of its parameters."""
 
     @abstractmethod
     def natural(self, origin: Array) -> Natural:
@@ -153,8 +153,8 @@ class PreparedRows:
     ) -> Expectation | None:
         """See `block.Preparation`; None if the density is not Gaussian, or so narrow that digits cancel.
 
-        With `pool_squares`, classes of a tied covariance get their weights and means, and each a part of all
-        squares in proportion to its weight: their sum is right, and `infer` uses nothing else of them.
+        With `pool_squares` and a tied covariance, the statistic has the weight and the mean of each class,
+        but divides the squares among classes by weight: `infer` uses only their sum, which is right.
         """
         if not isinstance(density, Gaussian):
             return None
@@ -221,14 +221,14 @@ class PreparedRows:
         return squares
 
     def _sum_features(self, theta: Array, products: Products, hard: bool) -> tuple[Array, float]:
-        """Σ r φ (K, terms) and log p(rows); each chunk is summed separately, and chunks added in order."""
+        """Σ r φ (K, terms) and log p(rows), for natural parameters (K, terms); chunks are added in order."""
         n, count = self.centred.shape[1], _CHUNKS
         workers = threads.count_chunks(self.rows.size * len(theta))
         cuts = [n * c // count for c in range(count + 1)]
-        spans = list(pairwise(cuts))
+        chunks = list(pairwise(cuts))
         with threads.one_blas_thread:
             results = threads.run_together(
-                [_Worker(self, theta, products, hard, spans[i::workers]).sum_chunks for i in range(workers)]
+                [_Worker(self, theta, products, hard, chunks[i::workers]).sum_chunks for i in range(workers)]
             )
         ordered = [results[c % workers][c // workers] for c in range(count)]
         return np.sum([sums for sums, _ in ordered], axis=0), sum(likelihood for _, likelihood in ordered)
@@ -241,46 +241,46 @@ class _Worker(NamedTuple):
     theta: Array
     products: Products
     hard: bool
-    spans: Sequence[tuple[int, int]]
+    chunks: Sequence[tuple[int, int]]
 
     def sum_chunks(self) -> list[tuple[Array, float]]:
         k, p = self.theta.shape
-        step = _SMALL // (k * p)
+        step = _MAX_UNPACKED // (k * p)
         step = min(step if step >= _MIN_ROWS else max(_MIN_ROWS, _CELLS // p), _MAX_ROWS)
         buffers = _Buffers.of(self, step)
         results = []
-        for begin, end in self.spans:
+        for begin, end in self.chunks:
             sums, log_likelihood = np.zeros((k, p)), 0.0
             for start in range(begin, end, step):
                 rows = slice(start, min(start + step, end))
-                own = buffers if rows.stop - start == step else _Buffers.of(self, rows.stop - start)
-                own.fill(self.prepared.centred[:, rows], self.products)
-                np.matmul(self.theta, own.features, out=own.joint)
-                log_likelihood += self._divide_rows(own.joint, rows)
-                np.copyto(own.responsibilities, own.joint.T)
-                sums += np.matmul(own.responsibilities.T, own.features.T, out=own.product)
+                block = buffers if rows.stop - start == step else _Buffers.of(self, rows.stop - start)
+                block.fill(self.prepared.centred[:, rows], self.products)
+                np.matmul(self.theta, block.features, out=block.joint)
+                log_likelihood += self._divide_rows(block.joint, rows)
+                np.copyto(block.responsibilities, block.joint.T)
+                sums += np.matmul(block.responsibilities.T, block.features.T, out=block.product)
             results.append((sums, log_likelihood))
         return results
 
     def _divide_rows(self, joint: Array, rows: slice) -> float:
-        """Turn log p(x, class) (K, n) into weighted responsibilities; return Σ w log p(x).
+        """Turn log p(x, class) (K, n) into weighted responsibilities, in place; return Σ w log p(x).
 
-        If hard, p(x) is that of the row and its most probable class together.
+        If `hard`, p(x) is replaced by p(x, most probable class).
         """
         weights = None if self.prepared.weights is None else self.prepared.weights[rows]
-        most = joint.max(axis=0)
+        largest = joint.max(axis=0)
         if self.hard:
             best = joint.argmax(axis=0)
             joint[:] = 0.0
             joint[best, np.arange(len(best))] = 1.0
-            log_density = most
+            log_density = largest
         else:
-            joint -= most
+            joint -= largest
             np.exp(joint, out=joint)
             density = joint.sum(axis=0)
             joint /= density
             log_density = np.log(density, out=density)
-            log_density += most
+            log_density += largest
         if weights is None:
             return float(log_density.sum())
         joint *= weights
@@ -288,10 +288,10 @@ class _Worker(NamedTuple):
 
 
 class _Buffers(NamedTuple):
-    """Buffers for a block of rows; the arrays are contiguous, which lets NumPy use one loop."""
+    """Buffers for a block of rows; the arrays are contiguous, so that NumPy needs one loop for each."""
 
-    table: Array  # x, x again, products, 1
-    features: Array  # (terms, n): a view of `table` from the second x on, which is φ
+    table: Array  # (d + terms, n): x, and below it φ = [x, products, 1]
+    features: Array  # (terms, n): φ, a view of `table`
     joint: Array  # (K, n)
     responsibilities: Array  # (n, K): the layout in which BLAS multiplies them fastest with φ
     product: Array  # (K, terms)
@@ -305,7 +305,7 @@ class _Buffers(NamedTuple):
         return cls(table, table[d:], np.empty((k, size)), np.empty((size, k)), np.empty((k, p)))
 
     def fill(self, centred: Array, products: Products) -> None:
-        """Compute φ of columns (d, n): each pass multiplies all columns with those `turn` places further."""
+        """Compute φ of columns (d, n); each pass multiplies column j with column j + shift, for all j."""
         d = len(centred)
         np.copyto(self.features[:d], centred)
         if products == "diagonal":
@@ -313,21 +313,21 @@ class _Buffers(NamedTuple):
         elif products == "full":
             x, at, end = self.table[:d], d, d + d * (d + 1) // 2
             np.copyto(x, centred)
-            for turn in range(d // 2 + 1):
+            for shift in range(d // 2 + 1):
                 size = min(d, end - at)
-                np.multiply(x[:size], self.table[turn : turn + size], out=self.features[at : at + size])
+                np.multiply(x[:size], self.table[shift : shift + size], out=self.features[at : at + size])
                 at += size
 
 
 @lru_cache(maxsize=4)
 def pairs(d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The columns of each product, in the order of `_Buffers.fill`."""
-    place = np.arange(d * (d + 1) // 2)
-    return place % d, (place % d + place // d) % d
+    index = np.arange(d * (d + 1) // 2)
+    return index % d, (index % d + index // d) % d
 
 
 def _pair_factors(matrices: Array) -> Array:
-    """Symmetric (..., d, d) → a factor for each product (..., d(d+1)/2): those of two columns count twice."""
+    """Symmetric (..., d, d) → a factor for each product (..., d(d+1)/2); x_i x_j with i ≠ j counts twice."""
     left, right = pairs(matrices.shape[-1])
     return np.asarray(matrices[..., left, right] * np.where(left == right, 1.0, 2.0))
 
@@ -337,8 +337,8 @@ def _count_products(products: Products, d: int) -> int:
 
 
 def _divide_squares(weight: Array, first: Array, squares: Array) -> Array:
-    """Second moments (K, d, d) with the right sum: those of each class's mean, and a share of the rest."""
+    """Second moments (K, d, d) with the right sum: of each class's mean, plus the rest divided by weight."""
     mean = np.where(weight[:, None] > 0, first, 0.0) / np.where(weight > 0, weight, 1.0)[:, None]
-    own = first[:, :, None] * mean[:, None, :]
-    rest = squares - own.sum(axis=0)
-    return np.asarray(own + rest * (weight / weight.sum())[:, None, None])
+    of_means = first[:, :, None] * mean[:, None, :]
+    rest = squares - of_means.sum(axis=0)
+    return np.asarray(of_means + rest * (weight / weight.sum())[:, None, None])

@@ -49,11 +49,12 @@ class GaussianVectors(Block[Array, Moments]):
 
     `covariance` is "full" (one per class), "tied" (one for all), "diag" or "spherical" (one variance per
     class). The estimate "mle" may be regularised: by `shrinkage` toward the identity times the mean variance,
-    or with "auto" toward the variances by Ledoit and Wolf's coefficients, as in scikit-learn's LDA; by a
-    `floor` that is added to every variance, as in its GaussianMixture; and it may be `unbiased`. The other
-    estimates have a prior instead: the one given, or one with the variances of all classes together, without
-    correlations, worth `strength` observations. If `within_classes`, the default prior has the variances
-    within classes, and pulls their means as much less: for components of a mixture, which lie far apart.
+    or with "auto" toward the variances by Ledoit and Wolf's coefficients, as in scikit-learn's LDA; and by a
+    `floor` that is added to every variance, as in its GaussianMixture. The divisor of an `unbiased` estimate
+    is the weight minus one. The other estimates have a prior instead: by default one with the variances of
+    all classes together, without correlations, as `strength` pseudo-observations. If `within_classes`, it has
+    the variances within classes, and a strength of the means that is smaller by the ratio of these variances:
+    for components of a mixture, which may be far apart.
     """
 
     kind: ClassVar[str] = "gaussian vectors"
@@ -68,9 +69,7 @@ class GaussianVectors(Block[Array, Moments]):
     strength: float = 1.0
     within_classes: bool = False
     exact: bool = False  # of the full form: see `Moments.observe`
-    missing: bool = (
-        False  # whether rows with gaps are allowed, for EM to fill, with a full or tied covariance
-    )
+    missing: bool = False  # whether EM imputes missing values, with a full or tied covariance
 
     def __post_init__(self) -> None:
         Block.__post_init__(self)
@@ -122,7 +121,7 @@ class GaussianVectors(Block[Array, Moments]):
         weights: Array | None = None,
         given: Density[Array] | None = None,
     ) -> Moments:
-        """Sum the rows: by label exactly; by responsibilities with BLAS, about each class's mean, rounded.
+        """Sum the rows by label, exactly, or by responsibilities, with BLAS, about the mean of each class.
 
         With a full or tied covariance and responsibilities, missing values are imputed by the given density:
         their expected values are summed, and their uncertainty is added to the squares.
@@ -263,44 +262,41 @@ class GaussianVectors(Block[Array, Moments]):
         return DiagonalNormal.of(keys, mean, variance, prior, class_sums)
 
     def _maximise_likelihood(self, class_sums: Moments, pooled: Moments) -> tuple[Array, Array]:
-        """Means (K, d) and covariances: (d, d) tied, (K, d, d) full, (K, d) else.
+        """Means (K, d), and covariances: (d, d) if tied, (K, d, d) if full, variances (K, d) otherwise.
 
         A class without rows gets the mean and covariance of all rows.
         """
         weight = class_sums.weight.value  # (K,) full, (K, d) diagonal
-        nothing = ~(weight > 0)
-        fewer = np.where(nothing, 0.0, 1.0 if self.unbiased else 0.0)
-        own = weight[:, None] if self.has_matrices else weight
+        is_empty = ~(weight > 0)
+        lost_freedom = np.where(is_empty, 0.0, 1.0 if self.unbiased else 0.0)
+        column_weight = weight[:, None] if self.has_matrices else weight
         scatter = (
             self.shrinkage.shrink_classes(class_sums)
             if isinstance(self.shrinkage, LedoitWolf)
             else class_sums.scatter
         )
-        mean = np.where(own > 0, class_sums.mean, np.where(pooled.weight.value > 0, pooled.mean, 0.0))
+        pooled_mean = np.where(pooled.weight.value > 0, pooled.mean, 0.0)
+        mean = np.where(column_weight > 0, class_sums.mean, pooled_mean)
         if self.covariance == "tied":
-            weight, fewer, scatter, nothing = (
-                weight.sum(),
-                fewer.sum(),
-                scatter.sum(axis=0),
-                np.asarray(~(weight.sum() > 0)),
-            )
+            weight, lost_freedom, scatter = weight.sum(), lost_freedom.sum(), scatter.sum(axis=0)
+            is_empty = np.asarray(~(weight > 0))
         elif self.covariance == "spherical":
-            weight, fewer, scatter = (
+            weight, lost_freedom, scatter = (
                 np.broadcast_to(part.sum(axis=1, keepdims=True), part.shape)
-                for part in (weight, fewer, scatter)
+                for part in (weight, lost_freedom, scatter)
             )
-            nothing = weight <= 0
-        left = np.where(nothing, 1.0, weight - fewer)
-        if not (left > 0).all():
+            is_empty = weight <= 0
+        freedom = np.where(is_empty, 1.0, weight - lost_freedom)
+        if not (freedom > 0).all():
             raise ValueError(
                 f"a class has a weight of {np.min(weight):g}, expected above 1 for unbiased=True: give more "
                 "rows, or use unbiased=False"
             )
         if self.has_matrices:
-            left, nothing = left[..., None, None], nothing[..., None, None]
-        covariance = scatter / left
-        if nothing.any():
-            covariance = np.where(nothing, self._covariance_of_all(pooled), covariance)
+            freedom, is_empty = freedom[..., None, None], is_empty[..., None, None]
+        covariance = scatter / freedom
+        if is_empty.any():
+            covariance = np.where(is_empty, self._covariance_of_all(pooled), covariance)
         return mean, self._regularise(covariance)
 
     def _covariance_of_all(self, pooled: Moments) -> Array:
@@ -326,7 +322,7 @@ class GaussianVectors(Block[Array, Moments]):
         return np.asarray(covariance + self.floor)
 
     def make_prior(self, statistic: Moments) -> NormalInverseWishart:
-        """The prior that was given, or the default prior, which is computed from the statistic."""
+        """Return `prior`, or the default prior, which is computed from the statistic."""
         if self.prior is not None:
             return self.prior
         pooled = statistic.pooled()
@@ -341,7 +337,7 @@ class GaussianVectors(Block[Array, Moments]):
         weight = np.maximum(pooled.weight.value, _TINY)
         within = scatter.sum(axis=0) / weight
         within = np.where(within > _ROUNDING * spread, np.minimum(within, spread), spread)
-        # one strength for all columns: that of the column whose means differ most
+        # All columns have the same strength, that of the column whose means differ most.
         mean_strength = self.strength * float((within / spread).min(initial=1.0))
         return NormalInverseWishart.from_mean(
             mean, mean_strength, np.diag(within), covariance_strength=self.strength
@@ -373,11 +369,11 @@ class GaussianVectors(Block[Array, Moments]):
 
 
 def _factor(covariance: Array, what: str) -> Cholesky:
-    """The Cholesky factor; raise also if the matrix is positive definite only by rounding."""
+    """The Cholesky factor; raise also if the matrix is positive definite only because of rounding."""
     d = len(covariance)
     factor = Cholesky.of(covariance, what, _REMEDY)
-    left = np.square(np.diagonal(factor.lower)) / np.diagonal(covariance)
-    if d and left.min() < _ROUNDING * d:
+    unexplained = np.square(np.diagonal(factor.lower)) / np.diagonal(covariance)
+    if d and unexplained.min() < _ROUNDING * d:
         raise ValueError(
             f"the {what} is singular but for rounding, expected all eigenvalues above zero: {_REMEDY}"
         )
@@ -400,7 +396,7 @@ def _split_prior(prior: NormalInverseWishart, spherical: bool) -> NormalInverseG
 
 
 def _update_spherical(prior: NormalInverseGamma, class_sums: Moments) -> NormalInverseGamma:
-    """The posterior (K, d); all columns of a class share a variance, so its shape and scale."""
+    """The posterior (K, d); all columns of a class share one variance, and so its shape and scale."""
     columns = prior.update(class_sums.drop_keys())
     shape, scale = sum_growth(prior, class_sums)
     return NormalInverseGamma(
@@ -422,7 +418,7 @@ def mean_covariance(scale: Array, freedom: Array, d: int) -> Array:
 
 
 class TiedPosterior(NamedTuple):
-    """One covariance for all classes, and means that are normal about their locations given it."""
+    """The posterior of one covariance for all classes and, given it, normal distributions of their means."""
 
     location: Array  # (K, d)
     strength: Array  # (K,)
@@ -462,7 +458,10 @@ def update_tied(prior: NormalInverseWishart, class_sums: Moments) -> TiedPosteri
 
 
 def log_evidence_of_tied(prior: NormalInverseWishart, class_sums: Moments) -> float:
-    """The log-evidence; |S + W + UUᵀ| is by the determinant lemma, which is precise for distant means."""
+    """The log-evidence; |S + W + UUᵀ|, with shifts of means U, is computed by the matrix determinant lemma.
+
+    So it is precise even if the means are far apart.
+    """
     data = _gather(prior, class_sums)
     d, n = prior.dimension, data.weight.sum()
     within = data.scatter.sum(axis=0)

@@ -2,9 +2,10 @@
 
 A statistic minus one row is a statistic, so leaving a row out is a subtraction and an `infer`:
 `score_by_subtraction` does that for any block (columns of one family), row by row. Some blocks have a closed
-form, which computes the same numbers for all rows together: the row is removed from its own class, and from
-all that the block pools over classes (a prior, a smoothing, the number of values of a column). A closed form
-marks the rows for which it would lose digits by cancellation; those are scored by subtraction.
+form (`Formula`), which computes the same numbers for all rows together: each row is removed from its own
+class, and from all that the block pools over classes (a prior, a smoothing, the number of values of a
+column). A closed form marks the rows for which it loses digits by cancellation; those are scored by
+subtraction.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,9 +36,9 @@ Indices = NDArray[np.int64]
 Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are imprecise (b,)
 Formula = Callable[[Any, Indices, Array], Result]  # takes rows, the class of each (b,) and its weight (b,)
 
-CANCELLED = 1e-3  # if less than this part of a sum is left, it is imprecise: an error of 1e-13 becomes 1e-10
+CANCELLED = 1e-3  # if less than this part of a sum is left, a relative error of 1e-13 grows to 1e-10 or more
 # Terms of scores in memory at a time. They fit into a core's cache, and products of three times as many terms
-# are below 2**19, above which OpenBLAS starts threads: on a busy machine that was 5 times slower.
+# are below 2**19, above which OpenBLAS starts threads: with other programs running that was 5 times slower.
 _CELLS = 1 << 17
 _DENSE_CELLS = 1 << 22  # array elements of sparse rows that may be made dense at a time
 _TINY = 1e-300  # as in gaussian_columns.py
@@ -47,14 +48,14 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 def score_without_row(
     block: Block[Any, Any], statistic: Sums, keys: Keys, rows: Any, labels: Labels, weights: Array | None
 ) -> Array:
-    """log p(row | class) without the row, (n, K); `labels` are over these keys."""
+    """log p(row | class) (n, K), each row under parameters inferred without it; `labels` have these keys."""
     n = len(labels)
-    scores, doubtful = np.empty((n, len(keys))), np.ones(n, dtype=np.bool_)
+    scores, imprecise = np.empty((n, len(keys))), np.ones(n, dtype=np.bool_)
     if (formula := find_formula(block, statistic, keys)) is not None:
         w = np.ones(n) if weights is None else weights
         for run in _split_rows(block, rows, len(keys)):
-            scores[run], doubtful[run] = formula(take_rows(rows, run), labels.group[run], w[run])
-    for i in np.flatnonzero(doubtful).tolist():
+            scores[run], imprecise[run] = formula(take_rows(rows, run), labels.group[run], w[run])
+    for i in np.flatnonzero(imprecise).tolist():
         scores[i] = score_by_subtraction(block, statistic, keys, rows, labels, weights, i)
     return scores
 
@@ -72,19 +73,19 @@ def score_by_subtraction(
     index = np.array([i])
     row = take_rows(rows, index)
     weight = None if weights is None else weights[index]
-    alone = Labels(Keys((keys[int(labels.group[i])],)), np.zeros(1, dtype=np.int64))
+    label = Labels(Keys((keys[int(labels.group[i])],)), np.zeros(1, dtype=np.int64))
     weightless = weight is not None and not weight.any()
-    others = statistic if weightless else statistic - block.observe(row, alone, weight)
+    others = statistic if weightless else statistic - block.observe(row, label, weight)
     scores: Array = block.infer(others, keys).scores(row)[0]
     return scores
 
 
 def log_priors(model: Generative, counts: Tally, labels: Labels, w: Array) -> Array:
-    """log p(class) without each row (n, K), as `infer` computes it: a class may lose its only row."""
+    """log p(class) without each row (n, K), as `infer` computes it; a class may lose its only row."""
     keys, own = labels.keys, labels.group
     high, rest = np.zeros(len(keys)), np.zeros(len(keys))
-    place = keys.find(counts.terms or ())
-    high[place], rest[place] = counts.total.pair
+    index = keys.find(counts.terms or ())
+    high[index], rest[index] = counts.total.pair
     left = (high[own] - w) + rest[own]
     empty = (left == 0) & (model.classes.find(keys) < 0)[own]
     if model.prior is not None or model.even:
@@ -103,7 +104,7 @@ def log_priors(model: Generative, counts: Tally, labels: Labels, w: Array) -> Ar
 def _split_rows(block: Block[Any, Any], rows: Any, classes: int) -> Iterator[slice]:
     """Rows in runs of about `_CELLS` terms."""
     if isinstance(rows, Sparse):
-        # The prior of Poisson columns, and so all rates, change with each row left out.
+        # The pooled prior of Poisson columns, and so all rates, change with the row that is left out.
         poisson = isinstance(block, PoissonColumns)
         columns = rows.columns if poisson else 1 + len(rows.values) // max(1, len(rows))
         step = max(1, min(_CELLS // max(1, classes * columns), _DENSE_CELLS // max(1, rows.columns)))
@@ -177,11 +178,12 @@ def categories(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula 
     def formula(rows: Codes, own: Indices, w: Array) -> Result:
         scores = np.zeros((len(own), len(keys)))
         for j, (column, table) in enumerate(zip(columns, tables, strict=True)):
-            place = np.append(density.values[j].find(rows.keys[j]), -1)[rows.codes[:, j]]  # -1 where missing
+            # The index of each row's value; −1 if it is missing or was never learned.
+            index = np.append(density.values[j].find(rows.keys[j]), -1)[rows.codes[:, j]]
             missing = rows.codes[:, j] < 0
-            terms = table[np.where(missing, -1, np.where(place < 0, len(table) - 2, place))]
-            here = np.flatnonzero(place >= 0)
-            column.leave_out(terms, here, place[here], own[here], w[here])
+            terms = table[np.where(missing, -1, np.where(index < 0, len(table) - 2, index))]
+            known_rows = np.flatnonzero(index >= 0)
+            column.leave_out(terms, known_rows, index[known_rows], own[known_rows], w[known_rows])
             scores += terms
         return scores, mark_none(len(own))
 
@@ -194,9 +196,9 @@ class _Column(NamedTuple):
     counts: Sum  # (K, values)
     sums: Sum  # (K,): over values
     pooled: Sum  # (values,): over classes
-    size: int
-    sizes_without: Indices  # (values,): the number of values of the column without this one
-    pseudo: float
+    size: int  # the number of values of the column
+    sizes_without: Indices  # (values,): that number after the only row with a value is left out
+    pseudo: float  # the pseudo-count of each value
 
     @classmethod
     def of(
@@ -220,17 +222,17 @@ class _Column(NamedTuple):
             pseudo=pseudo,
         )
 
-    def leave_out(self, terms: Array, here: Indices, v: Indices, own: Indices, w: Array) -> None:
-        """Correct log p(value | class) (n, K) of the rows `here`, which have values v and classes `own`."""
+    def leave_out(self, terms: Array, known_rows: Indices, v: Indices, own: Indices, w: Array) -> None:
+        """Correct log p(value | class) (n, K) of `known_rows`, with values v and classes `own`."""
         left = (self.counts.high[own, v] - w) + self.counts.rest[own, v]
         sums = (self.sums.high[own] - w) + self.sums.rest[own]
-        terms[here, own] = self._logs(left, sums, np.full(len(v), self.size))
+        terms[known_rows, own] = self._logs(left, sums, np.full(len(v), self.size))
         lost = np.flatnonzero((self.pooled.high[v] - w) + self.pooled.rest[v] == 0)
         if len(lost):  # no other row has the value, so that its column has one value less
             size = self.sizes_without[v[lost]]
             class_sums = np.tile(self.sums.high + self.sums.rest, (len(lost), 1))
             class_sums[np.arange(len(lost)), own[lost]] = sums[lost]
-            terms[here[lost]] = self._logs(None, class_sums, size[:, None])
+            terms[known_rows[lost]] = self._logs(None, class_sums, size[:, None])
 
     def _logs(self, count: Array | None, total: Array, size: Indices) -> Array:
         """log p of a value with this count, or of an unseen value if `count` is None."""
@@ -256,7 +258,7 @@ def multinomial(block: MultinomialCounts, statistic: Tally, keys: Keys) -> Formu
     total, length = Sum.of(class_sums.total), Sum.of(class_sums.total.sum(axis=-1))
     alpha = pseudo_counts(block.alpha, class_sums.total.shape[-1])
     if block.estimate == "map" and (alpha < 1).any():
-        return None  # it may be refused
+        return None  # `infer` may raise an error without some row
     pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)
 
     def formula(rows: Rows, own: Indices, w: Array) -> Result:
@@ -266,12 +268,12 @@ def multinomial(block: MultinomialCounts, statistic: Tally, keys: Keys) -> Formu
         )
         lengths: Array = np.bincount(row, x, minlength=n).astype(np.float64)
         sums = length.select(own).high - w * lengths
-        doubtful = (sums <= CANCELLED * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
+        imprecise = (sums <= CANCELLED * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
         sums = np.asarray(np.maximum(sums, 0.0) + pseudo.sum())
         rise = log_rising if block.estimate == "predictive" else _log_power
         with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is left; such rows are marked as imprecise
             own_scores = np.bincount(row, rise(left + pseudo[column], x), minlength=n) - rise(sums, lengths)
-        return replace_own(density.scores(rows), own, own_scores), doubtful
+        return replace_own(density.scores(rows), own, own_scores), imprecise
 
     return formula
 
@@ -319,11 +321,12 @@ def bernoulli(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formul
     """Flags (Bernoulli columns), set or not set."""
     alpha = pseudo_counts(block.alpha, statistic.first.shape[-1])
     if block.estimate == "map" and (alpha < 1).any():
-        return None  # it may be refused
+        return None  # `infer` may raise an error without some row
     density = block.infer(statistic, keys)
     classes = _Rates.of(statistic.over(keys))
     pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)  # (d,)
-    # unless the sums are integers, the number of flags that are not set, a difference, may be rounding alone
+    # The number of flags that are not set is a difference, which may be only rounding if sums are no
+    # integers.
     exact = classes.first.is_integer and classes.weight.is_integer
     tables = cache(lambda w: _Flags.of(classes, w, pseudo))  # one per distinct weight, for sparse rows
 
@@ -333,45 +336,50 @@ def bernoulli(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formul
             return replace_own(scores, own, tables(float(w[0])).scores(rows, own)), mark_none(len(own))
         x, present = _fill_missing(rows)
         ones, weight = classes.subtract(own, x, present, w)
-        up = np.where(x > 0, ones, weight - ones) + pseudo  # of the row's own flag
+        matching = np.where(x > 0, ones, weight - ones) + pseudo  # of the row's own flag
         both = weight + 2.0 * pseudo
         with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(both == 0, -np.log(2.0), np.log(up) - np.log(both))
+            terms = np.where(both == 0, -np.log(2.0), np.log(matching) - np.log(both))
         own_scores = np.where(present > 0, terms, 0.0).sum(axis=1)
         cancelled = (x == 0) & (weight - ones < CANCELLED * weight) & (pseudo < 1e-6 * weight)
-        doubtful = cancelled.any(axis=1) & ((w != np.floor(w)) | (not exact))
-        return replace_own(scores, own, own_scores), doubtful
+        imprecise = cancelled.any(axis=1) & ((w != np.floor(w)) | (not exact))
+        return replace_own(scores, own, own_scores), imprecise
 
     return formula
 
 
 class _Flags(NamedTuple):
-    """log p of flags that are set (up) or not set (down), in a class without one row of this weight."""
+    """log p of flags that are set or not set, in each class without one of its rows, all of one weight."""
 
-    up: Array  # (K, d)
-    down: Array  # (K, d); 0 where it is impossible
-    all_down: Array  # (K,): over columns
-    impossible: Array  # (K, d): where every row of a class has the flag set
+    log_one: Array  # (K, d): log p of a flag that is set
+    log_zero: Array  # (K, d): log p of a flag that is not set; 0 where this is impossible
+    log_all_zero: Array  # (K,): the sum of `log_zero` over columns
+    impossible: Array  # (K, d): 1 where every row of a class has the flag set, otherwise 0
 
     @classmethod
     def of(cls, classes: _Rates, w: float, pseudo: Array) -> "_Flags":
         ones, weight = classes.first.high, classes.weight.high - w
         with np.errstate(divide="ignore", invalid="ignore"):
             both = np.log(weight + 2.0 * pseudo)
-            up, down = np.log(ones - w + pseudo) - both, np.log(weight - ones + pseudo) - both
-        nothing = weight + 2.0 * pseudo == 0
-        up, down = np.where(nothing, -np.log(2.0), up), np.where(nothing, -np.log(2.0), down)
-        impossible = ~np.isfinite(down)
-        down = np.where(impossible, 0.0, down)
-        return cls(up, down, down.sum(axis=1), impossible.astype(np.float64))
+            log_one, log_zero = np.log(ones - w + pseudo) - both, np.log(weight - ones + pseudo) - both
+        is_empty = weight + 2.0 * pseudo == 0
+        log_one, log_zero = (
+            np.where(is_empty, -np.log(2.0), log_one),
+            np.where(is_empty, -np.log(2.0), log_zero),
+        )
+        impossible = ~np.isfinite(log_zero)
+        log_zero = np.where(impossible, 0.0, log_zero)
+        return cls(log_one, log_zero, log_zero.sum(axis=1), impossible.astype(np.float64))
 
     def scores(self, rows: Sparse, own: Indices) -> Array:
         """The score of each row in its own class: that of no flag set, plus a term for each flag set."""
         row, column, _, n = _find_entries(rows)
         at = own[row], column
-        scores = self.all_down[own] + np.bincount(row, self.up[at] - self.down[at], minlength=n)
-        met = self.impossible.sum(axis=1)[own] - np.bincount(row, self.impossible[at], minlength=n)
-        return np.where(met > 0, -np.inf, scores)
+        scores = self.log_all_zero[own] + np.bincount(row, self.log_one[at] - self.log_zero[at], minlength=n)
+        impossible_counts = self.impossible.sum(axis=1)[own] - np.bincount(
+            row, self.impossible[at], minlength=n
+        )
+        return np.where(impossible_counts > 0, -np.inf, scores)
 
 
 def poisson(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | None:
@@ -435,20 +443,20 @@ def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
         if (missing := np.isnan(centred)).any():
             present = ~missing
             centred, each = np.where(missing, 0.0, centred), np.where(missing, 0.0, each)
-        own_moments, doubtful = classes.select(own).subtract(centred, each)
+        own_moments, imprecise = classes.select(own).subtract(centred, each)
         if constant:
             scores = density.scores(rows)
             members = _Members(block, centre)
         else:
             others, cancelled = total.subtract(centred, each)
-            doubtful |= cancelled
+            imprecise |= cancelled
             members = _Members(block, centre, others, others.largest())
             scores = (
                 series.scores(rows, centred, present, members)
                 if series is not None
                 else members.score_classes(centred, present, classes)
             )
-        return replace_own(scores, own, members.scores(centred, present, own_moments)), doubtful
+        return replace_own(scores, own, members.scores(centred, present, own_moments)), imprecise
 
     return formula
 
@@ -457,9 +465,9 @@ class Centred(NamedTuple):
     """Moments about a centre."""
 
     weight: Array  # (..., d)
-    weight_rest: Array  # the exact weight minus `weight`, which is rounded
-    mean: Array  # minus the centre; 0 where there are no values
-    scatter: Array
+    weight_rest: Array  # (..., d): the exact weight minus `weight`, which is rounded
+    mean: Array  # (..., d): minus the centre; 0 where there are no values
+    scatter: Array  # (..., d): sums of squared differences from the mean
 
     @classmethod
     def of(cls, moments: Moments, centre: Array) -> "Centred":
@@ -480,16 +488,16 @@ class Centred(NamedTuple):
         mean, rest = self.mean - change, np.broadcast_to(0.0, weight.shape)
         if (weight > CANCELLED * self.weight).all() and (scatter > CANCELLED * self.scatter).all():
             return Centred(weight, rest, mean, scatter), np.zeros(len(weight), dtype=np.bool_)
-        doubtful = (weight < CANCELLED * self.weight) | (scatter < CANCELLED * self.scatter)
-        # a class that is empty or constant stays so without the row, and a class of one row becomes empty
+        imprecise = (weight < CANCELLED * self.weight) | (scatter < CANCELLED * self.scatter)
+        # A class that is empty or constant stays so without the row, and a class of one row becomes empty.
         empty, constant = weight <= 0, self.scatter == 0
-        doubtful &= ~(empty | constant)
+        imprecise &= ~(empty | constant)
         scatter = np.where(empty | constant, 0.0, np.maximum(scatter, 0.0))
-        return Centred(weight, rest, np.where(empty, 0.0, mean), scatter), np.asarray(doubtful.any(axis=1))
+        return Centred(weight, rest, np.where(empty, 0.0, mean), scatter), np.asarray(imprecise.any(axis=1))
 
     def largest(self) -> Array:
         """The largest variance of any column, (..., 1)."""
-        variance = self.scatter / np.maximum(self.weight, _TINY)  # no scatter without weight
+        variance = self.scatter / np.maximum(self.weight, _TINY)  # 0 / _TINY where there is no weight
         return np.asarray(variance.max(axis=-1, initial=0.0, keepdims=True))
 
     def mean_variance(self, centre: Array) -> tuple[Array, Array]:
@@ -520,8 +528,8 @@ class _Members:
 
     def score_classes(self, centred: Array, present: Marks | None, classes: Centred) -> Array:
         """The scores of all classes, (b, K)."""
-        wide = replace(self, axis=True)
-        return wide.scores(centred[:, None], None if present is None else present[:, None], classes)
+        with_classes = replace(self, axis=True)
+        return with_classes.scores(centred[:, None], None if present is None else present[:, None], classes)
 
     def scores(self, centred: Array, present: Marks | None, moments: Centred) -> Array:
         """log p, summed over columns: (b,), or (b, K)."""
@@ -598,17 +606,17 @@ def _normal(centred: Array, present: Marks | None, mean: Array, variance: Array)
 class _Series:
     """Scores of maximum-likelihood Gaussians whose smoothing changes because one row is left out.
 
-    The change δ of the variances is some part in 1e9 n of them, so that two terms of a series in δ / variance
-    are exact up to rounding, and BLAS sums them: 10 classes of 20 columns take 2 µs per row, where a
-    logarithm and a division per term take 7. Rows for which the series is not exact are scored like that.
+    The change δ of the variances is about 1e-9 / n of them, so that two terms of a series in δ / variance are
+    exact up to rounding, and BLAS sums them: 10 classes of 20 columns take 2 µs per row, instead of 7 µs with
+    a logarithm and a division per term. The latter is done for rows for which the series is not exact.
     """
 
     density: Normal
     classes: Centred
     smoothing: float  # added to every variance, with all rows
-    terms: tuple[Array, Array]  # (3 d, K): of δ and δ², from [x², x, 1]
+    terms: tuple[Array, Array]  # coefficients (3 d, K) of δ and of δ², for the features [x², x, 1]
     precision: float  # the largest precision of any class and column
-    reach: float  # the largest squared mean
+    largest_square: float  # the largest squared mean
 
     @classmethod
     def of(
@@ -623,22 +631,24 @@ class _Series:
             for q, part in ((p * p, p), (p * p * p, 0.5 * p * p))
         )
         smoothing = block.smoothing * float(total.largest()[0])
-        reach = float(np.square(mean).max(initial=0.0))
-        return cls(density, classes, smoothing, (first, second), float(p.max(initial=0.0)), reach)
+        largest_square = float(np.square(mean).max(initial=0.0))
+        return cls(density, classes, smoothing, (first, second), float(p.max(initial=0.0)), largest_square)
 
     def scores(self, rows: Array, centred: Array, present: Marks | None, members: _Members) -> Array:
         scores = self.density.scores(rows)
         change = np.ravel(members.block.smoothing * members.largest) - self.smoothing
         squares = np.square(centred)
         part = np.abs(change) * self.precision
-        size = (squares.max(axis=1, initial=0.0) + self.reach) * self.precision
-        far = ~((part <= 1e-5) & (part * size <= 1e2))
+        size = (squares.max(axis=1, initial=0.0) + self.largest_square) * self.precision
+        is_inexact = ~((part <= 1e-5) & (part * size <= 1e2))
         scores += 0.5 * change[:, None] * self._sum_terms(0, squares, centred, present)
         if part.max(initial=0.0) > 1e-9:  # else what follows is below rounding
             scores -= 0.5 * np.square(change)[:, None] * self._sum_terms(1, squares, centred, present)
-        if far.any():
-            there = None if present is None else present[far]
-            scores[far] = members.select(far).score_classes(centred[far], there, self.classes)
+        if is_inexact.any():
+            present_values = None if present is None else present[is_inexact]
+            scores[is_inexact] = members.select(is_inexact).score_classes(
+                centred[is_inexact], present_values, self.classes
+            )
         return scores
 
     def _sum_terms(self, order: int, squares: Array, centred: Array, present: Marks | None) -> Array:

@@ -29,7 +29,7 @@ from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import Sparse, Table
 from tamis.threads import map_row_chunks
 
-_TABLE = 1 << 20  # logarithms of counts up to this one are tabulated
+_MAX_TABULATED = 1 << 20  # logarithms of counts up to this one are tabulated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class MultinomialCounts(Block[Rows, Tally]):
 
     kind: ClassVar[str] = "multinomial"
 
-    alpha: ArrayLike = 1.0  # pseudo-counts, of every column or of each
+    alpha: ArrayLike = 1.0  # the pseudo-count of all columns, or of each column (d,)
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
         if not learn and isinstance(table.data, np.ndarray):
@@ -57,9 +57,9 @@ class MultinomialCounts(Block[Rows, Tally]):
         values = self.values(table) if rows is None else rows.values
         least = values.min(initial=0.0)
         if np.isnan(least):
-            _refuse_missing(values, table, self.places(table))
+            _refuse_missing(values, table, self.column_indices(table))
         if learn and least < 0:
-            refuse_negative_counts(values, table, self.places(table))
+            refuse_negative_counts(values, table, self.column_indices(table))
         return values if rows is None else rows
 
     def admits(self, values: Array) -> bool:
@@ -104,15 +104,15 @@ class MultinomialCounts(Block[Rows, Tally]):
 
 
 def _refuse_missing(values: Array, table: Table, columns: Sequence[int]) -> None:
-    """Raise for the first count that is NaN, naming its place if the rows are dense."""
+    """Raise for the first count that is NaN, naming its row and column if the rows are dense."""
     index = np.argwhere(np.isnan(values))[0].tolist()
     dense = len(index) == 2
-    place = (
+    problem = (
         f"{table.name(columns[index[1]])} holds NaN in row {index[0]}" if dense else "the matrix holds NaN"
     )
     raise ValueError(
-        f"{place}, expected counts: a multinomial has no probability of some of its counts alone; fill in 0 "
-        "if nothing was counted, drop the row, or use a Poisson family, which leaves missing counts out"
+        f"{problem}, expected counts: a multinomial has no probability of some of its counts alone; fill in "
+        "0 if nothing was counted, drop the row, or use a Poisson family, which leaves missing counts out"
     )
 
 
@@ -132,7 +132,7 @@ def log_probabilities(total: Exact, pseudo: Array) -> Array:
 
 
 def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
-    """As `log_probabilities`, by a table of logarithms; None unless all sums are small integers."""
+    """What `log_probabilities` returns, by a table of logarithms; None unless all sums are small integers."""
     words = total.words[0]
     if (
         total.low != 0
@@ -143,7 +143,7 @@ def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
     ):
         return None
     most = int(words.view(np.uint64).max())  # a negative number read as unsigned is very large
-    if most > _TABLE:
+    if most > _MAX_TABULATED:
         return None
     with np.errstate(divide="ignore"):
         table = np.log(np.arange(most + 1) + pseudo[0])
@@ -189,7 +189,7 @@ class Draws(Density[Rows]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Urn(Density[Rows]):
-    """The probabilities integrated out (Dirichlet-multinomial, Pólya's urn)."""
+    """A multinomial with its probabilities integrated out (Dirichlet-multinomial, Pólya's urn)."""
 
     keys: Keys
     concentration: Array  # (K, d)
@@ -204,8 +204,8 @@ class Urn(Density[Rows]):
         return scores
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
-        (ours, our_rest), (theirs, their_rest) = self._terms(rows, for_), self._terms(rows, against)
-        return Contrast(ours - theirs, our_rest - their_rest)
+        (terms, rest), (other_terms, other_rest) = self._terms(rows, for_), self._terms(rows, against)
+        return Contrast(terms - other_terms, rest - other_rest)
 
     def _terms(self, rows: Rows, k: int) -> tuple[Any, Array]:
         """log Γ(a_j + x_j) / Γ(a_j) of each column, and minus the same of the row's total."""
@@ -254,10 +254,10 @@ def _log_evidence(counts: Array, alpha: Array) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ComplementCounts(MultinomialCounts):
-    """Complement naive Bayes: weights from the counts of all other classes, for classes of unequal size.
+    """Complement naive Bayes: the weights of a class come from the counts of all other classes.
 
-    Its scores are no densities, so the model has no log-evidence and its classes have no prior (Rennie and
-    others 2003).
+    It is meant for classes of unequal size (Rennie and others 2003). Its scores are not densities, so that
+    the model has no log-evidence and its classes have no prior.
     """
 
     kind: ClassVar[str] = "complement"
@@ -289,7 +289,7 @@ class Complement(Draws):
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         raise ValueError(
-            "complement naive Bayes has no rows to draw, for it is no model of the counts: use MultinomialNB"
+            "complement naive Bayes cannot draw rows, because it is no model of the counts: use MultinomialNB"
         )
 
     def log_evidence(self) -> float:

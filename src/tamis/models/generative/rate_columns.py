@@ -110,18 +110,18 @@ def _ignore_nan(contrast: Array) -> Array:
 
 
 def _tally(class_sums: Moments) -> Tally:
-    """The sums as a batch of Tally with one term each, which conjugate priors take."""
+    """The sums as the Tally with one term per class and column that conjugate priors take."""
     return Tally(weight=class_sums.weight, total=class_sums.first.reindex(lambda w: w[..., None]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BernoulliColumns(RateColumns):
-    """Each column holds flags, with a probability of its own in each class; absence counts, too."""
+    """Each column holds flags, which are set with a probability of its own in each class."""
 
     kind: ClassVar[str] = "bernoulli"
 
     alpha: ArrayLike = 1.0  # pseudo-observations of each outcome; one number, or one per column
-    threshold: float | None = None  # a value above it is present; None: the data is 0 or 1
+    threshold: float | None = None  # a flag is set if its value is above; if None, values are 0 and 1
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
         rows = self.sparse(table)
@@ -142,14 +142,14 @@ class BernoulliColumns(RateColumns):
         return self.threshold is not None and bool(np.isfinite(values.sum()))
 
     def _flags(self, values: Array, table: Table) -> Array:
-        missing = np.isnan(values)
         if self.threshold is not None:
+            missing = np.isnan(values)
             flags = (values > self.threshold).astype(np.float64)
             return np.where(missing, np.nan, flags) if missing.any() else flags
-        neither = ~missing & (values != 0) & (values != 1)
-        if neither.any():
+        neither = (values != 0) & (values != 1)
+        if neither.any() and (neither := neither & ~np.isnan(values)).any():
             row, j = np.argwhere(neither)[0].tolist()
-            name = table.name(self.places(table)[j]) if table.sparse is None else "the sparse matrix"
+            name = table.name(self.column_indices(table)[j]) if table.sparse is None else "the sparse matrix"
             raise ValueError(
                 f"{name} holds {values[row, j]:g}, expected 0 or 1: turn it into flags first, as by x > 0"
             )
@@ -169,20 +169,27 @@ class BernoulliColumns(RateColumns):
     def _density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
         ones, weight = class_sums.first.value, class_sums.weight.value
         alpha = pseudo_counts(self.alpha, ones.shape[-1])
-        pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(self.estimate, alpha)
+        pseudo = alpha - 1.0 if self.estimate == "map" else 0.0 * alpha if self.estimate == "mle" else alpha
         up, down = ones + pseudo, weight - ones + pseudo
-        if (up < 0).any() or (down < 0).any():
+        least = np.minimum(up, down).min(initial=np.inf)
+        if least < 0:
             raise ValueError(
                 "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
             )
-        both = up + down
-        nothing = both == 0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_up = np.where(nothing, -np.log(2.0), np.log(up) - np.log(both))
-            log_down = np.where(nothing, -np.log(2.0), np.log(down) - np.log(both))
-        has_zeros = bool(np.isneginf(log_up).any() or np.isneginf(log_down).any())
-        with np.errstate(invalid="ignore"):
-            slopes, floors = log_up - log_down, log_down.sum(axis=1)
+        both, has_zeros = up + down, False
+        if least > 0:
+            log_both = np.log(both)
+            log_up, log_down = np.log(up) - log_both, np.log(down) - log_both
+            slopes = log_up - log_down
+        else:
+            nothing = both == 0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log_up, log_down = (
+                    np.where(nothing, -np.log(2.0), np.log(count) - np.log(both)) for count in (up, down)
+                )
+                has_zeros = -np.inf in log_up or -np.inf in log_down
+                slopes = log_up - log_down
+        floors = log_down.sum(axis=1)
         return Flags(keys, log_up, log_down, class_sums, alpha, has_zeros, slopes, floors)
 
 
@@ -195,7 +202,7 @@ class Flags(Density[Rows]):
     log_down: Array  # (K, d)
     class_sums: Moments
     alpha: Array  # (d,)
-    has_zeros: bool  # whether any is −∞: a probability of 0
+    has_zeros: bool  # whether any log-probability is −∞
     slopes: Array  # (K, d): the score that a flag adds if it is set
     floors: Array  # (K,): the score of a row with no flag set
 
@@ -237,7 +244,7 @@ class Flags(Density[Rows]):
 class PoissonColumns(RateColumns):
     """Each column holds counts, with a rate of its own in each class.
 
-    The prior is a rate like that of all classes together, worth `alpha` observations, unless one is given.
+    The default prior has the rate of all classes together, as `alpha` pseudo-observations.
     """
 
     kind: ClassVar[str] = "poisson"
@@ -249,7 +256,7 @@ class PoissonColumns(RateColumns):
         rows = self.sparse(table)
         values = self.values(table) if rows is None else rows.values
         if learn and (values < 0).any():
-            refuse_negative_counts(values, table, self.places(table))
+            refuse_negative_counts(values, table, self.column_indices(table))
         return values if rows is None else rows
 
     def admits(self, values: Array) -> bool:
@@ -273,7 +280,7 @@ class PoissonColumns(RateColumns):
             return np.broadcast_to(self.prior.shape, size), np.broadcast_to(self.prior.rate, size)
         pooled = class_sums.pooled()
         weight = pooled.weight.value
-        # half an event is added, so that an event that was never seen has a positive probability
+        # Half an event is added, so that an event that was never seen has a positive probability.
         rate = (pooled.first.value + 0.5) / np.where(weight > 0, weight, 1.0)
         return np.broadcast_to(self.alpha * rate, size), np.full(size, float(self.alpha))
 
@@ -285,8 +292,8 @@ class Rates(Density[Rows]):
     keys: Keys
     rates: Array  # (K, d)
     class_sums: Moments
-    shape: Array  # (K, d) of the prior
-    rate: Array  # (K, d)
+    shape: Array  # (K, d): of the gamma prior
+    rate: Array  # (K, d): of the gamma prior
 
     def scores(self, rows: Rows) -> Array:
         present = _present(rows)
@@ -318,10 +325,10 @@ class Overdispersed(Density[Rows]):
 
     keys: Keys
     shape: Array  # (K, d), of the posterior
-    rate: Array  # (K, d)
+    rate: Array  # (K, d), of the posterior
     class_sums: Moments
-    prior_shape: Array
-    prior_rate: Array
+    prior_shape: Array  # (K, d)
+    prior_rate: Array  # (K, d)
 
     def scores(self, rows: Rows) -> Array:
         dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows

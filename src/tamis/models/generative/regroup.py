@@ -1,7 +1,7 @@
 """Convert a statistic when columns change from one block (family) to another, without reading rows again.
 
 Only columns without any value can change: their old sums are zero, or were imputed by EM and are dropped, and
-their new sums are zero. Columns that first appear in later rows, given as dicts, are also of this kind.
+their new sums are zero. Columns that first appear in later rows, if rows are dicts, are such columns, too.
 """
 
 from collections.abc import Sequence
@@ -26,35 +26,36 @@ def regroup(
 ) -> Joint:
     """The statistic that the model `after` would have observed from the rows that `before` observed.
 
-    There are now `width` columns. If `old_width` is given, the rows had so many, and the last ones are new.
+    There are `width` columns now. `old_width`, if it differs, is the number of columns of the observed rows;
+    the others are new, and the last ones.
     """
     old_width = width if old_width is None else old_width
-    counted: Any = statistic[CLASSES]
-    parts: dict[str, Sums] = {CLASSES: counted}
+    class_counts: Any = statistic[CLASSES]
+    parts: dict[str, Sums] = {CLASSES: class_counts}
     for name, block in after.blocks.items():
-        columns = _places(block, width)
+        columns = _list_columns(block, width)
         if name not in before.blocks:
-            parts[name] = _empty_statistic(block, len(columns), counted)
+            parts[name] = _empty_statistic(block, len(columns), class_counts)
             continue
-        known = {column: place for place, column in enumerate(_places(before.blocks[name], old_width))}
-        parts[name] = _move_columns(statistic[name], [known.get(column, -1) for column in columns])
+        old_index = {column: j for j, column in enumerate(_list_columns(before.blocks[name], old_width))}
+        parts[name] = _move_columns(statistic[name], [old_index.get(column, -1) for column in columns])
     return Joint(parts)
 
 
-def _places(block: Block[Any, Any], width: int) -> Sequence[int]:
+def _list_columns(block: Block[Any, Any], width: int) -> Sequence[int]:
     return range(width) if block.columns is None else block.columns
 
 
-def _empty_statistic(block: Block[Any, Any], width: int, counted: Tally) -> Sums:
-    """The statistic of rows of these classes, all of whose values are missing."""
-    if isinstance(block, CategoryColumns) and counted.terms is not None:
-        total = Exact.zeros((len(counted.terms), 0))
-        return Tally(weight=counted.total, total=total, keys=counted.terms, terms=Keys(()))
+def _empty_statistic(block: Block[Any, Any], width: int, class_counts: Tally) -> Sums:
+    """The statistic of rows with these counts by class, all of whose values are missing."""
+    if isinstance(block, CategoryColumns) and class_counts.terms is not None:
+        total = Exact.zeros((len(class_counts.terms), 0))
+        return Tally(weight=class_counts.total, total=total, keys=class_counts.terms, terms=Keys(()))
     if isinstance(block, FamilyColumns):
         zeros = Exact.zeros((0, width)), Exact.zeros((0, width, block.terms))
         return Tally(weight=zeros[0], total=zeros[1], keys=Keys(()))
     if not isinstance(block, GaussianColumns | RateColumns):
-        raise ValueError(_refusal(block.kind))
+        raise ValueError(_describe_refusal(block.kind))
     zero, squares = Exact.zeros((0, width)), isinstance(block, GaussianColumns)
     return Moments(
         weight=zero,
@@ -68,12 +69,12 @@ def _empty_statistic(block: Block[Any, Any], width: int, counted: Tally) -> Sums
 def _move_columns(part: Any, source: Sequence[int]) -> Sums:
     """Reorder columns: column j comes from index source[j]; -1 is a column without values."""
     if isinstance(part, Tally) and part.terms is not None:
-        place = {old: new for new, old in enumerate(source) if old >= 0}
+        new_index = {old: new for new, old in enumerate(source) if old >= 0}
         pairs: Any = part.terms
-        terms, index = Keys.of([(place[column], value) for column, value in pairs])
+        terms, index = Keys.of([(new_index[column], value) for column, value in pairs])
         total = part.total.place(index, len(terms), axis=-1)
         return Tally(weight=part.weight, total=total, keys=part.keys, terms=terms)
-    old = np.array([place for place in source if place >= 0], dtype=np.int64)
+    old = np.array([index for index in source if index >= 0], dtype=np.int64)
     new = np.flatnonzero(np.array(source) >= 0)
 
     def move(sums: Exact) -> Exact:
@@ -85,7 +86,7 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
     if isinstance(part, Tally) and len(part.weight.shape) == 2:
         return Tally(weight=move(part.weight), total=move(part.total), keys=part.keys)
     if not isinstance(part, Moments) or (part.form == "full" and -1 in source):
-        raise ValueError(_refusal("gaussian"))
+        raise ValueError(_describe_refusal("gaussian"))
     if part.form == "full":
         return _select_columns(part, np.array(source, dtype=np.int64))
     second = None if part.second is None else move(part.second)
@@ -97,17 +98,17 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
 def _select_columns(part: Moments, columns: NDArray[np.int64]) -> Moments:
     """The full Moments of these columns alone, without the sums of the others, which EM had imputed."""
     width = part.first.shape[-1]
-    place = np.zeros((width, width), dtype=np.int64)
-    place[triangle(width)] = np.arange(width * (width + 1) // 2)
+    position = np.zeros((width, width), dtype=np.int64)  # of each product among the stored ones
+    position[triangle(width)] = np.arange(width * (width + 1) // 2)
     rows, others = triangle(len(columns))
-    packed = place[columns[rows], columns[others]]
+    packed = position[columns[rows], columns[others]]
     second = None if part.second is None else part.second.reindex(lambda words: words[..., packed])
     first = part.first.reindex(lambda words: words[..., columns])
     rounded = None if part.rounded is None else part.rounded[..., columns]
     return replace(part, first=first, second=second, rounded=rounded)
 
 
-def _refusal(kind: str) -> str:
+def _describe_refusal(kind: str) -> str:
     return (
         f"a column without values, taken for {kind}, is of another kind now, and this model cannot "
         "change it: name its family in `families`, or fit all rows at once"

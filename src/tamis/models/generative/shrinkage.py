@@ -24,7 +24,7 @@ class LedoitWolf:
 
     keys: Keys
     by_class: Array  # (K,), from 0 to 1
-    later: float  # for a class that had no rows: the weighted mean of `by_class`
+    later: float  # for a class that had no rows then: the weighted mean of `by_class`
     overall: float  # for all rows together, about one mean
 
     @classmethod
@@ -39,11 +39,11 @@ class LedoitWolf:
         """
         keys, pooled = statistic.keys, statistic.pooled()
         assert keys is not None  # a block observes by label
-        weight, place = statistic.weight.value, keys.find(labels.keys)[labels.group]
+        weight, group = statistic.weight.value, keys.find(labels.keys)[labels.group]
         row_weights = np.ones(len(rows)) if weights is None else weights
         by_class = np.array(
             [
-                _coefficient(rows[place == k], row_weights[place == k], mean, scatter)
+                _coefficient(rows[group == k], row_weights[group == k], mean, scatter)
                 for k, (mean, scatter) in enumerate(zip(statistic.mean, statistic.scatter, strict=True))
             ]
         )
@@ -89,7 +89,7 @@ def shrink(covariance: Array, shrinkage: Shrinkage) -> Array:
     if not shrinkage:
         return covariance
     if isinstance(shrinkage, str | LedoitWolf):
-        raise ValueError("got shrinkage='auto' where no rows choose it, expected a number from 0 to 1")
+        raise ValueError("got shrinkage='auto' without rows to choose it from, expected a number from 0 to 1")
     s, d = float(shrinkage), covariance.shape[-1]
     level = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / d
     return np.asarray((1.0 - s) * covariance + s * level * np.eye(d))
@@ -103,7 +103,7 @@ def _is_constant(variance: Array, mean: Array, weight: Array) -> Array:
 
 
 def _shrink_scatter(scatter: Array, coefficient: Array, mean: Array, weight: Array) -> Array:
-    """(1 − s) S + s μ diag(S): μ is the fraction of columns that vary; the others' variance counts as 1."""
+    """(1 − s) S + s μ diag(S); μ is the fraction of columns that vary, and constant ones have variance 1."""
     squares, n = np.diagonal(scatter, axis1=-2, axis2=-1), weight[..., None]
     constant = _is_constant(squares / np.where(n > 0, n, 1.0), mean, weight)
     level = 1.0 - constant.mean(axis=-1, keepdims=True)
@@ -113,9 +113,10 @@ def _shrink_scatter(scatter: Array, coefficient: Array, mean: Array, weight: Arr
 
 
 def _coefficient(rows: Array, weights: Array, mean: Array, scatter: Array) -> float:
-    """Ledoit and Wolf's coefficient of standardised rows; a row of weight 2 is that row twice.
+    """Ledoit and Wolf's coefficient of standardised rows; a row of weight 2 counts as two rows.
 
-    With z standardised, R their correlations and μ = tr R / d, it is the mean of ‖zzᵀ − R‖² over n ‖R − μI‖².
+    For standardised rows z, their correlations R and μ = tr R / d, it is the mean of ‖zzᵀ − R‖², divided by
+    n ‖R − μI‖².
     """
     n, d = float(weights.sum()), len(mean)
     if d < 2 or not n > 0:

@@ -1,7 +1,8 @@
 """The state of a fitted generative model: a statistic, and the posterior that was inferred from it.
 
-A few rows at a time are not summed at once. They are checked and kept in a linked list, as pending rows, and
-are summed together when the statistic is next read. Sums are exact, so the statistic is the same.
+If only a few rows are learned, they are not summed immediately: they are checked and appended to a linked
+list of pending rows, which are summed together when the statistic is next read. Sums are exact, so the
+statistic is the same.
 """
 
 from collections.abc import Set
@@ -18,21 +19,21 @@ from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
-_MOST_PENDING = 512  # rows
-_FIRST = np.zeros(1, dtype=np.int64)  # the index of the only label
+_MAX_PENDING = 512  # rows
+_FIRST = np.zeros(1, dtype=np.int64)  # the group of a single row, whose label is the only key
 
 
 class PendingRows(NamedTuple):
     """A linked list of rows that are not summed yet; copies of a model share it, and it never changes."""
 
     values: Array  # (n, d)
-    labels: list[Any]  # n
+    labels: list[Any]  # n labels
     previous: "PendingRows | None"
     rows: int  # in the whole list
 
 
 class InferenceModel(NamedTuple):
-    """The model that inferred last, cached while the parameters and the classes are the same."""
+    """The model that last inferred a posterior, to be reused while parameters and classes do not change."""
 
     params: list[Any]
     keys: Keys
@@ -75,13 +76,13 @@ class GenerativeState:
         self.model = (
             model  # encodes and observes; to infer, the estimator makes another with its present parameters
         )
-        self._sums = (statistic, pending)  # one assignment: other threads may read meanwhile
+        self._sums = (statistic, pending)  # assigned together, because other threads may read them
         self.declared = declared  # classes announced in advance
         self.posterior = posterior  # None until it is first needed
-        self.history = history  # of EM; None where all labels were given
+        self.history = history  # of EM; None if all labels were known
         self.temperature = temperature  # calibration: log-odds are divided by it
-        self.classes: NDArray[Any] | None = None  # None until first needed, as is the projection
-        self.projection: Projection | None = None
+        self.classes: NDArray[Any] | None = None  # None until it is first needed
+        self.projection: Projection | None = None  # None until it is first needed
         self.inference_model: InferenceModel | None = None
         self._names: frozenset[object] | None = None
 
@@ -130,7 +131,7 @@ class GenerativeState:
         return state
 
     def with_columns(self, schema: Schema, model: Generative) -> "GenerativeState":
-        """Convert to a model that knows the kinds of more columns: the statistic it would have summed."""
+        """Convert the statistic to that of a model with more columns, or other kinds of empty columns."""
         statistic = None if self.is_empty else self.statistic
         if statistic is not None and (schema.width != self.schema.width or not model.sums_like(self.model)):
             statistic = regroup(statistic, self.model, model, schema.width, self.schema.width)
@@ -147,7 +148,7 @@ class GenerativeState:
         """Append a few checked rows, which are summed when `statistic` is next read."""
         statistic, pending = self._sums
         count = len(values) + (0 if pending is None else pending.rows)
-        if count > _MOST_PENDING:
+        if count > _MAX_PENDING:
             statistic, pending, count = self.statistic, None, len(values)
         chain = PendingRows(values, labels, pending, count)
         state = GenerativeState(

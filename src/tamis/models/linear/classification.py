@@ -1,7 +1,7 @@
-"""Linear classifiers: where Newton's method starts, averaged probabilities, predictions for rows left out.
+"""Linear classifiers: where Newton's method starts, averaged probabilities, predictions for held-out rows.
 
 The model of all rows is near the model without a few of them, so each fold of a cross-validation takes few
-Newton steps from there; and the model without one row is so near that one step is enough.
+Newton steps from there; without a single row, one step is enough.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _CELLS = 1 << 20  # scores of draws, or covariances of scores, in memory at a ti
 
 
 def make_class_response(classes: int) -> ClassResponse:
-    """The response of so many classes; with two, the log-odds of the second class are the only score."""
+    """The response for this number of classes; with two, the log-odds of the second are the only score."""
     return Bernoulli() if classes == 2 else Softmax.of(classes)
 
 
@@ -50,8 +50,8 @@ def add_unseen_classes(prior: GaussianPrior, rows: LinearRows, response: ClassRe
     contrasts = response.class_contrasts.T
     mean, precision = prior.mean.copy(), prior.precision.copy()
     mean[intercepts] += contrasts @ np.log(np.where(unseen, 0.5, counts))
-    at = (intercepts, intercepts) if precision.ndim == 2 else (intercepts,)
-    precision[at] += 0.5 * np.square(contrasts) @ unseen
+    diagonal = (intercepts, intercepts) if precision.ndim == 2 else (intercepts,)
+    precision[diagonal] += 0.5 * np.square(contrasts) @ unseen
     return GaussianPrior(mean, precision)
 
 
@@ -106,16 +106,16 @@ def cross_validate(
     labels: Labels,
     fold: NDArray[np.int64],
 ) -> Array:
-    """log p(class) of each row by the model of all other folds (n, K); −∞ for classes that it did not see.
+    """log p(class) of each row by the model of all other folds (n, K); −∞ for classes without rows there.
 
-    `fit_rows` fits a model to rows of these labels, and gives a function from rows to log-probabilities.
+    `fit_rows` fits a model to rows with labels, and returns a function from rows to log-probabilities.
     """
     log_probabilities = np.full((len(fold), len(labels.keys)), -np.inf)
     for number in np.unique(fold).tolist():
         held_out, rest = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
-        own = select_labels(labels, rest)
-        predict = fit_rows(rest, own)
-        log_probabilities[np.ix_(held_out, labels.keys.find(own.keys))] = predict(held_out)
+        rest_labels = select_labels(labels, rest)
+        predict = fit_rows(rest, rest_labels)
+        log_probabilities[np.ix_(held_out, labels.keys.find(rest_labels.keys))] = predict(held_out)
     return log_probabilities
 
 
@@ -130,7 +130,7 @@ def select_labels(labels: Labels, rows: NDArray[np.int64]) -> Labels:
 
 
 def balance_classes(labels: Labels, weights: Array | None) -> Array:
-    """The weight of a row of each class (K,) by which all classes weigh the same."""
+    """The weight of a row of each class (K,) with which all classes have the same total weight."""
     classes = len(labels.keys)
-    counts = np.bincount(labels.group, weights, classes)  # a row of weight 2 is that row twice
+    counts = np.bincount(labels.group, weights, classes)  # a row of weight 2 counts as two rows
     return np.asarray(counts.sum() / (classes * np.where(counts > 0, counts, 1.0)))

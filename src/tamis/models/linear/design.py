@@ -20,11 +20,12 @@ from tamis.tables import Sparse
 R = TypeVar("R")
 
 _LANES = 8
-_CELLS_PER_COLUMN = 16  # a sparse lane holds at least so many numbers per element of its gradient
+_CELLS_PER_COLUMN = 16  # the least number of values in a sparse lane, per element of its gradient
 _CELLS = 1 << 17  # numbers in a dense block: 1 MB, which stays in a core's cache between two products
-_SMALL = 1 << 18  # up to so many numbers, one lane is faster than several
-_CONSTANT = 1e-14  # a column with a smaller relative deviation from its mean counts as constant
-_FAR = 100.0  # a mean of more standard deviations is subtracted, because products would lose digits
+_MAX_ONE_LANE = 1 << 18  # up to this number of values, one lane is faster than several
+_MIN_RELATIVE_DEVIATION = 1e-14  # a column that deviates less from its mean counts as constant
+# Means of more standard deviations are subtracted, because products would lose digits.
+_MAX_MEAN_RATIO = 100.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +78,7 @@ class Design(ABC):
     def map_lanes(self, work: Callable[["Iterator[Block]"], R]) -> list[R]:
         """Apply a function to each lane of blocks; the results are in the order of lanes."""
         n = len(self)
-        if self.cells <= _SMALL:
+        if self.cells <= _MAX_ONE_LANE:
             with threads.one_blas_thread:
                 return [work(self.blocks(0, n))]
         cuts = [n * lane // self.lanes for lane in range(self.lanes + 1)]
@@ -92,7 +93,7 @@ class Design(ABC):
     def extent(self) -> tuple[float, Array]:
         """The length of the longest row, and the largest magnitude in each column (width,)."""
         parts = self.map_lanes(lambda blocks: [block.extent() for block in blocks])
-        extents = [each for part in parts for each in part]
+        extents = [extent for part in parts for extent in part]
         return max(length for length, _ in extents), np.maximum.reduce([sizes for _, sizes in extents])
 
     def scores(self, weights: Array) -> Array:
@@ -134,7 +135,7 @@ class Block(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """Columns, with that of ones."""
+        """The number of columns, including the column of ones."""
 
     @abstractmethod
     def dense(self, rows: slice = slice(None)) -> Array:
@@ -148,7 +149,7 @@ class Block(ABC):
 
 def is_far(mean: Array, std: Array) -> bool:
     """Whether some column is so far from zero that its mean must be subtracted."""
-    return bool((np.abs(mean) > _FAR * std).any())
+    return bool((np.abs(mean) > _MAX_MEAN_RATIO * std).any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,14 +160,14 @@ class DenseDesign(Design):
 
     @classmethod
     def of(cls, values: Array, intercept: bool, centred: bool = True) -> "DenseDesign":
-        """Make a design; `centred` allows a centre to be subtracted, for which the intercept compensates."""
+        """Make a design; if `centred`, far means are subtracted, for which the intercept compensates."""
         centre = np.zeros(values.shape[1])
         if intercept and centred and len(values):
             mean, std = values.mean(axis=0), values[:: max(1, len(values) // 4096)].std(axis=0)
             if is_far(mean, std):
                 centre = mean
                 values = values - centre
-                values[:, np.abs(values).max(axis=0) <= _CONSTANT * np.abs(centre)] = 0.0
+                values[:, np.abs(values).max(axis=0) <= _MIN_RELATIVE_DEVIATION * np.abs(centre)] = 0.0
         return cls(centre, intercept, np.ascontiguousarray(values))
 
     def __len__(self) -> int:
@@ -270,7 +271,7 @@ class SparseDesign(Design):
 
     @property
     def lanes(self) -> int:
-        """Each lane has a gradient of its own, which should be smaller than its rows."""
+        """The number of lanes: few if the gradient that each lane computes is larger than its rows."""
         return _LANES if self.cells > _CELLS_PER_COLUMN * _LANES * self.columns else 2
 
     def blocks(self, start: int, stop: int) -> Iterator[Block]:

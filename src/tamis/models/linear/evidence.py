@@ -19,13 +19,13 @@ from tamis.arrays import Array
 
 Curve = Callable[[Array], Array]
 
-# The noise variance is at least this part of the targets' variance: a rounded Gram does not resolve less.
+# The noise variance is at least this part of the targets' variance: less is lost in the rounding of a Gram.
 LEAST_NOISE = 1e-12
 _STEP = 0.25  # distance of two points of the grid, in log ρ
-_BELOW, _ABOVE = 80.0, 25.0  # log λ − log ρ: ρ is between 1e-35 and 7e10 of the largest eigenvalue
-_LIMIT = 700.0  # largest |log ρ|: beyond, ρ overflows
-_HALVINGS = 60  # bisection steps: they reduce the bracket below the last bit of log ρ
-_PLATEAU = 1e-11  # smaller relative differences are rounding; two rows on a line fit every ratio equally well
+_BELOW, _ABOVE = 80.0, 25.0  # the grid's ends below and above log λ of the largest eigenvalue λ, in log ρ
+_LIMIT = 700.0  # the largest |log ρ|: beyond, ρ overflows
+_HALVINGS = 60  # steps of bisection, which reduce the bracket below the last bit of log ρ
+_PLATEAU = 1e-11  # smaller relative differences are rounding, as where all ratios fit equally well
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -42,7 +42,7 @@ class Spectrum:
     count: float  # n, minus one for each direction without a prior
 
     def loss(self, ratio: Array) -> Array:
-        """Q(ρ) for ratios (...,): a sum of positive terms, so that nothing cancels."""
+        """Q(ρ) for ratios (...,), as a sum of positive terms, which do not cancel."""
         r = ratio[..., None]
         return np.asarray(self.residual + (self.squares * (r / (self.values + r))).sum(axis=-1))
 
@@ -53,7 +53,7 @@ class Spectrum:
         return np.asarray((self.squares * (self.values / total) * (r / total)).sum(axis=-1))
 
     def effective(self, ratio: Array) -> Array:
-        """γ = Σ λ / (λ + ρ): how many directions the data determine."""
+        """γ = Σ λ / (λ + ρ): the number of directions that the data determine."""
         return np.asarray((self.values / (self.values + ratio[..., None])).sum(axis=-1))
 
     def volume(self, ratio: Array) -> Array:
@@ -66,7 +66,7 @@ def find_spectra(gram: Array, cross: Array, squares: Array, count: float) -> lis
     values, vectors = linalg.spectrum(gram)
     parts = np.square(cross @ vectors / np.sqrt(values))
     residuals = squares - parts.sum(axis=1)
-    residuals = np.where(residuals > 0.01 * LEAST_NOISE * squares, residuals, 0.0)  # less is rounding
+    residuals = np.where(residuals > 0.01 * LEAST_NOISE * squares, residuals, 0.0)  # drop rounding errors
     return [
         Spectrum(values, part, float(residual), count)
         for part, residual in zip(parts, residuals.tolist(), strict=True)
@@ -78,7 +78,7 @@ def choose_ratio_and_noise(
 ) -> tuple[float, float]:
     """α / β and β where the evidence is largest; the noise has an inverse gamma prior of shape and scale.
 
-    The noise variance is at least `least`. Constant columns do not inform α; if all are constant, α is β.
+    The noise variance is at least `least`. If all columns are constant, nothing determines α, and α = β.
     """
     n = spectrum.count + 2.0 * shape
     floor = n * least
@@ -121,7 +121,7 @@ def choose_ratio(spectrum: Spectrum, beta: float) -> float:
 
 
 def choose_noise(spectrum: Spectrum, least: float, most: float) -> float:
-    """Choose β for a known prior (α is 1 in its units); the squared noise is between `least` and `most`."""
+    """Choose β for a known prior, in units in which α is 1; 1/β is between `least` and `most`."""
 
     def log_evidence(log_ratio: Array) -> Array:
         ratio = np.exp(log_ratio)
@@ -144,7 +144,7 @@ def _find_range(spectrum: Spectrum) -> tuple[float, float]:
 
 
 def _maximise(function: Curve, derivative: Curve, low: float, high: float) -> Array:
-    """Maximise the function from low to high; on a plateau, return the upper end: the strongest prior."""
+    """Maximise the function from low to high; of equal maxima, return the largest, the strongest prior."""
     grid = np.linspace(low, high, max(3, int((high - low) / _STEP)))
     values = function(grid)
     most = float(values.max())

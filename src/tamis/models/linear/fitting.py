@@ -28,22 +28,22 @@ from tamis.models.linear.unbounded import find_separating_columns, has_all_rows_
 
 PosteriorForm = Literal["auto", "full", "diagonal", "none"]
 
-_FULL_POSTERIOR = 1000  # parameters up to which "auto" keeps the full posterior
-_ROUNDS = 50  # largest number of rounds: choose the prior's precision, find the mode again
-_NEARBY = 1e-6  # below this decrement the Hessian is that of the mode: within 1e-5, for 16,000 rows
-_MEASURABLE = 1e-5  # relative change of the information: half as much of standard errors
-_SETTLED = 1e-3  # change of log α that ends the rounds
+_MAX_FULL_SIZE = 1000  # number of parameters up to which "auto" stores the full posterior
+_MAX_ROUNDS = 50  # largest number of rounds, which choose the prior's precision and find the mode again
+_ROUGH_TOL = 1e-6  # at this decrement, the Hessian differs from the mode's by less than 1e-5, for 16,000 rows
+_MIN_INFORMATION_CHANGE = 1e-5  # relative; standard errors change by half as much
+_MIN_LOG_CHANGE = 1e-3  # of α, below which the rounds end
 # A parabola through three points, _SPACING apart in log α, is maximised at most _PARABOLAS times, until a
 # step is below _PARABOLA_STEP.
-_SPACING, _PARABOLAS, _PARABOLA_STEP = 0.4, 20, 1e-3
-_FLAT_EVIDENCE = 1e-5  # three points whose log-evidences differ by less are equally good
-_CONSTANT = 1e-13  # a column is constant if its mean leaves less than this part of its squares
-_LEAST_PRECISION = 1e-4  # times one row's information of a coefficient: allows scores in the hundreds
+_SPACING, _MAX_PARABOLAS, _PARABOLA_STEP = 0.4, 20, 1e-3
+_FLAT_EVIDENCE = 1e-5  # three points whose log-evidences differ by less count as equally good
+_CONSTANT = 1e-13  # a column is constant if its squares about the mean are below this part of its squares
+_MIN_RELATIVE_PRECISION = 1e-4  # of α to one row's information of a coefficient: scores may reach hundreds
 
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
-    """How to find the mode, and in which form the posterior is kept."""
+    """How to find the mode, and the form in which the posterior is stored."""
 
     solver: Solver = "auto"
     form: PosteriorForm = "auto"
@@ -51,10 +51,10 @@ class FitOptions:
     max_iter: int = 100
 
     def choose_form(self, size: int) -> PosteriorForm:
-        """The form of a posterior of so many parameters."""
+        """The form of a posterior of `size` parameters."""
         if self.form != "auto":
             return self.form
-        return "full" if size <= _FULL_POSTERIOR else "diagonal"
+        return "full" if size <= _MAX_FULL_SIZE else "diagonal"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,15 +64,13 @@ class Fit:
     posterior: Laplace
     prior: GaussianPrior
     log_likelihood: float  # at the mean, up to terms that do not depend on the parameters
-    distance_from_mode: float  # distance from the mode, at most, in standard deviations
+    distance_from_mode: float  # an upper bound, in standard deviations
     displacement: Array  # (D,): the mean minus the point at which the precision was computed
     iterations: int
     converged: bool
     separating: NDArray[np.int64] | None = None  # columns along which the classes do not overlap
-    is_evidence_unbounded: bool = (
-        False  # whether evidence rises as the prior fades: the classes are separable
-    )
-    is_evidence_settled: bool = True  # whether evidence settled on a precision, if it was to choose one
+    is_evidence_unbounded: bool = False  # whether evidence rises without end as α → 0: classes are separable
+    is_evidence_settled: bool = True  # whether the search for the α of largest evidence converged, if any
 
 
 class UnidentifiedError(ValueError):
@@ -92,14 +90,14 @@ def make_prior(
     intercept_alpha: float,
     default: float = 1.0,
 ) -> tuple[GaussianPrior, bool]:
-    """Make a prior on all parameters from a caller's parameters; the flag is whether evidence chooses α."""
+    """Make a prior on all parameters from a caller's parameters; also return whether evidence chooses α."""
     width = columns + intercept
     mean = np.zeros((outputs, width))
     if prior is not None:
-        given = priors.make_coefficient_prior(alpha, prior, columns, outputs, default)
-        mean[:, :columns] = given.mean
+        coefficient_prior = priors.make_coefficient_prior(alpha, prior, columns, outputs, default)
+        mean[:, :columns] = coefficient_prior.mean
         matrix = np.zeros((width, width))
-        matrix[:columns, :columns] = given.precision
+        matrix[:columns, :columns] = coefficient_prior.precision
         matrix[columns:, columns:] = intercept_alpha
         precisions = np.asarray(np.kron(np.eye(outputs), matrix), dtype=np.float64)
         return GaussianPrior(mean.ravel(), precisions), False
@@ -126,10 +124,10 @@ def fit(
     by_evidence: bool = False,
     report_step: StepReport | None = None,
 ) -> Fit:
-    """Find the mode; `by_evidence`, choose the precision of the coefficients on the way by their evidence.
+    """Find the mode; if `by_evidence`, also choose the precision of the coefficients by the evidence.
 
-    Without any prior, the scale of the weights does not matter: if their mean is below 1 they are scaled to a
-    mean of 1, because `tol` would otherwise be reached at once.
+    Without any prior, the scale of the weights does not change the mode. If their mean is below 1 they are
+    scaled to a mean of about 1, because tiny losses would be below `tol` before the first step.
     """
     unit = 1.0
     if not prior.diagonal.any():
@@ -157,25 +155,25 @@ def _fit(
     report_step: StepReport | None,
 ) -> Fit:
     form = options.choose_form(len(start))
-    is_full = form == "full" or (by_evidence and len(start) <= _FULL_POSTERIOR)
+    is_full = form == "full" or (by_evidence and len(start) <= _MAX_FULL_SIZE)
     model = LaplaceModel(response, prior, is_full)
     _refuse_unidentified(model, rows)
     if form == "none" and not by_evidence:
         minimum = _minimise(model, rows, start, options, report_step)
         posterior = Laplace(minimum.point.parameters, None)
         return _make_fit(model, rows, minimum, posterior, posterior.mean, minimum.iterations)
-    # If the full Hessian will be computed, the last steps are left to it; but not without a prior, where
-    # there may be no mode, which the vanishing information far out shows.
+    # If the full Hessian will be computed, `polish` makes the last steps by it. Not without a prior, where
+    # there may be no mode: this shows only far from the start, where the information vanishes.
     objective = model.objective_of(rows)
     has_prior = not objective.flat_parameters()[objective.is_coefficient()].any()
     leaves_last_steps = is_full and has_prior and choose_solver(objective, options.solver) != "newton"
-    rough = replace(options, tol=max(options.tol, _NEARBY)) if leaves_last_steps else options
-    minimum = _minimise(model, rows, start, rough, report_step)
+    rough_options = replace(options, tol=max(options.tol, _ROUGH_TOL)) if leaves_last_steps else options
+    minimum = _minimise(model, rows, start, rough_options, report_step)
     iterations = minimum.iterations
     curvature = model.observe_at(rows, minimum.point)
     is_unbounded, is_settled = False, True
     if by_evidence:
-        rest = replace(rough, max_iter=rough.max_iter - iterations)
+        rest = replace(rough_options, max_iter=rough_options.max_iter - iterations)
         choice = _choose_by_evidence(model, rows, curvature, rest, report_step)
         model, minimum, curvature = choice.model, choice.minimum, choice.curvature
         is_unbounded, is_settled = choice.is_unbounded, choice.is_settled
@@ -198,8 +196,8 @@ def _fit_gaussian(
 ) -> tuple[Laplace, Array]:
     """Make Newton's last step; return the Gaussian and the point at which its precision was computed.
 
-    The information computed at an earlier point is used where standard errors would not change measurably.
-    A search that was stopped by `max_iter` makes no further step, which might not descend.
+    The information at an earlier point is reused if standard errors would hardly change. A search that was
+    stopped by `max_iter` makes no further step, which might not descend.
     """
     objective, point = model.objective_of(rows), minimum.point
     if not minimum.converged:
@@ -211,7 +209,7 @@ def _fit_gaussian(
         # A step by the expected information could lead away from the mode.
         step = solve_semidefinite(definite_hessian(objective, point.parameters), point.gradient)
         posterior = Laplace(point.parameters - step, posterior.precision)
-    if objective.information_change(curvature.at, posterior.mean) <= _MEASURABLE:
+    if objective.information_change(curvature.at, posterior.mean) <= _MIN_INFORMATION_CHANGE:
         return posterior, curvature.at
     precision = model.prior.add_to(objective.information(posterior.mean))
     return Laplace(posterior.mean, precision), posterior.mean
@@ -233,8 +231,8 @@ class _EvidenceChoice(NamedTuple):
     minimum: Minimum
     curvature: Curvature
     iterations: int
-    is_unbounded: bool  # evidence has no maximum: the classes are separable
-    is_settled: bool  # a maximum was found before steps ran out, or there is none
+    is_unbounded: bool  # whether evidence has no maximum, because the classes are separable
+    is_settled: bool  # whether a maximum was found within `max_iter`, or there is none
 
 
 def _choose_by_evidence(
@@ -244,15 +242,15 @@ def _choose_by_evidence(
     options: FitOptions,
     report_step: StepReport | None,
 ) -> _EvidenceChoice:
-    """Fit with the precision of all coefficients that makes the rows most probable.
+    """Fit with the precision of all coefficients that has the largest evidence.
 
-    MacKay's fixed point, which treats the information as constant, is a first guess; parabolas through three
-    precisions around it find the maximum. Separable classes may have no maximum.
+    MacKay's fixed point, which treats the information as constant, is a first approximation; parabolas
+    through three precisions around it find the maximum. Separable classes may have no maximum.
     """
     objective = model.objective_of(rows)
     coefficients, iterations, is_unbounded = objective.is_coefficient(), 0, False
     row_information = objective.diagonal(model.prior.mean)[coefficients].mean() / rows.weight
-    least = float(np.log(max(_LEAST_PRECISION * row_information, np.finfo(np.float64).tiny)))
+    least = float(np.log(max(_MIN_RELATIVE_PRECISION * row_information, np.finfo(np.float64).tiny)))
 
     def try_precision(log_precision: float, start: Array) -> _Candidate:
         nonlocal iterations
@@ -267,16 +265,16 @@ def _choose_by_evidence(
         return _Candidate(log_evidence(-observed.loss, posterior, trial.prior), trial, minimum, observed)
 
     before = float(np.log(model.prior.precision[coefficients][0]))
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         log_precision = max(least, float(np.log(choose_precision(curvature, model.prior, coefficients))))
         best = try_precision(log_precision, curvature.at)
         model, curvature = best.model, best.curvature
         is_unbounded = log_precision == least and has_all_rows_correct(model.objective_of(rows), curvature.at)
-        if is_unbounded or abs(log_precision - before) < _SETTLED or iterations >= options.max_iter:
+        if is_unbounded or abs(log_precision - before) < _MIN_LOG_CHANGE or iterations >= options.max_iter:
             break
         before = log_precision
     spacing, is_settled = _SPACING, False
-    for _ in range(_PARABOLAS):
+    for _ in range(_MAX_PARABOLAS):
         if is_unbounded or is_settled or iterations >= options.max_iter:
             break
         left, right = (
@@ -297,7 +295,7 @@ def _choose_by_evidence(
             spacing *= 0.25
             continue
         log_precision, best = log_precision + move, candidate
-        is_unbounded = log_precision <= least + _SETTLED and has_all_rows_correct(
+        is_unbounded = log_precision <= least + _MIN_LOG_CHANGE and has_all_rows_correct(
             model.objective_of(rows), best.curvature.at
         )
         spacing = max(0.25 * spacing, abs(move))
@@ -363,13 +361,13 @@ def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
         return
     gram = objective.gram()
     precision = model.prior.precision
-    own = np.diag(precision[:width]) if precision.ndim == 1 else precision[:width, :width]
-    if rows.design.intercept and gram[-1, -1] > 0 and not own[-1, -1]:
+    prior = np.diag(precision[:width]) if precision.ndim == 1 else precision[:width, :width]
+    if rows.design.intercept and gram[-1, -1] > 0 and not prior[-1, -1]:
         # The intercept explains constant columns.
         raw, sums = gram[:-1, :-1], gram[-1, :-1]
-        gram, own = raw - np.outer(sums, sums) / gram[-1, -1], own[:-1, :-1]
+        gram, prior = raw - np.outer(sums, sums) / gram[-1, -1], prior[:-1, :-1]
         varies = np.diagonal(gram) > _CONSTANT * np.diagonal(raw)
         gram = gram * varies * varies[:, None]
-    unidentified = find_dependent(gram + own)
+    unidentified = find_dependent(gram + prior)
     if len(unidentified):
         raise UnidentifiedError(unidentified)

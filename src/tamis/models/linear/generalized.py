@@ -1,9 +1,9 @@
 """Generalised linear models: where Newton's method starts, and the deviance and dispersion of a fit.
 
-Losses are for a dispersion of 1, and the prior is in units of it: the dispersion φ does not change the mode
-and is estimated afterwards. The posterior's covariance is φ times the inverse precision. Where rows come in
-parts, Pearson's squares, deviance and degrees of freedom of the parts are added, with a second-order
-correction because the coefficients have changed since each part was fitted.
+Losses are for a dispersion of 1, and the prior's covariance is in units of the dispersion φ, so that φ does
+not change the mode and is estimated afterwards. The posterior's covariance is φ times the inverse precision.
+If rows are learned in parts, Pearson's squares, deviance and degrees of freedom of the parts are added, with
+a second-order correction because the coefficients have changed since each part was fitted.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,20 +23,20 @@ from tamis.models.linear.responses import Gaussian, Response, leave_out_scores
 from tamis.models.linear.unbounded import find_vanishing_columns
 from tamis.models.linear.updates import FittedLinear, continue_fit, decay_fit, keep_fit, merge_fits
 
-_CONSTANT = 1e-12  # targets with a smaller relative deviation from their mean count as equal
+_MIN_RELATIVE_DEVIATION = 1e-12  # targets with a smaller relative deviation from their mean count as equal
 _CELLS = 1 << 24  # rows times columns up to which a linear program is solved
-_POSITIVE = 1e-9  # a score below this part of the wanted one counts as zero: the linear program rounds
+_MIN_RELATIVE_SCORE = 1e-9  # a score below this part of the typical one may be a rounding error of `linprog`
 
 
 # ── options and start ──
 
 
 def choose_options(options: FitOptions, response: Response, rows: LinearRows) -> FitOptions:
-    """The options that suit a response."""
+    """Adapt the options to a response."""
     # The mode of a sample may be out of range for other rows; and least squares need only one Newton step.
     if options.solver == "auto" and response.needs_all_rows:
         options = replace(options, solver="newton" if rows.design.width <= FULL_SIZE else "diagonal")
-    if not response.is_canonical:  # there the decrement by gradients alone is less exact
+    if not response.is_canonical:  # then the decrement, by an approximate Hessian, is less exact
         options = replace(options, tol=1e-4 * options.tol)
     return options
 
@@ -44,9 +44,9 @@ def choose_options(options: FitOptions, response: Response, rows: LinearRows) ->
 def find_start(
     rows: LinearRows, response: Response, prior: GaussianPrior, near: Array | None = None
 ) -> Array:
-    """Find parameters at which every score is in the link's range, and not far from where it should be.
+    """Find parameters at which every score is in the link's range, and not far from the optimum.
 
-    They are `near`, the parameters of a model of other rows, if these rows are in range there too.
+    `near`, the parameters of a model of other rows, is returned if these rows are in range there.
     """
     objective = Objective.of(rows, response, prior)
 
@@ -59,7 +59,7 @@ def find_start(
     if design.intercept:
         base = rows.map(_AddScores(start)) if start.any() else rows
         intercept = base.find_null_intercept(response)
-        if not np.isfinite(intercept):  # unbounded but for the prior: add half a row of each class
+        if not np.isfinite(intercept):  # only the prior bounds the intercept: add half a row of each class
             intercept = base.map(_ShrinkTargets(len(design))).find_null_intercept(response)
         start[-1] += intercept
         return start
@@ -81,7 +81,7 @@ def find_start(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AddScores:
-    """Rows whose offsets include the scores at a point."""
+    """Rows → rows whose offsets include the scores at a point."""
 
     at: Array
 
@@ -91,7 +91,7 @@ class _AddScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ShrinkTargets:
-    """Rows whose targets are a little nearer to one half."""
+    """Rows → rows whose targets are a little nearer to one half."""
 
     count: int  # of all rows
 
@@ -101,11 +101,11 @@ class _ShrinkTargets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reweight:
-    """Rows of one step of iteratively reweighted least squares, from the means that targets suggest."""
+    """Rows → rows of one step of iteratively reweighted least squares, from means near their targets."""
 
     response: Response
     mean: float  # of all targets
-    is_same: bool  # whether all rows start at that mean
+    is_same: bool  # whether all rows start at this mean instead
 
     def __call__(self, rows: LinearRows) -> LinearRows:
         means = np.full(len(rows.targets), self.mean)
@@ -125,11 +125,8 @@ def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:
     return minimise(objective, prior.mean, "diagonal", max_iter=30).point.parameters
 
 
-def find_interior(rows: LinearRows, wanted: float) -> Array | None:
-    """Find coefficients whose smallest score is as large as can be, up to `wanted`; None if not above 0.
-
-    With `wanted` near the typical score, they are a good starting point.
-    """
+def find_interior(rows: LinearRows, typical_score: float) -> Array | None:
+    """Maximise the smallest score, up to `typical_score`; None if it cannot be positive."""
     design = rows.design
     n, width = len(design), design.width
     if n * width > _CELLS:
@@ -139,29 +136,30 @@ def find_interior(rows: LinearRows, wanted: float) -> Array | None:
     scale = np.abs(cells).max(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     offsets = np.zeros(n) if rows.offsets is None else rows.offsets
-    program = linprog(  # largest t ≤ 1 with x·w + offset ≥ t, scores in units of `wanted`
+    program = linprog(  # maximise t ≤ 1 with x·w + offset ≥ t, for scores in units of `typical_score`
         np.append(np.zeros(width), -1.0),
         A_ub=np.column_stack([-cells / scale, np.ones(n)]),
-        b_ub=offsets / wanted,
+        b_ub=offsets / typical_score,
         bounds=[(None, None)] * width + [(None, 1.0)],
     )
-    if program.x is None or not program.x[-1] > _POSITIVE:
+    if program.x is None or not program.x[-1] > _MIN_RELATIVE_SCORE:
         return None
-    return np.asarray(program.x[:width] * wanted / scale)
+    return np.asarray(program.x[:width] * typical_score / scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledRows:
-    """The same rows and prior with targets rescaled, so that losses are near one.
+    """The same rows and prior with targets divided by a unit, so that losses are near one.
 
-    The unit is a power of two, so that no digit is lost. With the identity, parameters are in that unit;
-    with the logarithm offsets include it, and losses and precisions are in squares of it.
+    The unit is a power of two, so that no digit is lost. With an identity link, parameters are divided by it,
+    too. With a log link, its logarithm is subtracted from offsets, and losses and precisions are divided by
+    its square.
     """
 
     rows: LinearRows
     prior: GaussianPrior
     unit: float
-    is_linear: bool
+    is_linear: bool  # whether the link is the identity
 
     @classmethod
     def of(cls, rows: LinearRows, response: Response, prior: GaussianPrior) -> "ScaledRows":
@@ -191,8 +189,10 @@ class ScaledRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ChangeUnit:
+    """Rows → rows with targets in another unit."""
+
     unit: float
-    is_linear: bool  # whether scores are in the unit, too
+    is_linear: bool  # whether scores are divided by the unit, too
 
     def __call__(self, rows: LinearRows) -> LinearRows:
         offsets = rows.offsets
@@ -207,7 +207,7 @@ def _choose_unit(response: Response, rows: LinearRows) -> float:
     squares = rows.total(_SumSquares(response, rows.find_null_intercept(response)))
     about_null, about_zero = np.sqrt(squares / rows.weight).tolist()
     for size in (about_null, about_zero):
-        if size > _CONSTANT * about_zero and np.isfinite(size):
+        if size > _MIN_RELATIVE_DEVIATION * about_zero and np.isfinite(size):
             return float(2.0 ** np.round(np.log2(size)))
     return 1.0
 
@@ -228,7 +228,7 @@ class _SumSquares:
 
 
 def effective_parameters(posterior: Laplace, prior: GaussianPrior) -> float:
-    """The effective number of parameters: those determined by the rows; all of them without a prior."""
+    """The effective number of parameters, which the rows determine; all parameters without a prior."""
     count = float(len(posterior.mean))
     if posterior.precision is None or not prior.diagonal.any():
         return count
@@ -243,10 +243,10 @@ def effective_parameters(posterior: Laplace, prior: GaussianPrior) -> float:
 def estimate_dispersion(
     method: str | float, response: Response, pearson: float, deviance: float, weight: float, freedom: float
 ) -> float:
-    """φ from Pearson's squares and the deviance of rows of that weight; NaN if they are too few.
+    """φ from Pearson's squares and the deviance of rows of this weight; NaN if they are too few.
 
-    "estimate" is Pearson's where the family has a dispersion, "pearson" always, "mle" the likeliest; a number
-    is the dispersion itself.
+    The method "pearson" is Pearson's estimate; "estimate" is the same if the family has a dispersion,
+    otherwise 1; "mle" maximises the likelihood; a number is the dispersion itself.
     """
     if not isinstance(method, str):
         return method
@@ -264,27 +264,27 @@ class FittedGeneralized(FittedLinear):
     dispersion: float
     deviance: float
     pearson: float  # Σ weight (y − mean)²/variance
-    freedom: float  # degrees of freedom left
-    effective: float  # parameters that the rows determine
-    null_deviance: float  # NaN if the rows came in parts
-    log_likelihood: float  # NaN if the rows came in parts
+    freedom: float  # the residual degrees of freedom
+    effective: float  # the effective number of parameters
+    null_deviance: float  # NaN if the rows were learned in parts
+    log_likelihood: float  # NaN if the rows were learned in parts
 
     def deviance_share(self, rows: LinearRows) -> float:
-        """The share of the deviance of an intercept alone that the model explains."""
+        """The fraction of the null model's deviance that the model explains."""
         response, targets = self.response, rows.targets
-        own = rows.sum(response.deviances(rows.scores(self.posterior.mean), targets))
+        deviance = rows.sum(response.deviances(rows.scores(self.posterior.mean), targets))
         null = rows.sum(response.deviances(rows.null_scores(rows.find_null_intercept(response)), targets))
         if null > 0:
-            return 1.0 - own / null
-        return 1.0 if own <= 0 else 0.0
+            return 1.0 - deviance / null
+        return 1.0 if deviance <= 0 else 0.0
 
 
 def keep_generalized_fit(
     rows: LinearRows, response: Response, fit: Fit, method: str | float, is_part: bool = False
 ) -> tuple[FittedGeneralized, NDArray[np.int64] | None]:
-    """Keep a fit with its dispersion, deviance and likelihood; fewer of them where rows are only a part.
+    """Store a fit with its dispersion, deviance and likelihood, the latter unless the rows are only a part.
 
-    The second value is the columns whose coefficients grow without bounds, if there are any.
+    Also return the columns whose coefficients grow without bounds, or None.
     """
     at = fit.posterior.mean
     null_intercept = np.nan if is_part else rows.find_null_intercept(response)
@@ -294,7 +294,7 @@ def keep_generalized_fit(
     dispersion = estimate_dispersion(method, response, pearson, deviance, rows.weight, freedom)
     log_likelihood = evidence = np.nan
     if not is_part:
-        # like statsmodels, with the maximum-likelihood dispersion for a normal response
+        # As in statsmodels, the dispersion of a normal response is the one of maximum likelihood.
         is_profiled = response.is_profiled and isinstance(method, str)
         profiled = max(deviance, 0.0) / rows.weight if is_profiled else dispersion
         likelihoods = rows.total(_SumLogLikelihoods(response, at, (profiled, dispersion)))
@@ -323,7 +323,7 @@ class _SumDeviances:
 
     response: Response
     at: Array
-    intercept: float  # of the null model; NaN if its deviance is not wanted
+    intercept: float  # of the null model; NaN if its deviance is not needed
 
     def __call__(self, rows: LinearRows) -> Array:
         response, targets, scores = self.response, rows.targets, rows.scores(self.at)
@@ -394,16 +394,16 @@ def merge_generalized(fits: Sequence[FittedGeneralized], method: str | float) ->
 
 
 def _deviance_change(part: Laplace, prior: GaussianPrior, mean: Array) -> float:
-    """The second-order increase of the deviance of a part's rows at another mean.
+    """The increase of the deviance of a part's rows when its mean becomes `mean`, to second order.
 
-    Exact for a normal response with the identity link.
+    It is exact for a normal response with the identity link.
     """
     if part.precision is None:
         return 0.0
     move, pull = mean - part.mean, part.mean - prior.mean
     if part.precision.ndim == 1:
-        own = prior.diagonal
-        return float(np.square(move) @ (part.precision - own) - 2.0 * move @ (own * pull))
+        diagonal = prior.diagonal
+        return float(np.square(move) @ (part.precision - diagonal) - 2.0 * move @ (diagonal * pull))
     matrix = np.diag(prior.precision) if prior.precision.ndim == 1 else prior.precision
     return float(move @ (part.precision - matrix) @ move - 2.0 * move @ matrix @ pull)
 
@@ -461,7 +461,7 @@ class HeldOutResponses(HeldOutNumbers):
 
 
 def score_rows(fit: FittedGeneralized, rows: LinearRows) -> tuple[Array, Array]:
-    """Scores of rows, and their variances for a dispersion of 1; zeros where no posterior is kept."""
+    """Scores of rows (n,), and their variances for a dispersion of 1 (n,), 0 without a stored precision."""
     scores = rows.scores(fit.posterior.mean)
     if fit.posterior.precision is None:
         return scores, np.zeros(len(scores))
@@ -504,13 +504,15 @@ def _hold_out(
 ) -> HeldOutResponses:
     with np.errstate(over="ignore", invalid="ignore"):
         means = response.mean(scores)
-        # d mean / d score is √(information · variance), for every link
+        # The derivative of the mean by the score is √(information · variance), for every link.
         uncertainty = response.information(scores) * response.variance(means) * variances
         std = np.sqrt(dispersions * (response.variance(means) + uncertainty))
     log_densities = np.empty(len(scores))
     for value in np.unique(dispersions):
-        same = (dispersions == value) | (np.isnan(dispersions) & np.isnan(value))
-        log_densities[same] = response.log_likelihoods(scores[same], rows.targets[same], float(value))
+        has_value = (dispersions == value) | (np.isnan(dispersions) & np.isnan(value))
+        log_densities[has_value] = response.log_likelihoods(
+            scores[has_value], rows.targets[has_value], float(value)
+        )
     return HeldOutResponses(
         targets=rows.targets,
         predictions=means,

@@ -1,7 +1,6 @@
-"""Gram − part → infer → score: predictions for rows by models that have not seen them.
+"""The Gram of all rows minus that of a fold → a posterior → predictions for the rows of the fold.
 
-The sums of each fold are subtracted from all sums, and the model is inferred from the rest. A single row is
-left out by the hat matrix: the residual of a row that a linear model has not seen is r/(1 − h), with h the
+A single row is left out by the hat matrix: without the row, its residual r becomes r/(1 − h), with h the
 row's leverage.
 """
 
@@ -18,18 +17,18 @@ from tamis.models.linear.regression import BayesianLinear, Paired
 from tamis.stats import Gram
 
 Indices = NDArray[np.int64]
-_ALONE = 1e-12  # if 1 − h is smaller, the row determines its own prediction
+_MIN_REMAINDER = 1e-12  # if 1 − h is smaller, the row determines its own prediction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOutNumbers:
-    """Predictions for rows by models that had not seen them: (n,), or (n, q) of several targets."""
+    """Predictions for rows by models that were fitted without them: (n,), or (n, q) of several targets."""
 
     targets: Array
     predictions: Array
     std: Array  # of the predictive distribution
     log_densities: Array  # log p(target | row)
-    fold: Indices  # (n,): the fold of each row, which the model had not seen
+    fold: Indices  # (n,): the fold of each row, without which its model was fitted
     weights: Array | None = None  # (n,)
 
     @property
@@ -39,7 +38,7 @@ class HeldOutNumbers:
 
     @property
     def mean_log_density(self) -> float:
-        """The mean of `log_densities`: the larger, the better, and the scale for comparing models."""
+        """The mean of `log_densities`; of two models, the better one has the larger mean."""
         return self._mean(self.log_densities)
 
     @property
@@ -70,64 +69,64 @@ def cross_validate(
 
     α and β are chosen by evidence anew for each fold.
     """
-    places = np.asarray(fold, dtype=np.int64)
-    if places.shape != (len(x),):
-        raise ValueError(f"got {places.size} folds for {len(x)} rows, expected one per row")
-    parts = Gram.observe(x, y, weights, by=places, exact=model.exact)
-    folds = np.unique(places).tolist()
+    folds_of_rows = np.asarray(fold, dtype=np.int64)
+    if folds_of_rows.shape != (len(x),):
+        raise ValueError(f"got {folds_of_rows.size} folds for {len(x)} rows, expected one per row")
+    parts = Gram.observe(x, y, weights, by=folds_of_rows, exact=model.exact)
+    folds = np.unique(folds_of_rows).tolist()
     if len(folds) < 2:
         raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
     total = parts.pooled()
     z = y.reshape(len(x), -1)
     predictions = _Predictions.empty(z.shape)
     for number in folds:
-        rows = np.flatnonzero(places == number)
+        rows = np.flatnonzero(folds_of_rows == number)
         has_weight = parts.keys is not None and number in parts.keys
         posterior = model.infer(total - parts.at(number) if has_weight else total)
         predictions.put(rows, posterior.distribution(x[rows]), z[rows])
-    return predictions.finish(y, places, weights)
+    return predictions.finish(y, folds_of_rows, weights)
 
 
 def leave_one_out(
     model: BayesianLinear, x: Array, y: Array, weights: Array | None = None, statistic: Gram | None = None
 ) -> HeldOutNumbers:
-    """Score each row by the model of all others; α and β are those of all rows, where evidence chose them.
+    """Score each row by the model of all others; if evidence chooses α and β, it is that of all rows.
 
-    `statistic` is that of these rows, perhaps with more rows; without it, the rows are observed here.
+    `statistic` is that of these rows, and perhaps of more; if it is None, the rows are observed.
     """
     total = model.observe(Paired(x, y, weights)) if statistic is None else statistic
     posterior = model.infer(total)
     z = y.reshape(len(x), -1)
-    own = np.ones((len(x), 1)) if weights is None else weights[:, None]
+    row_weights = np.ones((len(x), 1)) if weights is None else weights[:, None]
     leverage = posterior.leverage(x)  # (n, q)
-    remaining = 1.0 - own * leverage
-    if (remaining <= _ALONE).any():
+    remaining = 1.0 - row_weights * leverage
+    if (remaining <= _MIN_REMAINDER).any():
         row = int(remaining.min(axis=1).argmin())
         raise ValueError(
-            f"row {row} alone determines a coefficient or the level, expected rows that others stand in for: "
-            "give a prior, or more rows"
+            f"row {row} alone determines a coefficient or the level, expected other rows that determine it, "
+            "too: give a prior, or more rows"
         )
     residual = (z - posterior.predict(x)) / remaining
     predictions = _Predictions.empty(z.shape)
     squares = np.square(residual) * remaining
-    distribution = _leave_out(posterior, z - residual, leverage / remaining, own, squares)
+    distribution = _leave_out(posterior, z - residual, leverage / remaining, row_weights, squares)
     predictions.put(np.arange(len(x)), distribution, z)
     return predictions.finish(y, np.arange(len(x)), weights)
 
 
 def _leave_out(
-    posterior: LinearPosterior, location: Array, leverage: Array, own: Array, squares: Array
+    posterior: LinearPosterior, location: Array, leverage: Array, row_weights: Array, squares: Array
 ) -> Univariate:
-    """The prediction for each row (n, q) without it; `squares` is what it adds to the residual squares."""
+    """The prediction for each row (n, q) without it; `squares` is what the row adds to squared residuals."""
     if posterior.noise is None:
         return Normal(location, np.sqrt((1.0 + leverage) / posterior.beta))
-    shape = posterior.noise.shape - 0.5 * own
+    shape = posterior.noise.shape - 0.5 * row_weights
     if not (shape > 0).all():
         raise ValueError(
             "got too few rows to leave one out and still know the noise, expected more rows: learn some, or "
             "give a noise_shape above 0"
         )
-    scale = np.maximum(posterior.noise.scale - 0.5 * own * squares, 1e-15 * posterior.noise.scale)
+    scale = np.maximum(posterior.noise.scale - 0.5 * row_weights * squares, 1e-15 * posterior.noise.scale)
     return StudentT(2.0 * shape, location, np.sqrt((1.0 + leverage) * scale / shape))
 
 

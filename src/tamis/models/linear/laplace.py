@@ -1,8 +1,8 @@
 """rows, given a point → gradient and information there → a Gaussian at the posterior's mode (Laplace).
 
-`observe` evaluates the gradient and the information of rows at a point, `infer` makes Newton's step from it:
-`iterate` of the two is Newton's method over any shards. Where the gradient is zero, the step has no length
-and the result of `infer` is Laplace's approximation.
+`observe` evaluates the gradient and the information of rows at a point, and `infer` makes Newton's step from
+there: `iterate` of the two is Newton's method, for rows in memory or in shards. Where the gradient is zero,
+the step has no length and the result of `infer` is Laplace's approximation.
 """
 
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import Response
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
-_NOT_KEPT = "no posterior was kept, expected a model with posterior='full' or 'diagonal'"
-_FIXED_POINT_STEPS = 100  # 5 to 20 are usual; more where evidence hardly changes with the precision
-_FARTHEST = 690.0  # the largest |log α|: floats overflow a little further
+_NO_PRECISION = "no posterior was kept, expected a model with posterior='full' or 'diagonal'"
+_FIXED_POINT_STEPS = 100  # 5 to 20 are usual; more are needed if evidence hardly changes with the precision
+_MAX_LOG_PRECISION = 690.0  # the largest |log α|: floats overflow at about 709
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curvature:
-    """Loss, gradient and Fisher information of rows at one point; two parts of the rows add.
+    """Loss, gradient and Fisher information of rows at one point; those of two parts can be added.
 
     The fields are floats and no `Exact` sums, because they are used for one step and never stored.
     """
 
     at: Array  # (D,): the point
-    weight: float
+    weight: float  # of the rows
     loss: float
     gradient: Array  # (D,)
     information: Array  # (D, D), or its diagonal (D,)
@@ -69,10 +69,10 @@ class Curvature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Laplace:
-    """A Gaussian over the parameters, for columns about the design's centre; the precision may be unknown."""
+    """A Gaussian over the parameters, for columns minus the design's centre; the precision may be unknown."""
 
     mean: Array  # (D,)
-    precision: Array | None  # (D, D) or (D,): that of the prior and the rows' information
+    precision: Array | None  # (D, D), or its diagonal (D,): the prior's precision plus the rows' information
 
     @property
     def is_diagonal(self) -> bool:
@@ -93,7 +93,7 @@ class Laplace:
     def covariance(self) -> Array:
         """The covariance (D, D), or the variances (D,) if the precision is diagonal."""
         if self.precision is None:
-            raise ValueError(_NOT_KEPT)
+            raise ValueError(_NO_PRECISION)
         if self.precision.ndim == 1:
             return np.asarray(1.0 / self.precision)
         with threads.one_blas_thread:
@@ -103,7 +103,7 @@ class Laplace:
         """Draw parameters (count, D)."""
         noise = rng.standard_normal((count, len(self.mean)))
         if self.precision is None:
-            raise ValueError(_NOT_KEPT)
+            raise ValueError(_NO_PRECISION)
         if self.precision.ndim == 1:
             return np.asarray(self.mean + noise / np.sqrt(self.precision))
         inverse = self.factor().inverse_factor()
@@ -112,7 +112,7 @@ class Laplace:
     def log_volume(self) -> float:
         """log ∫ exp(−½ (θ − mean)ᵀ Λ (θ − mean)) dθ."""
         if self.precision is None:
-            raise ValueError(_NOT_KEPT)
+            raise ValueError(_NO_PRECISION)
         if self.precision.ndim == 1:
             determinant = float(np.log(self.precision).sum())
         else:
@@ -120,7 +120,7 @@ class Laplace:
         return 0.5 * (len(self.mean) * _LOG_TWO_PI - determinant)
 
     def score_variances(self, design: Design) -> Array:
-        """Variances of the rows' scores (n,), of one output."""
+        """Variances of the rows' scores (n,), for a response with one output."""
         covariance = self.covariance()
         if covariance.ndim == 1:
             return _diagonal_variances(design, covariance)
@@ -146,8 +146,8 @@ class Laplace:
                 rows = block.dense()
                 for a in range(m):
                     for b in range(a, m):
-                        each = np.einsum("ij,ij->i", rows @ cells[a, :, b], rows)
-                        covariances[block.rows, a, b] = covariances[block.rows, b, a] = each
+                        values = np.einsum("ij,ij->i", rows @ cells[a, :, b], rows)
+                        covariances[block.rows, a, b] = covariances[block.rows, b, a] = values
         return np.asarray(np.einsum("ka,nab,lb->nkl", contrasts, covariances, contrasts, optimize=True))
 
 
@@ -163,19 +163,19 @@ class LaplaceModel:
 
     response: Response
     prior: GaussianPrior
-    is_full: bool = True  # whether the information is a full matrix, not its diagonal alone
+    is_full: bool = True  # whether the information is a full matrix, or only its diagonal
 
     def objective_of(self, rows: LinearRows) -> Objective:
         """The negative log-posterior of these rows."""
         return Objective.of(rows, self.response, self.prior)
 
     def observe(self, data: LinearRows, given: Laplace | None = None, /) -> Curvature:
-        """Gradient and information at the posterior's mean; at the prior's, if none is given."""
+        """Gradient and information at the mean of the posterior `given`, or of the prior if it is None."""
         at = self.prior.mean if given is None else given.mean
         return Curvature(at, data.weight, *self.objective_of(data).row_loss(at), self._information(data, at))
 
     def observe_at(self, rows: LinearRows, point: Point) -> Curvature:
-        """As `observe`, at a point where the objective and its gradient are known already."""
+        """What `observe` returns, at a point where the objective and its gradient are known already."""
         loss, gradient = self.row_loss(point)
         information = self._information(rows, point.parameters)
         return Curvature(point.parameters, rows.weight, loss, gradient, information)
@@ -225,11 +225,12 @@ def log_evidence(log_likelihood: float, posterior: Laplace, prior: GaussianPrior
 def choose_precision(
     curvature: Curvature, prior: GaussianPrior, coefficients: NDArray[np.bool_], most: float = 1e12
 ) -> float:
-    """The common precision of the coefficients (D,) by evidence, were the likelihood Gaussian from here on.
+    """The precision α of all coefficients that maximises the evidence, for a likelihood that is Gaussian.
 
-    In the eigenvectors of the information, the other parameters having flat priors, the evidence depends on
-    one unknown. MacKay's fixed point, α = γ / |w|², is found without reading rows again; if his iteration
-    is slow, by bisection. The result is `most` if the evidence still rises there.
+    The Gaussian has the curvature's gradient and information; `coefficients` (D,) selects the parameters with
+    the precision α, and the others have flat priors. MacKay's fixed point, α = γ / |w|², is found without
+    reading rows again; if his iteration is slow, by bisection. The result is `most` if the evidence still
+    rises there.
     """
     information = curvature.information
     if information.ndim == 1:
@@ -265,27 +266,30 @@ def _bracket_fixed_point(values: Array, squares: Array, alpha: float, most: floa
         at = np.exp(log_alpha)
         return float(at * ((values * (values + at) - at * squares) @ np.square(1.0 / (values + at))))
 
-    before, limits = float(np.log(alpha)), (-_FARTHEST, float(np.log(most)))
+    before, limits = float(np.log(alpha)), (-_MAX_LOG_PRECISION, float(np.log(most)))
     rises = derivative(before) > 0
-    reach = 0.1
+    distance = 0.1
     while before != limits[rises]:
-        there = float(np.clip(before + (reach if rises else -reach), *limits))
-        if (derivative(there) > 0) != rises:
-            low, high = sorted((before, there))
+        trial = float(np.clip(before + (distance if rises else -distance), *limits))
+        if (derivative(trial) > 0) != rises:
+            low, high = sorted((before, trial))
             return float(np.exp(brentq(derivative, low, high, xtol=1e-11, rtol=1e-14)))
-        before, reach = there, 1.5 * reach
+        before, distance = trial, 1.5 * distance
     return float(np.exp(before))
 
 
 def combine(parts: list[Laplace], powers: list[float], prior: GaussianPrior) -> Laplace:
-    """The prior, times the likelihood that each part implies, to these powers."""
+    """The posterior from one prior and the likelihoods of all parts, each to its power.
+
+    The likelihood of a part is its posterior divided by the prior.
+    """
     is_full = not any(part.is_diagonal for part in parts)
     base = prior.add_to(np.zeros((len(prior.mean),) * 2)) if is_full else prior.diagonal
     precision, pull = base.copy(), _multiply(base, prior.mean)
     for part, power in zip(parts, powers, strict=True):
-        own = _reduce_precision(part, is_full)
-        precision = precision + power * (own - base)
-        pull = pull + power * (_multiply(own, part.mean) - _multiply(base, prior.mean))
+        part_precision = _reduce_precision(part, is_full)
+        precision = precision + power * (part_precision - base)
+        pull = pull + power * (_multiply(part_precision, part.mean) - _multiply(base, prior.mean))
     if is_full:
         mean = Laplace(prior.mean, precision).factor().solve(pull[:, None])[:, 0]
         return Laplace(mean, precision)
@@ -294,7 +298,7 @@ def combine(parts: list[Laplace], powers: list[float], prior: GaussianPrior) -> 
 
 def _reduce_precision(part: Laplace, is_full: bool) -> Array:
     if part.precision is None:
-        raise ValueError(_NOT_KEPT)
+        raise ValueError(_NO_PRECISION)
     return part.precision if is_full or part.precision.ndim == 1 else np.diagonal(part.precision)
 
 
@@ -303,23 +307,23 @@ def _multiply(precision: Array, vector: Array) -> Array:
 
 
 def recentre(posterior: Laplace, shift: Array, width: int) -> Laplace:
-    """The same Gaussian, of columns about a centre moved by `shift` (d,); each output has an intercept."""
+    """The same Gaussian for columns minus a centre moved by `shift` (d,); each output has an intercept."""
     if not shift.any():
         return posterior
-    move = np.eye(width)
-    move[-1, :-1] = shift  # (x − c)ᵀw + b = (x − c − shift)ᵀw + (b + shiftᵀw)
+    change_of_basis = np.eye(width)
+    change_of_basis[-1, :-1] = shift  # (x − c)ᵀw + b = (x − c − shift)ᵀw + (b + shiftᵀw)
     cells = posterior.mean.reshape(-1, width)
-    mean = (cells @ move.T).ravel()
+    mean = (cells @ change_of_basis.T).ravel()
     if posterior.precision is None or posterior.precision.ndim == 1:
         return Laplace(mean, posterior.precision)
-    back = np.eye(width)
-    back[-1, :-1] = -shift
-    turn = np.kron(np.eye(len(cells)), back)
-    return Laplace(mean, np.asarray(turn.T @ posterior.precision @ turn))
+    inverse = np.eye(width)
+    inverse[-1, :-1] = -shift
+    transformation = np.kron(np.eye(len(cells)), inverse)
+    return Laplace(mean, np.asarray(transformation.T @ posterior.precision @ transformation))
 
 
 def to_prior(posterior: Laplace) -> GaussianPrior:
     """Use a posterior as the prior of further rows."""
     if posterior.precision is None:
-        raise ValueError(_NOT_KEPT)
+        raise ValueError(_NO_PRECISION)
     return GaussianPrior(posterior.mean, posterior.precision)

@@ -1,13 +1,12 @@
-"""rows, given a point under trial → loss and gradient there → the next point to try: Newton's method.
+"""rows and a trial point → loss and gradient at this point → the next trial point: Newton's method.
 
 A `Search` holds the last accepted point, a direction and the length of the step under trial. `observe`
 evaluates the rows at the trial point; `infer` accepts it and chooses the next direction, or shortens the
 step. `protocols.iterate` of the two is one pass over the rows per step, and the caller's loop decides when to
 stop.
 
-`Newton` takes the full Hessian at each point. Where rows are many, most of that work is wasted: the Hessian
-of a sample of the rows, taken near the mode, is a good enough metric for a quasi-Newton method (L-BFGS) to
-need a handful of gradients of all rows.
+`Newton` computes the full Hessian at each point. For many rows that is slow. Then a quasi-Newton method
+(L-BFGS) uses the Hessian of a sample of the rows near the mode, and needs only a few gradients of all rows.
 
 Every solver here stops when the decrement ½ gᵀM⁻¹g is small, where g is the gradient and M the solver's
 approximation of the Hessian. The decrement estimates how much the log-posterior can still rise. It is also
@@ -38,16 +37,17 @@ _MEMORY = 12  # steps that L-BFGS remembers
 _ARMIJO = 1e-4  # the part of the predicted descent that a step must achieve (Armijo's condition)
 # Where rounding hides the descent, a step is accepted only if the slope at its end is at most this fraction
 # of the downhill slope at its start, with the opposite sign.
-_OVERSHOOT = 0.9
-_HALVINGS = 40
+_MAX_END_SLOPE = 0.9
+_MAX_REJECTIONS = 40
 _ROUNDING = 1e-14  # smaller relative differences of two objectives are rounding
 _NEGLIGIBLE = 1e-18  # a decrement below this part of the objective cannot be reduced by further steps
-_SAMPLE = 8192  # rows in the sample whose Hessian approximates that of all …
-_PER_PARAMETER = 8  # … or so many for each parameter, if that is more
+_SAMPLE = 8192  # the least number of rows in the sample whose Hessian approximates that of all rows
+_PER_PARAMETER = 8  # the least number of these rows per parameter
 _SINGULAR = 1e-13  # smaller eigenvalues of the Hessian, scaled to a unit diagonal, are rounding
 _INDEFINITE = 1e-8  # a negative curvature below this part of the expected information is rounding
 _FORCING = 0.1  # largest relative residual at which conjugate gradients stop
-_PRODUCTS = 200  # maximum number of iterations of conjugate gradients: products with the information
+# Maximum number of iterations of conjugate gradients, each a product with the information.
+_MAX_PRODUCTS = 200
 _SADDLE = 1e-6  # a decrement below this part of the descent along negative curvature means a saddle point
 _SAMPLE_DECREMENT = 0.05  # decrement per parameter below which more steps would fit the sample's noise
 
@@ -69,9 +69,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Direction:
-    """A direction of descent (D,), and by how much the objective should fall along it."""
+    """A direction of descent, and the expected decrease of the objective along it."""
 
-    vector: Array
+    vector: Array  # (D,)
     descent: float
 
     @classmethod
@@ -81,10 +81,10 @@ class Direction:
 
     @property
     def slope(self) -> float:
-        """The slope by which the line search judges a step: twice the descent, downhill.
+        """The slope by which the line search judges a step: minus twice the descent.
 
-        Along −M⁻¹g it is the derivative of the objective where the step begins. Along a direction of negative
-        curvature that derivative may be zero, and the slope is the curvature.
+        Along −M⁻¹g it is the derivative of the objective at the start of the step. Along a direction of
+        negative curvature, where this derivative may be zero, it is the curvature.
         """
         return -2.0 * self.descent
 
@@ -102,14 +102,14 @@ class Memory:
 class Search:
     """The last accepted point, the step under trial from there, and what is to be observed next."""
 
-    at: Array  # (D,): where rows are evaluated next
-    request: Derivative = "gradient"  # the loss and its gradient, or a matrix
+    at: Array  # (D,): the point at which rows are evaluated next
+    request: Derivative = "gradient"  # what is evaluated: the loss with its gradient, or a matrix
     point: Point | None = None  # None before the first evaluation
     iterations: int = 0  # points accepted after the first
     directions: tuple[Direction, ...] = ()  # the direction under trial, then those to try if it fails
     length: float = 1.0  # of the step under trial, as a multiple of the direction
     rejections: int = 0  # steps along this direction that were too long
-    indefinite: Array | None = None  # (D, D): the Hessian at the point, where that is not definite
+    indefinite: Array | None = None  # (D, D): the Hessian at the point, if it is not positive definite
     has_information: bool = False  # whether the expected information at the point has been used
     memory: Memory | None = None
     is_stuck: bool = False  # whether no lower point can be found
@@ -163,7 +163,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """Loss and gradient of rows at the point that a search asks for, or a matrix there.
+    """Loss and gradient of rows, or a matrix, at the point that a search requests.
 
     The evaluations of two parts of the rows can be added. Unlike `Tally`, `Moments` and `Gram`, an evaluation
     holds floats and no `Exact` sums, because it is used for one step and never stored.
@@ -171,8 +171,8 @@ class Evaluation:
 
     given: Search
     loss: float
-    gradient: Array  # (D,), or (0,) if it was not asked for
-    matrix: Array  # (D, D), or (0, 0) if it was not asked for
+    gradient: Array  # (D,), or (0,) if it was not requested
+    matrix: Array  # (D, D), or (0, 0) if it was not requested
 
     def __add__(self, other: "Evaluation") -> "Evaluation":
         if not np.array_equal(self.given.at, other.given.at):
@@ -219,7 +219,7 @@ class LineSearch(ABC):
         trial = Point(search.at, value if np.isfinite(value) else np.inf, statistic.gradient + gradient)
         if search.point is None or self._is_sufficient_decrease(search, trial):
             return self.choose_direction(search, trial)
-        if search.rejections + 1 < _HALVINGS:
+        if search.rejections + 1 < _MAX_REJECTIONS:
             return search.shorten(0.5 if np.isfinite(trial.value) else 0.25)
         return self.change_direction(search)
 
@@ -231,7 +231,7 @@ class LineSearch(ABC):
             return True
         # Where rounding hides the descent, gradients show a step that went too far (Hager and Zhang 2005).
         slope = float(trial.gradient @ direction.vector)
-        return trial.value <= promised + rounding and slope <= -_OVERSHOOT * direction.slope
+        return trial.value <= promised + rounding and slope <= -_MAX_END_SLOPE * direction.slope
 
     @abstractmethod
     def choose_direction(self, search: Search, point: Point) -> Search:
@@ -242,16 +242,16 @@ class LineSearch(ABC):
         raise NotImplementedError
 
     def change_direction(self, search: Search) -> Search:
-        """Choose another direction where no step along the present one descends."""
+        """Choose another direction, after no step along the present one has descended."""
         return replace(search, is_stuck=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Newton(LineSearch):
-    """Directions by the Hessian where it is positive definite, else by the expected information.
+    """Directions by the Hessian if it is positive definite, otherwise by the expected information.
 
-    The expected information is never negative. Where the gradient is zero and the Hessian is not definite,
-    the point is a saddle: then the direction is that of the most negative curvature.
+    The expected information has no negative eigenvalue. If the gradient is zero and the Hessian not definite,
+    the point is a saddle, and the direction is that of the most negative curvature.
     """
 
     def choose_direction(self, search: Search, point: Point) -> Search:
@@ -298,8 +298,8 @@ def solve_semidefinite(matrix: Array, gradient: Array) -> Array:
     factor, definite = Cholesky.factorise_definite(matrix)
     if bool(definite):
         return factor.solve(gradient[:, None])[:, 0]
-    # D Dᵀ is a pseudo-inverse of the matrix, D being the directions: where there is no curvature, up to
-    # rounding, no step is made.
+    # With the directions D, D Dᵀ is a pseudo-inverse of the matrix: no step is made along directions whose
+    # curvature is only rounding.
     directions = find_whitening(matrix, what="curvature", flat=_SINGULAR)
     return np.asarray(directions @ (directions.T @ gradient))
 
@@ -446,12 +446,12 @@ class TruncatedNewton(LineSearch):
         return search.accept(point).try_directions(Direction(vector, -0.5 * float(point.gradient @ vector)))
 
     def _solve(self, product: Callable[[Array], Array], gradient: Array) -> Array:
-        """Newton's step in whitened coordinates; the nearer the mode, the more exact."""
+        """Newton's step in whitened coordinates, more exact nearer to the mode."""
         residual = -self.whitening.whiten_gradient(gradient)
         step, direction = np.zeros_like(residual), residual.copy()
         square = first = float(residual @ residual)
         tolerance = min(_FORCING, first**0.5) ** 2 * first
-        for _ in range(_PRODUCTS):
+        for _ in range(_MAX_PRODUCTS):
             if square <= tolerance:
                 break
             image = self.whitening.whiten_gradient(product(self.whitening.unwhiten_step(direction)))
@@ -517,7 +517,7 @@ def minimise(
     max_iter: int = 100,
     report_step: StepReport | None = None,
 ) -> Minimum:
-    """Descend until the decrement is below `tol`, `max_iter` points were accepted, or none is lower."""
+    """Minimise the objective with this solver; see `_run_until_converged` for when it stops."""
     response, prior, rows = objective.response, objective.prior, objective.rows
     solver = choose_solver(objective, solver)
     newton: LineSearch = Newton(response, prior)
@@ -525,15 +525,15 @@ def minimise(
         return _run_until_converged(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
     with threads.one_blas_thread:  # the lanes of rows use all threads; BLAS threads would only wait
         if solver == "diagonal":
-            near, whitening = start, _whiten_diagonal(objective, start)
+            sample_mode, whitening = start, _whiten_diagonal(objective, start)
         else:
-            near, whitening = _minimise_sample(objective, start)
+            sample_mode, whitening = _minimise_sample(objective, start)
         model: LineSearch = QuasiNewton(response, prior, whitening)
         if solver == "whitened" and objective.size > FULL_SIZE:
             # The whitening was computed at the start. Near the mode the information may be much smaller, and
             # L-BFGS is then slow.
             model = TruncatedNewton(response, prior, whitening, objective.information_product)
-        first = next(descend(model, rows, Search(near)))
+        first = next(descend(model, rows, Search(sample_mode)))
         if not np.isfinite(first.accepted.value):  # the mode of a sample may be out of range for other rows
             return _run_until_converged(
                 newton, descend(newton, rows, Search(start)), tol, max_iter, report_step
@@ -549,10 +549,10 @@ def polish(
     max_iter: int,
     report_step: StepReport | None = None,
 ) -> Minimum:
-    """Continue with L-BFGS, whitened by a full matrix at `point`: a step replaces several of `minimise`.
+    """Continue with L-BFGS, whitened by a full matrix at `point`: one step replaces several of `minimise`.
 
     The matrix is `precision`, the expected information plus the prior's precision. With a link that is not
-    canonical it is the observed Hessian instead, where that is definite.
+    canonical it is the observed Hessian instead, if that is positive definite.
     """
     if not objective.response.is_canonical:
         precision = definite_hessian(objective, point.parameters)
@@ -563,7 +563,7 @@ def polish(
 
 
 def definite_hessian(objective: Objective, at: Array) -> Array:
-    """The Hessian plus the prior's precision (D, D) if definite, else the expected information plus it."""
+    """The Hessian plus the prior's precision (D, D) or, if not definite, the information plus the latter."""
     if not objective.response.is_canonical:
         hessian = objective.prior.add_to(objective.information(at, observed=True))
         if bool(Cholesky.factorise_definite(hessian)[1]):
@@ -589,12 +589,12 @@ def _minimise_sample(objective: Objective, start: Array) -> tuple[Array, Whiteni
     whitening = _whiten_at_equal_scores(sample, start)
     model = QuasiNewton(sample.response, sample.prior, whitening)
     searches = descend(model, sample.rows, Search(start))
-    near = _run_until_converged(
+    sample_mode = _run_until_converged(
         model, searches, _SAMPLE_DECREMENT * objective.size, 100, None
     ).point.parameters
     if objective.size > FULL_SIZE:
-        return near, whitening
-    return near, Triangular.of(definite_hessian(sample, near))
+        return sample_mode, whitening
+    return sample_mode, Triangular.of(definite_hessian(sample, sample_mode))
 
 
 def _whiten_diagonal(objective: Objective, at: Array) -> Whitening:
@@ -602,9 +602,9 @@ def _whiten_diagonal(objective: Objective, at: Array) -> Whitening:
 
 
 def _whiten_at_equal_scores(objective: Objective, start: Array) -> Whitening:
-    """Whitening by the information where all rows have the same scores: only the intercept is not zero.
+    """Whitening by the information at zero coefficients, where all rows have the same score, the intercept.
 
-    It then needs only the Gram matrix.
+    This information is computed from the Gram matrix alone.
     """
     design, response = objective.design, objective.response
     if response.outputs == 1 and (objective.offsets is not None or not design.intercept):

@@ -1,7 +1,8 @@
 """Rows and a Gaussian prior → the negative log-posterior of a linear model, its gradient and its Hessian.
 
-The parameters are one vector: for each output its coefficients, its intercept last. A response with one
-output has one row of them; softmax has a row for each contrast of classes.
+The parameters are one vector (D,), the rows of a matrix one after another: a row has the coefficients and,
+last, the intercept of one output. A response with one output has one row; softmax has one per contrast of
+classes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,9 +21,9 @@ from tamis.protocols import Shards, Statistic
 
 S = TypeVar("S", bound=Statistic)
 
-_WEAK = 1e-8  # a prior precision of at least this always counts as a prior …
-_ROUNDED = 1e-14  # … and a smaller one is lost in rounding below this part of a column's squares
-_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+# A prior is flat if its precision is below _WEAK and at most _ROUNDED of the squares of its column.
+_WEAK, _ROUNDED = 1e-8, 1e-14
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)  # the golden ratio, by whose multiples rows are sampled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +34,7 @@ class LinearRows:
     targets: Array  # (n,)
     weights: Array | None = None  # (n,)
     offsets: Array | None = None  # (n,)
-    number: int = 0  # the number of the shard (part of the data) that they are
+    number: int = 0  # of the shard (part of the data) to which the rows belong
 
     @property
     def shards(self) -> "Iterable[LinearRows] | Shards[LinearRows]":
@@ -41,7 +42,7 @@ class LinearRows:
         return (self,)
 
     def total(self, observe: "Callable[[LinearRows], S]") -> S:
-        """Observe the rows; of rows in shards, observe each shard and add."""
+        """Observe the rows; if they are in shards, observe each shard and add."""
         return observe(self)
 
     def map(self, change: "Callable[[LinearRows], LinearRows]") -> "LinearRows":
@@ -49,7 +50,7 @@ class LinearRows:
         return change(self)
 
     def find_null_intercept(self, response: Response) -> float:
-        """The most likely intercept of the null model, which has no other parameter: `Response.intercept`."""
+        """The maximum-likelihood intercept of the null model, which has no other parameter."""
         return response.intercept(self.targets, self.weights, self.offsets)
 
     def make_objective(self, response: Response, prior: "GaussianPrior") -> "Objective":
@@ -107,7 +108,7 @@ class LinearRows:
         )
 
     def scores(self, parameters: Array) -> Array:
-        """Scores of the only output (n,), offsets added."""
+        """Scores (n,) of a response with one output, with offsets added."""
         scores = self.design.scores(parameters)
         return scores if self.offsets is None else scores + self.offsets
 
@@ -122,10 +123,10 @@ class LinearRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianPrior:
-    """A Gaussian prior of the parameters: a diagonal or full precision; 0 is a flat prior."""
+    """A Gaussian prior of the parameters; a precision of 0 is a flat prior."""
 
     mean: Array  # (D,)
-    precision: Array  # (D,) or (D, D)
+    precision: Array  # (D, D), or (D,) if it is diagonal
 
     def loss(self, parameters: Array) -> tuple[float, Array]:
         """½ (θ − m)ᵀ Λ (θ − m) and its gradient."""
@@ -212,8 +213,8 @@ class Objective:
             if self.weights is None:
                 return float(losses.sum()), derivatives
             weights = self.weights[block.rows]
-            each = weights if derivatives.ndim == 1 else weights[:, None]
-            return float(weights @ losses), derivatives * each
+            factors = weights if derivatives.ndim == 1 else weights[:, None]
+            return float(weights @ losses), derivatives * factors
 
     def _block_scores(self, block: Block, coefficients: Array) -> Array:
         scores = block.scores(coefficients)
@@ -258,9 +259,9 @@ class Objective:
         return reduce(add, self.design.map_lanes(lane))
 
     def information_product(self, parameters: Array) -> Callable[[Array], Array]:
-        """A function that multiplies vectors (D,) by the information at a point, the prior's part added.
+        """A function that multiplies vectors (D,) by the information at a point plus the prior's precision.
 
-        It takes two passes over the rows per product, and no matrix.
+        A product takes two passes over the rows, and needs no matrix.
         """
         scores = self.scores(parameters)
         weights = np.ones(len(scores)) if self.weights is None else self.weights
@@ -281,9 +282,10 @@ class Objective:
         return multiply
 
     def information_change(self, before: Array, after: Array) -> float:
-        """The largest relative change of a row's information between two points, at most.
+        """An upper bound on the relative change of any row's information between two points.
 
-        The sum over rows changes by no larger share in any direction, and standard errors by half of it.
+        It also bounds the relative change of the sum over rows in any direction; standard errors change by at
+        most half of it.
         """
         return self.response.information_change(self.scores(before), self.scores(after))
 
@@ -322,8 +324,8 @@ class Objective:
     def find_margin_range(self, direction: Array) -> tuple[float, float]:
         """The smallest and the largest change of the rows' margins along a direction (D,).
 
-        A margin is the score of the row's class minus the next best. Rows without weight are ignored; (∞, −∞)
-        if there are no others.
+        A margin is the score of the row's class minus the next best. Rows without weight are ignored; without
+        any other rows, the range is (∞, −∞).
         """
         margins = self._drop_weightless(
             self.response.margins(self.design.scores(self.expand(direction)), self.targets)
@@ -345,7 +347,7 @@ class Objective:
         return mask.ravel()
 
     def sample(self, count: int) -> "Objective":
-        """A sample of the rows, spread evenly but not periodically, with the total weight of all rows."""
+        """The objective of a sample of rows, spread evenly but not periodically, with the total weight."""
         n = len(self.design)
         rows = self.rows.take(np.unique((n * (np.arange(count) * _GOLDEN % 1.0)).astype(np.int64)))
         factor = n / len(rows.design)

@@ -26,23 +26,23 @@ class LinearPosterior:
     """The distribution of w, level and noise in y = level + (x − centre)·w + noise, for each of q targets.
 
     Given the noise's precision β, w is N(mean, GGᵀ/β); the level has mean `level` and variance slack/β, and
-    is independent of w. A variance "in units of the noise" was divided by the noise's variance, 1/β.
+    is independent of w. A variance "in units of the noise" is divided by the noise's variance, 1/β.
     """
 
     centre: Array  # (d,)
-    level: Array  # (q,)
-    slack: float
+    level: Array  # (q,): the mean of the level
+    slack: float  # the variance of the level, in units of the noise
     mean: Array  # (q, d)
     root: Array  # (1 or q, d, d): G
     beta: Array  # (q,): noise precision; its posterior mean if unknown
     noise: NoisePosterior | None  # None if the noise is known, or was chosen by evidence
-    alpha: Array | None  # (q,) if chosen by evidence, otherwise as given; None if the prior is a covariance
-    effective: Array  # (q,): γ, how many coefficients the data determine
+    alpha: Array | None  # (q,) if chosen by evidence, otherwise the parameter; None if that is a covariance
+    effective: Array  # (q,): γ, the effective number of coefficients
     log_evidence: Array | None  # (q,); None where the prior does not integrate to one
 
     @property
     def covariance(self) -> Array:
-        """Covariance of the coefficients (q, d, d); ∞ and NaN if t with at most 2 degrees of freedom."""
+        """Covariance of the coefficients (q, d, d); ∞ or NaN for a t with at most 2 degrees of freedom."""
         covariance = self.root @ np.swapaxes(self.root, -1, -2)
         with np.errstate(invalid="ignore"):
             return np.asarray(covariance * (self._variance_ratio / self.beta)[:, None, None])
@@ -115,20 +115,20 @@ class LinearPosterior:
 
 
 class CoefficientTests(NamedTuple):
-    """Test of each coefficient against 0, and its interval; arrays shaped like the coefficients."""
+    """Test of each coefficient against 0, and its interval; all arrays have the shape of the coefficients."""
 
-    statistics: Array  # z or t: coefficients over standard errors
+    statistics: Array  # z or t: coefficients divided by standard errors
     p_values: Array  # two-sided
-    lower: Array  # bounds of the interval
-    upper: Array
+    lower: Array  # the lower end of the interval
+    upper: Array  # the upper end of the interval
 
 
 def assess_coefficients(
     coefficients: Array, errors: Array, coverage: float, degrees: Array | None = None
 ) -> CoefficientTests:
-    """Test coefficients (k, d) of k outputs, given their standard errors, by the normal distribution.
+    """Test coefficients (k, d) of k outputs with these standard errors (k, d).
 
-    With `degrees` of freedom (k,), by Student's t distribution.
+    The test uses the normal distribution or, with `degrees` of freedom (k,), Student's t distribution.
     """
     tail = tail_of(coverage)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -15,15 +15,15 @@ from tamis.linalg import Cholesky, symmetric
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoefficientPrior:
-    """The prior N(mean, S) of the coefficients of each target; with `by_evidence`, its precision is α/S."""
+    """The prior N(mean, S) of the coefficients of each target."""
 
     mean: Array  # (q, d)
-    precision: Array  # (d, d): S⁻¹, 0 where flat
-    root: Array  # (d, d): S = root rootᵀ, where it is not flat
-    log_determinant: float  # of the precision, where it is not flat
-    flat: NDArray[np.bool_]  # (d,)
-    alpha: Array | None  # as given: (), or (d,)
-    by_evidence: bool  # whether the precision is still to be multiplied by an α that the evidence chooses
+    precision: Array  # (d, d): S⁻¹, with zeros for coefficients of a flat prior
+    root: Array  # (d, d): S = root rootᵀ, of the coefficients whose prior is not flat
+    log_determinant: float  # of the precision of the coefficients whose prior is not flat
+    flat: NDArray[np.bool_]  # (d,): whether the prior of each coefficient is flat
+    alpha: Array | None  # (), or (d,): the parameter; None if it was no number
+    by_evidence: bool  # whether the precision will be multiplied by an α that the evidence chooses
 
     @property
     def proper(self) -> int:
@@ -34,9 +34,9 @@ class CoefficientPrior:
 def make_coefficient_prior(
     alpha: object, prior: object, d: int, q: int, default: float | None = None
 ) -> CoefficientPrior:
-    """The prior on the coefficients of d columns, for each of q targets.
+    """The prior on the coefficients of d columns, for each of q targets, from `alpha` or `prior`.
 
-    A prior takes the place of alpha; `default` is the alpha, besides "evidence", that means none was given.
+    If `prior` is not None, `alpha` must be "evidence" or `default`.
     """
     strength = read_numbers_or_word(alpha, "alpha", ("evidence",))
     if prior is not None:
@@ -62,24 +62,24 @@ def check_noise_precision(beta: Array, q: int) -> Array:
     return np.broadcast_to(beta, (q,)).copy()
 
 
-def check_at_least_zero(name: str, given: object) -> float:
+def check_at_least_zero(name: str, value: object) -> float:
     """Return a parameter as a float; raise unless it is finite and not negative."""
-    if not isinstance(given, Real) or not 0.0 <= float(given) < np.inf:
-        raise ValueError(f"got {name}={given!r}, expected a finite number of at least 0")
-    return float(given)
+    if not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
+        raise ValueError(f"got {name}={value!r}, expected a finite number of at least 0")
+    return float(value)
 
 
-def read_numbers_or_word(given: object, name: str, words: tuple[str, ...]) -> Any:
-    """Return one of the words unchanged, or convert to numbers."""
-    if isinstance(given, str) and given in words:
-        return given
+def read_numbers_or_word(value: object, name: str, words: tuple[str, ...]) -> Any:
+    """Return one of the words unchanged, or convert the value to an array of numbers."""
+    if isinstance(value, str) and value in words:
+        return value
     expected = f"expected a number, an array of them, or {' or '.join(repr(word) for word in words)}"
-    if isinstance(given, str | bool) or given is None:
-        raise ValueError(f"got {name}={given!r}, {expected}")
+    if isinstance(value, str | bool) or value is None:
+        raise ValueError(f"got {name}={value!r}, {expected}")
     try:
-        return np.asarray(given, dtype=np.float64)
+        return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"got {name}={given!r}, {expected}") from None
+        raise ValueError(f"got {name}={value!r}, {expected}") from None
 
 
 def _read_prior(prior: object, d: int, q: int) -> CoefficientPrior:
@@ -103,8 +103,8 @@ def _read_prior(prior: object, d: int, q: int) -> CoefficientPrior:
         )
     what = "prior covariance"
     factor = Cholesky.of(symmetric(covariance, what), what, "give one that is")
-    volume, flat = -float(factor.log_determinant()), np.zeros(d, dtype=np.bool_)
-    return CoefficientPrior(means, factor.inverse(), factor.lower, volume, flat, None, False)
+    log_determinant, flat = -float(factor.log_determinant()), np.zeros(d, dtype=np.bool_)
+    return CoefficientPrior(means, factor.inverse(), factor.lower, log_determinant, flat, None, False)
 
 
 def _make_diagonal(
@@ -112,5 +112,5 @@ def _make_diagonal(
 ) -> CoefficientPrior:
     flat = precision == 0
     proper = np.where(flat, 1.0, precision)
-    root, volume = np.diag(1.0 / np.sqrt(proper)), float(np.log(proper).sum())
-    return CoefficientPrior(mean, np.diag(precision), root, volume, flat, alpha, by_evidence)
+    root, log_determinant = np.diag(1.0 / np.sqrt(proper)), float(np.log(proper).sum())
+    return CoefficientPrior(mean, np.diag(precision), root, log_determinant, flat, alpha, by_evidence)

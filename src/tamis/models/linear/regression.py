@@ -2,8 +2,8 @@
 
     y = level + (x − x̄)·w + noise,   w ~ N(m₀, S₀),   noise ~ N(0, 1/β)
 
-About the mean x̄ the level and the coefficients w are independent, before the data and after. Precisions are
-kept in units of the noise's: with R = S₀⁻¹/β the posterior of w is N(m, V/β) with V⁻¹ = ΦᵀΦ + R.
+For columns minus their mean x̄, the level and the coefficients w are independent, in the prior and in the
+posterior. Precisions are divided by β: with R = S₀⁻¹/β the posterior of w is N(m, V/β) with V⁻¹ = ΦᵀΦ + R.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ from tamis.stats import Gram
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _EPS = float(np.finfo(np.float64).eps)
-_LEAST_SQUARE = 1e-300  # below about 1e-308 digits are lost
-_PIVOT = 1e-7  # a pivot below this part of a column's precision may consist of the prior alone
+_LEAST_SQUARE = 1e-300  # below about 1e-308, floats have fewer digits
+_MIN_PIVOT = 1e-7  # a pivot below this part of a column's precision may come from the prior alone
 
 
 class Paired(NamedTuple):
@@ -44,17 +44,17 @@ class Paired(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Equations:
-    """The normal equations, about the mean if there is an intercept."""
+    """The normal equations, of columns minus their mean if there is an intercept."""
 
-    gram: Array  # (d, d)
-    cross: Array  # (q, d)
-    squares: Array  # (q,)
-    weight: float
+    gram: Array  # (d, d): ΦᵀΦ
+    cross: Array  # (q, d): products of targets and features
+    squares: Array  # (q,): of the targets
+    weight: float  # of all rows
     centre: Array  # (d,): x̄, or zeros
     level: Array  # (q,): ȳ, or zeros
-    rounding: Array  # (d + q,): the rounding errors of features and targets
-    least: Array  # (q,): the least noise variance that can be told from zero
-    slack: float  # variance of the level in units of the noise: 1/weight, or 0 without one
+    rounding: Array  # (d + q,): the rounding errors of the means of features and targets
+    least: Array  # (q,): the least noise variance that can be distinguished from zero
+    slack: float  # variance of the level in units of the noise: 1/weight, or 0 without an intercept
 
     @classmethod
     def of(cls, gram: Gram, intercept: bool) -> "Equations":
@@ -68,7 +68,7 @@ class Equations:
         if intercept:
             products, centre, level, slack = gram.scatter, mean[:p], mean[p:], 1.0 / weight
             rounding = gram.mean_rest
-            # the part of a constant column's mean that float64 cannot represent
+            # The squares of a constant column are only the part of its mean that float64 cannot represent.
             constant = np.diagonal(products) <= weight * np.square(_EPS * mean)
             products[constant] = products[:, constant] = 0.0
             squares = np.diagonal(products[p:, p:])
@@ -92,10 +92,10 @@ class Equations:
 class BayesianLinear:
     """Bayesian linear regression: `observe` sums products, `infer` applies the prior and the noise.
 
-    `alpha` is the precision of the coefficients, one or one per column, 0 for a flat prior, or "evidence";
-    `prior` is their mean and covariance, or variances, in its place. `beta` is the precision of the noise;
-    "evidence"; or "unknown", with an inverse gamma prior of `noise_shape` and `noise_scale` on its variance;
-    the prior of the coefficients is then in units of that variance.
+    `alpha` is the precision of the coefficients: a number, one per column, 0 for a flat prior, or "evidence".
+    `prior`, their mean and covariance (or variances), replaces it. `beta` is the precision of the noise: a
+    number, "evidence", or "unknown". If it is unknown, the variance of the noise has an inverse gamma prior
+    of `noise_shape` and `noise_scale`, and the prior of the coefficients is in units of this variance.
 
     >>> model = BayesianLinear(alpha=0.0, beta=1.0)
     >>> posterior = model.infer(model.observe(Paired([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])))
@@ -117,7 +117,7 @@ class BayesianLinear:
         return Gram.observe(data.features, data.targets, data.weights, exact=self.exact)
 
     def infer(self, statistic: Gram, /) -> LinearPosterior:
-        """The distribution of coefficients, level and noise."""
+        """Infer the distribution of coefficients, level and noise."""
         equations = Equations.of(statistic, self.intercept)
         with threads.limit_blas(len(equations.gram)):
             return self._solve(equations)
@@ -163,7 +163,7 @@ class BayesianLinear:
         )
 
     def refuse_impossible(self, d: int, q: int) -> None:
-        """Raise if no rows of d columns and q targets, however many, can be inferred from."""
+        """Raise if the parameters are wrong for d columns and q targets, whatever the rows."""
         make_coefficient_prior(self.alpha, self.prior, d, q)
         self._noise(np.inf, q)
 
@@ -171,10 +171,10 @@ class BayesianLinear:
         """Check the parameters and make the prior of the noise of q targets."""
         shape = check_at_least_zero("noise_shape", self.noise_shape)
         scale = check_at_least_zero("noise_scale", self.noise_scale)
-        given = read_numbers_or_word(self.beta, "beta", ("unknown", "evidence"))
-        if not isinstance(given, str):
-            return _Noise(check_noise_precision(given, q), False, 0.0, 0.0)
-        unknown = given == "unknown"
+        beta = read_numbers_or_word(self.beta, "beta", ("unknown", "evidence"))
+        if not isinstance(beta, str):
+            return _Noise(check_noise_precision(beta, q), False, 0.0, 0.0)
+        unknown = beta == "unknown"
         if count + 2.0 * shape * unknown <= 0:
             raise ValueError(
                 f"the rows leave {count:g} degrees of freedom for the noise (n_samples = 1, or fewer rows or "
@@ -192,32 +192,32 @@ class BayesianLinear:
             named, them = (f"column {names}", "it") if len(columns) == 1 else (f"columns {names}", "them")
             others = "the others and the intercept" if self.intercept else "the others"
             raise ValueError(
-                f"{others} determine {named}, expected columns that stand alone where alpha=0: drop {them}, "
-                "or give an alpha above 0"
+                f"{others} determine {named}, expected independent columns where alpha=0: drop {them}, or "
+                "give an alpha above 0"
             )
 
 
 class _Noise(NamedTuple):
-    """The precision of the noise (q,) if known; else whether it is integrated out, and its prior."""
+    """The noise: a known precision, one that evidence chooses, or one that is integrated out."""
 
-    known: Array | None
-    unknown: bool
-    shape: float
+    known: Array | None  # (q,): the precision if it is known
+    unknown: bool  # whether the precision is integrated out
+    shape: float  # of the inverse gamma prior of its variance, if it is integrated out
     scale: float
 
 
 class _Precisions(NamedTuple):
-    """For each target (q,): α/β, the noise's precision β, and the resulting `alpha`."""
+    """The precisions of the prior and of the noise, of each target."""
 
-    ratio: Array
-    beta: Array
-    alpha: Array | None
+    ratio: Array  # (q,): α/β
+    beta: Array  # (q,)
+    alpha: Array | None  # see `LinearPosterior.alpha`
 
 
 def _choose_precisions(
     equations: Equations, prior: CoefficientPrior, cross: Array, squares: Array, noise: _Noise, count: float
 ) -> _Precisions:
-    """The prior's and the noise's precision of each target, those chosen by evidence included."""
+    """The prior's and the noise's precision of each target; choose by evidence those that are not known."""
     q = len(cross)
     if not prior.by_evidence and noise.unknown:
         return _Precisions(np.ones(q), np.ones(q), prior.alpha)
@@ -244,7 +244,7 @@ def _choose_precisions(
 def _log_fit(
     beta: Array, loss: Array, count: float, noise: _Noise, posterior: NoisePosterior | None
 ) -> Array:
-    """The part of the log-evidence (q,) of the noise and the squares that it has to explain."""
+    """The terms of the log-evidence (q,) that depend on the noise and the residual squares."""
     if posterior is None:
         return 0.5 * count * np.log(beta) - 0.5 * beta * loss
     before = special.gammaln(noise.shape) - noise.shape * np.log(noise.scale)
@@ -266,26 +266,31 @@ def _eliminate_flat(
         return gram, cross, squares
     rest = ~flat
     factor = Cholesky.of(gram[np.ix_(flat, flat)]).inverse_factor()
-    onto, explained = factor @ gram[np.ix_(flat, rest)], cross[:, flat] @ factor.T
+    projections, explained = factor @ gram[np.ix_(flat, rest)], cross[:, flat] @ factor.T
     remaining = np.maximum(squares - np.square(explained).sum(axis=1), 0.0)
-    return gram[np.ix_(rest, rest)] - onto.T @ onto, cross[:, rest] - explained @ onto, remaining
+    return (
+        gram[np.ix_(rest, rest)] - projections.T @ projections,
+        cross[:, rest] - explained @ projections,
+        remaining,
+    )
 
 
 def _find_roots(gram: Array, prior: CoefficientPrior, ratio: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """G (1 or q, d, d) with GGᵀ = (ΦᵀΦ + ratio · precision)⁻¹, and log|ΦᵀΦ + …|: one if all are equal.
+    """G (k, d, d) with GGᵀ = P⁻¹ for P = ΦᵀΦ + ratio · precision, log|P| (k,), and a mask (k, d).
 
-    Where columns are collinear and the prior is weak, a Cholesky factor would lose the prior in rounding.
-    Eigenvectors then show which directions only the prior determines: the mask (1 or q, d) is False there.
+    k is 1 if all ratios are equal, otherwise q. If columns are collinear and the prior is weak, a Cholesky
+    factor would lose the prior in rounding; eigenvectors are used instead. The mask is False for directions
+    that only the prior determines.
     """
     ratios = ratio[:1] if (ratio == ratio[0]).all() else ratio
     precision = gram + ratios[:, None, None] * prior.precision
-    units = 1.0 / np.sqrt(np.diagonal(precision, axis1=-2, axis2=-1))
-    factor, definite = Cholesky.factorise_definite(precision * units[:, :, None] * units[:, None, :])
+    scales = 1.0 / np.sqrt(np.diagonal(precision, axis1=-2, axis2=-1))
+    factor, definite = Cholesky.factorise_definite(precision * scales[:, :, None] * scales[:, None, :])
     pivots = np.square(np.diagonal(factor.lower, axis1=-2, axis2=-1)).min(axis=-1)
-    weak = (~definite | (pivots < _PIVOT)) & (not prior.flat.any())
-    root = units[:, :, None] * np.swapaxes(factor.inverse_factor(), -1, -2)
-    volume = factor.log_determinant() - 2.0 * np.log(units).sum(axis=-1)
-    is_informed = np.ones(units.shape, dtype=np.bool_)
+    weak = (~definite | (pivots < _MIN_PIVOT)) & (not prior.flat.any())
+    root = scales[:, :, None] * np.swapaxes(factor.inverse_factor(), -1, -2)
+    volume = factor.log_determinant() - 2.0 * np.log(scales).sum(axis=-1)
+    is_informed = np.ones(scales.shape, dtype=np.bool_)
     if weak.any():
         values, vectors = spectrum(prior.root.T @ gram @ prior.root)
         rest = complete_basis(vectors)

@@ -1,7 +1,7 @@
 """The objective of rows in shards (parts of the data): each of its sums is computed by shard, and added.
 
 Newton's method, its line search, evidence and Laplace's posterior are those of rows in memory (`fitting`):
-they ask an `Objective` for sums, and do not know where these were added up.
+they get all sums from an `Objective`, in whose subclass here each sum is computed shard by shard.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,18 +27,18 @@ class RowShards(Protocol):
     """Shards of rows, in this process or on executors: see `tamis.engines`."""
 
     def total(self, observe: Callable[[LinearRows], S | None], /) -> S:
-        """Observe every shard, add."""
+        """Observe every shard and add the results."""
 
     def map(self, change: Callable[[LinearRows], LinearRows], /) -> "RowShards":
-        """The shards after a change."""
+        """Apply a function to every shard."""
 
 
-# ── what is known of all rows ──
+# ── sizes of all rows ──
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Range:
-    """The weighted sum, the least and the largest of some numbers; they add."""
+    """The weighted sum, the least and the largest of some numbers; those of two shards can be added."""
 
     sum: float
     least: float
@@ -46,7 +46,7 @@ class Range:
 
     @classmethod
     def of(cls, values: Array, weights: Array) -> "Range":
-        """Those of one shard."""
+        """Compute them for the numbers of one shard."""
         return cls(float(weights @ values), float(values.min()), float(values.max()))
 
     def __add__(self, other: "Range") -> "Range":
@@ -62,12 +62,12 @@ class Survey:
 
     counts: dict[int, int]  # rows of each shard, by its number
     weight: float
-    with_weight: int  # rows that have some
+    with_weight: int  # the number of rows with a weight above 0
     lightest: float  # the smallest weight above 0
     has_weights: bool
     sums: Array  # (p,): Σ weight · x, about the centre
-    reach: float  # the length of the longest row …
-    extent: Array  # … and the largest magnitude in each column (width,)
+    reach: float  # the length of the longest row
+    extent: Array  # (width,): the largest magnitude in each column
     targets: "Range"
     offsets: "Range | None" = None  # None if no row has one
     is_sparse: bool = False
@@ -167,7 +167,7 @@ class ShardedRows(LinearRows):
 
     @classmethod
     def of(cls, shards: RowShards, centre: Array, intercept: bool) -> "ShardedRows":
-        """Look at all shards, whose rows are about the centre; it takes one pass."""
+        """Survey all shards, from whose rows the centre was subtracted, in one pass."""
         survey = shards.total(Survey.of)
         return cls(ShardedDesign(centre, intercept, survey), np.empty(0), places=shards, survey=survey)
 

@@ -1,10 +1,10 @@
 """Detect likelihoods without a maximum: the columns whose coefficients grow without bounds, if any.
 
 Without a prior a likelihood may have no maximum. With classes this happens if a plane separates them: scores
-can grow without bounds, whatever the rows' weights, and a separating direction is a proof. Rows that lie on
-the border have no information along it. With a log link it happens if means of targets of 0 or less can tend
-to zero: Newton's steps then change their scores by ½ to 1 each time and never become shorter, though the
-objective hardly changes any more. So the length of the next step, in scores, tells that case from an optimum.
+can grow without bounds, whatever the rows' weights, and a separating direction is a proof. (Some rows may lie
+on the plane.) With a log link it happens if means of targets of 0 or less can tend to zero: each of Newton's
+steps then changes their scores by ½ to 1 and steps never become shorter, though the objective hardly changes
+any more. So the length of the next step, in scores, distinguishes this case from an optimum.
 """
 
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ from tamis.models.linear.newton import minimise
 from tamis.models.linear.objective import LinearRows, Objective
 from tamis.models.linear.responses import Response
 
-# Each of the following is relative to the quantity named first.
-_NO_INFORMATION = 1e-3  # one row's information at score 0: with less along a direction, no row informs it
-_LITTLE_INFORMATION = 1e-2  # a row's information at score 0: if every row has more, no score is large
-_LIGHT = 1e-3  # the mean weight: lighter rows may still be on the wrong side when steps end
-_BORDER = 1e-4  # the largest margin: rows with a smaller margin lie on the border
-_STRICT = 1e-12  # the largest margin: a smaller margin is rounding
-_CONSTANT = 1e-5  # the largest change of a score: rows whose scores change less count as unchanged
-_NO_CURVATURE = 1e-13  # the largest curvature: below it, the length of a step is rounding
-_ROUNDING = 1e-16  # the largest curvature: the rounding error along a direction without curvature
-_FULL_SIZE = 1000  # number of parameters up to which directions are searched; beyond, single columns
-_LONG_STEP = 0.1  # change of a score: at an optimum the next step is far shorter, without one it is ½ or more
-# The step lengths that are tried. A step of the last one changes the slowest score by hundreds.
+# Each of these limits is a multiple of the quantity that its comment names first.
+_NO_INFORMATION = 1e-3  # of a row's information at score 0: with less, no row determines a direction
+_LITTLE_INFORMATION = 1e-2  # of a row's information at score 0: if every row has more, no score is large
+_MAX_LIGHT_WEIGHT = 1e-3  # of the mean weight: lighter rows may still be on the wrong side when steps end
+_BORDER = 1e-4  # of the largest margin: rows with a smaller margin lie on the separating plane
+_STRICT = 1e-12  # of the largest margin: a smaller margin is rounding
+_CONSTANT = 1e-5  # of the largest change of a score: a smaller change counts as none
+_NO_CURVATURE = 1e-13  # of the largest curvature: along a smaller one, the length of a step is rounding
+_ROUNDING = 1e-16  # of the largest curvature: the rounding error along a direction without curvature
+_FULL_SIZE = 1000  # number of parameters up to which any direction is searched; beyond, only single columns
+_LONG_STEP = 0.1  # change of a score: near an optimum a step is far shorter, without an optimum ½ or more
+# The step lengths that are tried. The last one changes the slowest score by hundreds.
 _DISTANCES = 2.0 ** np.arange(25)
 
 
@@ -42,30 +42,30 @@ def find_separating_columns(
 ) -> NDArray[np.int64] | None:
     """Find columns along which scores grow without bounds: no row is on the wrong side and there is no prior.
 
-    Return None if there are none, and an empty array if every row is on the side of its class, so that no
-    column is singled out. `precision` is the posterior's precision where steps ended, or None if it was not
-    computed. If it is no full matrix and there are more than 1,000 parameters, only single columns along
-    which no class overlaps are found.
+    Return None if there are none, and an empty array if all columns together separate the classes.
+    `precision` is the posterior's at the point `at` where steps ended, or None if it was not computed. If it
+    is no full matrix and there are more than 1,000 parameters, only single columns that separate the classes
+    are found.
     """
     if not objective.response.has_classes:
         return None
     flat = objective.flat_parameters()
     if not flat[objective.is_coefficient()].any():
         return None
-    loose = np.where(flat, at, 0.0)
-    if has_all_rows_correct(objective, loose) or _is_separated_but_for_light_rows(objective, at, flat):
+    flat_part = np.where(flat, at, 0.0)
+    if has_all_rows_correct(objective, flat_part) or _is_separated_but_for_light_rows(objective, at, flat):
         return np.empty(0, dtype=np.int64)
     if not objective.find_least_information(at) < _LITTLE_INFORMATION:
         return None
     if precision is None or precision.ndim == 1:
         if objective.size > _FULL_SIZE:
-            return _find_single_columns(objective, at, loose)
+            return _find_single_columns(objective, at, flat_part)
         precision = objective.prior.add_to(objective.information(at))
     return _find_directions(objective, at, flat, precision)
 
 
 def has_all_rows_correct(objective: Objective, direction: Array) -> bool:
-    """Whether every row with weight has its own class strictly ahead."""
+    """Whether the score of its own class is strictly the largest for every row with weight."""
     least, largest = objective.find_margin_range(direction)
     return bool(least > _STRICT * largest) if least <= largest else False
 
@@ -87,7 +87,7 @@ def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDAr
         return False
     wrong = _margins(objective, at) <= 0.0
     positive = weights[weights > 0]
-    if not wrong.any() or positive[wrong].max() > _LIGHT * positive.mean():
+    if not wrong.any() or positive[wrong].max() > _MAX_LIGHT_WEIGHT * positive.mean():
         return False
     equal = replace(objective, weights=(weights > 0).astype(np.float64))
     return has_all_rows_correct(equal, minimise(equal, np.zeros_like(at)).point.parameters)
@@ -99,16 +99,16 @@ def _is_proof(objective: Objective, direction: Array) -> bool:
     return bool(largest > 0.0 and least >= -_BORDER * largest)
 
 
-def _find_single_columns(objective: Objective, at: Array, loose: Array) -> NDArray[np.int64] | None:
+def _find_single_columns(objective: Objective, at: Array, flat_part: Array) -> NDArray[np.int64] | None:
     width, columns = objective.design.width, objective.design.columns
     first, last = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
-    lost = np.logical_and(
+    uninformed = np.logical_and(
         objective.flat_parameters(), last <= _NO_INFORMATION / objective.rows.count_with_weight() * first
     )
-    lost.reshape(-1, width)[:, columns:] = False
-    if not lost.any() or not _is_proof(objective, np.where(lost, loose, 0.0)):
+    uninformed.reshape(-1, width)[:, columns:] = False
+    if not uninformed.any() or not _is_proof(objective, np.where(uninformed, flat_part, 0.0)):
         return None
-    return np.flatnonzero(np.asarray(lost.reshape(-1, width).any(axis=0))[:columns])
+    return np.flatnonzero(np.asarray(uninformed.reshape(-1, width).any(axis=0))[:columns])
 
 
 def _find_directions(
@@ -119,11 +119,11 @@ def _find_directions(
     scale = np.sqrt(np.diagonal(first))
     values, vectors = eigen(precision / (scale[:, None] * scale))
     threshold = _NO_INFORMATION * float(eigen(first / (scale[:, None] * scale))[0][0])
-    lost = vectors[:, values <= threshold / objective.rows.count_with_weight()]
-    if not lost.shape[1]:
+    uninformed = vectors[:, values <= threshold / objective.rows.count_with_weight()]
+    if not uninformed.shape[1]:
         return None
     # The part of the parameters along which rows have no information left.
-    direction = lost @ (lost.T @ (scale * at))
+    direction = uninformed @ (uninformed.T @ (scale * at))
     if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
         if values[0] > threshold * objective.rows.find_lightest_share():
             return None
@@ -186,17 +186,17 @@ def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, b
     sizes = np.abs(values) / np.abs(values).max()
     raised = np.maximum(sizes, _ROUNDING) * np.abs(values).max()
     yield -(vectors @ ((vectors.T @ (gradient / scale)) / raised)) / scale, True
-    for place in np.flatnonzero(sizes <= _NO_CURVATURE):
-        yield vectors[:, place] / scale, False
-        yield -vectors[:, place] / scale, False
+    for index in np.flatnonzero(sizes <= _NO_CURVATURE):
+        yield vectors[:, index] / scale, False
+        yield -vectors[:, index] / scale, False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LossBounds:
-    """The loss of some rows, and the least at which that of all can end, as logarithms; they add."""
+    """The logarithms of a loss and of a bound; those of two shards can be added."""
 
-    log_loss: float
-    least: float
+    log_loss: float  # of the loss of some rows
+    least: float  # of the least limit of the loss of all rows, unless it falls to zero
 
     def __add__(self, other: "_LossBounds") -> "_LossBounds":
         return _LossBounds(float(np.logaddexp(self.log_loss, other.log_loss)), min(self.least, other.least))
@@ -212,6 +212,8 @@ class _LossBounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _BoundLoss:
+    """Rows → the bounds of their loss, as all means fall from those at a point."""
+
     response: Response
     at: Array
 
@@ -223,7 +225,7 @@ class _BoundLoss:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Length:
-    """The largest change of a score; that of all rows is the larger one."""
+    """The largest change of a score; the sum of two is the larger one."""
 
     length: float
 
@@ -236,7 +238,9 @@ class _Length:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FindLongestChange:
-    move: Array
+    """Rows → the largest change of a score that a change of the parameters makes."""
+
+    move: Array  # (D,)
 
     def __call__(self, rows: LinearRows) -> _Length:
         return _Length(float(np.abs(rows.design.scores(self.move)).max(initial=0.0)))
@@ -244,10 +248,10 @@ class _FindLongestChange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fall:
-    """Whether some score rises along a move, and how fast the loss changes at each distance; they add."""
+    """The change of scores and of the loss along a direction; those of two shards can be added."""
 
-    rises: bool
-    derivatives: Array  # (distances,)
+    rises: bool  # whether some score rises
+    derivatives: Array  # (distances,): of the loss by the distance, at each distance
 
     def __add__(self, other: "_Fall") -> "_Fall":
         return _Fall(self.rises or other.rises, self.derivatives + other.derivatives)
@@ -258,15 +262,17 @@ class _Fall:
     @property
     def is_endless(self) -> bool:
         """Whether all scores that change fall, and the loss falls with them however far they go."""
-        # at the largest distances, means are too small for floats and derivatives are 0
+        # At the largest distances, means are too small for floats and derivatives are 0.
         return bool(not self.rises and self.derivatives[0] < 0 and self.derivatives.max() <= 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FollowFall:
+    """Rows → whether scores rise, and the derivatives of the loss, along a direction from a point."""
+
     response: Response
-    at: Array
-    move: Array
+    at: Array  # (D,): the point
+    move: Array  # (D,): the direction
     longest: float  # the largest change of a score that the move makes
 
     def __call__(self, rows: LinearRows) -> _Fall:

@@ -1,11 +1,10 @@
 """Update a fitted linear model: with more rows, with other models, or without some of its rows.
 
-None of this is exact: a posterior is approximated by the Gaussian at its mode. Rows are removed by one Newton
-step from the fitted parameters, and the distance to the exact solution is bounded. All rows removed since the
-fit are evaluated at the same point, so that their sums add and the order of removals does not matter. The
-gradient after one step is bounded because the information of a logistic loss changes by no
-more than the factor exp(|change of score|) (Bach 2010, self-concordance); Guo et al. 2020 call such a step
-certified removal.
+These updates are not exact: a posterior is approximated by the Gaussian at its mode. Rows are removed by one
+Newton step from the fitted parameters, and the distance to the exact solution is bounded. All rows removed
+since the fit are evaluated at the same point, so that their sums can be added in any order. The gradient
+after one step is bounded because the information of a logistic loss changes at most by the factor exp(|change
+of score|) (Bach 2010, self-concordance); Guo et al. 2020 call such a step certified removal.
 """
 
 from collections.abc import Sequence
@@ -38,7 +37,7 @@ _UNKNOWN: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FittedLinear:
-    """A linear model that was fitted by Newton's method, with what later updates need of its rows."""
+    """A linear model fitted by Newton's method, with the sizes of its rows that later updates need."""
 
     response: Response
     centre: Array  # (d,): subtracted from the columns
@@ -46,19 +45,18 @@ class FittedLinear:
     intercept: bool
     prior: GaussianPrior  # before any row was seen
     posterior: Laplace
-    log_evidence: float  # NaN where the prior is improper or no posterior is kept
-    weight: float
+    log_evidence: float  # NaN if the prior is improper or no precision is stored
+    weight: float  # of all rows
     iterations: int
     converged: bool
-    reach: float  # the length of the longest row …
-    extent: Array  # … and the largest magnitude in each column (width,)
-    # the largest distance that the mean may have from the mode, in standard deviations; ∞ if unknown
-    distance_from_mode: float
-    drift: float  # the largest change of a score between where the precision was taken and the mean
-    original: Laplace | None = None  # the posterior from which rows were removed since
-    removed: Curvature | None = None  # the removed rows, evaluated at the mean of `original`
-    bound: float = np.nan
-    shift: float = np.nan
+    reach: float  # the length of the longest row
+    extent: Array  # (width,): the largest magnitude in each column
+    distance_from_mode: float  # an upper bound for the mean, in standard deviations; ∞ if unknown
+    drift: float  # the largest change of a score from the point where the precision was computed to the mean
+    original: Laplace | None = None  # the posterior before any row was removed
+    removed: Curvature | None = None  # of the removed rows, at the mean of `original`
+    bound: float = np.nan  # see `Removal`
+    shift: float = np.nan  # see `Removal`
 
     @property
     def outputs(self) -> Array:
@@ -78,13 +76,16 @@ class FittedLinear:
         return cells[:, :d], intercepts - cells[:, :d] @ self.centre
 
     def covariance(self) -> tuple[Array, Array]:
-        """Covariance of the coefficients (outputs · d)², or their variances, and variances of intercepts."""
+        """The covariance of the coefficients and the variances of the intercepts (outputs,).
+
+        The former is (outputs · d, outputs · d), or only the variances (outputs · d,).
+        """
         d, covariance, contrasts = len(self.centre), self.posterior.covariance(), self.response.contrasts
         (k, m), width = contrasts.shape, d + self.intercept
         if covariance.ndim == 1:
             variances = np.square(contrasts) @ covariance.reshape(m, width)
-            own = variances[:, d] if self.intercept else 0.0
-            return variances[:, :d].ravel(), variances[:, :d] @ np.square(self.centre) + own
+            intercepts = variances[:, d] if self.intercept else 0.0
+            return variances[:, :d].ravel(), variances[:, :d] @ np.square(self.centre) + intercepts
         parts = covariance.reshape(m, width, m, width)
         cells = np.einsum("ka,aibj,lb->kilj", contrasts, parts, contrasts, optimize=True)
         at_zero = np.concatenate([-self.centre, np.ones(1)])[:width]
@@ -148,7 +149,7 @@ def merge_fits(fits: Sequence[F]) -> F:
             np.array_equal(first.prior.mean, other.prior.mean)
             and np.array_equal(first.prior.precision, other.prior.precision)
         ):
-            raise ValueError("the models have other priors, expected the same: fit them alike")
+            raise ValueError("the models have different priors, expected the same: fit them alike")
     parts = [recentre(fit.posterior, first.centre - fit.centre, len(first.extent)) for fit in fits]
     return replace(
         first,
@@ -201,8 +202,9 @@ class Removal:
     """The posterior after one Newton step, and a bound on its distance from the exact solution."""
 
     posterior: Laplace
-    shift: float  # the length of the step, in standard deviations of the posterior that is left
-    bound: float  # the gradient left, at most, in the same measure: to first order, the remaining distance
+    shift: float  # the length of the step, in standard deviations of the new posterior
+    # On the length of the remaining gradient, to first order the remaining distance, in the same unit.
+    bound: float
 
 
 def remove(
@@ -216,9 +218,9 @@ def remove(
 ) -> Removal:
     """Remove rows whose curvature at the posterior's mean is `removed`.
 
-    `reach` and `extent` bound all rows that were learned: their length, and each column. `distance_from_mode`
-    is that of the posterior's mean; `drift` bounds the change of scores between where the
-    precision was taken and the mean.
+    All learned rows have at most the length `reach` and the magnitudes `extent`. `distance_from_mode` bounds
+    that of the posterior's mean; `drift` bounds the change of scores from the point where the precision was
+    computed to the mean.
     """
     if posterior.precision is None or not posterior.is_full:
         raise ValueError("removing rows needs the full posterior, expected a model with posterior='full'")
@@ -232,9 +234,9 @@ def remove(
     step = factor.solve(removed.gradient[:, None])[:, 0]
     shift = float(np.sqrt(step @ precision @ step))
     change = largest_change(step, reach, extent, response)
-    # ‖∇(θ + δ)‖ ≤ ∫ (e^{drift + tR} − 1) dt ‖δ‖, both in the metric of the precision
+    # With R = `change`, ‖∇(θ + δ)‖ ≤ ∫ (e^{drift + tR} − 1) dt ‖δ‖, both in the metric of the precision.
     mean_growth = 1.0 + 0.5 * change * (1.0 + change) if change < 1e-4 else np.expm1(change) / change
-    # the precision before the removal, in the metric of the precision that is left, which is smaller
+    # The precision before the removal, in the metric of the smaller precision after it.
     before = float(np.linalg.norm(factor.whiten(factor.whiten(posterior.precision).T), 2))
     growth = np.exp(drift) * mean_growth - 1.0 + np.expm1(drift) * before
     bound = float(growth * shift + distance_from_mode * np.sqrt(before))
@@ -242,7 +244,7 @@ def remove(
 
 
 def largest_change(step: Array, reach: float, extent: Array, response: Response) -> float:
-    """The largest possible change of any row's score; of classes, of their scores against each other."""
+    """A bound on the change of any row's score by a step; with classes, of the difference of two scores."""
     differences = response.score_differences(step, len(extent))
     by_length = reach * np.linalg.norm(differences, axis=-1).max()
     return min(float(by_length), float((np.abs(differences) @ extent).max()))

@@ -3,10 +3,10 @@
 A response is a family and its link. For each row it gives the loss −log p(y | η) up to terms that do not
 depend on the score η, the derivative of the loss in η, the expected second derivative (Fisher's information)
 and the observed one; with a canonical link these two are equal. All are for a dispersion of 1. Newton's steps
-use the observed second derivative, which alone makes them converge quadratically; covariances use the
-expected one, as statsmodels does.
+use the observed second derivative, with which they converge quadratically; covariances use the expected one,
+as statsmodels does.
 
-This is the one list of responses by name. `response.py` says what each must give.
+`RESPONSES` lists them by name, and `response.py` says what each must define.
 """
 
 from typing import Literal, cast
@@ -68,6 +68,6 @@ def make_response(family: object, link: object = None) -> Response:
     name = canonical if link is None else link
     kind = RESPONSES.get((family, name)) if isinstance(name, str) else None  # type: ignore[arg-type]
     if kind is None:
-        links = [each for own, each in RESPONSES if own == family]
+        links = [known_link for known_family, known_link in RESPONSES if known_family == family]
         raise ValueError(f"got link={link!r} for {family!r}, expected {' or '.join(map(repr, links))}")
     return kind()

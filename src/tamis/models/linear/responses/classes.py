@@ -1,8 +1,8 @@
-"""Responses whose targets are classes: Bernoulli for two, and softmax, of which it is the two-class case.
+"""Responses whose targets are classes: Bernoulli for two classes, and softmax for any number.
 
 Softmax has one score per class; only differences of scores matter, so its parameters are those of K − 1
-orthonormal contrasts, and the coefficients of the classes, which sum to zero, are their image. A Gaussian
-prior with one precision for all classes has the same mode in both.
+orthonormal contrasts. The coefficients of the classes are linear combinations of these and sum to zero. With
+a Gaussian prior of one precision for all classes, the mode is the same for both sets of parameters.
 """
 
 from abc import abstractmethod
@@ -35,7 +35,7 @@ class ClassResponse(Response):
     @property
     @abstractmethod
     def class_contrasts(self) -> Array:
-        """(K, m): scores of the m rows of parameters are the transpose of this times log-probabilities."""
+        """(K, m): its transpose times log-probabilities (K,) gives the scores of the m rows of parameters."""
 
     @abstractmethod
     def class_scores(self, scores: Array) -> Array:
@@ -58,7 +58,7 @@ class ClassResponse(Response):
 
     @abstractmethod
     def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:
-        """Scores of each row (n, outputs) by the model without it, to one step of Newton's method."""
+        """Scores of each row (n, outputs) by the model without it, approximated by one Newton step."""
 
 
 class Bernoulli(ClassResponse):
@@ -99,7 +99,7 @@ class Bernoulli(ClassResponse):
         return np.asarray(special.xlogy(targets, mean) + special.xlog1py(1.0 - targets, -mean))
 
     def deviances(self, scores: Array, targets: Array) -> Array:
-        # computed from the loss, because 1 − p is imprecise for p near 1
+        # The loss is used, because 1 − p is imprecise for p near 1.
         saturated = special.xlogy(targets, targets) + special.xlog1py(1.0 - targets, -targets)
         return np.asarray(2.0 * (self.loss(scores, targets)[0] + saturated))
 
@@ -151,9 +151,9 @@ class Bernoulli(ClassResponse):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Softmax(ClassResponse):
-    """K classes by K scores; `contrasts` (K, K − 1) has orthonormal columns that sum to zero."""
+    """K classes by K scores."""
 
-    basis: Array
+    basis: Array  # (K, K − 1): the contrasts, orthonormal columns that sum to zero
 
     family = "categorical"
     link = "softmax"
@@ -161,7 +161,7 @@ class Softmax(ClassResponse):
 
     @classmethod
     def of(cls, classes: int) -> "Softmax":
-        """The response of so many classes."""
+        """The response for this number of classes."""
         return cls(np.ascontiguousarray(helmert(classes).T))
 
     @property
@@ -182,14 +182,14 @@ class Softmax(ClassResponse):
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         """−log p(own class) of each row (k,), and its derivative in the score of each class (k, K)."""
-        own = (np.arange(len(scores)), targets.astype(np.intp))
+        own_class = (np.arange(len(scores)), targets.astype(np.intp))
         p = scores - scores.max(axis=1, keepdims=True)
-        losses = -p[own]
+        losses = -p[own_class]
         np.exp(p, out=p)
         total = p.sum(axis=1, keepdims=True)
         losses += np.log(total[:, 0])
         p /= total
-        p[own] -= 1.0
+        p[own_class] -= 1.0
         return losses, p
 
     def information(self, scores: Array) -> Array:
@@ -231,10 +231,10 @@ class Softmax(ClassResponse):
         return average_softmax(scores, covariances)
 
     def margins(self, scores: Array, targets: Array) -> Array:
-        own = (np.arange(len(scores)), targets.astype(np.intp))
+        own_class = (np.arange(len(scores)), targets.astype(np.intp))
         others = scores.copy()
-        others[own] = -np.inf
-        return np.asarray(scores[own] - others.max(axis=1))
+        others[own_class] = -np.inf
+        return np.asarray(scores[own_class] - others.max(axis=1))
 
     def remaining_information(self, scores: Array) -> Array:
         return np.asarray(1.0 - self.probabilities(scores).max(axis=1))
@@ -271,8 +271,8 @@ class Softmax(ClassResponse):
                 rows = rows * np.sqrt(weights[part])[:, None]
             stacked = (p[part, :, None] * rows[:, None, :]).reshape(len(rows), -1)
             matrix -= stacked.T @ stacked
-            for place in range(self.classes):
-                at = slice(place * width, (place + 1) * width)
+            for k in range(self.classes):
+                at = slice(k * width, (k + 1) * width)
                 matrix[at, at] += rows.T @ stacked[:, at]
         return matrix
 
@@ -282,7 +282,7 @@ class Softmax(ClassResponse):
         variances = p @ np.square(self.basis) - np.square(mean)  # (k, K − 1), of each contrast
         if weights is not None:
             variances *= weights[:, None]
-        return np.concatenate([block.squares(each) for each in np.ascontiguousarray(variances.T)])
+        return np.concatenate([block.squares(variance) for variance in np.ascontiguousarray(variances.T)])
 
     def information_operator(self, scores: Array, weights: Array) -> Operator:
         probabilities = self.probabilities(scores)
@@ -312,16 +312,16 @@ class Softmax(ClassResponse):
 
 
 def average_log_odds(scores: Array, variances: Array) -> Array:
-    """The log-odds of E[σ(a)] for a ~ N(score, variance), by the probit's closed form."""
+    """The log-odds of E[σ(a)] for a ~ N(score, variance), by the closed form for a probit."""
     return np.asarray(scores / np.sqrt(1.0 + _PROBIT * variances))
 
 
 def average_softmax(scores: Array, covariances: Array) -> Array:
-    """Probabilities (n, K) of classes with Gaussian scores: each pair's log-odds shrunk as a probit's are."""
-    own = np.einsum("nkk->nk", covariances)
-    variances = own[:, :, None] + own[:, None, :] - 2.0 * covariances  # of differences of scores
+    """Probabilities (n, K) of classes with Gaussian scores, by the averaged log-odds of each pair."""
+    diagonal = np.einsum("nkk->nk", covariances)
+    variances = diagonal[:, :, None] + diagonal[:, None, :] - 2.0 * covariances  # of differences of scores
     odds = (scores[:, None, :] - scores[:, :, None]) / np.sqrt(1.0 + _PROBIT * np.maximum(variances, 0.0))
-    most = odds.max(axis=2, keepdims=True)
-    log_sums = most[..., 0] + np.log(np.exp(odds - most).sum(axis=2))
+    largest = odds.max(axis=2, keepdims=True)
+    log_sums = largest[..., 0] + np.log(np.exp(odds - largest).sum(axis=2))
     p = np.exp(-(log_sums - log_sums.min(axis=1, keepdims=True)))
     return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -30,7 +30,7 @@ class _LogLink(Response):
 
 
 class Poisson(_LogLink):
-    """Counts, by the exponential function."""
+    """Counts with a Poisson distribution, whose mean is the exponential function of the score."""
 
     family = "poisson"
     allowed_targets = "counts, 0 or more"
@@ -71,17 +71,18 @@ class Poisson(_LogLink):
     def bound_vanishing_loss(
         self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
     ) -> tuple[float, float]:
-        """If means cannot all vanish, the row of zeros is a mean of the rows with some weights λ.
+        """See `Response`, and for the bound:
 
-        Then Σ a exp(x·w) is at least min a Σ λ exp(x·w) ≥ min a (Jensen), where a are the weights times
-        exponentials of offsets.
+        Unless all means can tend to zero together, the row of zeros is a mean of the rows x with weights λ.
+        Then Σ a exp(x·w) is at least min a Σ λ exp(x·w) ≥ min a (Jensen), where a are the rows' weights times
+        the exponentials of their offsets.
         """
         if targets.any():
             return np.inf, -np.inf
-        own = np.zeros(len(scores)) if offsets is None else offsets
+        log_factors = np.zeros(len(scores)) if offsets is None else offsets
         if weights is not None:
-            scores, own = scores + np.log(weights), own + np.log(weights)
-        return float(special.logsumexp(scores)), float(own.min())
+            scores, log_factors = scores + np.log(weights), log_factors + np.log(weights)
+        return float(special.logsumexp(scores)), float(log_factors.min())
 
     def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
         if dispersion != 1.0:
@@ -96,12 +97,12 @@ def match_gamma(scores: Array, variances: Array) -> tuple[Array, Array]:
     >>> shape.round(9).tolist(), np.log(rate).round(9).tolist() == special.digamma(shape).round(9).tolist()
     ([2.5], True)
     """
-    wanted = np.maximum(variances, 1e-12)
+    target = np.maximum(variances, 1e-12)
     # This start is never below ψ₁⁻¹, and Newton's steps on 1/ψ₁ converge from there (Minka 2000).
-    shape = 0.5 + 1.0 / wanted
+    shape = 0.5 + 1.0 / target
     for _ in range(_TRIGAMMA_STEPS):
-        at = special.polygamma(1, shape)
-        shape = shape + at * (1.0 - at / wanted) / special.polygamma(2, shape)
+        variance = special.polygamma(1, shape)
+        shape = shape + variance * (1.0 - variance / target) / special.polygamma(2, shape)
     return shape, np.exp(special.digamma(shape) - scores)
 
 
@@ -109,7 +110,7 @@ def match_gamma(scores: Array, variances: Array) -> tuple[Array, Array]:
 
 
 class _Normal(Response):
-    """Numbers with one variance."""
+    """Numbers whose variance does not depend on their mean."""
 
     family = "gaussian"
     has_dispersion = True
@@ -237,7 +238,7 @@ class _Positive(Response):
     def likeliest_dispersion(self, mean_deviance: float) -> float:
         if not mean_deviance > 0:
             return super().likeliest_dispersion(mean_deviance)
-        # log ν − ψ(ν) = mean/2 with ν = 1/φ, which lies between 1/mean and 2/mean
+        # ν = 1/φ solves log ν − ψ(ν) = mean/2, and lies between 1/mean and 2/mean.
         low, high = np.log(0.5 / mean_deviance), np.log(4.0 / mean_deviance)
         rising = lambda at: mean_deviance + 2.0 * float(stirling.slope(np.exp(at)))  # noqa: E731
         return float(np.exp(-find_root(rising, low, high)))
@@ -273,7 +274,7 @@ class Gamma(_Positive):
         return np.asarray(1.0 / mean)
 
     def _lower_bound(self, sizes: NullModelSizes) -> float:
-        # scores are above zero: at half a step from there, the loss of one row alone already falls
+        # Scores are above zero, where the loss is ∞; at this bound it still falls, already by one row alone.
         return 0.5 * sizes.lightest / sizes.target_sum - sizes.least
 
 

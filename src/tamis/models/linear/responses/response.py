@@ -1,6 +1,6 @@
-"""The base class of responses: losses and their derivatives, the distribution of targets, scores per row.
+"""The base class of responses: a response is the distribution of a target given the linear score of its row.
 
-A response is the distribution of a target given the linear score of its row: a family with its link.
+It is a family with its link.
 """
 
 from abc import ABC, abstractmethod
@@ -17,14 +17,14 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.models.linear.design import Block
 
-Operator = Callable[[slice, Array], Array]
+Operator = Callable[[slice, Array], Array]  # see `Response.information_operator`
 
 ALL_ZERO = (
     "all targets are 0, so that the likelihood rises for ever as the intercept falls, expected some "
     "above 0: set intercept_alpha above 0, or collect more rows"
 )
-_LEAST_SQUARES = 1e-16  # of rescaled targets: smaller residual squares are mostly rounding
-_HUGE = 1e152  # the sum of squares of 10,000 such targets is still finite
+_LEAST_SQUARES = 1e-16  # smaller residual squares of rescaled targets are mostly rounding
+_MAX_TARGET = 1e152  # the sum of squares of 10,000 such targets is still finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,13 @@ class Response(ABC):
     has_dispersion: ClassVar[bool] = False  # whether the family has a dispersion of its own
     has_positive_targets: ClassVar[bool] = False
     takes_exposure: ClassVar[bool] = False  # whether an offset of log t multiplies the mean by t
-    needs_all_rows: ClassVar[bool] = False  # whether a sample of the rows is no guide to the mode of all
+    # Whether the mode of a sample may be far from the mode of all rows.
+    needs_all_rows: ClassVar[bool] = False
     targets_have_unit: ClassVar[bool] = False  # whether losses are squares, in the unit of the targets
     scores_have_unit: ClassVar[bool] = False  # whether scores are in the unit of the targets
-    is_profiled: ClassVar[bool] = False  # whether its log-likelihood is at the likeliest dispersion
-    vanishing_targets: ClassVar[str | None] = (
-        None  # targets whose fitted means may tend to zero (score to −∞)
-    )
-    vanishing_advice: ClassVar[str] = ""
+    is_profiled: ClassVar[bool] = False  # whether log-likelihoods have the maximum-likelihood dispersion
+    vanishing_targets: ClassVar[str | None] = None  # the targets whose means may tend to zero, for messages
+    vanishing_advice: ClassVar[str] = ""  # what else to do about them, for messages
 
     # ── losses ──
 
@@ -78,9 +77,9 @@ class Response(ABC):
         return self.information(scores)
 
     def loss_scale(self, value: float) -> float:
-        """The scale of changes of a loss, by which tolerances are multiplied: 1, or the loss if larger.
+        """The scale by which tolerances of a loss are multiplied: 1, or the loss if it is larger.
 
-        The loss of normal targets is a sum of squares in the unit of the targets, so that sum is the scale.
+        The loss of normal targets is a sum of squares in the unit of the targets, so it is the scale itself.
         """
         return max(_LEAST_SQUARES if self.targets_have_unit else 1.0, abs(value))
 
@@ -100,7 +99,7 @@ class Response(ABC):
 
     @abstractmethod
     def deviance(self, mean: Array, targets: Array) -> Array:
-        """Twice the difference of log-likelihood between a perfect fit and this mean, dispersion 1."""
+        """Twice the log-likelihood of a perfect fit minus that of this mean, for a dispersion of 1."""
 
     @abstractmethod
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
@@ -119,7 +118,7 @@ class Response(ABC):
             return self.log_likelihood(self.mean(scores), targets, dispersion)
 
     def pearson_squares(self, scores: Array, targets: Array) -> Array:
-        """Pearson's (y − mean)²/variance of each row, dispersion 1: squared derivative over information."""
+        """Pearson's (y − mean)²/variance of each row, for a dispersion of 1: derivative² / information."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             derivatives, information = self.loss(scores, targets)[1], self.information(scores)
             return np.where(derivatives == 0, 0.0, np.square(derivatives) / information)
@@ -129,14 +128,14 @@ class Response(ABC):
         return max(mean_deviance, 0.0)
 
     def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
-        """The predictive distribution of each row's target, where the integral over scores is closed."""
+        """The predictive distribution of each row's target, if the integral over scores has a closed form."""
         raise ValueError(
             f"the next target has no closed distribution for family={self.family!r}, "
             f"link={self.link!r} and dispersion {dispersion:g}: use mean_interval or "
             "sample_functions"
         )
 
-    # ── which targets there can be ──
+    # ── which targets are allowed ──
 
     @abstractmethod
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
@@ -154,23 +153,23 @@ class Response(ABC):
 
     def refuse_size(self, largest: float) -> None:
         """Raise if the largest magnitude of a target is too large or too small to be squared."""
-        if largest > _HUGE or 0 < largest < 1.0 / _HUGE:
+        if largest > _MAX_TARGET or 0 < largest < 1.0 / _MAX_TARGET:
             raise ValueError(
-                f"the largest target is {largest:g}, expected {1.0 / _HUGE:g} to {_HUGE:g}, whose squares "
-                "floats can hold: choose another unit"
+                f"the largest target is {largest:g}, expected {1.0 / _MAX_TARGET:g} to {_MAX_TARGET:g}, "
+                "whose squares floats can hold: choose another unit"
             )
 
     def refuse_unbounded_intercept(self, least: float, largest: float, mean: float, has_prior: bool) -> None:
         """Raise if the likelihood rises for ever with the intercept, and no prior on it prevents that.
 
-        It is known by the least and the largest target, and by the weighted mean of all.
+        The arguments are the least and the largest target, and the weighted mean of all targets.
         """
         return
 
     # ── the null model, whose only parameter is the intercept, and where steps start ──
 
     def intercept(self, targets: Array, weights: Array | None = None, offsets: Array | None = None) -> float:
-        """The intercept of greatest likelihood, were it the only parameter; −∞ or ∞ where there is none.
+        """The maximum-likelihood intercept of the null model; −∞ or ∞ if there is no maximum.
 
         >>> from tamis.models.linear.responses import Poisson
         >>> counts, hours = np.array([3.0, 5.0]), np.array([1.0, 3.0])
@@ -191,17 +190,17 @@ class Response(ABC):
             return self.find_null_intercept(sizes, lambda sum_rows: sum_rows(targets, w, offsets))
 
     def find_null_intercept(self, sizes: "NullModelSizes", total: "Total") -> float:
-        """The intercept of greatest likelihood, were it the only parameter, of rows with offsets.
+        """The maximum-likelihood intercept of the null model of rows with offsets.
 
         `total` calls a function with the targets, weights and offsets of all rows, or of each shard, and adds
-        what it returns.
+        the results.
         """
         intercept = float(self.score(np.array(sizes.target_sum / sizes.weight)))
         if not np.isfinite(intercept):
             return intercept
-        pad = 1e-9 * (1.0 + abs(intercept) + sizes.most - sizes.least)
-        low = max(intercept - sizes.most - pad, self._lower_bound(sizes))
-        high = intercept - sizes.least + pad
+        margin = 1e-9 * (1.0 + abs(intercept) + sizes.most - sizes.least)
+        low = max(intercept - sizes.most - margin, self._lower_bound(sizes))
+        high = intercept - sizes.least + margin
         return find_root(lambda at: float(total(partial(self._sum_derivatives, at))[0]), low, high)
 
     def _sum_derivatives(self, at: float, targets: Array, w: Array, offsets: Array) -> Array:
@@ -217,10 +216,11 @@ class Response(ABC):
     def bound_vanishing_loss(
         self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
     ) -> tuple[float, float]:
-        """The logarithm of the loss of some rows at these scores, and of the least loss that is the limit.
+        """The logarithm of the loss of some rows at these scores, and of a lower bound on the loss.
 
-        If the first is less than the second for all rows together, the loss keeps falling as all means tend
-        to zero. Logarithms of losses add by `logaddexp`; the least of all rows is that of any row.
+        The bound holds for any coefficients if not all means can tend to zero. If the loss of all rows is
+        below it, the loss therefore keeps falling as all means tend to zero. Over shards, the logarithms of
+        losses are added by `logaddexp`, and the least bound is taken.
         """
         return np.inf, -np.inf
 
@@ -244,7 +244,7 @@ class Response(ABC):
 
     @property
     def contrasts(self) -> Array:
-        """(outputs, m): a row of coefficients per output is this times m rows of parameters."""
+        """(outputs, m): its product with m rows of parameters has the coefficients of each output."""
         return np.eye(1)
 
     def expand(self, parameters: Array, width: int) -> Array:
@@ -286,7 +286,7 @@ class Response(ABC):
         return self.information(scores).reshape(1, 1)
 
     def information_change(self, before: Array, after: Array) -> float:
-        """The largest relative change of a row's information between two sets of scores, at most."""
+        """An upper bound on the relative change of any row's information between two sets of scores."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             first, second = self.information(before), self.information(after)
             return float(np.where(first == second, 0.0, np.abs(second - first) / first).max(initial=0.0))
@@ -309,7 +309,7 @@ def find_root(rising: Callable[[float], float], low: float, high: float) -> floa
 def leave_out_scores(
     response: Response, scores: Array, targets: Array, weights: Array, variances: Array
 ) -> tuple[Array, Array]:
-    """Scores (n,) and their variances by the model without each row, to one step of Newton's method."""
+    """Scores (n,) and their variances (n,) by the model without each row, approximated by one Newton step."""
     derivatives = response.loss(scores, targets)[1]
     remaining = np.maximum(1.0 - weights * response.information(scores) * variances, 1e-12)
     return scores + weights * derivatives * variances / remaining, variances / remaining
