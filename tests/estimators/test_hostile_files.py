@@ -16,7 +16,7 @@ from benchmarks.hostile_files import Forgery
 from benchmarks.hostile_seeds import Seed, case_of, seeds
 from benchmarks.hostile_tables import Table, forged_table, tables
 from tamis.estimators import saved
-from tamis.persistence.rules import Also, Either, Record
+from tamis.persistence.rules import Also, DictOf, Either
 
 CASES = 300
 MOST = 40 << 20  # bytes that NumPy and Python may allocate for a file of some KB
@@ -98,7 +98,7 @@ def refuse(load: Callable[[], Any], match: str) -> None:
 
 
 def test_every_model_that_can_be_saved_has_rules_and_is_forged(files: list[Seed]) -> None:
-    assert all(isinstance(entry.rule, Record | Also | Either) for entry in saved.REGISTRY.entries)
+    assert all(isinstance(entry.rule, DictOf | Also | Either) for entry in saved.REGISTRY.entries)
     forged = {file.forgery.manifest["content"]["face"] for file in files}
     assert forged == {*saved.REGISTRY.names, "Pipeline"}
 

@@ -1,8 +1,15 @@
 """The list of models that can be saved, with the rules that the state of each must satisfy in a file.
 
-A file may come from an untrusted source, so `load` accepts nothing that is not declared here. Rules name the
-sizes of axes: `columns` of the data, `classes`, `labels` (the first axis of a statistic), `parameters` of a
-linear model, `users`, `items`, and others.
+A file may come from an untrusted source, so `load` accepts nothing that is not declared here.
+
+`tamis.persistence.rules` has the rules. Their strings name sizes: the first value with a name defines the
+size, and all later ones must agree. Besides sizes of axes (`columns` of the data, `classes`, `labels`, which
+are the first axis of a statistic, `parameters` of a linear model, `users`, `items`, …) there are `bytes`, the
+length of the file, and flags such as `intercept`, whose size is 1 or 0.
+
+A name in quotes is a name in files, which older files have too, so that it stays when the field of the model
+gets a better one; a comment says what it means. A function `_find_…_fault` returns what is wrong with a
+value, or None.
 """
 
 from collections.abc import Mapping
@@ -24,35 +31,35 @@ from tamis.models.generative.multinomial_counts import MultinomialCounts
 from tamis.models.generative.rate_columns import RateColumns
 from tamis.persistence import Entry, Registry
 from tamis.persistence.rules import (
-    ROOM,
+    SPARE_ELEMENTS,
     Also,
     Anything,
+    DictOf,
     Either,
     Flag,
-    Group,
-    Ids,
     Integer,
+    KeysOf,
     Nullable,
     Numbers,
     Real,
-    Record,
     Rule,
-    Series,
+    SequenceOf,
     Statistic,
     Text,
+    TupleOf,
     check,
 )
 from tamis.stats import Gram, Joint, Keys, Moments, Tally
 
-_FUNCTIONS = 1 << 18  # largest number of basis functions per row: 2 MB
-_KNOTS = 4096  # largest number of knots per column: memory grows with the square
-_OUTPUTS = 4096  # largest number of classes of softmax: memory grows with the square
+_MAX_FUNCTIONS = 1 << 18  # largest number of basis functions per row: 2 MB
+_MAX_KNOTS = 4096  # largest number of knots per column: memory grows with the square
+_MAX_CLASSES = 4096  # largest number of classes of softmax: memory grows with the square
 _KINDS = ("number", "integer", "bool", "category", "unknown")
 _ANY = Real(nan=True, infinite=True)
 _POSITIVE = Real(least=5e-324)
 
 
-def _find_unhashable(value: Any, _: Mapping[str, int]) -> str | None:
+def _find_name_fault(value: Any, _: Mapping[str, int]) -> str | None:
     try:
         hash(value)
     except TypeError:
@@ -60,39 +67,43 @@ def _find_unhashable(value: Any, _: Mapping[str, int]) -> str | None:
     return None
 
 
-_NAME = Also(Anything(), _find_unhashable)
-_SCHEMA = Group(
+_NAME = Also(Anything(), _find_name_fault)
+_SCHEMA = TupleOf(
     {
         "width": Integer(1, name="columns"),
-        "kinds": Either(Text(_KINDS), Series(tuple, Text(_KINDS), "columns")),
-        "names": Nullable(Series(tuple, _NAME, "columns")),
+        "kinds": Either(Text(_KINDS), SequenceOf(tuple, Text(_KINDS), "columns")),
+        "names": Nullable(SequenceOf(tuple, _NAME, "columns")),
         "library": Nullable(Text()),
     }
 )
 
-_COUNTS = Statistic(Tally, {"weight": ("labels",), "total": ("labels", "columns")}, True, {"terms": None})
+_COUNTS = Statistic(
+    Tally, {"weight": ("labels",), "total": ("labels", "columns")}, labelled=True, traits={"terms": None}
+)
 
 # ── linear models ──
 
 _PARAMETERS = Numbers("f8", "parameters")
 _PRECISION = Either(Numbers("f8", "parameters", least=0.0), Numbers("f8", "parameters", "parameters"))
-_CURVED: dict[str, Rule] = {
+_NEWTON: dict[str, Rule] = {
     "schema": _SCHEMA,
     "intercept": Flag("intercept"),
-    "extent": Numbers("f8", "width", finite=False, least=0.0),
+    "extent": Numbers("f8", "width", finite=False, least=0.0),  # the largest magnitude in each column
     "centre": Numbers("f8", "columns"),
     "mean": Numbers("f8", "columns"),
-    "prior": Group({"mean": _PARAMETERS, "precision": _PRECISION}),
-    "posterior": Group({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
-    "before": Group({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
-    "gone": Group(
+    "prior": TupleOf({"mean": _PARAMETERS, "precision": _PRECISION}),
+    "posterior": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
+    # The posterior before rows were removed, and the curvature of the removed rows.
+    "before": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
+    "gone": TupleOf(
         {"weight": Real(), "loss": Real(), "gradient": _PARAMETERS, "information": _PRECISION},
     ),
     "evidence": _ANY,
     "weight": _POSITIVE,
     "iterations": Integer(),
     "converged": Flag(),
-    "reach": Real(least=0.0, infinite=True),
+    "reach": Real(least=0.0, infinite=True),  # the length of the longest row
+    # Bounds on the error after rows were removed: see `tamis.models.linear.updates.FittedLinear`.
     "slack": _ANY,
     "drift": _ANY,
     "bound": _ANY,
@@ -101,7 +112,7 @@ _CURVED: dict[str, Rule] = {
 _REMOVED = ("before", "gone")
 
 
-def _find_half_removal(value: Any, _: Mapping[str, int]) -> str | None:
+def _find_removal_fault(value: Any, _: Mapping[str, int]) -> str | None:
     return None if ("before" in value) == ("gone" in value) else "has one of before and gone, expected both"
 
 
@@ -111,51 +122,63 @@ def _count_outputs(sizes: Mapping[str, int]) -> int:
 
 
 _LOGISTIC = Also(
-    Record(
-        {**_CURVED, "keys": Ids("classes")},
+    DictOf(
+        {**_NEWTON, "keys": KeysOf("classes")},
         _REMOVED,
         {
-            "a column more with an intercept": lambda s: s["width"] == s["columns"] + s["intercept"],
-            "two classes or more": lambda s: 2 <= s["classes"] <= max(_OUTPUTS, s["bytes"] // 1000),
-            "parameters of each class": lambda s: s["parameters"] == _count_outputs(s) * s["width"],
+            "one column more than the data if there is an intercept": lambda s: (
+                s["width"] == s["columns"] + s["intercept"]
+            ),
+            "two classes or more": lambda s: 2 <= s["classes"] <= max(_MAX_CLASSES, s["bytes"] // 1000),
+            "as many parameters per class as columns": lambda s: (
+                s["parameters"] == _count_outputs(s) * s["width"]
+            ),
         },
     ),
-    _find_half_removal,
+    _find_removal_fault,
 )
 _GENERALIZED = Also(
-    Record(
+    DictOf(
         {
-            **_CURVED,
-            "answer": Group({"family": Text(), "link": Text()}),
+            **_NEWTON,
+            "answer": TupleOf({"family": Text(), "link": Text()}),  # the response
+            # "freedom": degrees of freedom; "told": log-likelihood
             **dict.fromkeys(
                 ("dispersion", "deviance", "pearson", "freedom", "effective", "null_deviance", "told"), _ANY
             ),
         },
         _REMOVED,
         {
-            "a column more with an intercept": lambda s: s["width"] == s["columns"] + s["intercept"],
+            "one column more than the data if there is an intercept": lambda s: (
+                s["width"] == s["columns"] + s["intercept"]
+            ),
             "a parameter per column": lambda s: s["parameters"] == s["width"],
         },
     ),
-    _find_half_removal,
+    _find_removal_fault,
 )
 
 
-def _find_other_columns(gram: Any, sizes: Mapping[str, int]) -> str | None:
+def _find_gram_fault(gram: Any, sizes: Mapping[str, int]) -> str | None:
     if gram.width != sizes["columns"] or gram.targets < 1:
-        return f"is of {gram.width} columns and {gram.targets} targets, expected {sizes['columns']} and some"
+        expected = f"expected {sizes['columns']} columns and at least one target"
+        return f"is of {gram.width} columns and {gram.targets} targets, {expected}"
     return None
 
 
-_REGRESSION = Record(
+_REGRESSION = DictOf(
     {
         "schema": _SCHEMA,
         "statistic": Also(
-            Statistic(Gram, {"weight": (), "first": ("side",), "products": ("pairs",)}, False),
-            _find_other_columns,
+            Statistic(
+                Gram,
+                {"weight": (), "first": ("features and targets",), "products": ("pairs",)},
+                labelled=False,
+            ),
+            _find_gram_fault,
         ),
-        "flat": Flag(),
-        "inferred_with": Record(
+        "flat": Flag(),  # whether the prior of some coefficients is flat
+        "inferred_with": DictOf(
             {
                 "alpha": Anything(),
                 "beta": Anything(),
@@ -175,25 +198,26 @@ _REGRESSION = Record(
 _SOLVERS = ("auto", "moments", "rows", "randomized")
 _ALL_ROWS = {"weight": (), "first": ("columns",), "second": ("pairs",)}
 _BY_FOLD = {"weight": ("folds",), "first": ("folds", "columns"), "second": ("folds", "pairs")}
-_PCA = Record(
+_PCA = DictOf(
     {
         "schema": _SCHEMA,
         "statistic": Nullable(
             Either(
-                Statistic(Moments, _ALL_ROWS, False, {"form": "full"}),
-                Statistic(Moments, _BY_FOLD, True, {"form": "full"}),
+                Statistic(Moments, _ALL_ROWS, labelled=False, traits={"form": "full"}),
+                Statistic(Moments, _BY_FOLD, labelled=True, traits={"form": "full"}),
             )
         ),
         "solver": Text(_SOLVERS),
         "likelihoods": Numbers("f8", "steps", finite=False),
         "components": Nullable(
-            Record(
+            DictOf(
                 {
                     "mean": Numbers("f8", "columns"),
                     "directions": Numbers("f8", "components", "columns"),
                     "variances": Numbers("f8", "components", least=0.0),
-                    "numbers": Group(dict.fromkeys(("noise", "total", "weight", "freedom", "error"), _ANY)),
-                    "scores": Nullable(Numbers("f8", "choices", finite=False)),
+                    # "freedom": degrees of freedom; "error": bound on the largest singular value of residuals
+                    "numbers": TupleOf(dict.fromkeys(("noise", "total", "weight", "freedom", "error"), _ANY)),
+                    "scores": Nullable(Numbers("f8", "numbers of components", finite=False)),
                 },
                 ("scores",),
             )
@@ -206,11 +230,11 @@ _PCA = Record(
 # ── latent factors ──
 
 _NORMALS = {"mean": Numbers("f8", "draws", "width"), "precision": Numbers("f8", "draws", "width", "width")}
-_FACTORS = Record(
+_FACTORS = DictOf(
     {
-        "users": Ids("users"),
-        "items": Ids("items"),
-        "entries": Group(
+        "users": KeysOf("users"),
+        "items": KeysOf("items"),
+        "entries": TupleOf(
             {
                 "user": Numbers("i8", "entries", least=0, below="users"),
                 "item": Numbers("i8", "entries", least=0, below="items"),
@@ -219,17 +243,19 @@ _FACTORS = Record(
                 "time": Nullable(Numbers("f8", "entries")),
             }
         ),
-        "solver": Group(
+        "solver": TupleOf(
             {
                 "rank": Integer(0, "bytes", "rank"),
                 "ridge": Real(least=0.0),
-                "more": Real(least=0.0, infinite=True),
+                "more": Real(
+                    least=0.0, infinite=True
+                ),  # the ridge of offsets; for implicit ratings, the confidence
                 "implicit": Flag(),
             }
         ),
-        "learned": Group(
+        "learned": TupleOf(
             {
-                "level": Real(),
+                "level": Real(),  # the mean of all ratings
                 "users": Numbers("f8 f4", "draws", "users", "width"),
                 "items": Numbers("f8 f4", "draws", "items", "width"),
                 "bins": Numbers("f8", "bins"),
@@ -237,7 +263,7 @@ _FACTORS = Record(
             }
         ),
         "chain": Nullable(
-            Group(
+            TupleOf(
                 {
                     "precision": Numbers("f8", "draws", least=5e-324),
                     **{f"user_{name}": rule for name, rule in _NORMALS.items()},
@@ -245,8 +271,8 @@ _FACTORS = Record(
                 }
             )
         ),
-        "clock": Nullable(
-            Group(
+        "clock": Nullable(  # how times become bins and weights
+            TupleOf(
                 {
                     "oldest": Real(),
                     "newest": Real(),
@@ -256,22 +282,22 @@ _FACTORS = Record(
                     "end": Nullable(Real()),
                     "dates": Nullable(Flag()),
                 },
-                optional=2,
+                optional=2,  # older files lack the last two
             )
         ),
-        "range": Group({"low": Real(), "high": Real()}),
-        "course": Group(
+        "range": TupleOf({"low": Real(), "high": Real()}),
+        "course": TupleOf(  # the history of the fit
             {
                 "sweeps": Integer(),
                 "train": Numbers("f8", "sweeps", finite=False),
                 "validation": Nullable(Numbers("f8", "checks", finite=False)),
                 "converged": Nullable(Flag()),
             },
-            optional=1,
+            optional=1,  # older files lack the last one
         ),
     },
     holds={
-        "an offset beside the factors": lambda s: s["width"] == s["rank"] + 1,
+        "one column more than the rank, for the offset": lambda s: s["width"] == s["rank"] + 1,
         "at least one draw": lambda s: s["draws"] > 0,
         "no more bins than bytes": lambda s: s["bins"] <= s["bytes"],
     },
@@ -279,82 +305,89 @@ _FACTORS = Record(
 
 # ── transformers ──
 
-_WEIGHTS: dict[str, Rule] = {
+_COLUMN_RULES: dict[str, Rule] = {
     "width": Nullable(Integer(1, 2**31, name="columns")),
-    "names": Nullable(Series(list, _NAME, "named")),
+    "names": Nullable(SequenceOf(list, _NAME, "named")),
 }
-_WIDTHS = {"a name per column": lambda s: s.get("named", s.get("columns", 0)) == s.get("columns", 0)}
+_COLUMN_CONDITIONS = {
+    "a name per column": lambda s: s.get("named", s.get("columns", 0)) == s.get("columns", 0)
+}
 
 
 def _make_weights_rule(statistic: Rule) -> Rule:
-    return Record(
-        {**_WEIGHTS, "statistic": statistic, "declared": Ids("declared"), "binary": Flag()},
+    return DictOf(
+        {**_COLUMN_RULES, "statistic": statistic, "declared": KeysOf("declared"), "binary": Flag()},
         holds={
-            **_WIDTHS,
-            "columns": lambda s: "columns" in s,
-            "no more classes than fit": lambda s: (s["declared"] + 1) * s["columns"] <= ROOM + s["bytes"],
+            **_COLUMN_CONDITIONS,
+            "a number of columns": lambda s: "columns" in s,
+            "no more classes than fit": lambda s: (
+                (s["declared"] + 1) * s["columns"] <= SPARE_ELEMENTS + s["bytes"]
+            ),
         },
     )
 
 
-def _find_wrong_length(state: Any, _: Mapping[str, int]) -> str | None:
-    longest = float(state["lengths"].sum(dtype=np.float64))
-    return None if longest == len(state["text"]) else f"has {len(state['text'])} bytes for {longest:g}"
+def _find_vocabulary_fault(state: Any, _: Mapping[str, int]) -> str | None:
+    total = float(state["lengths"].sum(dtype=np.float64))
+    given = len(state["text"])
+    return (
+        None if total == given else f"has {given} bytes of text, expected {total:g}, the sum of the lengths"
+    )
 
 
 _VOCABULARY = Also(
-    Record({"text": Numbers("u1", "letters"), "lengths": Numbers("i8", "tokens", least=0, below=2**31)}),
-    _find_wrong_length,
+    DictOf({"text": Numbers("u1", "letters"), "lengths": Numbers("i8", "tokens", least=0, below=2**31)}),
+    _find_vocabulary_fault,
 )
 
 
-def _find_wrong_counts(often: Any, _: Mapping[str, int]) -> str | None:
-    sound = type(often) is dict and all(
-        type(name) is str and type(count) is int and 0 <= count < 2**62 for name, count in often.items()
+def _find_frequency_fault(frequencies: Any, _: Mapping[str, int]) -> str | None:
+    is_valid = type(frequencies) is dict and all(
+        type(name) is str and type(count) is int and 0 <= count < 2**62 for name, count in frequencies.items()
     )
-    return None if sound else "holds something else than counts of tokens"
+    return None if is_valid else "holds something else than counts of tokens"
 
 
-_HASHED = Record(
+_HASHED = DictOf(
     {
         "width": Integer(1, 2**31),
         "signed": Flag(),
-        "limit": Integer(0, 2**40),
-        "often": Also(Anything(), _find_wrong_counts),
+        "limit": Integer(0, 2**40),  # the number of columns that get names
+        "often": Also(Anything(), _find_frequency_fault),  # frequencies of tokens, for these names
     }
 )
 
 
-def _find_descent(knots: Any, _: Mapping[str, int]) -> str | None:
+def _find_order_fault(knots: Any, _: Mapping[str, int]) -> str | None:
     return None if (np.diff(knots) > 0).all() else "does not ascend, expected knots from low to high"
 
 
-def _make_basis_rule(**plan: Rule) -> Record:
-    return Record(
+def _make_basis_rule(**plan: Rule) -> DictOf:
+    return DictOf(
         {
             "low": Numbers("f8", "columns"),
             "high": Numbers("f8", "columns"),
-            "names": Nullable(Series(list, _NAME, "columns")),
-            "plan": Record({**plan, "bias": Flag()}),
+            "names": Nullable(SequenceOf(list, _NAME, "columns")),
+            "plan": DictOf({**plan, "bias": Flag()}),  # the parameters of the functions
         },
         holds={"at least one column": lambda s: s["columns"] > 0},
     )
 
 
-def _find_single_centre(state: Any, _: Mapping[str, int]) -> str | None:
+def _find_width_fault(state: Any, _: Mapping[str, int]) -> str | None:
     plan = state["plan"]
     pairs = zip(plan["centres"], plan["widths"], strict=True)
     return None if all(len(c) == len(w) for c, w in pairs) else "has a centre without a width"
 
 
-_PLACES = Series(list, Numbers("f8", "places"), "columns")
-_SIZES = Series(list, Numbers("f8", "places", least=5e-324), "columns")
+_FUNCTION_CENTRES = SequenceOf(list, Numbers("f8", "places"), "columns")
+_FUNCTION_WIDTHS = SequenceOf(list, Numbers("f8", "places", least=5e-324), "columns")
 _RADIAL = _make_basis_rule(
     centres=Numbers("f8", "places", "columns"), widths=Numbers("f8", "places", "columns", least=5e-324)
 )
 
 
-def _find_too_many_functions(state: Any, sizes: Mapping[str, int]) -> str | None:
+def _find_degree_fault(state: Any, sizes: Mapping[str, int]) -> str | None:
     plan, columns = state["plan"], sizes["columns"]
     count = (
         comb(columns + plan["degree"], plan["degree"]) if plan["interactions"] else columns * plan["degree"]
@@ -362,11 +395,11 @@ def _find_too_many_functions(state: Any, sizes: Mapping[str, int]) -> str | None
     return None if count <= 1_000_001 else f"makes {count} functions of a row"
 
 
-def _find_wrong_knots(state: Any, _: Mapping[str, int]) -> str | None:
+def _find_knot_fault(state: Any, _: Mapping[str, int]) -> str | None:
     plan = state["plan"]
     for knots in plan["knots"]:
-        if len(knots) + plan["degree"] > _KNOTS:
-            return f"has {len(knots)} knots, expected at most {_KNOTS}"
+        if len(knots) + plan["degree"] > _MAX_KNOTS:
+            return f"has {len(knots)} knots, expected at most {_MAX_KNOTS}"
         if plan["extrapolation"] == "periodic" and len(knots) <= plan["degree"]:
             return f"has {len(knots)} knots for periodic splines of degree {plan['degree']}"
         if len(knots) < 2:
@@ -376,12 +409,15 @@ def _find_wrong_knots(state: Any, _: Mapping[str, int]) -> str | None:
 
 # ── classifiers and mixtures ──
 
-_GAPS = 1 << 16  # columns of categories of which no value was ever seen
+# The largest number of columns that the statistic does not count, because no value of them was ever seen.
+_MAX_EMPTY_COLUMNS = 1 << 16
 
 _PER_LABEL = ("labels", "columns")
 _PER_COLUMN = {"weight": _PER_LABEL, "first": _PER_LABEL}
-_DIAGONAL = Statistic(Moments, {**_PER_COLUMN, "second": _PER_LABEL}, True, {"form": "diagonal"})
-_CLASSES = Statistic(Tally, {"weight": (), "total": ("classes",)}, False)
+_DIAGONAL = Statistic(
+    Moments, {**_PER_COLUMN, "second": _PER_LABEL}, labelled=True, traits={"form": "diagonal"}
+)
+_CLASSES = Statistic(Tally, {"weight": (), "total": ("classes",)}, labelled=False)
 _BLOCKS: tuple[tuple[type[Block[Any, Any]], Rule], ...] = (
     (GaussianColumns, _DIAGONAL),
     (
@@ -391,19 +427,19 @@ _BLOCKS: tuple[tuple[type[Block[Any, Any]], Rule], ...] = (
             Statistic(
                 Moments,
                 {"weight": ("labels",), "first": ("labels", "columns"), "second": ("labels", "pairs")},
-                True,
-                {"form": "full"},
+                labelled=True,
+                traits={"form": "full"},
             ),
         ),
     ),
-    (RateColumns, Statistic(Moments, _PER_COLUMN, True, {"form": "none"})),
+    (RateColumns, Statistic(Moments, _PER_COLUMN, labelled=True, traits={"form": "none"})),
     (MultinomialCounts, _COUNTS),
-    (FamilyColumns, Statistic(Tally, {"weight": _PER_LABEL, "total": (*_PER_LABEL, "terms")}, True)),
-    (CategoryColumns, Statistic(Tally, {"weight": ("labels",), "total": ("labels", "terms")}, True)),
+    (FamilyColumns, Statistic(Tally, {"weight": _PER_LABEL, "total": (*_PER_LABEL, "terms")}, labelled=True)),
+    (CategoryColumns, Statistic(Tally, {"weight": ("labels",), "total": ("labels", "terms")}, labelled=True)),
 )
 
 
-def _find_unfit_sums(state: Any, sizes: Mapping[str, int]) -> str | None:
+def _find_statistic_fault(state: Any, sizes: Mapping[str, int]) -> str | None:
     statistic = state["statistic"]
     if type(statistic) is not Joint or CLASSES not in statistic.parts:
         return "has no statistic of classes"
@@ -411,28 +447,31 @@ def _find_unfit_sums(state: Any, sizes: Mapping[str, int]) -> str | None:
     counts: Any = statistic[CLASSES]
     if counts.terms is None:
         return "has classes without names"
-    held, gaps = 0, False  # columns that the sums have; whether some may have none
+    columns_in_sums, can_have_empty_columns = 0, False
     for name, part in statistic.parts.items():
         if name == CLASSES:
             continue
         if part.keys is None or not set(part.keys) <= set(counts.terms):
             return f"has labels of {name} that are no classes, expected those of {CLASSES}"
-        gaps |= getattr(part, "terms", None) is not None
-        held += prod(next(reversed(part.parts().values())).shape[1:])  # squares, totals: the largest
+        can_have_empty_columns |= getattr(part, "terms", None) is not None
+        # The last field of a statistic (the squares, or the totals) is its largest.
+        columns_in_sums += prod(next(reversed(part.parts().values())).shape[1:])
     columns, classes = sizes["columns"], len(counts.terms) + sizes["declared"]
-    if columns > held + gaps * _GAPS or classes * max(columns, held) > ROOM + sizes["bytes"]:
-        return f"has {columns} columns and {classes} classes, expected no more than its sums have"
+    most_columns = columns_in_sums + can_have_empty_columns * _MAX_EMPTY_COLUMNS
+    elements = classes * max(columns, columns_in_sums)
+    if columns > most_columns or elements > SPARE_ELEMENTS + sizes["bytes"]:
+        return f"has {columns} columns and {classes} classes, which is more than its statistic has"
     return None
 
 
 _GENERATIVE = Also(
-    Record(
+    DictOf(
         {
             "schema": _SCHEMA,
-            "statistic": Anything(),  # see `check_statistic`, when the blocks are known
-            "declared": Ids("declared"),
+            "statistic": Anything(),  # the face calls `check_statistic` once it knows its blocks of columns
+            "declared": KeysOf("declared"),
             "history": Nullable(
-                Record(
+                DictOf(
                     {
                         "log_likelihoods": Numbers("f8", "steps", finite=False),
                         "weight": Real(least=0.0),
@@ -442,26 +481,26 @@ _GENERATIVE = Also(
                 )
             ),
             "temperature": _POSITIVE,
-            "choice": Nullable(  # of shrinkage
-                Record(
+            "choice": Nullable(  # the strengths that `shrinkage="auto"` chose
+                DictOf(
                     {
-                        "classes": Ids("chosen"),
+                        "classes": KeysOf("chosen"),
                         "by_class": Numbers("f8", "chosen", least=0.0),
-                        "others": Numbers("f8", 2, least=0.0),
+                        "others": Numbers("f8", 2, least=0.0),  # of classes learned later, and of all classes
                     }
                 )
             ),
         },
         ("choice",),
     ),
-    _find_unfit_sums,
+    _find_statistic_fault,
 )
 
 
 def check_statistic(model: Generative, statistic: Joint, columns: int) -> None:
     """Raise a ValueError for a statistic that is not one of this model."""
     if statistic.parts.keys() != {CLASSES, *model.blocks}:
-        raise ValueError("its statistic is of other columns")
+        raise ValueError("the columns of its statistic are not those of its parameters")
     for name, block in model.blocks.items():
         part: Any = statistic[name]
         width = columns if block.columns is None else len(block.columns)
@@ -470,7 +509,7 @@ def check_statistic(model: Generative, statistic: Joint, columns: int) -> None:
         if isinstance(block, CategoryColumns):
             _check_terms(part.terms, name, width)
         if isinstance(block, FamilyColumns) and part.total.shape[-1] != block.terms:
-            raise ValueError(f"{name} has {part.total.shape[-1]} terms per column, expected {block.terms}")
+            raise ValueError(f"{name} has {part.total.shape[-1]} sums per column, expected {block.terms}")
         if isinstance(block, GaussianVectors):
             form = "full" if block.covariance in ("full", "tied") else "diagonal"
             if part.form != form:
@@ -491,16 +530,16 @@ def _check_terms(terms: Keys | None, name: str, columns: int) -> None:
 # ── the list ──
 
 GENERATIVE = (
-    Entry("BernoulliNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
-    Entry("CategoricalNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
-    Entry("ComplementNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
-    Entry("FisherDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, flat=True),
-    Entry("GaussianDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, flat=True),
-    Entry("GaussianNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
-    Entry("Mixture", "tamis.estimators.mixture", _GENERATIVE, flat=True),
-    Entry("MultinomialNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
-    Entry("NaiveBayes", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
-    Entry("PoissonNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
+    Entry("BernoulliNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
+    Entry("CategoricalNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
+    Entry("ComplementNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
+    Entry("FisherDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, is_flat=True),
+    Entry("GaussianDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, is_flat=True),
+    Entry("GaussianNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
+    Entry("Mixture", "tamis.estimators.mixture", _GENERATIVE, is_flat=True),
+    Entry("MultinomialNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
+    Entry("NaiveBayes", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
+    Entry("PoissonNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
 )
 MODELS = (
     Entry("BayesianLinearRegression", "tamis.estimators.linear", _REGRESSION),
@@ -515,15 +554,18 @@ TRANSFORMERS = (
         "tamis.basis",
         Also(
             _make_basis_rule(period=Numbers("f8", "columns", least=5e-324), order=Integer(1, name="order")),
-            lambda _, s: None if s["order"] * s["columns"] <= _FUNCTIONS else "makes too many functions",
+            lambda _, s: None if s["order"] * s["columns"] <= _MAX_FUNCTIONS else "makes too many functions",
         ),
     ),
     Entry(
         "GaussianBasis",
         "tamis.basis",
-        Either(Also(_make_basis_rule(centres=_PLACES, widths=_SIZES), _find_single_centre), _RADIAL),
+        Either(
+            Also(_make_basis_rule(centres=_FUNCTION_CENTRES, widths=_FUNCTION_WIDTHS), _find_width_fault),
+            _RADIAL,
+        ),
     ),
-    Entry("LogCounts", "tamis.text.weights", Record(_WEIGHTS, holds=_WIDTHS)),
+    Entry("LogCounts", "tamis.text.weights", DictOf(_COLUMN_RULES, holds=_COLUMN_CONDITIONS)),
     Entry("NaiveBayesWeights", "tamis.text.weights", _make_weights_rule(_COUNTS)),
     Entry(
         "PolynomialBasis",
@@ -535,34 +577,36 @@ TRANSFORMERS = (
                 degree=Integer(1, 1_000_000),
                 interactions=Flag(),
             ),
-            _find_too_many_functions,
+            _find_degree_fault,
         ),
     ),
     Entry(
         "SigmoidBasis",
         "tamis.basis",
-        Also(_make_basis_rule(centres=_PLACES, widths=_SIZES), _find_single_centre),
+        Also(_make_basis_rule(centres=_FUNCTION_CENTRES, widths=_FUNCTION_WIDTHS), _find_width_fault),
     ),
     Entry(
         "SplineBasis",
         "tamis.basis",
         Also(
             _make_basis_rule(
-                knots=Series(list, Also(Numbers("f8", "knots"), _find_descent), "columns"),
+                knots=SequenceOf(list, Also(Numbers("f8", "knots"), _find_order_fault), "columns"),
                 degree=Integer(0, 1000),
                 extrapolation=Text(("constant", "linear", "periodic")),
                 all=Flag(),
             ),
-            _find_wrong_knots,
+            _find_knot_fault,
         ),
     ),
     Entry(
         "TfIdf",
         "tamis.text.weights",
-        _make_weights_rule(Statistic(Tally, {"weight": (), "total": ("columns",)}, False, {"terms": None})),
+        _make_weights_rule(
+            Statistic(Tally, {"weight": (), "total": ("columns",)}, labelled=False, traits={"terms": None})
+        ),
     ),
     Entry("TokenCounts", "tamis.text.counts", Either(_HASHED, _VOCABULARY)),
-    Entry("UnitLength", "tamis.text.weights", Record(_WEIGHTS, holds=_WIDTHS)),
+    Entry("UnitLength", "tamis.text.weights", DictOf(_COLUMN_RULES, holds=_COLUMN_CONDITIONS)),
 )
 REGISTRY = Registry(
     (*GENERATIVE, *MODELS, *TRANSFORMERS),
@@ -587,8 +631,8 @@ def save(model: Any, path: str | Path) -> None:
 def load(path: str | Path) -> Any:
     """Read a model that `save` wrote. The file may be untrusted: no code in it is run.
 
-    A file that holds anything else is refused with a ValueError that names it. Sizes, types and ranges are
-    checked before a model is made, and no number in a file makes a model larger than the file and some 32 MB.
-    The parameters in the file are used in later learning: see `get_params`.
+    A file that holds anything else is refused with a ValueError that names the file. Sizes, types and ranges
+    are checked before a model is made, and the model takes at most 32 MB more memory than the file is long.
+    The model also has the parameters of the saved one (`get_params`), by which it learns more rows.
     """
     return REGISTRY.load(path)

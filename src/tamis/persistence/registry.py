@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from tamis.persistence import archive, values
-from tamis.persistence.rules import Anything, Group, Record, Rule, Series, Text, check
+from tamis.persistence.rules import Anything, DictOf, Rule, SequenceOf, Text, TupleOf, check
 
-_NESTED = Record({"params": Anything(), "state": Anything()})
+_NESTED = DictOf({"params": Anything(), "state": Anything()})
 _PIPELINE = "Pipeline"
 _LONGEST = 300  # characters of an error, which may repeat what a file holds
 
@@ -40,7 +40,9 @@ class Entry:
     name: str
     module: str  # the module that defines the class; imported when such a file is read
     rule: Rule  # of the state
-    flat: bool = False  # whether the fields of the state stand beside "params" in the file, not under "state"
+    is_flat: bool = (
+        False  # whether the fields of the state stand beside "params" in the file, not under "state"
+    )
 
     def owns(self, model: object) -> bool:
         """Whether the model is of this class, not only of one with the same name."""
@@ -56,13 +58,13 @@ class Entry:
         if "dtype" in params:
             params["dtype"] = np.dtype(params["dtype"]).name
         state = model.describe_state()
-        return {"params": params, **state} if self.flat else {"params": params, "state": state}
+        return {"params": params, **state} if self.is_flat else {"params": params, "state": state}
 
     def make(self, content: Any, length: int, parameters: Mapping[str, Rule]) -> Saveable:
         """The model that a file of so many bytes holds."""
         if type(content) is not dict or type(params := content.get("params")) is not dict:
             raise ValueError("it has no parameters")
-        if self.flat:
+        if self.is_flat:
             state = {name: value for name, value in content.items() if name != "params"}
         else:
             check(_NESTED, content, self.name, length)
@@ -136,8 +138,8 @@ class Registry:
         return entry.make(content, length, self.parameters)
 
     def _make_pipeline(self, content: Any, length: int) -> Any:
-        step = Group({"name": Text(), "kind": Text(tuple(self.names)), "content": Anything()})
-        check(Record({"steps": Series(list, step, "steps")}), content, "the pipeline", length)
+        step = TupleOf({"name": Text(), "kind": Text(tuple(self.names)), "content": Anything()})
+        check(DictOf({"steps": SequenceOf(list, step, "steps")}), content, "the pipeline", length)
         return self.pipeline(
             [(name, self.restore(kind, part, length)) for name, kind, part in content["steps"]]
         )

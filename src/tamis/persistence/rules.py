@@ -5,7 +5,7 @@ names the type of a value, its range, and the sizes of its axes. A size is a num
 with the name defines the length of that axis, and all later ones must agree. The size "bytes" is the length
 of the file, which bounds how much memory a number in the file can make a model allocate.
 
-    Record({"users": Ids("users"), "factors": Numbers("f8", "users", "rank")})
+    DictOf({"users": KeysOf("users"), "factors": Numbers("f8", "users", "rank")})
 
 `tamis.estimators.saved` declares the rules of every model that can be saved. `tamis_mail.schema` does the
 same for stores of the mail filter. They share no code: its rules are about columns in SQLite and settings in
@@ -24,7 +24,7 @@ Sizes = dict[str, int]
 Size = int | str
 Bound = float | str | None  # a number, the name of a size, or none
 
-ROOM = 1 << 22  # array elements (32 MB) that a model may allocate beyond the size of its file
+SPARE_ELEMENTS = 1 << 22  # array elements (32 MB) that a model may allocate beyond the size of its file
 
 
 class Rule(Protocol):
@@ -154,7 +154,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Ids:
+class KeysOf:
     """A `Keys` (labels of an axis) of this size."""
 
     size: Size
@@ -230,7 +230,7 @@ class Nullable:
 
 
 @dataclass(frozen=True)
-class Series:
+class SequenceOf:
     """A tuple or list, of this size, of values that satisfy one rule."""
 
     kind: type[list[Any]] | type[tuple[Any, ...]]
@@ -246,7 +246,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Group:
+class TupleOf:
     """A tuple of values, each with its own rule and a name for messages."""
 
     rules: Mapping[str, Rule]
@@ -261,7 +261,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Record:
+class DictOf:
     """A dict with these names and no others, and conditions (`holds`) on its sizes."""
 
     rules: Mapping[str, Rule]
