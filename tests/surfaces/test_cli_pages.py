@@ -80,6 +80,12 @@ def test_the_pages_name_every_option() -> None:
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_the_pages_say_the_default_values() -> None:
+    for page in (markdown(), manual("0"), *map(script, ("bash", "zsh", "fish"))):
+        assert "%(" not in page
+    assert "(default: spamassassin)" in markdown()
+
+
 def test_the_manual_page_is_sound_roff() -> None:
     result = subprocess.run(
         ["groff", "-man", "-Tascii", "-ww", "-z"],

@@ -109,7 +109,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         span = Range.of(values)
         if not fresh:
             span = self._require_state().span + span
-        span.refuse_unbounded(table.name)
+        span.refuse_overflow(table.name)
         functions = self.define_functions(values, span)
         if fresh:
             validate_data(self, X, reset=True, skip_check_array=True)

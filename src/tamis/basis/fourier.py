@@ -45,7 +45,7 @@ class FourierBasis(Basis):
     def define_functions(self, values: Array, span: Range) -> Functions:
         columns = len(span.low)
         if self.period is None:
-            span = span.widen()
+            span = span.widen_constants()
             period = span.high - span.low
         else:
             period = check_positive("period", self.period)

@@ -104,7 +104,7 @@ class GaussianBasis(CentredBasis):
 def _measure_spacing(centres: Array, span: Range) -> Array:
     """The distance of each centre (k, d) to the nearest other one (k, 1); of one alone, the longest range."""
     if len(centres) == 1:
-        span = span.widen()
+        span = span.widen_constants()
         return np.array([[np.max(span.high - span.low)]])
     distances = np.linalg.norm(centres[:, None] - centres, axis=2)
     np.fill_diagonal(distances, np.inf)

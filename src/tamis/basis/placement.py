@@ -12,13 +12,18 @@ from tamis.arrays import Array
 
 Placement = Literal["evenly", "quantiles"]
 
-_NOISE = 64 * np.finfo(np.float64).eps  # a smaller range, relative to its ends, is that of a constant
+# A column is constant if its range is smaller than this part of its largest magnitude.
+_NOISE = 64 * np.finfo(np.float64).eps
 _DIGITS = range(3, 18)  # 17 digits distinguish any two numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """The least and the largest value of each column; `+` is the union, and has no inverse."""
+    """The least and the largest value of each column.
+
+    The sum of two ranges is the smallest range that has both. Ranges cannot be subtracted, so that rows
+    cannot be removed from one.
+    """
 
     low: Array  # (d,)
     high: Array  # (d,)
@@ -31,10 +36,12 @@ class Range:
     def __add__(self, other: "Range") -> "Range":
         return Range(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
-    def widen(self) -> "Range":
-        """The range, where a constant column has a range of 1 about it, or of 2⁻³⁰ of it if that is more.
+    def widen_constants(self) -> "Range":
+        """The same ranges, but constant columns get a range around their value.
 
-        >>> span = Range.of(np.array([[3.0, 0.0], [3.0, 2.0]])).widen()
+        It has the length 1, or 2⁻³⁰ times the magnitude of the value if that is more.
+
+        >>> span = Range.of(np.array([[3.0, 0.0], [3.0, 2.0]])).widen_constants()
         >>> span.low.tolist(), span.high.tolist()
         ([2.5, 0.0], [3.5, 2.0])
         """
@@ -43,8 +50,8 @@ class Range:
         half = np.where(constant, np.maximum(0.5, size * 2.0**-31), 0.0)
         return Range(self.low - half, self.high + half)
 
-    def refuse_unbounded(self, name: Callable[[int], str]) -> None:
-        """Raise for a range that float64 does not hold."""
+    def refuse_overflow(self, name: Callable[[int], str]) -> None:
+        """Raise if twice the length of a range overflows float64."""
         with np.errstate(over="ignore"):
             endless = ~np.isfinite(2.0 * (self.high - self.low))
         if endless.any():
@@ -58,7 +65,9 @@ class Range:
 def place_functions(
     what: str, given: object, placed: Placement, values: Array, span: Range, least: int = 1
 ) -> list[Array]:
-    """The places of each column's functions (k,): by their number, or as given.
+    """Return the places of each column's functions (k,).
+
+    `given` are the places themselves, or their number, and then `placed` says how they are chosen.
 
     Places that coincide, as quantiles of a column with ties do, are one place.
 
@@ -70,10 +79,10 @@ def place_functions(
     [[0.0, 2.0, 4.0], [0.0, 1.0, 4.0]]
     """
     if not isinstance(given, Integral):
-        return _check_places(what, given, len(span.low), least)
+        return _read_places(what, given, len(span.low), least)
     count = check_integer(what, given, least)
     check_choice("placed", placed, ("evenly", "quantiles"))
-    span = span.widen()
+    span = span.widen_constants()
     levels = np.linspace(0.0, 1.0, count) if count > 1 else np.array([0.5])
     columns = []
     for j, (low, high) in enumerate(zip(span.low, span.high, strict=True)):
@@ -84,12 +93,13 @@ def place_functions(
     return columns
 
 
-def _check_places(what: str, given: Any, columns: int, least: int) -> list[Array]:
+def _read_places(what: str, given: Any, columns: int, least: int) -> list[Array]:
+    """Return the given places by column; raise if their shape or number is wrong, or if two are equal."""
     places = check_finite(what, given)
     if places.ndim not in (1, 2) or (places.ndim == 2 and places.shape[1] != columns):
         raise ValueError(
             f"got {what} of shape {places.shape}, expected a whole number, or the places themselves: (k,) "
-            f"for every column, or (k, {columns}) with a column for each"
+            f"for all columns alike, or (k, {columns}) with one column of places per column"
         )
     if len(places) < least:
         raise ValueError(f"got {len(places)} {what}, expected at least {least}")
@@ -101,7 +111,7 @@ def _check_places(what: str, given: Any, columns: int, least: int) -> list[Array
 
 def choose_widths(given: object, centres: list[Array], span: Range) -> list[Array]:
     """The widths of each column's functions (k,): as given, or from the spacing of the centres."""
-    span = span.widen()
+    span = span.widen_constants()
     if given is None:
         return [
             _compute_spacing(each, float(size))
@@ -114,7 +124,7 @@ def choose_widths(given: object, centres: list[Array], span: Range) -> list[Arra
 
 
 def _compute_spacing(centres: Array, size: float) -> Array:
-    """The mean distance of each centre to its neighbours; of one alone, the range."""
+    """The mean distance of each centre to its neighbours; for a single centre, the length of the range."""
     if len(centres) == 1:
         return np.array([size])
     order = np.argsort(centres)

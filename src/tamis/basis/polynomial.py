@@ -109,7 +109,7 @@ class PolynomialBasis(Basis):
             return centre, width
         if not isinstance(scale, str) or scale != "range":
             raise ValueError(f"got scale={scale!r}, expected 'range', (centre, half-width), or None for none")
-        span = span.widen()
+        span = span.widen_constants()
         half = 0.5 * (span.high - span.low)
         return span.low + half, half
 

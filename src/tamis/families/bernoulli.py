@@ -15,14 +15,14 @@ from tamis.families.stirling import deviance
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bernoulli(ProbabilityFamily):
-    """A coin that shows 1 with the given probability, which may be 0 or 1, with η = ∓∞.
+    """A coin that shows 1 with the given probability. At the probabilities 0 and 1, η is −∞ and ∞.
 
     >>> coin = Bernoulli(0.5).fit(Bernoulli(0.5).observe([1] * 55 + [0] * 45))
     >>> coin.probability.tolist(), round(float(Bernoulli(0.3).natural[0]), 3)
     (0.55, -0.847)
     """
 
-    extra_successes: ClassVar[float] = 0.0
+    extra_successes: ClassVar[float] = 0.0  # the first parameter of the beta prior counts successes alone
 
     probability: Array  # batch
 
@@ -70,7 +70,7 @@ class Bernoulli(ProbabilityFamily):
         return total[..., 0], weight - total[..., 0]
 
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
-        """`strength` pseudo-observations of either outcome."""
+        """`strength` pseudo-observations of 0, and as many of 1."""
         return np.full(weight.shape, 2.0 * strength), np.full(total.shape, float(strength))
 
     def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
@@ -86,7 +86,8 @@ class Bernoulli(ProbabilityFamily):
 
     def entropy(self) -> Array:
         p = self.probability
-        return np.asarray(special.entr(p) - special.xlog1py(1.0 - p, -p))  # log(1 − p) would lose a small p
+        # log1p(−p) keeps a small p, which log(1 − p) would round away.
+        return np.asarray(special.entr(p) - special.xlog1py(1.0 - p, -p))
 
     def _kl(self, other: Self) -> Array:
         p, q = self.probability, other.probability

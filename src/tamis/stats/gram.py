@@ -51,10 +51,10 @@ class Gram(Sums):
     ) -> Self:
         """Sum the products of rows φ (n, p) and z (n,) or (n, q), by label if labels are given.
 
-        By default sums of products about the mean are rounded; the scatter about the mean then has a
-        relative error below 1e-12. `exact=True` avoids the rounding. So do inputs of at most 65,536 values,
-        or 16,384 if there are weights. The products of outliers are never rounded. For much data exact sums
-        take about six times as long.
+        By default, the products of many rows are summed about their mean and rounded before they are added
+        to the exact sums; `scatter` then has a relative error below 1e-12. `exact=True` avoids the rounding,
+        and takes about six times as long. At most 65,536 values (16,384 if there are weights), and the
+        products of outliers (`tamis.stats.outliers`), are never rounded.
         """
         phi, z = arrays.matrix(features), arrays.matrix(targets)
         if len(phi.values) != len(z.values):
@@ -101,7 +101,7 @@ class Gram(Sums):
     def mean_rest(self) -> Floats:
         """The exact mean minus `mean`, which is rounded to float64 (..., p + q).
 
-        Near 1e8, neighbouring floats differ by 1.5e-8.
+        It matters for a large mean: near 1e8, neighbouring floats differ by 1.5e-8.
         """
         weight = self.weight.reindex(lambda w: w[..., None])
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -123,7 +123,7 @@ class Gram(Sums):
         )
 
     def refuse_lost_precision(self, about_mean: bool = True, names: tuple[object, ...] | None = None) -> None:
-        """Raise if a column's sum of squares is too small compared with the rounding errors of its history.
+        """Raise if a column's sum of squares is too small compared with its rounding errors.
 
         Subtracting rows does not subtract the rounding errors of their sums. `names` are those of the
         features.

@@ -32,7 +32,7 @@ _PLACEHOLDER = "{user}"
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """The objects that a service needs to handle connections."""
+    """The parts of a running daemon, from which its handler of connections is made."""
 
     filtering: Filtering
     log: Log
@@ -40,7 +40,7 @@ class Daemon:
     limits: Limits
     store: Path
     user_of: Callable[[str], str]
-    """Returns the user for a name that a client sent; an empty string for the common store."""
+    """Returns the user whose store serves a name that a client sent; "" stands for the store of `--store`."""
 
 
 def add_options(parser: ArgumentParser, listen: str) -> None:
@@ -63,7 +63,7 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
         "--user-stores",
         metavar="PATTERN",
         help="a store for each user that a client names: a path with {user} in it; a user without a store of "
-        "his own, and a name with other characters than letters, digits and _.+@-, get the common store",
+        "his own, and a name with other characters than letters, digits and _.+@-, get the store of --store",
     )
     parser.add_argument(
         "--max-size",
@@ -110,7 +110,7 @@ def add_log_options(parser: ArgumentParser) -> None:
         "--log-format",
         choices=("text", "json"),
         default="text",
-        help="of the log on stderr, which has no content of messages (default: text)",
+        help="format of the log on stderr; the log has no content of messages (default: text)",
     )
     parser.add_argument(
         "--metrics",
@@ -126,7 +126,7 @@ def add_marking_options(parser: ArgumentParser) -> None:
         "--dialect",
         choices=DIALECTS,
         default=DIALECTS[0],
-        help="whose header fields are written (default: %(default)s)",
+        help="write the header fields that this filter writes (default: %(default)s)",
     )
     parser.add_argument(
         "--no-evidence",
@@ -136,7 +136,10 @@ def add_marking_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace, make_handler: Callable[[Daemon], Handler], source: str) -> int:
-    """Run a daemon until a signal ends it, and return its exit status."""
+    """Run a daemon until a signal ends it, and return its exit status.
+
+    The log of events names `source` as the origin of what the daemon learns and judges.
+    """
     asyncio.run(_serve(options, make_handler, source))
     return 0
 
@@ -145,7 +148,7 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
     listeners = options.listen or [Listener.parse(options.default_listen)]
     store = Path(options.store).expanduser() if options.store else default_path()
     log = Log(sys.stderr, options.log_format)
-    path_of, user_of = _make_paths(store, options.user_stores)
+    path_of, user_of = _make_lookups(store, options.user_stores)
     limits = Limits(
         options.max_connections, options.max_size, float(options.timeout), float(options.idle_timeout)
     )
@@ -162,7 +165,7 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
         metrics.close()
 
 
-def _make_paths(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Callable[[str], str]]:
+def _make_lookups(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Callable[[str], str]]:
     """Return functions for the path of a user's store, and for the user of a name that a client sent."""
     if pattern is None:
         return (lambda user: store), (lambda name: "")
@@ -187,7 +190,7 @@ def read_positive(text: str) -> int:
 
 def _read_socket_mode(text: str) -> int:
     if not re.fullmatch("[0-7]{3,4}", text):
-        raise ValueError(f"got {text!r}, expected three octal digits, as in 660")
+        raise ValueError(f"got {text!r}, expected three or four octal digits, as in 660")
     return int(text, 8)
 
 

@@ -434,7 +434,7 @@ class Memory:
             state = DONE if move.is_gone else MOVING
             self._run("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
 
-    def end_gone_move(self, place: Place) -> Role:
+    def abandon_move(self, place: Place) -> Role:
         """Note that a message has left its folder, and was not found in the target of its move.
 
         Return the role of the folder in which it was last: the target if the move was completed, else its old

@@ -1,10 +1,12 @@
 """The loop of `tamis watch`: find changes, learn from the owner's moves and marks, sort new mail, wait.
 
 A pass lists all watched folders, compares them with the memory, notes the tasks that follow, and then does
-them. A place is a message in a folder. A lesson is the label that an act of the owner teaches. The baseline
-are the messages of the folders at the first pass, which teach nothing. Each step is noted in the memory
-before and after it is done. So the process can be killed, or lose the connection, at any moment: the next
-pass continues, and no message is lost, moved twice or learned wrongly.
+them. A place is a message in a folder; its state says which task is left (`memory` lists the states). A
+lesson is the label that an act of the owner teaches. The baseline of a folder are the messages that it has
+when it is first listed, or after all its uids have changed; they teach nothing. Keywords include the flags of
+IMAP, such as \\Seen. Each step is noted in the memory before and after it is done. So the process
+can be killed, or lose the connection, at any moment: the next pass continues, and no message is lost, moved
+twice or learned wrongly.
 """
 
 import random
@@ -44,18 +46,19 @@ __all__ = ["Settings", "Stop", "Watcher"]
 
 _READ_BATCH = 100  # messages per request to the mailbox
 _TASK_BATCH = 50  # messages that are judged or learned together, in a fraction of a second
-_CACHE_BYTES = (
-    32 << 20
-)  # size of the messages that were read to identify them, and are judged or learned next
+# Messages are read to identify them; up to this size, they are kept until they are judged or learned.
+_CACHE_BYTES = 32 << 20
 _GROUP_BYTES = 8 << 20  # after so many bytes, the messages are handled before more are read
 _NOTE_BATCH = 1000  # places that are noted in one transaction
 _PROGRESS_MESSAGES = 200  # for fewer messages, there is no progress line
-_SETTLE_SECONDS = 60  # time within which a mail program that copies a message deletes the original
+# A mail program may move a message by copying it and deleting the original later. After this time, a copy
+# whose original is still there is a second delivery.
+_SETTLE_SECONDS = 60
 _PRUNE_SECONDS = 3600.0
 _FIRST_BACKOFF, _LAST_BACKOFF = 2.0, 300.0
 # Junk is listed last: a message that is moved there meanwhile is found in both folders, never in neither.
 _ORDER = (Role.INBOX, Role.OTHER, Role.ARCHIVE, Role.UNSURE, Role.JUNK)
-_SORTED_FROM = (Role.JUNK, Role.UNSURE)
+_SORTED_INTO = (Role.JUNK, Role.UNSURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Settings:
     sorts: bool = True
     learns: bool = True
     marks: bool = False  # sets $Junk and $NotJunk
-    only_moves: bool = False  # a message that is in Junk when it is first found teaches nothing
+    only_moves: bool = False  # only a move to Junk teaches spam, not a message that is first found there
     sorts_read: bool = False  # the first pass also sorts messages that the owner has read
     is_dry_run: bool = False
     seconds: float = 60.0  # time between two passes, if nothing changes
@@ -119,7 +122,7 @@ class StopRequest(Exception):  # noqa: N818 (no error)
 
 
 @dataclass(slots=True)
-class _Bodies:
+class _MessageCache:
     """A bounded cache of messages that were just read, so that they need not be read twice."""
 
     size: int = 0
@@ -164,10 +167,12 @@ class Watcher:
         self._progress = progress
         self.stop = stop or Stop()
         self._clock = clock
-        self._faults: dict[str, str] = {}  # kind of work → the fault that was last reported for it
-        self._states: dict[str, str] = {}  # by folder: its state when it was last compared with the memory
-        self._bodies = _Bodies()
-        self._pruned = 0.0  # time of the last pruning of the memory; a process that runs once prunes it, too
+        # By kind of work: the fault that stops it. (A failure concerns one message.)
+        self._faults: dict[str, str] = {}
+        # By folder: a text that changes with its messages, at the last comparison with the memory.
+        self._states: dict[str, str] = {}
+        self._cache = _MessageCache()
+        self._pruned = 0.0  # time of the last pruning of the memory; the first pass always prunes it
 
     def run(self, *, once: bool = False) -> bool:
         """Watch until the end is requested, or for one pass; return whether the last pass was complete."""
@@ -197,7 +202,7 @@ class Watcher:
         try:
             folders = [folder for folder in self._mailbox.list_folders() if folder.role in WATCHED]
             folders.sort(key=lambda folder: _ORDER.index(folder.role))
-            self._compare(folders)
+            self._note_changes(folders)
             self._clear_fault("mailbox")
             self._clear_fault("memory")
             is_complete = self._do_tasks(folders)
@@ -209,7 +214,7 @@ class Watcher:
             self._report_fault("memory", str(error))
             return False
         finally:
-            self._bodies = _Bodies()
+            self._cache = _MessageCache()
         return is_complete
 
     def _wait(self) -> None:
@@ -220,7 +225,7 @@ class Watcher:
 
     # Comparing folders with the memory.
 
-    def _compare(self, folders: Sequence[Folder]) -> None:
+    def _note_changes(self, folders: Sequence[Folder]) -> None:
         """Note the changes of all folders: first the messages that are gone, then the new ones."""
         self._memory.mark_folders_gone_except([folder.name for folder in folders if folder.exists])
         news: list[tuple[Folder, list[Listed], bool]] = []
@@ -257,16 +262,16 @@ class Watcher:
 
     def _note_messages(self, folder: Folder, messages: Sequence[Listed], *, is_baseline: bool) -> None:
         """Note messages that are new in a folder; they are read, because their content identifies them."""
-        # A baseline in these folders need not be identified: if one of its messages is found in junk, that
-        # alone teaches spam.
-        is_left_unread = (
+        # Old messages of these folders need not be identified: if one of them is later found in Junk, that
+        # teaches spam wherever it was before.
+        is_not_identified = (
             is_baseline and folder.role in (Role.ARCHIVE, Role.OTHER) and not self._settings.only_moves
         )
-        step = _NOTE_BATCH if is_left_unread else _READ_BATCH
+        step = _NOTE_BATCH if is_not_identified else _READ_BATCH
         for start in range(0, len(messages), step):
             self.stop.check()
             batch = {message.uid: message for message in messages[start : start + step]}
-            if is_left_unread:
+            if is_not_identified:
                 with self._memory.batch():
                     for message in batch.values():
                         self._memory.add(folder.name, message.uid, None, message.keywords, DONE)
@@ -286,7 +291,7 @@ class Watcher:
                 folder.name, message.uid, None, message.keywords, DONE if is_baseline else UNIDENTIFIED
             )
             if not is_baseline:
-                self._report_failure(self._memory.find(folder.name, message.uid), str(outcome))
+                self._record_failure(self._memory.find(folder.name, message.uid), str(outcome))
             return
         identity = digest(canonical(outcome))
         move = self._memory.find_move(identity, folder.name)
@@ -299,7 +304,7 @@ class Watcher:
             folder.name, message.uid, identity, message.keywords, state, label, retry_time=retry_time
         )
         if state in (TO_SORT, TO_LEARN):
-            self._bodies.keep(folder.name, message.uid, outcome)
+            self._cache.keep(folder.name, message.uid, outcome)
 
     def _find_task(
         self, folder: Folder, message: Listed, identity: bytes, *, is_baseline: bool
@@ -307,8 +312,9 @@ class Watcher:
         """Find the task for a message that is new in a folder: state, label, time of retry."""
         last = self._memory.find_last_place(identity)
         if last and last.is_gone and last.folder == folder.name and last.state in (TO_SORT, TO_LEARN):
-            return last.state, last.label, 0  # its uid has changed, or the last list of the folder lacked it
-        # A second delivery of the same message is new mail, too; a message whose uid has changed is not.
+            # The message had gone from this folder and is there again, with another uid: its task stays.
+            return last.state, last.label, 0
+        # If the same message is still in the inbox, this is a second delivery, and new mail, too.
         is_unknown = last is None or (last.role == Role.INBOX and not last.is_gone)
         is_new_mail = folder.role == Role.INBOX and is_unknown and self._settings.sorts
         if is_baseline:
@@ -317,7 +323,7 @@ class Watcher:
             return (TO_SORT if is_sorted else DONE), "", 0
         before = last.role if last else None
         if last and last.is_gone and last.state in (MOVING, MOVED):
-            before = self._memory.end_gone_move(last)
+            before = self._memory.abandon_move(last)
         lesson = lessons.find_lesson(
             before,
             folder.role,
@@ -325,7 +331,7 @@ class Watcher:
             message.keywords,
             only_moves=self._settings.only_moves,
         )
-        if lesson == HAM and last and last.role in _SORTED_FROM and not last.is_gone:
+        if lesson == HAM and last and last.role in _SORTED_INTO and not last.is_gone:
             return AMBIGUOUS, HAM, int(self._clock()) + _SETTLE_SECONDS
         if lesson is not None and self._settings.learns:
             return TO_LEARN, lesson, 0
@@ -336,20 +342,20 @@ class Watcher:
     # Doing the tasks.
 
     def _do_tasks(self, folders: Sequence[Folder]) -> bool:
-        """Do the tasks of all folders; return False if a fault of the store has stopped some of them."""
+        """Do the tasks of all folders; return False if a fault has stopped some of them."""
         stopped: set[str] = set()
         present = [folder for folder in folders if folder.exists]
         for folder in present:
             for place in self._list_tasks(folder, UNIDENTIFIED, AMBIGUOUS):
                 if place.state == UNIDENTIFIED:
-                    self._read_again(folder, place)
+                    self._identify(folder, place)
                 else:
-                    self._resolve(place)
+                    self._resolve_ambiguous(place)
         for folder in present:
             for place in self._list_tasks(folder, MOVING):
                 if "moving" not in stopped:
                     self.stop.check()
-                    self._do_move(stopped, partial(self._finish_move, folder, place, folders))
+                    self._try_move(stopped, partial(self._repeat_move, folder, place, folders))
         for folder in present:  # lessons come first, so that new mail is judged by them
             for label in (SPAM, HAM):
                 taught = [place for place in self._list_tasks(folder, TO_LEARN) if place.label == label]
@@ -364,7 +370,7 @@ class Watcher:
     def _list_tasks(self, folder: Folder, *states: str) -> list[Place]:
         return [place for place in self._memory.list_tasks(folder.name) if place.state in states]
 
-    def _do_move(self, stopped: set[str], move: Callable[[], None]) -> None:
+    def _try_move(self, stopped: set[str], move: Callable[[], None]) -> None:
         """Make a move. If the folder accepts no messages now, a later pass makes the move."""
         try:
             move()
@@ -384,7 +390,7 @@ class Watcher:
             if work in stopped:
                 return
             self.stop.check()
-            for batch in self._read_bodies(folder, places[start : start + _TASK_BATCH]):
+            for batch in self._read_messages(folder, places[start : start + _TASK_BATCH]):
                 try:
                     do(folder, batch)
                 except StoreUnusableError as fault:
@@ -392,12 +398,12 @@ class Watcher:
                     self._report_fault(work, str(fault))
                     return
 
-    def _read_bodies(self, folder: Folder, places: Sequence[Place]) -> Iterator[list[tuple[Place, bytes]]]:
+    def _read_messages(self, folder: Folder, places: Sequence[Place]) -> Iterator[list[tuple[Place, bytes]]]:
         """Yield messages with their bytes, in groups of bounded size.
 
         A message that is not in the folder any more is marked as gone.
         """
-        cached = [(place, self._bodies.take(folder.name, place.uid)) for place in places]
+        cached = [(place, self._cache.take(folder.name, place.uid)) for place in places]
         known = [(place, raw) for place, raw in cached if raw is not None]
         if known:
             yield known
@@ -409,27 +415,28 @@ class Watcher:
             for uid, outcome in outcomes:
                 place = missing.pop(uid)
                 if isinstance(outcome, MessageError):
-                    self._report_failure(place, str(outcome))
+                    self._record_failure(place, str(outcome))
                 else:
                     group.append((place, outcome))
             if group:
                 yield group
         self._memory.mark_places_gone(missing.values())
 
-    def _read_again(self, folder: Folder, place: Place) -> None:
+    def _identify(self, folder: Folder, place: Place) -> None:
+        """Read a message again that could not be read before, and note it and its task."""
         outcomes = dict(self._mailbox.read(folder, [place.uid]))
         outcome = outcomes.get(place.uid)
         if outcome is None:
             self._memory.mark_places_gone([place])
         elif isinstance(outcome, MessageError):
-            self._report_failure(place, str(outcome))
+            self._record_failure(place, str(outcome))
         else:
             self._note_message(folder, Listed(place.uid, place.keywords), outcome, is_baseline=False)
 
-    def _resolve(self, place: Place) -> None:
-        """Decide on an ambiguous message once its copy has left Junk or the time to wait is over."""
-        is_in_junk = place.identity is not None and self._memory.is_in_role(place.identity, _SORTED_FROM)
-        if not is_in_junk:
+    def _resolve_ambiguous(self, place: Place) -> None:
+        """Decide on an ambiguous message once its copy has left Junk and Unsure, or after some time."""
+        is_still_sorted = place.identity is not None and self._memory.is_in_role(place.identity, _SORTED_INTO)
+        if not is_still_sorted:
             self._memory.update(place, TO_LEARN if self._settings.learns else DONE)
         elif place.retry_time <= self._clock():
             is_new_mail = place.role == Role.INBOX and self._settings.sorts
@@ -447,7 +454,7 @@ class Watcher:
         with self._memory.batch():
             for (place, raw), outcome in zip(batch, outcomes, strict=True):
                 if isinstance(outcome, MessageError):
-                    self._report_failure(place, str(outcome))
+                    self._record_failure(place, str(outcome))
                     continue
                 self._memory.update(place, DONE)
                 self.counts[f"learned as {label}"] += 1
@@ -467,7 +474,7 @@ class Watcher:
         moves: list[tuple[Place, str, Folder]] = []
         for (place, raw), outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, MessageError):
-                self._report_failure(place, str(outcome))
+                self._record_failure(place, str(outcome))
                 continue
             target = _find_target(outcome.label, folders)
             if target is not None and "moving" in stopped:
@@ -481,17 +488,17 @@ class Watcher:
                 stays.append((place, outcome.label))
             else:
                 moves.append((place, outcome.label, target))
-        self._leave(folder, stays)
+        self._note_and_mark(folder, stays)
         for place, label, target in moves:
             self.stop.check()
             if self._settings.is_dry_run:
                 self._memory.update(place, DONE, label=label)
                 self.counts[f"would move to {target.name}"] += 1
             elif "moving" not in stopped:
-                self._do_move(stopped, partial(self._begin_move, folder, place, label, target))
+                self._try_move(stopped, partial(self._note_and_move, folder, place, label, target))
 
-    def _leave(self, folder: Folder, stays: list[tuple[Place, str]]) -> None:
-        """Note that messages stay where they are, and mark them."""
+    def _note_and_mark(self, folder: Folder, stays: list[tuple[Place, str]]) -> None:
+        """Note that messages stay where they are, and add the keywords of their labels."""
         marked: list[tuple[Place, frozenset[str]]] = []
         with self._memory.batch():
             for place, label in stays:
@@ -511,20 +518,20 @@ class Watcher:
     def _add_keywords(self, folder: Folder, place: Place, added: frozenset[str]) -> None:
         try:
             is_kept = self._mailbox.add_keywords(folder, place.uid, added)
-        except (MessageError, LookupError):  # the message is moved without keywords, or is gone
+        except (MessageError, LookupError):  # the message stays without keywords, or is gone
             return
         if not is_kept:
             self._report_fault("keywords", f"{folder.name} cannot keep keywords: messages are not marked")
 
-    def _finish_move(self, folder: Folder, place: Place, folders: Sequence[Folder]) -> None:
-        """Make a move that was noted, but not completed."""
+    def _repeat_move(self, folder: Folder, place: Place, folders: Sequence[Folder]) -> None:
+        """Make a move again that was noted and perhaps not completed, because the process was ended."""
         target = next((candidate for candidate in folders if candidate.name == place.target), None)
         if target is None:  # the folder has been renamed or removed
             self._memory.update(place, TO_SORT, label="")
         else:
-            self._begin_move(folder, place, place.label, target)
+            self._note_and_move(folder, place, place.label, target)
 
-    def _begin_move(self, folder: Folder, place: Place, label: str, target: Folder) -> None:
+    def _note_and_move(self, folder: Folder, place: Place, label: str, target: Folder) -> None:
         """Note a move, and make it."""
         added = self._keywords_of(label)
         noted = self._memory.update(
@@ -542,7 +549,7 @@ class Watcher:
             self._memory.mark_places_gone([place])
             return
         except MessageError as error:
-            self._report_failure(place, str(error))
+            self._record_failure(place, str(error))
             return
         if not target.exists:
             self._memory.begin_folder(target.name, target.role, target.validity)
@@ -561,7 +568,8 @@ class Watcher:
             seconds=round(judged.seconds, 4),
         )
 
-    def _report_failure(self, place: Place, reason: str) -> None:
+    def _record_failure(self, place: Place, reason: str) -> None:
+        """Note and log that a message could not be handled; the memory says when it is tried again."""
         is_retried = self._memory.record_failure(place, reason)
         self.counts["failed"] += 1
         self._metrics.count_fault("message")

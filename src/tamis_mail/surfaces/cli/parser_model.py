@@ -114,5 +114,5 @@ def _option(action: argparse.Action) -> Option:
         repeated=action.nargs in ("*", "+"),
         required=not action.option_strings and action.nargs not in ("*", "?"),
         choices=tuple(map(str, action.choices or ())),
-        help=(action.help or "").replace("%%", "%"),
+        help=(action.help or "") % vars(action),  # "%(default)s", as argparse itself expands it
     )
