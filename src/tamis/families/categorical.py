@@ -89,35 +89,37 @@ class Categorical(TallyFamily, ConjugateFamily):
         return type(self)(simplex.add_reference(floats(mean, "mean"), 1.0, self.minimal), self.minimal)
 
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
-        return log_dirichlet_normalizer(self._counts(weight, total))
+        return log_dirichlet_normalizer(self._all_counts(weight, total))
 
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
-        return log_dirichlet_ratio(self._counts(prior_weight, prior_total), self._counts(weight, total))
+        return log_dirichlet_ratio(
+            self._all_counts(prior_weight, prior_total), self._all_counts(weight, total)
+        )
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
-        counts = self._counts(weight, total) - 1.0
+        counts = self._all_counts(weight, total) - 1.0
         if (counts < 0).any():
             raise ValueError(
                 "got a prior of less than one pseudo-observation of a category, expected at least one for a "
                 "mode: raise alpha, or use estimate='mean'"
             )
-        total_count = counts.sum(axis=-1, keepdims=True)
-        uniform = np.where(total_count > 0, 0.0, 1.0)  # all probabilities are equal where all counts are 0
-        return type(self)((counts + uniform) / (total_count + uniform * self.categories), self.minimal)
+        sum_of_counts = counts.sum(axis=-1, keepdims=True)
+        uniform = np.where(sum_of_counts > 0, 0.0, 1.0)  # all probabilities are equal where all counts are 0
+        return type(self)((counts + uniform) / (sum_of_counts + uniform * self.categories), self.minimal)
 
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
-        gammas = rng.standard_gamma(self._counts(weight, total))
+        gammas = rng.standard_gamma(self._all_counts(weight, total))
         return type(self)(gammas / gammas.sum(axis=-1, keepdims=True), self.minimal)
 
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
-        """`strength` pseudo-observations of each category."""
+        """A prior of `strength` pseudo-observations of each category."""
         return np.full(weight.shape, self.categories * float(strength)), np.full(total.shape, float(strength))
 
     def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
         return np.asarray((total >= 0).all(axis=-1) & (total.sum(axis=-1) <= weight * (1.0 + 1e-9)))
 
-    def _counts(self, weight: Array, total: Array) -> Array:
-        """The counts of all categories (*batch, K)."""
+    def _all_counts(self, weight: Array, total: Array) -> Array:
+        """The counts of all categories (*batch, K); if minimal, that of the last one is appended."""
         return simplex.add_reference(total, weight, self.minimal)
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -144,7 +146,7 @@ class Categorical(TallyFamily, ConjugateFamily):
         return np.asarray(deviance(self.probabilities, other.probabilities).sum(axis=-1))
 
     def fit(self, statistic: Tally) -> Self:
-        """The maximum-likelihood member, from `observe`, or from `Tally.count`, which is faster."""
+        """The maximum-likelihood member, from `observe` or from `Tally.count`, which is faster."""
         weight, total = check_statistic(statistic, Tally).weight.value, statistic.total.value
         if statistic.terms is None:
             counts = simplex.add_reference(total, weight, self.minimal)

@@ -2,8 +2,8 @@
 
 p(η) ∝ exp(η·τ − νA(η)), so that observing adds the weight to ν and ΣT(x) to τ. A family defines the
 normalizer, the mode and draws of this distribution in its usual parameters. Under it the expected mean
-parameters are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families, 1979), which
-is the posterior mean of every family. Any such family of one column can be a column of naive Bayes or of a
+parameters of every family are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential
+families, 1979). Any such family of one column can be a column of naive Bayes or of a
 mixture: see `tamis.models.generative.family_columns`.
 """
 
@@ -54,7 +54,7 @@ class ConjugateFamily(Family):
 
     @abstractmethod
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
-        """Members drawn from the prior, one for each of the batch."""
+        """Draw a member from the prior, for each entry of the batch."""
 
     def prior_mean(self, weight: Array, total: Array) -> Self:
         """The member that has the mean parameters expected under the prior: total / weight."""
@@ -79,12 +79,12 @@ class ConjugateFamily(Family):
         return np.full(weight.shape, float(strength)), strength * mean
 
     def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
-        """Whether some observations have this weight and total (*batch,); here T(x) ≥ 0 is assumed."""
+        """Whether observations can have this weight and total (*batch,); here T(x) ≥ 0 is assumed."""
         return np.asarray((weight >= 0) & (total >= 0).all(axis=-1))
 
 
 class ScalarFamily(TallyFamily, ConjugateFamily):
-    """A family with one parameter to infer, perhaps further fixed ones, and T(x) = x."""
+    """A family with T(x) = x and one parameter to infer; other parameters may be fixed."""
 
     def sufficient(self, x: ArrayLike) -> Array:
         return floats(x, "x")[..., None]
@@ -95,7 +95,7 @@ class RateFamily(ScalarFamily):
 
     rate: Array  # batch
 
-    extra_events: ClassVar[float] = 1.0  # the shape of the prior minus its events
+    extra_events: ClassVar[float] = 1.0  # the shape of the prior minus its number of events
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -103,26 +103,28 @@ class RateFamily(ScalarFamily):
 
     @abstractmethod
     def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
-        """Events and time, which observations add to the shape and to the rate of the prior."""
+        """The number of events and the time that observations add to the prior's shape and rate."""
 
-    def _gamma(self, weight: Array, total: Array) -> tuple[Array, Array]:
+    def _gamma_pair(self, weight: Array, total: Array) -> tuple[Array, Array]:
         """Shape and rate of the prior."""
         events, time = self.count_events(weight, total)
         return events + self.extra_events, time
 
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
-        return log_gamma_normalizer(*self._gamma(weight, total))
+        return log_gamma_normalizer(*self._gamma_pair(weight, total))
 
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
-        return log_gamma_ratio(*self._gamma(prior_weight, prior_total), *self.count_events(weight, total))
+        return log_gamma_ratio(
+            *self._gamma_pair(prior_weight, prior_total), *self.count_events(weight, total)
+        )
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
         """The mode of the prior: 0 where the shape is below 1, and the density infinite at 0."""
-        shape, rate = self._gamma(weight, total)
+        shape, rate = self._gamma_pair(weight, total)
         return self._with_rate(np.maximum(shape - 1.0, 0.0) / rate)
 
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
-        shape, rate = self._gamma(weight, total)
+        shape, rate = self._gamma_pair(weight, total)
         return self._with_rate(rng.standard_gamma(shape) / rate)
 
     def _with_rate(self, rate: Array) -> Self:
@@ -143,24 +145,26 @@ class ProbabilityFamily(ScalarFamily):
 
     @abstractmethod
     def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
-        """Successes and failures: observations add these to the two parameters of the prior."""
+        """The successes and failures that observations add to the two parameters of the prior."""
 
-    def _beta(self, weight: Array, total: Array) -> tuple[Array, Array]:
+    def _beta_pair(self, weight: Array, total: Array) -> tuple[Array, Array]:
         """The two parameters of the prior."""
         successes, failures = self.count_outcomes(weight, total)
         return successes + self.extra_successes, failures
 
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
-        return np.asarray(special.betaln(*self._beta(weight, total)))
+        return np.asarray(special.betaln(*self._beta_pair(weight, total)))
 
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
         outcomes = self.count_outcomes(weight, total)
-        a, b, successes, failures = np.broadcast_arrays(*self._beta(prior_weight, prior_total), *outcomes)
+        a, b, successes, failures = np.broadcast_arrays(
+            *self._beta_pair(prior_weight, prior_total), *outcomes
+        )
         return log_dirichlet_ratio(np.stack([a, b], axis=-1), np.stack([successes, failures], axis=-1))
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
         """The mode of the prior: 0 or 1 if the density is infinite there; ½ if it is uniform."""
-        a, b = self._beta(weight, total)
+        a, b = self._beta_pair(weight, total)
         if ((a < 1) & (b < 1)).any():
             raise ValueError(
                 "got a prior of less than one pseudo-observation of each outcome, which has two modes, "
@@ -173,7 +177,7 @@ class ProbabilityFamily(ScalarFamily):
         )
 
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
-        return self._with_probability(rng.beta(*self._beta(weight, total)))
+        return self._with_probability(rng.beta(*self._beta_pair(weight, total)))
 
     def _with_probability(self, probability: Array) -> Self:
         member: Any = self

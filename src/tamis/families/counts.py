@@ -16,14 +16,15 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.families.stirling import deviance, factorial_remainder
 
-# For means below 256, sums run over 0 … 511: larger counts have a probability below e⁻⁹⁹. For larger means,
-# fourteen central moments leave an error below 2e-13 (measured against 60-digit sums).
-_LARGE = 256.0
-_TERMS = 512
-_ORDER = 14
-_SINGLE = 4096.0  # up to this count, terms are summed one by one
-_NORMAL = 1e18  # counts of larger means are drawn from a normal distribution: NumPy's are below 9.2e18
-_CHUNK = 2048  # array elements summed at a time: 8 MB per intermediate array
+# For means below _LARGE_MEAN, sums run over the counts 0 … 511: larger ones have a probability below e⁻⁹⁹.
+# For larger means, fourteen central moments leave an error below 2e-13 (measured against 60-digit sums).
+_LARGE_MEAN = 256.0
+_SUMMED_COUNTS = 512
+_HIGHEST_MOMENT = 14
+_SUMMED_SPAN = 4096.0  # further from the first count, an integral replaces the sum
+# Counts of larger means are drawn from a normal distribution: NumPy's Poisson counts are below 9.2e18.
+_MAX_POISSON_MEAN = 1e18
+_CHUNK = 2048  # means whose sums are computed at a time: 8 MB per intermediate array
 
 
 def is_count(value: Array) -> NDArray[np.bool_]:
@@ -38,12 +39,12 @@ def log_poisson(x: Array, mean: Array) -> Array:
 
 
 def draw_poisson(rng: np.random.Generator, mean: Array, shape: tuple[int, ...]) -> Array:
-    """Poisson counts of this shape, of any mean."""
-    counts = np.asarray(rng.poisson(np.minimum(mean, _NORMAL), shape), dtype=np.float64)
-    if not (mean > _NORMAL).any():
+    """Draw an array of this shape of Poisson counts, which may have any mean."""
+    counts = np.asarray(rng.poisson(np.minimum(mean, _MAX_POISSON_MEAN), shape), dtype=np.float64)
+    if not (mean > _MAX_POISSON_MEAN).any():
         return counts
     normal = np.rint(mean + np.sqrt(mean) * rng.standard_normal(shape))
-    return np.where(mean > _NORMAL, normal, counts)
+    return np.where(mean > _MAX_POISSON_MEAN, normal, counts)
 
 
 def expect_over_counts(
@@ -66,8 +67,8 @@ def expect_over_counts(
 
     last = mean + 12.0 * deviation + 45.0 * tail
     first = max(0.0, np.floor(mean - 12.0 * deviation))
-    total = float(term(np.arange(first, min(last, first + _SINGLE) + 1.0)).sum())
-    start = first + _SINGLE + 0.5
+    total = float(term(np.arange(first, min(last, first + _SUMMED_SPAN) + 1.0)).sum())
+    start = first + _SUMMED_SPAN + 0.5
     if last <= start:
         return total
     total += float(term(np.array([start + 0.5]))[0] - term(np.array([start - 0.5]))[0]) / 24.0
@@ -85,21 +86,22 @@ def mean_log_poisson(mean: Array, probability: Array | None = None, trials: Arra
 
     The arguments have the same shape. For a Poisson X, the result is minus its entropy.
     """
-    flat = mean.reshape(-1)
-    p = np.zeros_like(flat) if probability is None else probability.reshape(-1)
+    means = mean.reshape(-1)
+    p = np.zeros_like(means) if probability is None else probability.reshape(-1)
     n = None if trials is None else trials.reshape(-1)
-    result = np.empty_like(flat)
-    large = flat >= _LARGE
-    result[large] = _expand_in_moments(flat[large], p[large])
+    result = np.empty_like(means)
+    large = means >= _LARGE_MEAN
+    result[large] = _expand_in_moments(means[large], p[large])
     small = np.flatnonzero(~large)
     for start in range(0, len(small), _CHUNK):
-        cells = small[start : start + _CHUNK]
-        result[cells] = _sum_terms(flat[cells], p[cells], None if n is None else n[cells])
+        indices = small[start : start + _CHUNK]
+        result[indices] = _sum_terms(means[indices], p[indices], None if n is None else n[indices])
     return result.reshape(mean.shape)
 
 
 def _sum_terms(mean: Array, probability: Array, trials: Array | None) -> Array:
-    x = np.arange(float(_TERMS))[:, None]
+    """What `mean_log_poisson` returns, for means below _LARGE_MEAN, by a sum over counts."""
+    x = np.arange(float(_SUMMED_COUNTS))[:, None]
     log_term = log_poisson(x, mean)
     log_mass = log_term
     if trials is not None:
@@ -111,12 +113,12 @@ def _sum_terms(mean: Array, probability: Array, trials: Array | None) -> Array:
 
 def _expand_in_moments(mean: Array, probability: Array) -> Array:
     """−s(mean) − Σ μₖ f⁽ᵏ⁾(mean)/k!, from the Taylor series of f(x) = log x!; μₖ are central moments."""
-    m = np.minimum(mean, 1e15)  # beyond, all terms but the first are below 1e-15, and would overflow
+    m = np.minimum(mean, 1e15)  # above, all terms but the first are below 1e-15, and would overflow
     variance = m * (1.0 - probability)
     cumulants = [variance * np.polyval(polynomial, probability) for polynomial in _cumulants()]  # κ₂, κ₃, …
     moments = [np.ones_like(m), np.zeros_like(m)]
     series = np.zeros_like(m)
-    for k in range(2, _ORDER + 1):
+    for k in range(2, _HIGHEST_MOMENT + 1):
         terms = (math.comb(k - 1, j - 1) * cumulants[j - 2] * moments[k - j] for j in range(2, k + 1))
         moments.append(np.sum(list(terms), axis=0))
         series = series + moments[k] * special.polygamma(k - 1, m + 1.0) / math.factorial(k)
@@ -131,7 +133,7 @@ def _cumulants() -> list[list[int]]:
     """
     polynomial = [1]  # lowest power first
     polynomials = [[1]]
-    for _ in range(_ORDER - 2):
+    for _ in range(_HIGHEST_MOMENT - 2):
         shifted = [0, *polynomial]
         polynomial = [
             (j + 1) * (a - b) for j, (a, b) in enumerate(zip([*polynomial, 0], shifted, strict=True))

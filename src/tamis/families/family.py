@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from tamis.arrays import Array, floats
 from tamis.stats import Sums, Tally
 
-Size = int | tuple[int, ...]
+Size = int | tuple[int, ...]  # the number of draws, or the shape of an array of draws
 
 
 class Family(ABC):
@@ -83,7 +83,7 @@ class Family(ABC):
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws (*shape, *event), for a shape that ends with the batch's shape."""
+        """Draw an array (*shape, *event); the shape ends with that of the batch."""
 
     def mean_log_base(self) -> Array:
         """E[log h(x)] (*batch,); 0 here, where h(x) is 1."""
@@ -106,7 +106,7 @@ class Family(ABC):
         return np.asarray(self.log_partition(self.natural) - inner - self.mean_log_base())
 
     def kl(self, other: Self) -> Array:
-        """KL(self ‖ other) in nats, for another member of the same family, over the same values."""
+        """KL(self ‖ other) in nats, for another member of the same family with the same support."""
         own, others = type(self).__name__, type(other).__name__
         if type(other) is not type(self):
             raise TypeError(f"got the divergence of {own} from {others}, expected two members of one family")
@@ -125,8 +125,8 @@ class Family(ABC):
     def fit(self, statistic: Any) -> Self:
         """The maximum-likelihood member: the one whose E[T] is the observed mean of T.
 
-        It is called on any member, such as `Gaussian(0, 1).fit(statistic)`, whose form is kept (categories,
-        trials, minimal or full) and whose parameters are ignored.
+        It can be called on any member, as in `Gaussian(0, 1).fit(statistic)`: the result has the form of
+        this member (categories, trials, minimal or full), whose other parameters are ignored.
         """
 
 

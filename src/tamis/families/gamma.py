@@ -19,8 +19,8 @@ _SMALLEST = float(np.nextafter(0.0, 1.0))  # the smallest positive float, in pla
 class Gamma(RateFamily):
     """A positive number of mean shape / rate, whose standard deviation is its mean / √shape.
 
-    The shape is given and never inferred. A shape of 1 is the exponential family; a whole shape is the time
-    until that many events. (The gamma distribution as a prior is `tamis.conjugate.Gamma`.)
+    The shape is given and never inferred. With a shape of 1 this is the exponential family; with a whole
+    shape, the time until that many events. (The gamma distribution as a prior is `tamis.conjugate.Gamma`.)
 
     >>> claims = Gamma(shape=2).fit(Gamma(shape=2).observe([300.0, 100.0, 800.0]))
     >>> float(claims.rate), round(float(claims.density(400.0)), 6)

@@ -14,7 +14,7 @@ from tamis.families.stirling import log1p_gap
 from tamis.stats import Moments
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_MIN_VARIANCE = 1e-300  # no rounding makes it zero, and its inverse is finite
+_MIN_VARIANCE = 1e-300  # columns of no larger variance count as constant; larger ones have an inverse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,40 +90,40 @@ class Gaussian(ConjugateFamily):
         return type(self)(mu[..., 0], mu[..., 1] - mu[..., 0] ** 2)
 
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
-        shape, scale = 1.0 + 0.5 * weight, 0.5 * _scatter(weight, total)
+        shape, scale = 1.0 + 0.5 * weight, 0.5 * _scatter_of(weight, total)
         return np.asarray(log_gamma_normalizer(shape, scale) + 0.5 * (_LOG_2PI - np.log(weight)))
 
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
         n = np.where(weight > 0, weight, 1.0)
         shift = np.where(weight > 0, total[..., 0] / n - prior_total[..., 0] / prior_weight, 0.0)
         between = weight * prior_weight / (weight + prior_weight) * np.square(shift)
-        added_scale = 0.5 * (_scatter(n, total) + between)
-        shape, scale = 1.0 + 0.5 * prior_weight, 0.5 * _scatter(prior_weight, prior_total)
+        added_scale = 0.5 * (_scatter_of(n, total) + between)
+        shape, scale = 1.0 + 0.5 * prior_weight, 0.5 * _scatter_of(prior_weight, prior_total)
         ratio = log_gamma_ratio(shape, scale, 0.5 * weight, added_scale)
         return np.asarray(ratio - 0.5 * np.log1p(weight / prior_weight))
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
-        return type(self)(total[..., 0] / weight, _scatter(weight, total) / (weight + 5.0))
+        return type(self)(total[..., 0] / weight, _scatter_of(weight, total) / (weight + 5.0))
 
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
-        variance = 0.5 * _scatter(weight, total) / rng.standard_gamma(1.0 + 0.5 * weight)
+        variance = 0.5 * _scatter_of(weight, total) / rng.standard_gamma(1.0 + 0.5 * weight)
         noise = np.sqrt(variance / weight) * rng.standard_normal(weight.shape)
         return type(self)(total[..., 0] / weight + noise, variance)
 
     def prior_mean(self, weight: Array, total: Array) -> Self:
-        return type(self)(total[..., 0] / weight, _scatter(weight, total) / weight)
+        return type(self)(total[..., 0] / weight, _scatter_of(weight, total) / weight)
 
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
         """A prior with the mean and variance of all observations; a constant column has a variance of 1."""
         n = np.where(weight > 0, weight, 1.0)
-        mean, variance = total[..., 0] / n, _scatter(n, total) / n
+        mean, variance = total[..., 0] / n, _scatter_of(n, total) / n
         variance = np.where(variance > _MIN_VARIANCE, variance, 1.0)
         sums = np.stack([mean, np.square(mean) + variance], axis=-1)
         return np.full(weight.shape, float(strength)), strength * sums
 
     def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
-        least = np.square(total[..., 0]) * (1.0 - 1e-9)  # with a tolerance for rounding
-        return np.asarray((weight >= 0) & (total[..., 1] >= 0) & (weight * total[..., 1] >= least))
+        smallest = np.square(total[..., 0]) * (1.0 - 1e-9)  # of weight · Σx², with a tolerance for rounding
+        return np.asarray((weight >= 0) & (total[..., 1] >= 0) & (weight * total[..., 1] >= smallest))
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return np.asarray(self.mean + np.sqrt(self.variance) * rng.standard_normal(shape))
@@ -146,14 +146,14 @@ class Gaussian(ConjugateFamily):
         return np.asarray(0.5 * (ratio + step))
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Moments:
-        """One Gaussian per column: x is (n,) or (n, *columns)."""
+        """Sum the moments of each column of x, which is (n,) or (n, *columns)."""
         return observe_columns(x, weights, by)
 
     def fit(self, statistic: Any) -> Self:
         return type(self)(check_statistic(statistic, Moments).mean, statistic.variance)
 
 
-def _scatter(weight: Array, total: Array) -> Array:
+def _scatter_of(weight: Array, total: Array) -> Array:
     """Σ(x − mean)² of observations of this weight, from Σx and Σx²."""
     return np.maximum(total[..., 1] - np.square(total[..., 0]) / weight, 0.0)
 
@@ -185,14 +185,14 @@ def quadratic_partition(first: Array, second: Array) -> Array:
 
 
 def observe_columns(x: object, weights: object, by: object) -> Moments:
-    """Diagonal moments of data (n, *columns), whose axes after the first keep their shape."""
+    """Sum data (n, *columns) to diagonal moments, in which the axes of columns keep their shape."""
     values: Any = x if is_frame(x) else to_numpy(x)
     columns = np.shape(values)[1:]
     if len(columns) <= 1:
         return Moments.observe(values, weights, by)
-    flat = Moments.observe(np.reshape(values, (len(values), -1)), weights, by)
+    moments = Moments.observe(np.reshape(values, (len(values), -1)), weights, by)
     parts: dict[str, Any] = {
         name: part.reindex(lambda words: words.reshape(*words.shape[:-1], *columns))
-        for name, part in flat.parts().items()
+        for name, part in moments.parts().items()
     }
-    return replace(flat, **parts)
+    return replace(moments, **parts)

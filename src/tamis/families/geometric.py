@@ -18,7 +18,7 @@ from tamis.families.stirling import deviance
 class Geometric(ProbabilityFamily):
     """The number of failures, 0, 1, 2, …, before the first success, which has this probability in each trial.
 
-    The successful trial is not counted; some books, and scipy.stats.geom, count it, so that theirs is x + 1.
+    The successful trial is not counted; some books, and scipy.stats.geom, count it: their count is x + 1.
     At a probability of 1 the count is always 0, and η = −∞.
 
     >>> tries = Geometric(0.5).fit(Geometric(0.5).observe([0, 3, 6]))

@@ -14,7 +14,7 @@ from tamis.families.family import TallyFamily, check_statistic, freeze_parameter
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
 
-_MOST_DRAWN = 2.0**63 - 1024.0  # the largest float64 that int64 can represent
+_MOST_TRIALS = 2.0**63 - 1024.0  # to draw from: the largest float64 that int64 can represent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,18 +64,18 @@ class Multinomial(TallyFamily):
         return f"{self.categories} counts that sum to the number of trials"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
-        counts = self._counts(x)
+        counts = self._check_counts(x)
         inside = np.asarray(is_count(counts).all(axis=-1))
         total = np.where(inside[..., None], counts, 0.0).sum(axis=-1)
         return np.asarray(inside & (total == self.trials))
 
     def sufficient(self, x: ArrayLike) -> Array:
-        return simplex.drop_reference(self._counts(x), self.minimal)
+        return simplex.drop_reference(self._check_counts(x), self.minimal)
 
     def log_base(self, x: ArrayLike) -> Array:
         """The log multinomial coefficient."""
         inside = self.supports(x)
-        counts = np.where(inside[..., None], self._counts(x), 0.0)
+        counts = np.where(inside[..., None], self._check_counts(x), 0.0)
         coefficient = special.gammaln(self.trials + 1.0) - special.gammaln(counts + 1.0).sum(axis=-1)
         return np.where(inside, coefficient, -np.inf)
 
@@ -94,7 +94,7 @@ class Multinomial(TallyFamily):
 
     @property
     def mean_parameters(self) -> Array:
-        return simplex.drop_reference(self._expected, self.minimal)
+        return simplex.drop_reference(self._expected_counts, self.minimal)
 
     def with_natural(self, natural: ArrayLike) -> Self:
         return type(self)(
@@ -107,25 +107,25 @@ class Multinomial(TallyFamily):
         )
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        if (self.trials > _MOST_DRAWN).any():
+        if (self.trials > _MOST_TRIALS).any():
             raise ValueError(f"got {self.trials.max()} trials, expected at most 2**63 − 1024 to draw from")
         return rng.multinomial(self.trials.astype(np.int64), self.probabilities, shape).astype(np.float64)
 
     def mean_log_base(self) -> Array:
         """E[log h(x)], computed from the entropy, in which large terms do not cancel."""
-        inner = special.xlogy(self._expected, self.probabilities).sum(axis=-1)
+        inner = special.xlogy(self._expected_counts, self.probabilities).sum(axis=-1)
         return np.asarray(-inner - self.entropy())
 
     def log_density(self, x: ArrayLike) -> Array:
         inside, n = self.supports(x), self.trials
-        counts = np.where(inside[..., None], self._counts(x), 0.0)
-        log_p = log_poisson(counts, self._expected).sum(axis=-1) - log_poisson(n, n)
+        counts = np.where(inside[..., None], self._check_counts(x), 0.0)
+        log_p = log_poisson(counts, self._expected_counts).sum(axis=-1) - log_poisson(n, n)
         return np.where(inside, log_p, -np.inf)
 
     def entropy(self) -> Array:
         n, p = self.trials, self.probabilities
-        each = mean_log_poisson(self._expected, p, np.broadcast_to(n[..., None], p.shape))
-        return np.asarray(log_poisson(n, n) - each.sum(axis=-1))
+        expected_logs = mean_log_poisson(self._expected_counts, p, np.broadcast_to(n[..., None], p.shape))
+        return np.asarray(log_poisson(n, n) - expected_logs.sum(axis=-1))
 
     def _kl(self, other: Self) -> Array:
         if not (self.trials == other.trials).all():
@@ -134,15 +134,15 @@ class Multinomial(TallyFamily):
                 "counts of one cannot come from the other"
             )
         return np.asarray(
-            deviance(self._expected, other.trials[..., None] * other.probabilities).sum(axis=-1)
+            deviance(self._expected_counts, other.trials[..., None] * other.probabilities).sum(axis=-1)
         )
 
     def fit(self, statistic: Tally) -> Self:
-        draws = check_statistic(statistic, Tally).weight.value * self.trials
-        return self._with_counts(simplex.add_reference(statistic.total.value, draws, self.minimal), draws)
+        trials = check_statistic(statistic, Tally).weight.value * self.trials
+        return self._with_counts(simplex.add_reference(statistic.total.value, trials, self.minimal), trials)
 
     @property
-    def _expected(self) -> Array:
+    def _expected_counts(self) -> Array:
         return np.asarray(self.trials[..., None] * self.probabilities)
 
     def _with_counts(self, counts: Array, total: Array) -> Self:
@@ -152,7 +152,8 @@ class Multinomial(TallyFamily):
             )
         return type(self)(self.trials, counts / total[..., None], self.minimal)
 
-    def _counts(self, x: ArrayLike) -> Array:
+    def _check_counts(self, x: ArrayLike) -> Array:
+        """Return the counts (..., K); raise for another shape."""
         counts = floats(x, "x")
         if counts.ndim == 0 or counts.shape[-1] != self.categories:
             raise ValueError(f"got x of shape {counts.shape}, expected {self.categories} counts: (..., K)")

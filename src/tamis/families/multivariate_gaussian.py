@@ -36,11 +36,11 @@ class MultivariateGaussian(Family):
     costs no precision.
 
     >>> cloud = MultivariateGaussian([0, 0], np.eye(2))
-    >>> seen = cloud.observe([[1.0, 2.0], [3.0, 2.0], [2.0, 5.0]])
-    >>> cloud.fit(seen).mean.tolist(), cloud.fit(seen).covariance.round(3).tolist()
+    >>> moments = cloud.observe([[1.0, 2.0], [3.0, 2.0], [2.0, 5.0]])
+    >>> cloud.fit(moments).mean.tolist(), cloud.fit(moments).covariance.round(3).tolist()
     ([2.0, 3.0], [[0.667, 0.0], [0.0, 2.0]])
-    >>> round_one = MultivariateGaussian([0, 0], 1, form="spherical").fit(seen)
-    >>> round(float(round_one.covariance), 3), round(float(cloud.log_density([0, 0])), 4)
+    >>> sphere = MultivariateGaussian([0, 0], 1, form="spherical").fit(moments)
+    >>> round(float(sphere.covariance), 3), round(float(cloud.log_density([0, 0])), 4)
     (1.333, -1.8379)
     """
 
@@ -50,7 +50,7 @@ class MultivariateGaussian(Family):
     mean: Array  # batch + (d,)
     covariance: Array  # batch + (d, d) full, (d,) diagonal, () spherical
     form: Form
-    _factor: Cholesky | None = field(repr=False)  # of the full covariance
+    _factor: Cholesky | None = field(repr=False)  # of a full covariance; None in the other forms
 
     def __init__(self, mean: ArrayLike, covariance: ArrayLike, form: Form = "full") -> None:
         if form not in ("full", "diagonal", "spherical"):
@@ -95,16 +95,16 @@ class MultivariateGaussian(Family):
         return f"{self.dimension} finite numbers"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
-        return np.asarray(np.isfinite(self._vectors(x)).all(axis=-1))
+        return np.asarray(np.isfinite(self._check_vectors(x)).all(axis=-1))
 
     def sufficient(self, x: ArrayLike) -> Array:
-        return self._join_terms(self._vectors(x), 0.0)
+        return self._join_terms(self._check_vectors(x), 0.0)
 
     def log_base(self, x: ArrayLike) -> Array:
         return np.where(self.supports(x), -0.5 * self.dimension * _LOG_2PI, -np.inf)
 
     def log_partition(self, natural: ArrayLike) -> Array:
-        first, second = self._split(floats(natural, "natural"))
+        first, second = self._split_terms(floats(natural, "natural"))
         if self.form != "full":
             return np.asarray(quadratic_partition(first, np.broadcast_to(second, first.shape)).sum(axis=-1))
         precision, inside = Cholesky.factorise_definite(-2.0 * second)
@@ -121,7 +121,7 @@ class MultivariateGaussian(Family):
     def natural(self) -> Array:
         if self._factor is None:
             variance = self._variance
-            return np.concatenate([self.mean / variance, -0.5 / variance[..., : self._squares]], axis=-1)
+            return np.concatenate([self.mean / variance, -0.5 / variance[..., : self._n_products]], axis=-1)
         precision = self._factor.inverse()
         half = -0.25 * (precision + np.swapaxes(precision, -1, -2))
         first = self._factor.solve(self.mean[..., None])[..., 0]
@@ -132,7 +132,7 @@ class MultivariateGaussian(Family):
         return self._join_terms(self.mean, self.covariance if self.form == "full" else self._variance)
 
     def with_natural(self, natural: ArrayLike) -> Self:
-        first, second = self._split(floats(natural, "natural"))
+        first, second = self._split_terms(floats(natural, "natural"))
         if self.form != "full":
             variance = variance_of(second)
             return self._make_member(first * variance, variance)
@@ -140,11 +140,11 @@ class MultivariateGaussian(Family):
         return self._make_member(precision.solve(first[..., None])[..., 0], precision.inverse())
 
     def with_mean(self, mean: ArrayLike) -> Self:
-        first, second = self._split(floats(mean, "mean"))
+        first, second = self._split_terms(floats(mean, "mean"))
         if self.form == "full":
             return self._make_member(first, second - first[..., :, None] * first[..., None, :])
         square = (first**2).sum(axis=-1, keepdims=True) if self.form == "spherical" else first**2
-        return self._make_member(first, (second - square) / (self.dimension / self._squares))
+        return self._make_member(first, (second - square) / (self.dimension / self._n_products))
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         z = rng.standard_normal((*shape, self.dimension))
@@ -157,9 +157,9 @@ class MultivariateGaussian(Family):
     def log_density(self, x: ArrayLike) -> Array:
         inside = self.supports(x)
         with np.errstate(over="ignore"):  # where the square overflows, the density is 0
-            step = np.where(inside[..., None], self._vectors(x), 0.0) - self.mean
-            white = step / np.sqrt(self._variance) if self._factor is None else self._factor.whiten(step)
-            square = np.square(white).sum(axis=-1)
+            step = np.where(inside[..., None], self._check_vectors(x), 0.0) - self.mean
+            whitened = step / np.sqrt(self._variance) if self._factor is None else self._factor.whiten(step)
+            square = np.square(whitened).sum(axis=-1)
         constant = self.dimension * _LOG_2PI + self._log_determinant
         return np.where(inside, -0.5 * (constant + square), -np.inf)
 
@@ -167,7 +167,7 @@ class MultivariateGaussian(Family):
         return np.asarray(0.5 * (self.dimension * (1.0 + _LOG_2PI) + self._log_determinant))
 
     def _kl(self, other: Self) -> Array:
-        """Half of Σ(m² − 1 − log m²) over the diagonal of M = L₂⁻¹L₁, Σm² below it, and |L₂⁻¹(μ₁ − μ₂)|²."""
+        """Half of |L₂⁻¹(μ₁ − μ₂)|² + Σ(m² − 1 − log m²) on the diagonal of M = L₂⁻¹L₁ + Σm² below it."""
         if other.form != self.form:
             raise ValueError(f"got forms {self.form!r} and {other.form!r}, expected the same: convert one")
         step = self.mean - other.mean
@@ -209,7 +209,7 @@ class MultivariateGaussian(Family):
         return self._make_member(mean, statistic.variance)
 
     @property
-    def _squares(self) -> int:
+    def _n_products(self) -> int:
         """The number of components of T(x) that follow x."""
         return {"full": self.dimension**2, "diagonal": self.dimension, "spherical": 1}[self.form]
 
@@ -235,7 +235,7 @@ class MultivariateGaussian(Family):
         return type(self)(mean, covariance, self.form)
 
     def _join_terms(self, first: Array, covariance: Array | float) -> Array:
-        """x followed by its products or squares in T(x); `covariance` is added to the squares."""
+        """Join x and its products or squares, as in T(x); `covariance` is added to the products."""
         if self.form == "full":
             products = first[..., :, None] * first[..., None, :] + covariance
             return np.concatenate([first, products.reshape(*first.shape[:-1], -1)], axis=-1)
@@ -244,27 +244,27 @@ class MultivariateGaussian(Family):
             squares = squares.sum(axis=-1, keepdims=True)
         return np.concatenate([first, squares], axis=-1)
 
-    def _split(self, terms: Array) -> tuple[Array, Array]:
+    def _split_terms(self, terms: Array) -> tuple[Array, Array]:
         """Split (..., k) into the part of x (..., d) and that of the squares.
 
         The latter is (..., d, d) in the full form, (..., d) in the diagonal and (..., 1) in the spherical
         form.
         """
         d = self.dimension
-        if terms.ndim == 0 or terms.shape[-1] != d + self._squares:
-            raise ValueError(f"got parameters of shape {terms.shape}, expected (..., {d + self._squares})")
+        if terms.ndim == 0 or terms.shape[-1] != d + self._n_products:
+            raise ValueError(f"got parameters of shape {terms.shape}, expected (..., {d + self._n_products})")
         first, second = terms[..., :d], terms[..., d:]
         if self.form != "full":
             return first, second
         matrix = second.reshape(*terms.shape[:-1], d, d)
         return first, 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
 
-    def _vectors(self, x: ArrayLike) -> Array:
+    def _check_vectors(self, x: ArrayLike) -> Array:
         return check_vectors(x, self.dimension, "x")
 
 
 def _stack_members(members: list[Moments], batch: tuple[int, ...]) -> Moments:
-    """Moments of each member (row-major over the batch), as one statistic with these batch axes."""
+    """Join the moments of all members, in row-major order of the batch, to one with these batch axes."""
     axis = 0 if members[0].keys is None else 1
     parts: dict[str, Any] = {}
     for name in members[0].parts():

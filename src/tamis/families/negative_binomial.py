@@ -18,7 +18,7 @@ from tamis.families.family import check_positive_number, set_fields
 from tamis.families.geometric import Geometric
 from tamis.families.stirling import deviance, factorial_remainder, remainder
 
-_ONE_SUCCESS = Geometric(0.5)  # its functions of η, times the size, are those of this family
+_GEOMETRIC = Geometric(0.5)  # any member: A(η) and ∇A(η), times the size, are those of this family
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,13 +59,13 @@ class NegativeBinomial(ProbabilityFamily):
         return np.where(inside, -np.log(count + self.size) - special.betaln(self.size, count + 1.0), -np.inf)
 
     def log_partition(self, natural: ArrayLike) -> Array:
-        return self.size * _ONE_SUCCESS.log_partition(natural)
+        return self.size * _GEOMETRIC.log_partition(natural)
 
     def mean_of(self, natural: ArrayLike) -> Array:
-        return self.size * _ONE_SUCCESS.mean_of(natural)
+        return self.size * _GEOMETRIC.mean_of(natural)
 
     def natural_of(self, mean: ArrayLike) -> Array:
-        return _ONE_SUCCESS.natural_of(floats(mean, "mean") / self.size)
+        return _GEOMETRIC.natural_of(floats(mean, "mean") / self.size)
 
     @property
     def natural(self) -> Array:
@@ -77,10 +77,10 @@ class NegativeBinomial(ProbabilityFamily):
         return np.asarray(self.size * (1.0 - self.probability) / self.probability)[..., None]
 
     def with_natural(self, natural: ArrayLike) -> Self:
-        return replace(self, probability=_ONE_SUCCESS.with_natural(natural).probability)
+        return replace(self, probability=_GEOMETRIC.with_natural(natural).probability)
 
     def with_mean(self, mean: ArrayLike) -> Self:
-        return replace(self, probability=_ONE_SUCCESS.with_mean(floats(mean, "mean") / self.size).probability)
+        return replace(self, probability=_GEOMETRIC.with_mean(floats(mean, "mean") / self.size).probability)
 
     def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
         return self.size * weight, total[..., 0]
@@ -119,7 +119,7 @@ class NegativeBinomial(ProbabilityFamily):
 
 
 def _log_mass(count: Array, size: Array, probability: Array) -> Array:
-    """log p at counts, also at fractional ones."""
+    """log p(count), also for fractional counts, over which `expect_over_counts` integrates."""
     p = probability
     step = size * (1.0 - p) - count * p
     loss = deviance(size, (size + count) * p, step) + deviance(count, (size + count) * (1.0 - p), -step)

@@ -1,7 +1,7 @@
 """The families by name: this is the only list of them.
 
-A family of one column needs only a file and its line here: then `NaiveBayes` and `Mixture` accept it, it can
-be saved, and the laws of `tamis.testing` test it.
+A family of one column needs only a file and its lines here: then `NaiveBayes` and `Mixture` accept it, it can
+be saved, and the laws (property tests) of `tamis.testing` test it.
 """
 
 from collections.abc import Mapping

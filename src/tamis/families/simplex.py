@@ -12,8 +12,8 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.families.family import freeze_parameter, log_or_minus_infinity
 
-_LOOSE = 1e-6  # probabilities whose sum differs more from 1 are refused; those of float32 differ less
-_TIGHT = 1e-12  # probabilities whose sum differs more from 1 are divided by it
+_LARGEST_ERROR = 1e-6  # probabilities whose sum differs more from 1 are refused; those of float32 differ less
+_ROUNDING = 1e-12  # smaller differences from 1, or below 0, are rounding errors
 
 
 def check_probabilities(probabilities: ArrayLike) -> Array:
@@ -27,10 +27,10 @@ def check_probabilities(probabilities: ArrayLike) -> Array:
         raise ValueError(f"got a probability of {p.min()}, expected at least 0")
     total = p.sum(axis=-1, keepdims=True)
     error = np.abs(total - 1.0)
-    if not (error <= _LOOSE).all():
-        worst = float(total.flat[np.argmax(error)])
-        raise ValueError(f"got probabilities that sum to {worst}, expected 1: divide them by their sum")
-    return p if (error <= _TIGHT).all() else freeze_parameter(p / total, "probabilities")
+    if not (error <= _LARGEST_ERROR).all():
+        wrong_sum = float(total.flat[np.argmax(error)])
+        raise ValueError(f"got probabilities that sum to {wrong_sum}, expected 1: divide them by their sum")
+    return p if (error <= _ROUNDING).all() else freeze_parameter(p / total, "probabilities")
 
 
 def natural(probabilities: Array, minimal: bool) -> Array:
@@ -45,12 +45,12 @@ def natural(probabilities: Array, minimal: bool) -> Array:
 
 def log_partition(eta: Array, minimal: bool) -> Array:
     """log Σ e^η, or log(1 + Σ e^η)."""
-    return np.asarray(special.logsumexp(_with_reference(eta, minimal), axis=-1))
+    return np.asarray(special.logsumexp(_append_reference(eta, minimal), axis=-1))
 
 
 def softmax(eta: Array, minimal: bool) -> Array:
     """The probabilities (..., categories) that have these natural parameters."""
-    eta_of_all = _with_reference(eta, minimal)
+    eta_of_all = _append_reference(eta, minimal)
     largest = eta_of_all.max(axis=-1, keepdims=True)
     if np.isnan(eta_of_all).any() or np.isneginf(largest).any():
         raise ValueError(
@@ -61,21 +61,22 @@ def softmax(eta: Array, minimal: bool) -> Array:
     return np.asarray(ratios / ratios.sum(axis=-1, keepdims=True))
 
 
-def drop_reference(probabilities: Array, minimal: bool) -> Array:
+def drop_reference(values: Array, minimal: bool) -> Array:
     """Drop the last probability or count if the parametrisation is minimal."""
-    return probabilities[..., :-1] if minimal else probabilities
+    return values[..., :-1] if minimal else values
 
 
 def add_reference(probabilities: Array, total: ArrayLike, minimal: bool) -> Array:
-    """If minimal, append the last category: the total minus the others, 0 if rounding made that negative."""
+    """If minimal, append the last probability or count: the total minus the others, which are given."""
     if not minimal:
         return probabilities
     sums = np.asarray(total)[..., None]
     rest = sums - probabilities.sum(axis=-1, keepdims=True)
-    rest = np.where((rest < 0) & (rest > -_TIGHT * sums), 0.0, rest)
+    rest = np.where((rest < 0) & (rest > -_ROUNDING * sums), 0.0, rest)
     others = np.broadcast_to(probabilities, (*rest.shape[:-1], probabilities.shape[-1]))
     return np.concatenate([others, rest], axis=-1)
 
 
-def _with_reference(eta: Array, minimal: bool) -> Array:
+def _append_reference(eta: Array, minimal: bool) -> Array:
+    """Append the natural parameter of the reference, which is 0, if the parametrisation is minimal."""
     return np.concatenate([eta, np.zeros((*eta.shape[:-1], 1))], axis=-1) if minimal else eta

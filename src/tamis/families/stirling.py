@@ -13,10 +13,11 @@ from tamis.arrays import Array
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
-# Coefficients of Stirling's series in 1/x, 1/x³, …: at x ≥ 10 the first omitted term is below 7e-16.
+# For x ≥ _LARGE, Stirling's series is used, with these coefficients of 1/x, 1/x³, …: the first omitted term
+# is below 7e-16. _SLOPE are the coefficients of its derivative, of 1/x², 1/x⁴, …
 _LARGE = 10.0
-_BINET = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
-_SLOPE = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12)  # of 1/x², 1/x⁴, …
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_SLOPE = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12)
 # Coefficients of the series of log((1 + v) / (1 − v)) / 2: at v = 0.1 the first omitted term is below 1e-19.
 _ODD = tuple(1 / k for k in range(3, 21, 2))
 
@@ -29,7 +30,7 @@ def remainder(x: Array) -> Array:
     """
     large = np.maximum(x, _LARGE)
     small = np.minimum(x, _LARGE)
-    far = 0.5 * (_LOG_2PI - np.log(large)) + _series(_BINET, 1.0 / large) / large
+    far = 0.5 * (_LOG_2PI - np.log(large)) + _series(_STIRLING, 1.0 / large) / large
     near = special.gammaln(small) - small * np.log(small) + small
     return np.where(x >= _LARGE, far, near)
 
@@ -38,7 +39,7 @@ def factorial_remainder(x: Array) -> Array:
     """log x! − x log x + x for x ≥ 0: about ½ log(2πx), and 0 at 0."""
     large = np.maximum(x, _LARGE)
     small = np.minimum(x, _LARGE)
-    far = 0.5 * (_LOG_2PI + np.log(large)) + _series(_BINET, 1.0 / large) / large
+    far = 0.5 * (_LOG_2PI + np.log(large)) + _series(_STIRLING, 1.0 / large) / large
     near = special.gammaln(small + 1.0) - special.xlogy(small, small) + small
     return np.where(x >= _LARGE, far, near)
 
@@ -53,7 +54,7 @@ def slope(x: Array) -> Array:
 
 
 def bregman(x: Array, point: Array) -> Array:
-    """remainder(x) minus its tangent at `point`."""
+    """The Bregman divergence of the remainder: remainder(x) minus its tangent at `point`."""
     return np.asarray(remainder(x) - remainder(point) - (x - point) * slope(point))
 
 
