@@ -17,19 +17,20 @@ from tamis.arrays import Array
 # (active, p).
 Objective = Callable[[Array, NDArray[np.int64]], tuple[Array, Array]]
 
-# With a strength of a million times the weight of the heaviest group, estimates of all groups equal the prior
-# mean up to a millionth: it acts like an infinite strength, and floats can still represent it.
+# The largest strength of a fitted prior, in units of the weight of the heaviest group: the estimates of all
+# groups equal the prior mean up to a millionth, as with infinite strength, and floats can represent it.
 MOST_STRENGTH = 1e6
 LEAST_STRENGTH = 1e-6
-LEAST_SHARE = 1e-9  # the prior probability of a category that no group has, or of events that never occurred
+# The prior probability of a category that no group has; or the number of events, if none occurred.
+LEAST_MEAN = 1e-9
 
-_STEPS = 500  # 10 to 40 steps are usual; a flat objective takes more
-_MEMORY = 8
-_LONGEST = 2.0  # the longest step, in logarithms of parameters: a factor of 7
+_MAX_STEPS = 500  # 10 to 40 steps are usual; an objective that hardly changes takes more
+_MAX_SECANTS = 8  # the number of last steps from which L-BFGS approximates the Hessian
+_LONGEST_STEP = 2.0  # the largest change of a coordinate; if it is a logarithm, a factor of 7
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)  # times 1 + |value|: a smaller increase is ignored
-_CONVERGED = 1e-13  # times 1 + |value|: a problem with a smaller gradient has converged
+_CONVERGED = 1e-13  # times 1 + |value|: a problem whose gradient is not larger has converged
 _NOT_CONVERGED = 1e-6  # times 1 + |value|: a larger gradient at the end causes a warning
-_IDLE = 3  # a problem stops after so many steps without an increase beyond rounding
+_MAX_IDLE_STEPS = 3  # a problem stops after so many steps in a row without an increase beyond rounding
 
 
 def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> Array:
@@ -41,27 +42,27 @@ def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> 
     memory: list[_Secant] = []
     idle = np.zeros(len(optimum), dtype=np.int64)
     unfinished = np.zeros(len(optimum), dtype=np.bool_)
-    for _ in range(_STEPS):
+    for _ in range(_MAX_STEPS):
         at_bound = ((point <= low) & (gradient < 0)) | ((point >= high) & (gradient > 0))
         free = np.where(at_bound, 0.0, gradient)
         steepness = np.abs(free).max(axis=-1) / (1.0 + np.abs(value))
         # The mask selects the problems that go on; those that stop keep these values.
-        mask = (steepness > _CONVERGED) & (idle < _IDLE)
+        mask = (steepness > _CONVERGED) & (idle < _MAX_IDLE_STEPS)
         optimum[active], unfinished[active] = point, steepness > _NOT_CONVERGED
         if not mask.any():
             break
         active, point, low, high, idle = active[mask], point[mask], low[mask], high[mask], idle[mask]
         value, gradient, free, at_bound = value[mask], gradient[mask], free[mask], at_bound[mask]
         memory = [tuple(part[mask] for part in secant) for secant in memory]
-        direction = np.where(at_bound, 0.0, _direction(free, memory))
+        direction = np.where(at_bound, 0.0, _find_direction(free, memory))
         direction = np.where(_dot(direction, free) > 0, direction, free)
         longest = np.abs(direction).max(axis=-1, keepdims=True)
-        direction = direction * np.minimum(1.0, (_LONGEST if memory else 0.5) / longest)
-        new_point, new_value, new_gradient = _step(
+        direction = direction * np.minimum(1.0, (_LONGEST_STEP if memory else 0.5) / longest)
+        new_point, new_value, new_gradient = _line_search(
             objective, active, (point, value, gradient), free, direction, (low, high)
         )
         idle = np.where(new_value - value > _ROUNDING * (1.0 + np.abs(value)), 0, idle + 1)
-        memory = [*memory[1 - _MEMORY :], _secant(new_point - point, gradient - new_gradient)]
+        memory = [*memory[1 - _MAX_SECANTS :], _make_secant(new_point - point, gradient - new_gradient)]
         point, value, gradient = new_point, new_value, new_gradient
     else:
         free = np.where(((point <= low) & (gradient < 0)) | ((point >= high) & (gradient > 0)), 0.0, gradient)
@@ -74,51 +75,53 @@ def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> 
 
 
 _State = tuple[Array, Array, Array]  # point, value, gradient
-_Secant = tuple[Array, ...]  # step, change, curvature
+_Secant = tuple[Array, ...]  # step, decrease of the gradient (change), product of both (curvature)
 
 
-def _step(
+def _line_search(
     objective: Objective,
     active: NDArray[np.int64],
     state: _State,
     free: Array,
     direction: Array,
-    box: tuple[Array, Array],
+    bounds: tuple[Array, Array],
 ) -> _State:
     """Halve the step of each problem until its value increases; a problem without an increase does not move.
 
-    `free` is the gradient without the coordinates at a bound, and `box` the lower and upper bounds.
+    `free` is the gradient, with 0 for coordinates at a bound; `bounds` are the lower and upper bounds.
     """
     point, value, gradient = (part.copy() for part in state)
-    remaining = np.arange(len(active))
+    searching = np.arange(len(active))
     for halving in range(40):
-        start = state[0][remaining]
-        new_point = np.clip(start + 0.5**halving * direction[remaining], box[0][remaining], box[1][remaining])
-        new_value, new_gradient = objective(new_point, active[remaining])
-        least = 1e-4 * _dot(free[remaining], new_point - start)[:, 0] - _ROUNDING * (
-            1.0 + np.abs(state[1][remaining])
+        start = state[0][searching]
+        new_point = np.clip(
+            start + 0.5**halving * direction[searching], bounds[0][searching], bounds[1][searching]
         )
-        accept = (new_value - state[1][remaining] >= least) & np.isfinite(new_gradient).all(axis=-1)
-        accepted = remaining[accept]
+        new_value, new_gradient = objective(new_point, active[searching])
+        least = 1e-4 * _dot(free[searching], new_point - start)[:, 0] - _ROUNDING * (
+            1.0 + np.abs(state[1][searching])
+        )
+        accept = (new_value - state[1][searching] >= least) & np.isfinite(new_gradient).all(axis=-1)
+        accepted = searching[accept]
         point[accepted], value[accepted], gradient[accepted] = (
             new_point[accept],
             new_value[accept],
             new_gradient[accept],
         )
-        remaining = remaining[~accept]
-        if not len(remaining):
+        searching = searching[~accept]
+        if not len(searching):
             break
     return point, value, gradient
 
 
-def _secant(step: Array, change: Array) -> _Secant:
-    """The step of each problem and the change of its gradient; zeros where the function is not concave."""
+def _make_secant(step: Array, change: Array) -> _Secant:
+    """The step of each problem and the decrease of its gradient; zeros where there is no decrease."""
     curvature = _dot(step, change)
     curved = curvature > 1e-12 * np.sqrt(_dot(step, step) * _dot(change, change))
     return np.where(curved, step, 0.0), np.where(curved, change, 0.0), np.where(curved, curvature, 0.0)
 
 
-def _direction(gradient: Array, memory: list[_Secant]) -> Array:
+def _find_direction(gradient: Array, memory: list[_Secant]) -> Array:
     """The two-loop recursion of L-BFGS: the gradient times the inverse Hessian that the last steps imply."""
     direction, coefficients = gradient, []
     for step, change, curvature in reversed(memory):
@@ -141,11 +144,11 @@ def _dot(a: Array, b: Array) -> Array:
     return np.asarray((a * b).sum(axis=-1, keepdims=True))
 
 
-def warn_where(at_bound: NDArray[np.bool_], what: str, depth: int = 4) -> None:
-    """Warn that `what` happened to some priors of a batch, at the call of `fit`, `depth` calls from here."""
-    if at_bound.any():
-        count = "" if at_bound.size == 1 else f" ({int(at_bound.sum())} of {at_bound.size} priors)"
-        warnings.warn(f"{what}{count}", RuntimeWarning, stacklevel=depth)
+def warn_where(affected: NDArray[np.bool_], message: str, depth: int = 4) -> None:
+    """Warn, at the call of `fit`, `depth` calls from here, if any prior of a batch is affected."""
+    if affected.any():
+        count = "" if affected.size == 1 else f" ({int(affected.sum())} of {affected.size} priors)"
+        warnings.warn(f"{message}{count}", RuntimeWarning, stacklevel=depth)
 
 
 UNDERDISPERSED = (
@@ -158,8 +161,8 @@ OVERDISPERSED = (
     "it is limited to a millionth; fit each group separately, or set a prior by from_mean"
 )
 UNFINISHED = (
-    f"the evidence did not converge to a maximum within {_STEPS} steps, or as far as rounding allows: the "
-    "result may be far from it; drop categories or columns that hardly occur, or set a prior by from_mean"
+    f"the evidence did not converge to a maximum within {_MAX_STEPS} steps, or as far as rounding allows: "
+    "the result may be far from it; drop categories or columns that hardly occur, or set a prior by from_mean"
 )
 SINGLES = (
     "every group is one observation, expected several in some groups: any strength has the same evidence, "

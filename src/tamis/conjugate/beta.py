@@ -17,9 +17,9 @@ from tamis.conjugate.prior import (
     Prior,
     combine_keys,
     read_single_term,
+    refuse_impossible,
     refuse_other_keys,
     refuse_unless_named,
-    refuse_where,
 )
 from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.normalizers import log_dirichlet_ratio
@@ -32,8 +32,8 @@ Likelihood = Literal["bernoulli", "geometric"]
 class Beta(Prior):
     """Beta(a, b): as if a successes and b failures had been observed.
 
-    For the geometric family, an observation is the number of failures before a success: as if `a` waiting
-    times had been observed, with `b` failures in total.
+    For the geometric family, an observation is the number of failures before a success: as if `a` such
+    numbers had been observed, whose sum is `b`.
     `keys` name the slices of the first batch axis; `update` takes them from a statistic grouped by label.
 
     >>> coin = Beta(2, 2)
@@ -85,7 +85,7 @@ class Beta(Prior):
     @classmethod
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "bernoulli") -> Self:
         """The posterior of a prior of strength 0, after this statistic."""
-        a, b = _outcomes(statistic, likelihood)
+        a, b = _read_outcomes(statistic, likelihood)
         return cls(a.value, b.value, likelihood, keys=statistic.keys)
 
     def as_statistic(self) -> Tally:
@@ -107,7 +107,7 @@ class Beta(Prior):
         trials, the strength is 1; otherwise, if each group has only one kind of outcome, the strength is
         1e-6. An outcome that never occurs has a mean of 1e-9.
         """
-        a, b = _outcomes(groups, likelihood)
+        a, b = _read_outcomes(groups, likelihood)
         concentration = simplex.fit(np.stack([a.value, b.value], axis=-1))
         return cls(concentration[..., 0], concentration[..., 1], likelihood)
 
@@ -142,7 +142,7 @@ class Beta(Prior):
         return np.asarray(self.mean * (self.b / self.strength) / (self.strength + 1.0))
 
     def update(self, statistic: Tally, /) -> Self:
-        successes, failures = _outcomes(statistic, self.likelihood)
+        successes, failures = _read_outcomes(statistic, self.likelihood)
         keys = combine_keys(self.keys, self.batch, statistic, statistic.weight.shape)
         a, b = self.a + successes.value, self.b + failures.value
         return type(self)(a, b, self.likelihood, keys=keys)
@@ -151,12 +151,12 @@ class Beta(Prior):
         return np.asarray(special.betaln(self.a, self.b))
 
     def _log_evidence(self, statistic: Tally) -> Array:
-        successes, failures = _outcomes(statistic, self.likelihood)
+        successes, failures = _read_outcomes(statistic, self.likelihood)
         refuse_other_keys(self.keys, self.batch, statistic, statistic.weight.shape)
         return log_dirichlet_ratio(self._pair, np.stack([successes.value, failures.value], axis=-1))
 
     def log_density(self, parameters: ArrayLike) -> Array:
-        """log of the density at a probability."""
+        """The log-density at a probability."""
         p = floats(parameters, "probability")
         return simplex.log_density(self._pair, np.stack([p, 1.0 - p], axis=-1))
 
@@ -193,12 +193,12 @@ class Beta(Prior):
         return np.stack([self.a, self.b], axis=-1)
 
 
-def _outcomes(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
-    """The numbers of successes and failures (*batch,); raise if no data has them."""
+def _read_outcomes(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
+    """The numbers of successes and failures (*batch,); raise if no data can have them."""
     weight, total = read_single_term(statistic, "a Beta")
-    refuse_where(total.value < 0, total, weight, "none below zero")
+    refuse_impossible(total.value < 0, total, weight, "none below zero")
     if likelihood == "geometric":
         return weight, total
     failures = weight - total
-    refuse_where(failures.value < 0, total, weight, "at most the weight: observe zeros and ones")
+    refuse_impossible(failures.value < 0, total, weight, "at most the weight: observe zeros and ones")
     return total, failures

@@ -19,15 +19,15 @@ from tamis.conjugate.distribution import (
 )
 from tamis.families.family import Size, check_generator, check_positive, set_fields
 
-_BLOCK = 1 << 20  # the number of terms of a sum over counts that are computed at a time: 8 MB per array
-_MOST = 1 << 27  # the largest number of terms: about a minute
+_BLOCK = 1 << 20  # array elements of a sum over counts that are computed at a time: 8 MB
+_MOST_TERMS = 1 << 27  # the largest number of terms that are summed, which takes about a minute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BetaBinomial(Univariate):
     """Successes among `trials` with a probability drawn once from Beta(a, b).
 
-    The cumulative function is a sum over counts; its cost grows with the number of trials.
+    `cdf` and `quantile` are sums over counts; their cost grows with the number of trials.
 
     >>> votes = BetaBinomial(10, 3, 7)
     >>> float(votes.mean), votes.interval(0.9)[1].tolist(), round(float(votes.cdf(2)), 4)
@@ -57,8 +57,8 @@ class BetaBinomial(Univariate):
     @property
     def variance(self) -> Array:
         strength = self.a + self.b
-        share = (self.a / strength) * (self.b / strength)
-        return np.asarray(self.trials * share * (strength + self.trials) / (strength + 1.0))
+        bernoulli_variance = (self.a / strength) * (self.b / strength)
+        return np.asarray(self.trials * bernoulli_variance * (strength + self.trials) / (strength + 1.0))
 
     def log_density(self, x: ArrayLike) -> Array:
         counts, value = mask_counts(x)
@@ -92,20 +92,20 @@ class BetaBinomial(Univariate):
         return np.where(p < 1, np.minimum(counts_below, self.trials), self.trials)
 
     def _cumulate(self, last: Array, shape: tuple[int, ...]) -> Iterator[tuple[int, Array]]:
-        """P(X ≤ k) for k = first, first + 1, … (*shape, block), block by block up to the largest `last`."""
+        """Yield blocks of counts k up to the largest `last`: the first k, and P(X ≤ k) (*shape, block)."""
         terms = int(last.max(initial=-1.0)) + 1
         cells = max(1, int(np.prod(self.batch, dtype=np.int64)))
-        if terms * cells > _MOST:
+        if terms * cells > _MOST_TERMS:
             raise ValueError(
                 f"got {terms} counts to sum for {cells} priors, expected up to 2**27 in all: sample instead"
             )
         block = max(64, _BLOCK // max(1, int(np.prod(shape, dtype=np.int64))))
-        below = np.zeros((*self.batch, 1))
+        last_sum = np.zeros((*self.batch, 1))
         with_axis = type(self)(self.trials[..., None], self.a[..., None], self.b[..., None])
         for first in range(0, terms, block):
             k = np.arange(first, min(first + block, terms), dtype=np.float64)
-            cumulative = np.minimum(below + np.cumsum(with_axis.density(k), axis=-1), 1.0)
-            below = cumulative[..., -1:]
+            cumulative = np.minimum(last_sum + np.cumsum(with_axis.density(k), axis=-1), 1.0)
+            last_sum = cumulative[..., -1:]
             yield first, np.broadcast_to(cumulative, (*shape, cumulative.shape[-1]))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:

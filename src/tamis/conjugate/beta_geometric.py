@@ -56,6 +56,7 @@ class BetaGeometric(Counting):
         return np.where(k == np.inf, 1.0, inside)
 
     def _log_ratio(self, successes: Array, failures: Array) -> Array:
+        """log p of so many successes and failures, in one given order."""
         return log_dirichlet_ratio(
             np.stack([self.a, self.b], axis=-1), np.stack([successes, failures], axis=-1)
         )

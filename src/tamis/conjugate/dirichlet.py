@@ -10,22 +10,22 @@ from scipy import special
 
 from tamis.arrays import Array
 from tamis.conjugate import simplex
-from tamis.conjugate.dirichlet_multinomial import DirichletMultinomial, draw_shares
+from tamis.conjugate.dirichlet_multinomial import DirichletMultinomial, draw_probabilities
 from tamis.conjugate.distribution import broadcast_parameters, tail_of
 from tamis.conjugate.prior import (
     Interval,
     Prior,
     combine_keys,
-    refuse_negative,
-    refuse_unless,
+    refuse_impossible,
+    refuse_negative_weight,
+    refuse_unless_instance,
     refuse_unless_named,
-    refuse_where,
 )
 from tamis.families.family import Size, check_positive, check_vectors, freeze_parameter, set_fields
 from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio, sum_of_others
 from tamis.stats import Exact, Keys, Tally
 
-_TOLERANCE = 1e-6  # relative to the weight, because sums of float32 probabilities differ from 1 by so much
+_TOLERANCE = 1e-6  # the sum of totals may be less by this part of the weight, as with float32 numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,16 +65,16 @@ class Dirichlet(Prior):
         >>> Dirichlet.from_mean([0.5, 0.25, 0.25], strength=8).concentration.tolist()
         [4.0, 2.0, 2.0]
         """
-        share, count = check_positive(mean, "mean"), check_positive(strength, "strength")
-        if not np.allclose(share.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6):
-            raise ValueError(f"got mean probabilities that sum to {share.sum(axis=-1)}, expected 1")
-        share, count = broadcast_parameters(mean=share, strength=count[..., None])
-        return cls(share * count)
+        probabilities, count = check_positive(mean, "mean"), check_positive(strength, "strength")
+        if not np.allclose(probabilities.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6):
+            raise ValueError(f"got mean probabilities that sum to {probabilities.sum(axis=-1)}, expected 1")
+        probabilities, count = broadcast_parameters(mean=probabilities, strength=count[..., None])
+        return cls(probabilities * count)
 
     @classmethod
     def from_statistic(cls, statistic: Tally) -> Self:
         """The posterior of a prior of strength 0, after this statistic."""
-        return cls(_counts(statistic), keys=statistic.keys, terms=statistic.terms)
+        return cls(_read_counts(statistic), keys=statistic.keys, terms=statistic.terms)
 
     def as_statistic(self, terms: Sequence[Hashable] | None = None) -> Tally:
         """The pseudo-observations as a statistic, which can be added to an observed one.
@@ -96,7 +96,7 @@ class Dirichlet(Prior):
                 f"expected one for each of {self.concentration.shape[-1]} categories"
             )
         if self.terms is not None and keys != self.terms:
-            raise ValueError(f"got terms {keys!r}, expected those it has, or none: {self.terms!r}")
+            raise ValueError(f"got terms {keys!r}, expected the terms of this prior, or None: {self.terms!r}")
         by_term = total if self.terms is not None else total.place(index, len(keys), axis=-1)
         return Tally(weight=total.sum(axis=-1), total=by_term, keys=self.keys, terms=keys)
 
@@ -107,7 +107,7 @@ class Dirichlet(Prior):
         See `Prior.fit`. If each group has only one category, the strength is a millionth; if all groups are
         single observations, they do not determine it, and it is 1; a category in no group has a mean of 1e-9.
         """
-        return cls(simplex.fit(_counts(groups)), terms=groups.terms)
+        return cls(simplex.fit(_read_counts(groups)), terms=groups.terms)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -150,7 +150,7 @@ class Dirichlet(Prior):
 
     def _match_terms(self, statistic: Tally) -> tuple[Array, Keys | None]:
         """The counts of the prior's categories, and the labels after the update."""
-        counts, k = _counts(statistic), self.concentration.shape[-1]
+        counts, k = _read_counts(statistic), self.concentration.shape[-1]
         if counts.shape[-1] != k:
             names = "" if statistic.terms is None else f", {statistic.terms!r}"
             raise ValueError(
@@ -171,9 +171,9 @@ class Dirichlet(Prior):
         return log_dirichlet_ratio(self.concentration, self._match_terms(statistic)[0])
 
     def log_density(self, parameters: ArrayLike) -> Array:
-        """log of the density at probabilities (..., K)."""
-        shares = check_vectors(parameters, self.concentration.shape[-1], "probabilities")
-        return simplex.log_density(self.concentration, shares)
+        """The log-density at probabilities (..., K)."""
+        probabilities = check_vectors(parameters, self.concentration.shape[-1], "probabilities")
+        return simplex.log_density(self.concentration, probabilities)
 
     def interval(self, coverage: float = 0.95) -> Interval:
         """The equal-tailed interval of each probability's marginal distribution (*batch, K)."""
@@ -186,25 +186,30 @@ class Dirichlet(Prior):
         )
 
     def predictive(self, trials: ArrayLike = 1) -> DirichletMultinomial:
-        """Counts of the categories among the next `trials`."""
+        """The distribution of the counts of categories among the next `trials`."""
         return DirichletMultinomial(trials, self.concentration)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return draw_shares(self.concentration, rng, size)
+        return draw_probabilities(self.concentration, rng, size)
 
     def kl(self, other: Self) -> Array:
         return simplex.kl(self.concentration, other.concentration)
 
 
-def _counts(statistic: Tally) -> Array:
-    """The count of each category (*batch, K)."""
-    refuse_unless(statistic, Tally, "a Dirichlet")
+def _read_counts(statistic: Tally) -> Array:
+    """The count of each category (*batch, K); raise if no data can have these counts."""
+    refuse_unless_instance(statistic, Tally, "a Dirichlet")
     weight, total = statistic.weight, statistic.total
-    refuse_negative(statistic, weight)
-    refuse_where(total.value < 0, total, weight.reindex(lambda words: words[..., None]), "none below zero")
+    refuse_negative_weight(statistic, weight)
+    refuse_impossible(
+        total.value < 0, total, weight.reindex(lambda words: words[..., None]), "none below zero"
+    )
     pooled = total.sum(axis=-1)
-    short = (weight - pooled).value > _TOLERANCE * weight.value
-    refuse_where(
-        short, pooled, weight, "as much in all: a category is missing; use Tally.count or one-hot rows"
+    incomplete = (weight - pooled).value > _TOLERANCE * weight.value
+    refuse_impossible(
+        incomplete,
+        pooled,
+        weight,
+        "totals that sum to the weight: a category is missing; use Tally.count or one-hot rows",
     )
     return total.value

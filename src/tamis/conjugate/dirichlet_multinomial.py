@@ -45,16 +45,19 @@ class DirichletMultinomial(Distribution):
 
     @property
     def mean(self) -> Array:
-        share = self.concentration / self.concentration.sum(axis=-1, keepdims=True)
-        return np.asarray(self.trials[..., None] * share)
+        probabilities = self.concentration / self.concentration.sum(axis=-1, keepdims=True)
+        return np.asarray(self.trials[..., None] * probabilities)
 
     @property
     def covariance(self) -> Array:
         """Cov[x] (*batch, K, K)."""
         strength = self.concentration.sum(axis=-1)
-        share = self.concentration / strength[..., None]
+        probabilities = self.concentration / strength[..., None]
         factor = self.trials * (strength + self.trials) / (strength + 1.0)
-        of_one_trial = np.eye(share.shape[-1]) * share[..., None] - share[..., :, None] * share[..., None, :]
+        of_one_trial = (
+            np.eye(probabilities.shape[-1]) * probabilities[..., None]
+            - probabilities[..., :, None] * probabilities[..., None, :]
+        )
         return np.asarray(factor[..., None, None] * of_one_trial)
 
     def marginals(self) -> BetaBinomial:
@@ -68,15 +71,15 @@ class DirichletMultinomial(Distribution):
         return np.where(inside, simplex.log_mass(self.concentration, value), -np.inf)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        shares = draw_shares(self.concentration, rng, size)
-        return np.asarray(rng.multinomial(to_integers(self.trials), shares), dtype=np.float64)
+        probabilities = draw_probabilities(self.concentration, rng, size)
+        return np.asarray(rng.multinomial(to_integers(self.trials), probabilities), dtype=np.float64)
 
 
-def draw_shares(concentration: Array, rng: np.random.Generator, size: Size) -> Array:
-    """Draws from a Dirichlet (*size, *batch, K), by logarithms, because small concentrations underflow."""
+def draw_probabilities(concentration: Array, rng: np.random.Generator, size: Size) -> Array:
+    """Draw from a Dirichlet (*size, *batch, K), by logarithms: draws of small concentration underflow."""
     shape = shape_of(size, concentration.shape)
     # A gamma variable of shape α is one of shape α + 1, times a uniform variable to the power 1/α.
     logs = np.log(check_generator(rng).standard_gamma(concentration + 1.0, size=shape))
     logs = logs - rng.standard_exponential(shape) / concentration
-    shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+    probabilities = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(probabilities / probabilities.sum(axis=-1, keepdims=True))

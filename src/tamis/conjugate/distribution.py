@@ -1,4 +1,4 @@
-"""The base classes of predictive distributions: density, cumulative function, quantiles, and draws."""
+"""The base classes of predictive distributions: density, distribution function, quantiles, and draws."""
 
 from abc import ABC, abstractmethod
 from numbers import Real
@@ -11,11 +11,11 @@ from tamis.arrays import Array, floats
 from tamis.families import counts
 from tamis.families.family import Size, freeze_parameter, to_shape
 
-_LARGEST = 2.0**1000  # larger counts are returned as infinity, because computing with them would overflow
+_LARGEST_COUNT = 2.0**1000  # larger counts are returned as infinity: computing with them would overflow
 # A cdf of exactly 0.3 may be computed as 0.29999999999999993. For uniform priors and any number of trials up
-# to 2000 the error is at most 116 ulp; `quantile` tolerates 256.
-_ULPS = 256.0 * float(np.finfo(np.float64).eps)
-_MOST_TRIALS = 2.0**63  # NumPy draws 64-bit integers
+# to 2000 the error is at most 116 ulp; `quantile` tolerates this error of 256 ulp.
+_CDF_ERROR = 256.0 * float(np.finfo(np.float64).eps)
+_MOST_TRIALS = 2.0**63  # for draws, numbers of trials must be below: NumPy draws 64-bit integers
 
 
 class Distribution(ABC):
@@ -64,24 +64,24 @@ class Univariate(Distribution):
         """The smallest x with cdf(x) ≥ probability."""
 
     def interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
-        """The equal-tailed interval; for a count, the tails have at most this probability."""
+        """The equal-tailed interval; for a count, each tail has at most half of 1 − coverage."""
         tail = tail_of(coverage)
         return self.quantile(tail), self.quantile(1.0 - tail)
 
     def pdf(self, x: ArrayLike) -> Array:
-        """`density`, by SciPy's name; of a count, its mass."""
+        """The same as `density`, by SciPy's name; for a count, the probability mass."""
         return self.density(x)
 
     def logpdf(self, x: ArrayLike) -> Array:
-        """`log_density`, by SciPy's name."""
+        """The same as `log_density`, by SciPy's name."""
         return self.log_density(x)
 
     def ppf(self, probability: ArrayLike) -> Array:
-        """`quantile`, by SciPy's name."""
+        """The same as `quantile`, by SciPy's name."""
         return self.quantile(probability)
 
     def rvs(self, size: Size = (), random_state: Any = None) -> Array:
-        """`sample`, by SciPy's name, from a seed or a generator."""
+        """The same as `sample`, by SciPy's name, with a seed or a generator."""
         return self.sample(np.random.default_rng(random_state), size)
 
 
@@ -95,15 +95,15 @@ class Counting(Univariate):
         low, high = np.full(shape, -1.0), np.where(p < 1, np.zeros(shape), np.inf)
         while (is_below := (self.cdf(high) < p) & np.isfinite(high)).any():
             low = np.where(is_below, high, low)
-            high = np.where(is_below, np.where(high < _LARGEST, 2.0 * high + 1.0, np.inf), high)
+            high = np.where(is_below, np.where(high < _LARGEST_COUNT, 2.0 * high + 1.0, np.inf), high)
         while True:
             middle = np.floor(low + 0.5 * (high - low))
-            is_open = np.isfinite(high) & (middle > low) & (middle < high)
-            if not is_open.any():
+            is_unfinished = np.isfinite(high) & (middle > low) & (middle < high)
+            if not is_unfinished.any():
                 return high
-            is_upper = self.cdf(middle) >= p
-            high = np.where(is_open & is_upper, middle, high)
-            low = np.where(is_open & ~is_upper, middle, low)
+            is_enough = self.cdf(middle) >= p
+            high = np.where(is_unfinished & is_enough, middle, high)
+            low = np.where(is_unfinished & ~is_enough, middle, low)
 
 
 def tail_of(coverage: float) -> float:
@@ -143,7 +143,7 @@ def to_integers(trials: Array) -> NDArray[np.int64]:
 
 def allow_rounding(probability: Array) -> Array:
     """Reduce a probability by the rounding error of a cdf, except 1."""
-    return np.where(probability < 1, probability * (1.0 - _ULPS), probability)
+    return np.where(probability < 1, probability * (1.0 - _CDF_ERROR), probability)
 
 
 def check_probabilities(probability: ArrayLike) -> Array:

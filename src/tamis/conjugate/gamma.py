@@ -17,10 +17,10 @@ from tamis.conjugate.prior import (
     Prior,
     combine_keys,
     read_single_term,
+    refuse_impossible,
     refuse_other_keys,
     refuse_unless_grouped,
     refuse_unless_named,
-    refuse_where,
 )
 from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
@@ -35,7 +35,7 @@ class Gamma(Prior):
 
     `keys` name the slices of the first batch axis; `update` takes them from a statistic grouped by label.
 
-    >>> calls = Gamma(2, 1).update(Tally.observe([3, 5]))  # calls an hour, in two hours
+    >>> calls = Gamma(2, 1).update(Tally.observe([3, 5]))  # calls per hour, in two hours
     >>> (float(calls.shape), float(calls.rate)), round(float(calls.mean), 4)
     ((10.0, 3.0), 3.3333)
     >>> round(float(calls.predictive(exposure=0.5).density(0)), 4)  # none in the next half hour
@@ -63,7 +63,7 @@ class Gamma(Prior):
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "poisson") -> Self:
-        """The prior with this mean rate, equivalent to `strength` counts over one unit, or waits.
+        """The prior with this mean rate, equivalent to `strength` counts per unit of time, or waiting times.
 
         >>> prior = Gamma.from_mean(4, strength=2)
         >>> float(prior.shape), float(prior.rate)
@@ -79,7 +79,7 @@ class Gamma(Prior):
     @classmethod
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "poisson") -> Self:
         """The posterior of a prior of strength 0, after this statistic."""
-        events, time = _events(statistic, likelihood)
+        events, time = _read_events(statistic, likelihood)
         return cls(events.value, time.value, likelihood, keys=statistic.keys)
 
     def as_statistic(self) -> Tally:
@@ -92,11 +92,12 @@ class Gamma(Prior):
     def fit(cls, groups: Tally, likelihood: Likelihood = "poisson") -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        See `Prior.fit`. A group's weight is its exposure, or its number of waits. If the rates of the groups
-        have nothing in common, the shape is 1e-6. If all counts are zero, the mean is near zero, and the
-        strength is the weight of the heaviest group. If time is measured in other units, only `rate` changes.
+        See `Prior.fit`. A group's weight is its exposure, or its number of waiting times. If the rates of the
+        groups have nothing in common, the shape is 1e-6. If all counts are zero, the mean is near zero, and
+        the strength is the weight of the heaviest group. If time is measured in other units, only `rate`
+        changes.
         """
-        events, time = _events(groups, likelihood)
+        events, time = _read_events(groups, likelihood)
         refuse_unless_grouped(groups.weight.value)
         shape, rate = rates.fit(events.value, time.value, by_time=likelihood == "poisson")
         return cls(shape, rate, likelihood)
@@ -107,7 +108,7 @@ class Gamma(Prior):
 
     @property
     def strength(self) -> Array:
-        """The number of pseudo-observations: the rate for counts, the shape for waits."""
+        """The number of pseudo-observations: the rate for counts, the shape for waiting times."""
         return self.rate if self.likelihood == "poisson" else self.shape
 
     @property
@@ -124,7 +125,7 @@ class Gamma(Prior):
         return np.asarray(self.shape / self.rate / self.rate)
 
     def update(self, statistic: Tally, /) -> Self:
-        events, time = _events(statistic, self.likelihood)
+        events, time = _read_events(statistic, self.likelihood)
         keys = combine_keys(self.keys, self.batch, statistic, statistic.weight.shape)
         return type(self)(self.shape + events.value, self.rate + time.value, self.likelihood, keys=keys)
 
@@ -132,12 +133,12 @@ class Gamma(Prior):
         return log_gamma_normalizer(self.shape, self.rate)
 
     def _log_evidence(self, statistic: Tally) -> Array:
-        events, time = _events(statistic, self.likelihood)
+        events, time = _read_events(statistic, self.likelihood)
         refuse_other_keys(self.keys, self.batch, statistic, statistic.weight.shape)
         return log_gamma_ratio(self.shape, self.rate, events.value, time.value)
 
     def log_density(self, parameters: ArrayLike) -> Array:
-        """log of the density at a rate."""
+        """The log-density at a rate."""
         return rates.log_density(self.shape, self.rate, floats(parameters, "rate"))
 
     def interval(self, coverage: float = 0.95) -> Interval:
@@ -170,11 +171,11 @@ class Gamma(Prior):
         return rates.kl(self.shape, self.rate, other.shape, other.rate)
 
 
-def _events(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
-    """The number of events, and the time in which they occurred."""
+def _read_events(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
+    """The number of events, and the time in which they occurred; raise if no data can have them."""
     weight, total = read_single_term(statistic, "a Gamma")
-    refuse_where(total.value < 0, total, weight, "none below zero")
+    refuse_impossible(total.value < 0, total, weight, "none below zero")
     if likelihood == "exponential":
         return weight, total
-    refuse_where((total.value > 0) & (weight.value == 0), total, weight, "no events without exposure")
+    refuse_impossible((total.value > 0) & (weight.value == 0), total, weight, "no events without exposure")
     return total, weight

@@ -14,7 +14,7 @@ from tamis.families.family import Size, check_generator, check_positive, set_fie
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InverseGamma(Univariate):
-    """1 / Gamma(shape, scale).
+    """The distribution of 1 / x, where x has the distribution Gamma(shape, rate=scale).
 
     With a shape of 1 or less the mean is infinite, with 2 or less the variance is.
 

@@ -12,7 +12,7 @@ from tamis.families.family import Size, check_generator, check_positive, set_fie
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lomax(Univariate):
-    """An exponential waiting time, with a rate drawn once from Gamma(shape, scale).
+    """An exponential waiting time, with a rate drawn once from Gamma(shape, rate=scale).
 
     With a shape of 1 or less the mean is infinite, with 2 or less the variance is.
 
@@ -46,18 +46,19 @@ class Lomax(Univariate):
 
     def log_density(self, x: ArrayLike) -> Array:
         value = floats(x, "x")
-        inside = np.log(self.shape / self.scale) - (self.shape + 1.0) * self._log_growth(value)
+        inside = np.log(self.shape / self.scale) - (self.shape + 1.0) * self._log1p_ratio(value)
         return np.where(value >= 0, inside, -np.inf)
 
     def cdf(self, x: ArrayLike) -> Array:
-        return np.asarray(-np.expm1(-self.shape * self._log_growth(floats(x, "x"))))
+        return np.asarray(-np.expm1(-self.shape * self._log1p_ratio(floats(x, "x"))))
 
     def quantile(self, probability: ArrayLike) -> Array:
         p = check_probabilities(probability)
         with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(self.scale * np.expm1(-np.log1p(-p) / self.shape))
 
-    def _log_growth(self, x: Array) -> Array:
+    def _log1p_ratio(self, x: Array) -> Array:
+        """log(1 + x / scale); 0 where x is negative."""
         return np.asarray(np.log1p(np.maximum(x, 0.0) / self.scale))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:

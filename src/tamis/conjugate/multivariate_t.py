@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals
 from tamis.conjugate.distribution import Distribution
-from tamis.conjugate.student_t import StudentT, log_gamma_half, log_one_plus_square
+from tamis.conjugate.student_t import StudentT, log_one_plus_square, log_t_normalizer
 from tamis.families.family import (
     Size,
     check_generator,
@@ -90,7 +90,7 @@ class MultivariateT(Distribution):
         standard = self.factor.whiten(np.where(inside[..., None], value, 0.0) - self.location)
         deviation = np.sqrt(np.square(standard).sum(axis=-1) / self.freedom)
         density = (
-            log_gamma_half(self.freedom, d)
+            log_t_normalizer(self.freedom, d)
             - 0.5 * self.factor.log_determinant()
             - 0.5 * (self.freedom + d) * log_one_plus_square(deviation)
         )

@@ -11,7 +11,7 @@ from tamis.conjugate.distribution import Counting, broadcast_parameters, mask_co
 from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.stirling import deviance, factorial_remainder, remainder
 
-_NORMAL = 1e15  # counts of a larger mean are drawn from a normal distribution: their skewness is below 1e-7
+_MAX_MEAN = 1e15  # counts of larger means are drawn from a normal distribution: their skewness is below 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class NegativeBinomial(Counting):
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         with np.errstate(over="ignore"):
             means = check_generator(rng).standard_gamma(self.shape, size=self._shape(size)) / self.rate
-        large = means > _NORMAL
+        large = means > _MAX_MEAN
         counts = np.asarray(rng.poisson(np.where(large, 0.0, means)), dtype=np.float64)
         if not large.any():
             return counts

@@ -11,7 +11,7 @@ from tamis.conjugate import normals
 from tamis.conjugate.distribution import Univariate, broadcast_parameters, check_probabilities
 from tamis.families.family import Size, check_generator, check_positive, set_fields
 
-_HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+_HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +46,10 @@ class Normal(Univariate):
 
     def log_density(self, x: ArrayLike) -> Array:
         with np.errstate(over="ignore"):
-            return np.asarray(-0.5 * np.square(self._standard(x)) - np.log(self.scale) - _HALF_LOG_TWO_PI)
+            return np.asarray(-0.5 * np.square(self._standardize(x)) - np.log(self.scale) - _HALF_LOG_2PI)
 
     def cdf(self, x: ArrayLike) -> Array:
-        return np.asarray(special.ndtr(self._standard(x)))
+        return np.asarray(special.ndtr(self._standardize(x)))
 
     def quantile(self, probability: ArrayLike) -> Array:
         return np.asarray(self.location + self.scale * special.ndtri(check_probabilities(probability)))
@@ -59,5 +59,5 @@ class Normal(Univariate):
             self.location + self.scale * check_generator(rng).standard_normal(self._shape(size))
         )
 
-    def _standard(self, x: ArrayLike) -> Array:
+    def _standardize(self, x: ArrayLike) -> Array:
         return np.asarray((floats(x, "x") - self.location) / self.scale)

@@ -11,7 +11,7 @@ from tamis.conjugate import normals, rates
 from tamis.conjugate.distribution import broadcast_parameters
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.normals import MeanVariance
-from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_grouped, refuse_unless_named
+from tamis.conjugate.prior import Prior, refuse_unless_grouped, refuse_unless_instance, refuse_unless_named
 from tamis.conjugate.student_t import StudentT
 from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
@@ -106,7 +106,7 @@ class NormalInverseGamma(Prior):
     def mean(self) -> MeanVariance:
         """E[mean] (NaN where the shape is ½ or less) and E[variance] (∞ where it is 1 or less)."""
         location = np.where(self.shape > 0.5, self.location, np.nan)  # see `marginal_of_mean`
-        return MeanVariance(location, mean_variance(self.shape, self.scale))
+        return MeanVariance(location, expected_variance(self.shape, self.scale))
 
     @property
     def mode(self) -> MeanVariance:
@@ -125,12 +125,12 @@ class NormalInverseGamma(Prior):
         )
         return type(self)(*parameters, keys=keys)
 
-    def _compare_moments(self, statistic: Moments) -> tuple[Array, Array, Array]:
+    def _centre_moments(self, statistic: Moments) -> tuple[Array, Array, Array]:
         """The weight, the mean minus the location, and the increase of the scale by an update."""
         _refuse_unless_diagonal(statistic)
         weight = statistic.weight.value
         shift = normals.shift_of(statistic.weight, statistic.first, self.location)
-        return weight, shift, _growth(self.strength, weight, shift, statistic.scatter)
+        return weight, shift, _increase_of_scale(self.strength, weight, shift, statistic.scatter)
 
     def log_normalizer(self) -> Array:
         """The log-normalizer, including the factor (2π)^(−½) of each of 2 · shape pseudo-observations."""
@@ -141,16 +141,16 @@ class NormalInverseGamma(Prior):
         )
 
     def _log_evidence(self, statistic: Moments) -> Array:
-        weight, _, growth = self._compare_moments(statistic)
+        weight, _, increase = self._centre_moments(statistic)
         normals.combine_keys_of_moments(self, self.keys, statistic)
         return np.asarray(
-            log_gamma_ratio(self.shape, self.scale, 0.5 * weight, growth)
+            log_gamma_ratio(self.shape, self.scale, 0.5 * weight, increase)
             - 0.5 * np.log1p(weight / self.strength)
             - 0.5 * weight * _LOG_2PI
         )
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """log of the density at a mean and a variance; −∞ where the variance is not positive."""
+        """The log-density at a mean and a variance; −∞ where the variance is not positive."""
         mean, variance = floats(parameters[0], "mean"), floats(parameters[1], "variance")
         inside = np.isfinite(mean) & np.isfinite(variance) & (variance > 0)
         spread = np.where(inside, variance, 1.0) / self.strength
@@ -203,17 +203,17 @@ def update_parameters(
         location + (weight / total) * shift,
         total,
         shape + 0.5 * weight,
-        scale + _growth(strength, weight, shift, scatter),
+        scale + _increase_of_scale(strength, weight, shift, scatter),
     )
 
 
-def _growth(strength: Any, weight: Array, shift: Array, scatter: Array) -> Array:
+def _increase_of_scale(strength: Any, weight: Array, shift: Array, scatter: Array) -> Array:
     """The increase of the scale by an update."""
     shift_weight = strength * weight / (strength + weight)
     return np.asarray(0.5 * (scatter + shift_weight * np.square(shift)))
 
 
-def mean_variance(shape: Array, scale: Array) -> Array:
+def expected_variance(shape: Array, scale: Array) -> Array:
     """E[variance]: ∞ where the shape is 1 or less."""
     infinite = shape <= 1.0
     if not infinite.any():
@@ -222,7 +222,7 @@ def mean_variance(shape: Array, scale: Array) -> Array:
 
 
 def _refuse_unless_diagonal(statistic: Moments) -> None:
-    refuse_unless(statistic, Moments, "a NormalInverseGamma")
+    refuse_unless_instance(statistic, Moments, "a NormalInverseGamma")
     if statistic.form != "diagonal":
         raise ValueError(
             f"got {statistic.form} Moments, expected diagonal ones: observe with form='diagonal'"

@@ -11,7 +11,7 @@ from tamis.conjugate import normals
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.multivariate_t import MultivariateT
 from tamis.conjugate.normals import MeanCovariance, MeanVariance, MomentsAboutPrior
-from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_named
+from tamis.conjugate.prior import Prior, refuse_unless_instance, refuse_unless_named
 from tamis.families.family import (
     Size,
     check_generator,
@@ -26,7 +26,7 @@ from tamis.stats import Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_LARGEST_ERROR = 0.1  # of a log-determinant: beyond, a covariance has at most one correct digit
+_LARGEST_ERROR = 0.1  # of a log-determinant: with a larger one, a covariance has at most one correct digit
 _TOO_FAR = "the data are too far from the location for the precision of float64, put the location near them"
 
 
@@ -146,7 +146,7 @@ class NormalInverseWishart(Prior):
 
     @property
     def mean(self) -> MeanCovariance:
-        """E[mean], NaN for a freedom of d or less; E[covariance], its diagonal infinite up to d + 1."""
+        """E[mean], NaN for a freedom of d or less; E[covariance], with ∞ on the diagonal up to d + 1."""
         divisor = self.freedom - (self.dimension + 1.0)
         factor = np.where(divisor > 0, 1.0 / np.where(divisor > 0, divisor, 1.0), np.inf)
         return MeanCovariance(self.marginal_of_mean().mean, normals.scale_matrix(factor, self.scale))
@@ -158,7 +158,7 @@ class NormalInverseWishart(Prior):
         return MeanCovariance(self.location, factor[..., None, None] * self.scale)
 
     def update(self, statistic: Moments, /) -> Self:
-        data = self._compare_moments(statistic)
+        data = self._centre_moments(statistic)
         keys = normals.combine_keys_of_moments(self, self.keys, statistic)
         total = self.strength + data.weight
         scale = self.scale + data.growth
@@ -174,7 +174,7 @@ class NormalInverseWishart(Prior):
             keys=keys,
         )
 
-    def _compare_moments(self, statistic: Moments) -> MomentsAboutPrior:
+    def _centre_moments(self, statistic: Moments) -> MomentsAboutPrior:
         _refuse_unless_full(statistic)
         if statistic.first.shape[-1] != self.dimension:
             raise ValueError(
@@ -182,7 +182,7 @@ class NormalInverseWishart(Prior):
             )
         weight = statistic.weight.reindex(lambda words: words[..., None])
         shift = normals.shift_of(weight, statistic.first, self.location)
-        return normals.compare_moments(self.strength, statistic.weight.value, shift, statistic.scatter)
+        return normals.centre_moments(self.strength, statistic.weight.value, shift, statistic.scatter)
 
     def log_normalizer(self) -> Array:
         """The log-normalizer, including the factor (2π)^(−d/2) of each of `freedom` pseudo-observations."""
@@ -194,12 +194,12 @@ class NormalInverseWishart(Prior):
         )
 
     def _log_evidence(self, statistic: Moments) -> Array:
-        data = self._compare_moments(statistic)
+        data = self._centre_moments(statistic)
         normals.combine_keys_of_moments(self, self.keys, statistic)
         return normals.log_evidence(self.strength, self.freedom, self.scale, self.factor, data)
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """log of the density at a mean (..., d) and a matrix (..., d, d); −∞ if that is no covariance."""
+        """The log-density at a mean (..., d) and a matrix (..., d, d); −∞ if that is no covariance."""
         d, nu = self.dimension, self.freedom
         mean = check_vectors(parameters[0], d, "mean")
         covariance = symmetric(floats(parameters[1], "covariance"), "covariance")
@@ -284,6 +284,6 @@ class NormalInverseWishart(Prior):
 
 
 def _refuse_unless_full(statistic: Moments) -> None:
-    refuse_unless(statistic, Moments, "a NormalInverseWishart")
+    refuse_unless_instance(statistic, Moments, "a NormalInverseWishart")
     if statistic.form != "full":
         raise ValueError(f"got {statistic.form} Moments, expected full ones: observe with form='full'")

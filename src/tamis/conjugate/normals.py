@@ -17,19 +17,19 @@ from tamis.linalg import Cholesky
 from tamis.stats import Exact, Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
-_LEAST_VARIANCE = 1e-12  # the smallest variance, relative to that within groups
-_SMALL = 0.01  # for matrices of smaller norm, eight terms of the logarithm's series are exact in float64
+_MIN_RELATIVE_VARIANCE = 1e-12  # the smallest variance of a fitted prior, relative to that within groups
+_SMALL_NORM = 0.01  # for matrices of smaller norm, eight terms of the logarithm's series are exact in float64
 
 
 class MeanVariance(NamedTuple):
-    """A normal distribution's two parameters, or one end of an interval for each."""
+    """The two parameters of a normal distribution, or one end of an interval for each of them."""
 
     mean: Array  # (...)
     variance: Array  # (...)
 
 
 class MeanCovariance(NamedTuple):
-    """A multivariate normal distribution's two parameters."""
+    """The two parameters of a multivariate normal distribution."""
 
     mean: Array  # (..., d)
     covariance: Array  # (..., d, d)
@@ -95,8 +95,8 @@ def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
     return np.where(total != 0, rest / np.where(total != 0, total, 1.0), 0.0)
 
 
-def compare_moments(strength: Array, weight: Array, shift: Array, scatter: Array) -> MomentsAboutPrior:
-    """Moments about the location of a prior of this strength, from the shift of the mean."""
+def centre_moments(strength: Array, weight: Array, shift: Array, scatter: Array) -> MomentsAboutPrior:
+    """The moments about the location of a prior of this strength; `shift` is mean − location."""
     return MomentsAboutPrior(weight, shift, scatter, strength * weight / (strength + weight))
 
 
@@ -110,11 +110,11 @@ def log_determinant_rise(factor: Cholesky, matrix: Array, growth: Array) -> Arra
     """log |M + G| − log |M|, for a matrix M, its factor and a growth G, which may be small."""
     ratio = factor.solve(np.broadcast_to(growth, np.broadcast_shapes(growth.shape, matrix.shape)))
     size = np.sqrt(np.square(ratio).sum(axis=(-2, -1)))
-    if (size < _SMALL).all():
+    if (size < _SMALL_NORM).all():
         return np.asarray(log_determinant_excess(ratio) + np.trace(ratio, axis1=-2, axis2=-1))
     grown = Cholesky.of(matrix + growth, "scale matrix").log_determinant() - factor.log_determinant()
-    near = log_determinant_excess(ratio * np.where(size < _SMALL, 1.0, 0.0)[..., None, None])
-    return np.where(size < _SMALL, near + np.trace(ratio, axis1=-2, axis2=-1), grown)
+    near = log_determinant_excess(ratio * np.where(size < _SMALL_NORM, 1.0, 0.0)[..., None, None])
+    return np.where(size < _SMALL_NORM, near + np.trace(ratio, axis1=-2, axis2=-1), grown)
 
 
 def log_determinant_excess(ratio: Array) -> Array:
@@ -154,26 +154,27 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     """Location, strength, freedom and scale of largest evidence for the moments of groups.
 
     `weight` is (groups, *cells), `mean` (groups, *cells, d) and `scatter` (groups, *cells, d, d); each cell
-    has a prior. If all values of a group are equal, the evidence is unbounded as the scale shrinks to zero;
-    the result is the local maximum near the moments of the groups, with at least 1e-12 of their variance.
+    has its own prior. If all values of a group are equal, the evidence is unbounded as the scale shrinks to
+    zero; the result is the local maximum near the moments of the groups, with at least 1e-12 of their
+    variance.
     """
     refuse_unless_grouped(weight)
     cells, d = weight.shape[1:], mean.shape[-1]
     n = weight.reshape(len(weight), -1)
     centres = np.where(n[..., None] > 0, mean.reshape(*n.shape, d), 0.0)
     scatters = scatter.reshape(*n.shape, d, d)
-    centre, factor, unit = _units(n, centres, scatters)
+    centre, factor, unit = _choose_units(n, centres, scatters)
     z = factor.whiten(centres - centre)
-    rows = Cholesky(factor.lower[:, None])
-    w = rows.whiten(np.swapaxes(rows.whiten(scatters), -1, -2))
-    start, lower, upper = _box(unit, n.max(axis=0))
+    factors = Cholesky(factor.lower[:, None])
+    w = factors.whiten(np.swapaxes(factors.whiten(scatters), -1, -2))
+    start, lower, upper = _choose_start_and_bounds(unit, n.max(axis=0))
 
-    def objective(point: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
-        return _evidence_and_gradient(point, unit[live], n[:, live], z[:, live], w[:, live])
+    def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
+        return _evidence_and_gradient(point, unit[active], n[:, active], z[:, active], w[:, active])
 
     optimum = maximize(objective, start, lower, upper)
     warn_where((optimum[:, d] >= upper[:, d]) | (optimum[:, d + 1] >= upper[:, d + 1]), UNDERDISPERSED)
-    location, strength, freedom, root = _parameters(optimum, unit)
+    location, strength, freedom, root = _unpack_parameters(optimum, unit)
     lower_factor = factor.lower @ root
     scale = freedom[:, None, None] * (lower_factor @ np.swapaxes(lower_factor, -1, -2))
     point = centre + factor.colour(location)
@@ -185,11 +186,11 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     )
 
 
-def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, Array]:
-    """Units for centring and scaling the data, so that the same bounds and start suit data of any scale.
+def _choose_units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, Array]:
+    """Choose units for centring and scaling the data, so that bounds and start suit data of any scale.
 
-    These are the pooled mean (cells, d), the factor of the covariance within groups (cells, d, d), and the
-    standard deviations of all rows in units of that covariance (cells, d).
+    They are the pooled mean (cells, d), the Cholesky factor of the covariance within groups (cells, d, d),
+    and the standard deviations of all rows in units of that covariance (cells, d).
     """
     total = n.sum(axis=0)
     centre = (n[..., None] * centres).sum(axis=0) / total[:, None]
@@ -200,15 +201,16 @@ def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, 
     freedom = np.maximum(n - 1.0, 0.0).sum(axis=0)[:, None, None]
     within = np.where(freedom > 0, scatters.sum(axis=0) / np.maximum(freedom, 1e-300), 0.5 * pooled)
     factor = Cholesky.of(within + 1e-12 * pooled, "covariance within groups")
-    rows = Cholesky(factor.lower[:, None])
-    whitened = rows.whiten(np.swapaxes(rows.whiten(pooled), -1, -2))
+    factors = Cholesky(factor.lower[:, None])
+    whitened = factors.whiten(np.swapaxes(factors.whiten(pooled), -1, -2))
     return centre, factor, np.sqrt(np.diagonal(whitened, axis1=-2, axis2=-1))
 
 
-def _box(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
-    """The start, by the method of moments, and the lower and upper bounds, each (cells, p).
+def _choose_start_and_bounds(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
+    """The start of `maximize`, by the method of moments, and the lower and upper bounds, each (cells, p).
 
-    The p coordinates are the location, log strength, log(freedom − d + 1) and the root of the scale.
+    The p coordinates are the location, log strength, log(freedom − d + 1) and the Cholesky factor of
+    scale / freedom, with the logarithms of its diagonal.
     """
     cells, d = unit.shape
     start = np.zeros((cells, d + 2 + d * (d + 1) // 2))
@@ -220,14 +222,14 @@ def _box(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
     upper[:, d : d + 2] = np.log(MOST_STRENGTH * np.maximum(heaviest, 1.0))[:, None]
     on_diagonal = np.flatnonzero(np.equal(*np.tril_indices(d))) + d + 2
     lower[:, on_diagonal], upper[:, on_diagonal] = (
-        0.5 * np.log(_LEAST_VARIANCE),
-        -0.5 * np.log(_LEAST_VARIANCE),
+        0.5 * np.log(_MIN_RELATIVE_VARIANCE),
+        -0.5 * np.log(_MIN_RELATIVE_VARIANCE),
     )
     return start, lower, upper
 
 
-def _parameters(point: Array, unit: Array) -> tuple[Array, Array, Array, Array]:
-    """Location, strength, freedom, and the lower root of scale / freedom, from points (cells, p)."""
+def _unpack_parameters(point: Array, unit: Array) -> tuple[Array, Array, Array, Array]:
+    """Location, strength, freedom, and the Cholesky factor of scale / freedom, from points (cells, p)."""
     d = unit.shape[-1]
     root = np.zeros((len(point), d, d))
     rows, columns = np.tril_indices(d)
@@ -240,14 +242,14 @@ def _parameters(point: Array, unit: Array) -> tuple[Array, Array, Array, Array]:
 def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Array) -> tuple[Array, Array]:
     """The log-evidence (cells,) and its gradient (cells, p), summed over groups.
 
-    `n`, `z` and `w` are weights, means and scatters of the groups in the units of `_units`.
+    `n`, `z` and `w` are weights, means and scatters of the groups in the units of `_choose_units`.
     """
     d = z.shape[-1]
-    location, strength, freedom, root = _parameters(point, unit)
+    location, strength, freedom, root = _unpack_parameters(point, unit)
     shape = root @ np.swapaxes(root, -1, -2)
     scale = freedom[:, None, None] * shape
     factor = Cholesky(np.sqrt(freedom)[:, None, None] * root)
-    data = compare_moments(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
+    data = centre_moments(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
     value = log_evidence(strength, freedom, scale, factor, data).sum(axis=0)
     # (S + W + shift_weight δδᵀ)⁻¹ by the Sherman–Morrison formula, because the matrix may be nearly of rank
     # one
@@ -261,8 +263,8 @@ def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Arr
     precision = (freedom + n)[..., None, None] * (inverse - correction)
     by_location = unit * (weighted * (strength * n / (strength + n))[..., None]).sum(axis=0)
     square = (weighted * data.shift).sum(axis=-1)
-    share = n / (strength + n)
-    by_strength = 0.5 * (d * share - strength * np.square(share) * square).sum(axis=0)
+    fraction = n / (strength + n)
+    by_strength = 0.5 * (d * fraction - strength * np.square(fraction) * square).sum(axis=0)
     by_scale = 0.5 * (freedom[:, None, None] * factor.inverse() - precision).sum(axis=0)
     halves = 0.5 * (freedom[..., None] - np.arange(d))
     rise = digamma_rise(halves, 0.5 * n[..., None]).sum(axis=-1)

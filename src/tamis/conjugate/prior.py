@@ -8,8 +8,8 @@ pseudo-observations), the prior's file overrides it; tests check that both agree
 An object may be a batch of priors: its parameters are arrays, and a statistic with the same batch axes, or
 axes that broadcast with them, updates each. The quantity that has the prior, such as a probability, or a mean
 with a variance, is one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A posterior
-keeps the labels of its statistic as `keys`. A statistic with other labels, or one that no data has, raises an
-error.
+keeps the labels of its statistic as `keys`. A statistic with other labels, or one that no data can have,
+raises an error.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ from tamis.conjugate.distribution import Distribution, shape_of
 from tamis.families.family import Size
 from tamis.stats import Exact, Keys, Sums, Tally
 
-Interval = tuple[Array, Array]
+Interval = tuple[Array, Array]  # lower and upper ends
 Shape = tuple[int, ...]
 
 
@@ -88,7 +88,7 @@ class Prior(ABC):
 
     @abstractmethod
     def log_density(self, parameters: Any) -> Array:
-        """log of the density at the parameters."""
+        """The log-density at the parameters."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Any:
@@ -102,8 +102,8 @@ class Prior(ABC):
         return shape_of(size, self.batch)
 
 
-def refuse_unless(statistic: object, kind: type[Sums], prior: str) -> None:
-    """Raise unless the statistic is of the kind that the prior is conjugate to; `prior` is its name."""
+def refuse_unless_instance(statistic: object, kind: type[Sums], prior: str) -> None:
+    """Raise unless the statistic is an instance of `kind`; `prior` names the prior in the message."""
     if not isinstance(statistic, kind):
         raise TypeError(
             f"got a {type(statistic).__name__}, expected a {kind.__name__} for {prior}: "
@@ -155,7 +155,7 @@ def refuse_unless_named(names: Keys | None, length: int | None, what: str) -> No
         raise ValueError(f"got {len(names)} {what} for {axis}, expected one each")
 
 
-def refuse_where(is_impossible: NDArray[np.bool_], total: Exact, weight: Exact, expected: str) -> None:
+def refuse_impossible(is_impossible: NDArray[np.bool_], total: Exact, weight: Exact, expected: str) -> None:
     """Raise if any total is impossible for its weight; the message names the first.
 
     `expected` says which totals are possible, such as "none below zero".
@@ -166,7 +166,7 @@ def refuse_where(is_impossible: NDArray[np.bool_], total: Exact, weight: Exact, 
         raise ValueError(f"got a total of {first_total} for a weight of {its_weight}, expected {expected}")
 
 
-def refuse_negative(statistic: Sums, weight: Exact) -> None:
+def refuse_negative_weight(statistic: Sums, weight: Exact) -> None:
     """Raise if a weight is negative."""
     if (weight.value < 0).any():
         raise ValueError(
@@ -177,14 +177,14 @@ def refuse_negative(statistic: Sums, weight: Exact) -> None:
 
 def read_single_term(statistic: Tally, prior: str) -> tuple[Exact, Exact]:
     """The weight and the total (*batch,) of a Tally whose T(x) is a single number; raise if it has more."""
-    refuse_unless(statistic, Tally, prior)
+    refuse_unless_instance(statistic, Tally, prior)
     terms = statistic.total.shape[-1]
     if terms != 1:
         raise ValueError(
             f"got a Tally of {terms} terms, expected one for {prior}: "
             "observe numbers, (n,) or (n, columns, 1), or use Dirichlet for categories"
         )
-    refuse_negative(statistic, statistic.weight)
+    refuse_negative_weight(statistic, statistic.weight)
     return statistic.weight, statistic.total.reindex(lambda words: words[..., 0])
 
 

@@ -11,7 +11,7 @@ from scipy import special
 
 from tamis.arrays import Array
 from tamis.conjugate.ascent import (
-    LEAST_SHARE,
+    LEAST_MEAN,
     LEAST_STRENGTH,
     MOST_STRENGTH,
     OVERDISPERSED,
@@ -24,7 +24,7 @@ from tamis.families.stirling import bregman, deviance, digamma_rise, remainder
 
 
 def log_density(shape: Array, rate: Array, value: Array) -> Array:
-    """Log-density of a gamma distribution at a rate; −∞ below zero, NaN at NaN."""
+    """The log-density of a gamma distribution at a rate; −∞ below zero, NaN at NaN."""
     inside = np.where((value > 0) & np.isfinite(value), value, 1.0)
     density = -deviance(shape, rate * inside, shape - rate * inside) - remainder(shape) - np.log(inside)
     outside = np.where(np.isnan(value), np.nan, -np.inf)
@@ -43,19 +43,19 @@ def kl(shape: Array, rate: Array, other_shape: Array, other_rate: Array) -> Arra
 def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
     """Shape and rate (*cells,) of largest evidence for groups of events in times (groups, *cells).
 
-    The weight of a group is its time if `by_time` (the exposure of a Poisson count), else its number of
-    events (of waiting times). Time is measured in units of the mean time between events, so that the bounds
-    do not depend on the caller's unit.
+    Each cell has its own prior. The weight of a group is its time if `by_time` (the exposure of a Poisson
+    count), else its number of events (of waiting times). Time is measured in units of the mean time between
+    events, so that the bounds do not depend on the caller's unit.
     """
     cells = events.shape[1:]
     s, time = events.reshape(len(events), -1), time.reshape(len(time), -1)
     if not by_time and not (time.sum(axis=0) > 0).all():
         raise ValueError("got waiting times that are all zero, expected some above: their rate is infinite")
     has_events = s.sum(axis=0) > 0
-    pooled = np.where(has_events, s.sum(axis=0), LEAST_SHARE) / np.maximum(time.sum(axis=0), 1e-300)
+    pooled = np.where(has_events, s.sum(axis=0), LEAST_MEAN) / np.maximum(time.sum(axis=0), 1e-300)
     t = time * pooled
     heaviest = (t if by_time else s).max(axis=0)
-    start = np.column_stack([np.zeros_like(pooled), np.log(_shape(s, t, by_time))])
+    start = np.column_stack([np.zeros_like(pooled), np.log(_choose_start(s, t, by_time))])
     lower, upper = start - 40.0, start + 40.0
     lower[:, 1] = np.log(LEAST_STRENGTH * np.minimum(heaviest, 1.0))
     upper[:, 1] = np.log(MOST_STRENGTH * heaviest)
@@ -65,20 +65,20 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
     )
 
     def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
-        (a, b), n, time = _parameters(point), s[:, active], t[:, active]
-        value = _log_mass(a, b, n, time).sum(axis=0)
-        by_shape = a * (digamma_rise(a, n) - np.log1p(time / b)).sum(axis=0)
-        by_rate = ((a * time - b * n) / (b + time)).sum(axis=0)
+        (a, b), events, time = _unpack_parameters(point), s[:, active], t[:, active]
+        value = _relative_log_evidence(a, b, events, time).sum(axis=0)
+        by_shape = a * (digamma_rise(a, events) - np.log1p(time / b)).sum(axis=0)
+        by_rate = ((a * time - b * events) / (b + time)).sum(axis=0)
         return value, np.column_stack([-by_rate, by_shape + by_rate])
 
     optimum = maximize(objective, start, lower, upper)
     warn_where(has_events & (optimum[:, 1] >= upper[:, 1]), UNDERDISPERSED)
     warn_where(has_events & (optimum[:, 1] <= lower[:, 1]), OVERDISPERSED)
-    a, b = _parameters(optimum)
+    a, b = _unpack_parameters(optimum)
     return a.reshape(cells), (b / pooled).reshape(cells)
 
 
-def _log_mass(shape: Array, rate: Array, events: Array, time: Array) -> Array:
+def _relative_log_evidence(shape: Array, rate: Array, events: Array, time: Array) -> Array:
     """`log_gamma_ratio` minus the maximum of each group's log-likelihood, which is a constant.
 
     The constant may be −1,000,000; with it, small changes of the evidence would be lost to rounding.
@@ -92,13 +92,13 @@ def _log_mass(shape: Array, rate: Array, events: Array, time: Array) -> Array:
     return np.asarray(likelihood - loss + (remainder(shape + events) - remainder(shape)))
 
 
-def _parameters(point: Array) -> tuple[Array, Array]:
-    """log mean and log shape (cells, 2) → shape and rate (cells,)."""
+def _unpack_parameters(point: Array) -> tuple[Array, Array]:
+    """Shape and rate (cells,), from points (cells, 2): log mean and log shape."""
     shape = np.exp(point[:, 1])
     return shape, shape / np.exp(point[:, 0])
 
 
-def _shape(events: Array, time: Array, by_time: bool) -> Array:
+def _choose_start(events: Array, time: Array, by_time: bool) -> Array:
     """The starting shape, by the method of moments.
 
     For counts of rate 1, E[χ²] = degrees of freedom + Σt / shape.
@@ -107,6 +107,6 @@ def _shape(events: Array, time: Array, by_time: bool) -> Array:
         return np.full(events.shape[1:], 2.0)
     square = np.square(events - time) / np.where(time > 0, time, 1.0)
     excess = square.sum(axis=0) - (time > 0).sum(axis=0)
-    most = time.max(axis=0)
+    heaviest = time.max(axis=0)
     shape = time.sum(axis=0) / np.maximum(excess, 1e-2)
-    return np.asarray(np.clip(shape, 1e-3 * np.minimum(most, 1.0), 10.0 * most))
+    return np.asarray(np.clip(shape, 1e-3 * np.minimum(heaviest, 1.0), 10.0 * heaviest))

@@ -13,7 +13,7 @@ from scipy import special
 
 from tamis.arrays import Array
 from tamis.conjugate.ascent import (
-    LEAST_SHARE,
+    LEAST_MEAN,
     LEAST_STRENGTH,
     MOST_STRENGTH,
     OVERDISPERSED,
@@ -26,15 +26,15 @@ from tamis.conjugate.prior import refuse_unless_grouped
 from tamis.families.normalizers import log_dirichlet_ratio, sum_of_others
 from tamis.families.stirling import bregman, deviance, digamma_rise, factorial_remainder, remainder
 
-# Up to so many categories L-BFGS (`ascent.maximize`) is enough. For 500 categories in 200 groups of 300 it
-# evaluates the evidence 319 times, but only 14 times after 5 Newton steps: 7.7 s and 0.6 s.
+# With at most this number of categories, L-BFGS (`ascent.maximize`) is enough. For 500 in 200 groups of 300
+# it evaluates the evidence 319 times, but only 14 times after 5 Newton steps: 7.7 s and 0.6 s.
 _FEW_CATEGORIES = 8
-_NEWTON_STEPS = 60
-_ON_SIMPLEX = 1e-6  # tolerance for the sum of probabilities, which may be rounded to float32
+_NEWTON_STEPS = 60  # the largest number of steps
+_SUM_TOLERANCE = 1e-6  # by which the sum of probabilities, which may be float32, may differ from 1
 
 
 def log_mass(concentration: Array, counts: Array) -> Array:
-    """Log-mass of counts whose probabilities have a Dirichlet prior, with the multinomial coefficient."""
+    """The log-probability of counts under a Dirichlet-multinomial, with the multinomial coefficient."""
     strength, weight = concentration.sum(axis=-1, keepdims=True), counts.sum(axis=-1, keepdims=True)
     posterior, total = concentration + counts, strength + weight
     step = strength * (counts / total) - concentration * (weight / total)
@@ -45,15 +45,17 @@ def log_mass(concentration: Array, counts: Array) -> Array:
     return np.asarray(terms.sum(axis=-1) - pooled[..., 0])
 
 
-def log_density(concentration: Array, shares: Array) -> Array:
-    """Log-density of a Dirichlet distribution at probabilities; −∞ off the simplex, NaN at NaN.
+def log_density(concentration: Array, probabilities: Array) -> Array:
+    """The log-density of a Dirichlet distribution at probabilities; −∞ off the simplex, NaN at NaN.
 
     A probability near 1 is computed from the sum of the others, which may be 1e-17, where 1 − 1e-17 is 1.
     """
-    strength, total = concentration.sum(axis=-1, keepdims=True), shares.sum(axis=-1, keepdims=True)
-    on_simplex = ((shares >= 0) & (np.abs(total - 1.0) <= _ON_SIMPLEX)).all(axis=-1)
-    inside = shares > 0
-    x = np.where(inside & on_simplex[..., None], shares / np.where(on_simplex[..., None], total, 1.0), 0.0)
+    strength, total = concentration.sum(axis=-1, keepdims=True), probabilities.sum(axis=-1, keepdims=True)
+    on_simplex = ((probabilities >= 0) & (np.abs(total - 1.0) <= _SUM_TOLERANCE)).all(axis=-1)
+    inside = probabilities > 0
+    x = np.where(
+        inside & on_simplex[..., None], probabilities / np.where(on_simplex[..., None], total, 1.0), 0.0
+    )
     others = sum_of_others(x)
     step = concentration * others - x * sum_of_others(concentration)
     logs = np.where(x > 0.5, np.log1p(-np.minimum(others, 0.5)), np.log(np.where(x > 0, x, 1.0)))
@@ -62,11 +64,11 @@ def log_density(concentration: Array, shares: Array) -> Array:
     edge = np.where(concentration == 1, np.log(strength), np.where(concentration > 1, -np.inf, np.inf))
     with np.errstate(invalid="ignore"):  # 0 · ∞ is NaN: two probabilities are 0, with opposite effects
         density = np.where(x > 0, terms, edge).sum(axis=-1) + remainder(strength)[..., 0]
-    return np.where(on_simplex, density, np.where(np.isnan(shares).any(axis=-1), np.nan, -np.inf))
+    return np.where(on_simplex, density, np.where(np.isnan(probabilities).any(axis=-1), np.nan, -np.inf))
 
 
 def kl(concentration: Array, other: Array) -> Array:
-    """Divergence of one Dirichlet distribution from another."""
+    """KL(Dirichlet(concentration) ‖ Dirichlet(other))."""
     strength, others = concentration.sum(axis=-1, keepdims=True), other.sum(axis=-1, keepdims=True)
     step = (other * strength - concentration * others) / strength
     loss = deviance(other, concentration * (others / strength), step)
@@ -75,18 +77,21 @@ def kl(concentration: Array, other: Array) -> Array:
 
 
 def fit(counts: Array) -> Array:
-    """The concentration (*cells, K) of largest evidence for groups of counts (groups, *cells, K)."""
+    """The concentration (*cells, K) of largest evidence for groups of counts (groups, *cells, K).
+
+    Each cell has its own prior.
+    """
     refuse_unless_grouped(counts.sum(axis=-1))
     groups, cells, k = len(counts), counts.shape[1:-1], counts.shape[-1]
     table = counts.reshape(groups, -1, k)
     weight = table.sum(axis=-1)
     heaviest = weight.max(axis=0)
-    share = np.maximum(table.sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300)[:, None], LEAST_SHARE)
-    strength = _strength(table, weight, share)
+    start_mean = np.maximum(table.sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300)[:, None], LEAST_MEAN)
+    strength = _choose_start(table, weight, start_mean)
     if k > _FEW_CATEGORIES:
-        share, strength = _climb_by_newton(table, weight, share, strength)
-    start = np.column_stack([np.log(share), np.log(strength)])
-    lower, upper = np.full_like(start, np.log(LEAST_SHARE)), np.full_like(start, 5.0)
+        start_mean, strength = _climb_by_newton(table, weight, start_mean, strength)
+    start = np.column_stack([np.log(start_mean), np.log(strength)])
+    lower, upper = np.full_like(start, np.log(LEAST_MEAN)), np.full_like(start, 5.0)
     lower[:, -1], upper[:, -1] = np.log(LEAST_STRENGTH), np.log(MOST_STRENGTH * np.maximum(heaviest, 1.0))
 
     def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
@@ -95,9 +100,9 @@ def fit(counts: Array) -> Array:
         value = log_dirichlet_ratio(concentration, table[:, active]).sum(axis=0)
         pooled = digamma_rise(concentration.sum(axis=-1, keepdims=True), weight[:, active, None])
         rise = digamma_rise(concentration, table[:, active]) - pooled
-        by_share = (rise * concentration).sum(axis=0)
-        by_strength = by_share.sum(axis=-1, keepdims=True)
-        return value, np.concatenate([by_share - mean * by_strength, by_strength], axis=-1)
+        by_mean = (rise * concentration).sum(axis=0)
+        by_strength = by_mean.sum(axis=-1, keepdims=True)
+        return value, np.concatenate([by_mean - mean * by_strength, by_strength], axis=-1)
 
     optimum = maximize(objective, start, lower, upper)
     single = (((table == 0) | (table == 1)) & (weight <= 1)[..., None]).all(axis=(0, -1))
@@ -108,12 +113,12 @@ def fit(counts: Array) -> Array:
     return np.asarray((special.softmax(optimum[:, :-1], axis=-1) * strength).reshape(*cells, k))
 
 
-def _strength(table: Array, weight: Array, share: Array) -> Array:
+def _choose_start(table: Array, weight: Array, mean: Array) -> Array:
     """The starting strength, by the method of moments.
 
     It solves E[χ²] = degrees of freedom · (1 + Σ(n − 1) / (strength + 1)).
     """
-    expected = weight[..., None] * share
+    expected = weight[..., None] * mean
     square = np.square(table - expected) / np.where(expected > 0, expected, 1.0)
     freedom = np.maximum((table.sum(axis=0) > 0).sum(axis=-1) - 1, 1)
     excess = square.sum(axis=(0, -1)) / freedom - (weight > 0).sum(axis=0)
@@ -121,7 +126,7 @@ def _strength(table: Array, weight: Array, share: Array) -> Array:
     return np.asarray(np.clip(strength, 0.01, 10.0 * np.maximum(weight.max(axis=0), 1.0)))
 
 
-def _climb_by_newton(table: Array, weight: Array, share: Array, strength: Array) -> tuple[Array, Array]:
+def _climb_by_newton(table: Array, weight: Array, mean: Array, strength: Array) -> tuple[Array, Array]:
     """Mean probabilities (cells, K) and strength (cells,) near the optimum, by Newton's method in log α.
 
     The Hessian is a diagonal plus an outer product (T. Minka, Estimating a Dirichlet distribution, 2000), so
@@ -134,31 +139,31 @@ def _climb_by_newton(table: Array, weight: Array, share: Array, strength: Array)
         peak = logs.max(axis=-1, keepdims=True)
         total = peak[:, 0] + np.log(np.exp(logs - peak).sum(axis=-1))
         logs = logs + (np.clip(total, np.log(least), np.log(most)) - total)[:, None]
-        return np.asarray(np.maximum(logs, np.log(LEAST_SHARE) + np.minimum(total, np.log(most))[:, None]))
+        return np.asarray(np.maximum(logs, np.log(LEAST_MEAN) + np.minimum(total, np.log(most))[:, None]))
 
-    point = clip(np.log(share * strength[:, None]))
+    point = clip(np.log(mean * strength[:, None]))
     value = log_dirichlet_ratio(np.exp(point), table).sum(axis=0)
     for _ in range(_NEWTON_STEPS):
-        step = _newton(np.exp(point), table, weight)
+        step = _newton_step(np.exp(point), table, weight)
         step = step * np.minimum(1.0, 2.0 / np.maximum(np.abs(step).max(axis=-1, keepdims=True), 1e-300))
         for _ in range(10):
             new_point = clip(point + step)
             new_value = log_dirichlet_ratio(np.exp(new_point), table).sum(axis=0)
-            worse = ~(new_value >= value)
-            if not worse.any():
+            is_worse = ~(new_value >= value)
+            if not is_worse.any():
                 break
-            step = np.where(worse[:, None], 0.5 * step, step)
-        gain = np.where(worse, 0.0, new_value - value)
-        point = np.where(worse[:, None], point, new_point)
-        value = np.where(worse, value, new_value)
-        if (gain <= 1e-12 * (1.0 + np.abs(value))).all():
+            step = np.where(is_worse[:, None], 0.5 * step, step)
+        increase = np.where(is_worse, 0.0, new_value - value)
+        point = np.where(is_worse[:, None], point, new_point)
+        value = np.where(is_worse, value, new_value)
+        if (increase <= 1e-12 * (1.0 + np.abs(value))).all():
             break
     alpha = np.exp(point)
     total = alpha.sum(axis=-1)
-    return np.asarray(np.maximum(alpha / total[:, None], LEAST_SHARE)), total
+    return np.asarray(np.maximum(alpha / total[:, None], LEAST_MEAN)), total
 
 
-def _newton(alpha: Array, table: Array, weight: Array) -> Array:
+def _newton_step(alpha: Array, table: Array, weight: Array) -> Array:
     """Newton's step in log α (cells, K)."""
     strength = alpha.sum(axis=-1)
     positive_counts = table > 0

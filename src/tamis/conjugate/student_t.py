@@ -56,23 +56,23 @@ class StudentT(Univariate):
     def log_density(self, x: ArrayLike) -> Array:
         value = floats(x, "x")
         inside = np.isfinite(value)
-        deviation = np.abs(self._standard(np.where(inside, value, 0.0))) / np.sqrt(self.freedom)
+        deviation = np.abs(self._standardize(np.where(inside, value, 0.0))) / np.sqrt(self.freedom)
         density = (
-            log_gamma_half(self.freedom, 1)
+            log_t_normalizer(self.freedom, 1)
             - np.log(self.scale)
             - 0.5 * (self.freedom + 1.0) * log_one_plus_square(deviation)
         )
         return np.where(inside, density, -np.inf)
 
     def cdf(self, x: ArrayLike) -> Array:
-        return np.asarray(special.stdtr(self.freedom, self._standard(x)))
+        return np.asarray(special.stdtr(self.freedom, self._standardize(x)))
 
     def quantile(self, probability: ArrayLike) -> Array:
         return np.asarray(
             self.location + self.scale * special.stdtrit(self.freedom, check_probabilities(probability))
         )
 
-    def _standard(self, x: ArrayLike) -> Array:
+    def _standardize(self, x: ArrayLike) -> Array:
         return np.asarray((floats(x, "x") - self.location) / self.scale)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
@@ -81,7 +81,7 @@ class StudentT(Univariate):
         )
 
 
-def log_gamma_half(freedom: Array, d: int) -> Array:
+def log_t_normalizer(freedom: Array, d: int) -> Array:
     """log Γ((ν + d)/2) − log Γ(ν/2) − d/2 log(νπ): the log-normalizer of a t density in d dimensions."""
     half = 0.5 * freedom
     return np.asarray(log_rising(half, np.asarray(0.5 * d)) - 0.5 * d * (np.log(freedom) + _LOG_PI))

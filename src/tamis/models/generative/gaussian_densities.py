@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.conjugate import MultivariateT, NormalInverseGamma, normals
-from tamis.conjugate.student_t import log_gamma_half, log_one_plus_square
+from tamis.conjugate.student_t import log_one_plus_square, log_t_normalizer
 from tamis.families.normalizers import log_gamma_ratio
 from tamis.linalg import Cholesky
 from tamis.models.generative.block import Contrast, Density, Responsibilities
@@ -304,7 +304,7 @@ class VectorStudent(Density[Array]):
         for part in _marginals(rows, members.location, members.scale, members.factor):
             freedom = members.freedom[part.k]
             scores[part.rows, part.k] = (
-                log_gamma_half(freedom, part.d)
+                log_t_normalizer(freedom, part.d)
                 - 0.5 * part.log_determinant
                 - 0.5 * (freedom + part.d) * log_one_plus_square(np.sqrt(part.square / freedom))
             )

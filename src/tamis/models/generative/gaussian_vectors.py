@@ -442,7 +442,7 @@ class TiedPosterior(NamedTuple):
 def _gather(prior: NormalInverseWishart, class_sums: Moments) -> normals.MomentsAboutPrior:
     weight = class_sums.weight.reindex(lambda words: words[..., None])
     shift = normals.shift_of(weight, class_sums.first, prior.location)
-    return normals.compare_moments(prior.strength, class_sums.weight.value, shift, class_sums.scatter)
+    return normals.centre_moments(prior.strength, class_sums.weight.value, shift, class_sums.scatter)
 
 
 def update_tied(prior: NormalInverseWishart, class_sums: Moments) -> TiedPosterior:
