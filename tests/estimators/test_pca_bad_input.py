@@ -136,9 +136,7 @@ def test_what_drowned_in_rounding_is_not_answered(size: float, count: Any) -> No
     ):
         before = model.explained_variance_
         weights = np.full(len(gone), 0.999 if model.n_samples_ < total else 1.0)
-        with pytest.raises(
-            ValueError, match="too little is left of column 0 to tell after rounding"
-        ) as caught:
+        with pytest.raises(ValueError, match="too little is left of column 0 after rounding") as caught:
             model.unlearn(gone, sample_weight=weights)
         assert "fit with exact=True" in str(caught.value)
         assert "\n" not in str(caught.value)

@@ -194,7 +194,7 @@ def test_many_patterns_are_solved_at_once_and_few_are_not(monkeypatch: pytest.Mo
     """Whichever is cheaper: the way not taken is never called."""
     x, given = low_rank(6000, 12, 2), fitted(low_rank(300, 12, 2), 2)
     few = np.where(np.arange(12) == np.arange(6000)[:, None] % 2, np.nan, x)
-    for rows, other in ((few, "_impute_run"), (with_gaps(x), "_impute_pattern")):
+    for rows, other in ((few, "_impute_together"), (with_gaps(x), "_impute_pattern")):
         with monkeypatch.context() as patched:
             patched.delattr(gaps_module._Density, other)
             assert np.isfinite(impute(rows, given)).all()

@@ -189,10 +189,10 @@ def test_a_clock_tells_weight_bin_and_freshness() -> None:
     time = np.array([-1.0, 0.0, 4.0, 8.0, 9.0])
     assert clock.compute_weights(time)[2:].tolist() == [0.5, 1.0, 1.0]
     assert np.asarray(clock.find_bins(time)).tolist() == [0, 0, 2, 3, 3]
-    assert clock.compute_freshness(time).tolist() == [0.0, 0.0, 0.5, 1.0, 1.0]
+    assert clock.compute_recency(time).tolist() == [0.0, 0.0, 0.5, 1.0, 1.0]
     seasons = TimeScale(0.0, 100.0, bins=4, period=8.0)
     assert np.asarray(seasons.find_bins(np.array([0.0, 3.0, 8.5, 15.0, -1.0]))).tolist() == [0, 1, 0, 3, 3]
-    assert TimeScale(5.0, 5.0).compute_freshness(np.array([5.0])).tolist() == [1.0]
+    assert TimeScale(5.0, 5.0).compute_recency(np.array([5.0])).tolist() == [1.0]
     assert TimeScale(0.0, 1.0).find_bins(time) is None
 
 
@@ -217,15 +217,17 @@ def test_draws_have_the_noise_of_the_data() -> None:
 def test_variety_is_bought_with_score() -> None:
     scores = np.array([[5.0, 4.9, 4.8, 3.0, -np.inf]])
     factors = np.array([[1.0, 0.0], [1.0, 0.01], [1.0, 0.02], [0.0, 1.0], [0.0, 1.0]])
-    assert ranking.find_diverse(scores, factors, 3, 0.0).tolist() == [[0, 1, 2]]
-    assert ranking.find_diverse(scores, factors, 2, 0.7).tolist() == [[0, 3]]
-    assert ranking.find_diverse(scores, factors, 6, 0.5)[0, 4:].tolist() == [-1, -1]
-    assert ranking.find_diverse(np.ones((1, 2)), np.zeros((2, 2)), 2, 1.0).tolist() == [[0, 1]]
-    assert ranking.find_diverse(np.full((1, 2), -np.inf), np.zeros((2, 2)), 1, 0.5).tolist() == [[-1]]
+    assert ranking.find_diverse_items(scores, factors, 3, 0.0).tolist() == [[0, 1, 2]]
+    assert ranking.find_diverse_items(scores, factors, 2, 0.7).tolist() == [[0, 3]]
+    assert ranking.find_diverse_items(scores, factors, 6, 0.5)[0, 4:].tolist() == [-1, -1]
+    assert ranking.find_diverse_items(np.ones((1, 2)), np.zeros((2, 2)), 2, 1.0).tolist() == [[0, 1]]
+    assert ranking.find_diverse_items(np.full((1, 2), -np.inf), np.zeros((2, 2)), 1, 0.5).tolist() == [[-1]]
 
 
 def test_what_points_the_same_way_is_alike() -> None:
-    places, cosines = ranking.find_similar(np.array([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.0, 0.0]]), 0, 5)
+    places, cosines = ranking.find_similar_items(
+        np.array([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.0, 0.0]]), 0, 5
+    )
     assert places.tolist() == [1, 2, 3]
     np.testing.assert_allclose(cosines, [2.0 / np.hypot(2.0, 0.1), 0.0, 0.0])
 

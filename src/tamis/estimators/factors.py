@@ -478,7 +478,7 @@ class MatrixFactorization(Face[Recommender]):
                 )
             return None
         scale = TimeScale(float(time.min()), float(time.max()), half_life, int(bins), period, dates=dates)
-        scale.refuse_slip_of_units(time)
+        scale.refuse_wrong_unit(time)
         return scale
 
     def _read_ratings(self, X: object, y: object, sample_weight: object) -> RatingTable:

@@ -1,4 +1,4 @@
-"""a classifier and rows → the contribution of each column to the log-odds of one class against another."""
+"""A classifier and rows → the contribution of each column to the log-odds of one class against another."""
 
 import importlib
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Contributions:
         return np.asarray(terms.sum(axis=1)).ravel()
 
     def row_values(self, row: int) -> Array:
-        """The contributions to one row (d,); of a sparse matrix, only this row is made dense."""
+        """The contributions to one row (d,); if they are sparse, only this row is made dense."""
         terms = self.contributions
         if hasattr(terms, "tocsr"):
             return np.asarray(terms.tocsr()[[row], :].toarray()[0])
@@ -119,7 +119,7 @@ def _find_most_probable(joint: Array) -> tuple[Indices, Indices]:
 
 
 def linear_terms(table: Table, mean: Array, coefficients: Array, schema: Schema, like: object) -> Any:
-    """(x − mean) · coefficients of each row (n, d): sparse for sparse rows, a data frame for a data frame."""
+    """(x − mean) · coefficients of each row (n, d), as `frame_like` returns it; if sparse, without mean."""
     if table.sparse is not None:
         rows = table.sparse.matrix()
         row = np.repeat(np.arange(len(coefficients)), np.diff(rows.indptr))
@@ -129,7 +129,10 @@ def linear_terms(table: Table, mean: Array, coefficients: Array, schema: Schema,
 
 
 def frame_like(terms: Any, schema: Schema, table: Table, like: object) -> Any:
-    """Return terms (n, d) as a data frame if the rows that they explain are one; sparse terms stay sparse."""
+    """Return terms (n, d) as a data frame of the kind of `like`, the explained rows, if these are one.
+
+    Sparse terms stay sparse.
+    """
     if schema.names is None or table.names is None or hasattr(terms, "tocsr"):
         return terms
     library = type(like).__module__.partition(".")[0]

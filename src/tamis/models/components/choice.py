@@ -20,7 +20,7 @@ _MIN_RELATIVE_VARIANCE = 1e-15  # a variance below this part of the largest one 
 def score_by_evidence(variances: Array, weight: float) -> Array:
     """Log-evidence (d − 1,) of 1, …, d − 1 directions by Laplace's method (Minka 2000), up to a constant.
 
-    All numbers of directions are scored in d² steps: sums over pairs are cumulative.
+    All numbers of directions together take d² operations, because sums over pairs are cumulative.
     """
     d = len(variances)
     if d < 2:
@@ -70,13 +70,13 @@ def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> Coun
 
     The Moments of each fold suffice: one decomposition per fold scores all numbers, and no row is read.
     Directions in which all rows together have no variance (less than 1e-13 of the largest) are left out,
-    since no row has a density there; then a model may have all of the r other directions. `columns` is the
-    number of columns, if the moments are not of columns but of coordinates along the directions in which rows
-    vary.
+    since there is no density along them; then a model may have all of the r other directions. `columns` is
+    the number of columns, if the moments are not of columns but of coordinates along the directions in which
+    rows vary.
     """
     if len(parts) < 2:
         raise ValueError(
-            f"got rows of {len(parts)} fold, expected at least 2: too few rows differ to hold some out, give "
+            f"got rows of {len(parts)} fold, expected at least 2 to hold one out: give more distinct rows or "
             "a whole number as n_components"
         )
     total = sum(parts[1:], start=parts[0])
@@ -94,16 +94,16 @@ def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> Coun
     return CountScores(densities)
 
 
-def _score_fold(rest: Moments, part: Moments, span: Array | None) -> Array:
-    """Σ w log p of the rows of `part` under the model of `rest`, for each number of directions (d − 1,).
+def _score_fold(others: Moments, fold: Moments, span: Array | None) -> Array:
+    """Σ w log p of the rows of a fold under the model of the others, for each number of directions (d − 1,).
 
     With a basis `span` (d, r), densities are those of the coordinates in it: (r − 1,), or (1,) if r = 1.
     """
-    weight, freedom = float(part.weight.value), float(rest.weight.value) - 1.0
+    weight, freedom = float(fold.weight.value), float(others.weight.value) - 1.0
     if not freedom > 0:
         raise ValueError(f"got n_samples={freedom + 1.0:g} outside a fold, expected above 1: learn more rows")
-    shift = part.mean - rest.mean
-    scatter, held_out = rest.scatter, part.scatter + weight * shift[:, None] * shift
+    shift = fold.mean - others.mean
+    scatter, held_out = others.scatter, fold.scatter + weight * shift[:, None] * shift
     if span is not None:
         scatter, held_out = span.T @ scatter @ span, span.T @ held_out @ span
     d = len(scatter)

@@ -1,4 +1,4 @@
-"""rows with gaps (missing values) → their expected moments, given the current components: EM.
+"""Rows with gaps (missing values) → their expected moments, given the current components: EM.
 
 Each gap is imputed from the values of its row. The expected values are filled in, and their uncertainty is
 added to the squares; from these sums the components are inferred as from complete rows. Each such step raises
@@ -24,8 +24,8 @@ from tamis.tables import Table, runs
 
 Mask = NDArray[np.bool_]
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_MIN_RELATIVE_VARIANCE = 1e-10  # the least variance over the mean variance: a Gaussian needs one above zero
-# With noise above this part of the largest variance, K × K matrices are accurate enough instead of d × d.
+_MIN_RELATIVE_VARIANCE = 1e-10  # the least variance over the mean variance: a density needs one above zero
+# With noise above this part of the largest variance, K × K matrices are as accurate as d × d matrices.
 _MIN_RELATIVE_NOISE = 1e-6
 
 _CELLS = 1 << 18  # array elements (2 MB) of the rows whose patterns are solved together
@@ -99,7 +99,7 @@ class Gaps:
         return np.ones(len(rows)) if self.weights is None else self.weights[rows]
 
     def complete_moments(self, imputed: Array, uncertainty: Array) -> Moments:
-        """The moments of all rows, with the imputed values (m, d) in place of the rows with gaps.
+        """The moments of all rows, with the imputed rows (m, d) in place of the rows with gaps.
 
         `uncertainty` (d, d) is the sum of the covariances of the imputed values.
         """
@@ -165,7 +165,7 @@ _: type[Iterative[Gaps, ExpectedMoments, Components]] = ComponentsWithGaps
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GapFit:
-    """The expected moments of rows with gaps, and the log-likelihood at the start of each step of EM."""
+    """The result of EM: the expected moments of rows with gaps, and the log-likelihood before each step."""
 
     statistic: Moments
     log_likelihoods: tuple[float, ...]
@@ -197,7 +197,7 @@ def fit_gaps(gaps: Gaps, count: object, tol: float, max_iter: int, report: Calla
 
 
 def impute(x: Array, components: Components) -> Array:
-    """Rows (n, d) with each gap filled by its expectation given the observed values of its row."""
+    """Fill each gap of rows (n, d) by its expectation, given the observed values of its row."""
     rows, gaps = x.copy(), Gaps.of(x)
     rows[np.isnan(x).all(axis=1)] = components.mean
     rows[gaps.rows] = _Density.of(components).impute(gaps)[0]
@@ -218,8 +218,9 @@ def log_densities_with_gaps(x: Array, components: Components) -> Array:
 class _Density:
     """The Gaussian of the components, conditioned on the observed values of rows.
 
-    It is computed in three ways: by K × K matrices for many patterns together (`_impute_run`), and for one
-    pattern by K × K or d × d matrices (`_impute_pattern`). `test_all_ways_of_guessing_are_one` compares them.
+    It is computed in three ways: by K × K matrices for many patterns together (`_impute_together`), and for
+    one pattern by K × K or d × d matrices (`_impute_pattern`). `test_all_ways_of_guessing_are_one` compares
+    them.
     """
 
     mean: Array  # (d,)
@@ -247,7 +248,7 @@ class _Density:
         with threads.one_blas_thread:  # each pattern's matrices are small
             if self._is_cheaper_together(gaps):
                 parts = list(runs(len(x), k * (d + k), _CELLS))
-                results = threads.map_ahead(partial(self._impute_run, gaps), parts)
+                results = threads.map_ahead(partial(self._impute_together, gaps), parts)
                 for rows, result in zip(parts, results, strict=True):
                     x[rows], densities[rows], part = result
                     uncertainty += part
@@ -270,7 +271,7 @@ class _Density:
         patterns = len(gaps.masks)
         return self.has_noise and per_pattern * patterns + per_row * len(gaps.rows) < _SINGLE_COST * patterns
 
-    def _impute_run(self, gaps: Gaps, part: slice) -> tuple[Array, Array, Array]:
+    def _impute_together(self, gaps: Gaps, part: slice) -> tuple[Array, Array, Array]:
         """What `impute` returns, for a slice of `gaps.rows`, with one matrix product for all its patterns."""
         x, (k, d) = gaps.x[gaps.rows[part]], self.factors.shape
         first, last = gaps.pattern[part][[0, -1]].tolist()
@@ -278,18 +279,18 @@ class _Density:
         pairs = (self.factors[:, None] * self.factors).reshape(k * k, d)
         inner = (masks @ pairs.T).reshape(-1, k, k) + self.noise * np.eye(k)
         factor = Cholesky.of(inner, "posterior precision of the codes")
-        whiten = factor.inverse_factor()
+        inverse_factors = factor.inverse_factor()
         is_missing = np.isnan(x)
         centred = np.where(is_missing, 0.0, x - self.mean)
-        white = np.einsum("nab,nb->na", whiten[pattern], centred @ self.factors.T)
-        codes = np.einsum("nab,na->nb", whiten[pattern], white)
-        squares = (np.square(centred).sum(axis=1) - np.square(white).sum(axis=1)) / self.noise
+        whitened = np.einsum("nab,nb->na", inverse_factors[pattern], centred @ self.factors.T)
+        codes = np.einsum("nab,na->nb", inverse_factors[pattern], whitened)
+        squares = (np.square(centred).sum(axis=1) - np.square(whitened).sum(axis=1)) / self.noise
         observed = masks.sum(axis=1)  # (P,): the number of observed values
         log_scale = factor.log_determinant() + (observed - k) * np.log(self.noise) + observed * _LOG_2PI
         densities = -0.5 * (log_scale[pattern] + squares)
         weight = np.bincount(pattern, gaps.select_weights(part), len(masks))
         scale = np.sqrt(weight)[:, None] * ~masks
-        root = (whiten.reshape(-1, k) @ self.factors).reshape(-1, k, d) * scale[:, None]
+        root = (inverse_factors.reshape(-1, k) @ self.factors).reshape(-1, k, d) * scale[:, None]
         root = root.reshape(-1, d)  # rootᵀ root = Σ w factorsᵀ inner⁻¹ factors of the missing values
         uncertainty = self.noise * (root.T @ root + np.diag(weight @ ~masks))
         return np.where(is_missing, self.mean + codes @ self.factors, x), densities, uncertainty
@@ -311,11 +312,11 @@ class _Density:
         else:
             block = self.covariance[np.ix_(observed, observed)]
             factor = Cholesky.of(block, "covariance of the observed values")
-            white = factor.whiten(centred)
+            whitened = factor.whiten(centred)
             cross = factor.whiten(self.covariance[np.ix_(missing, observed)])
-            mean = white @ cross.T
+            mean = whitened @ cross.T
             covariance = self.covariance[np.ix_(missing, missing)] - cross @ cross.T
-            squares = np.square(white).sum(axis=1)
+            squares = np.square(whitened).sum(axis=1)
             log_scale = float(factor.log_determinant())
         densities = -0.5 * (centred.shape[1] * _LOG_2PI + log_scale + squares)
         return self.mean[missing] + mean, covariance, densities

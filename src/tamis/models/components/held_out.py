@@ -1,4 +1,4 @@
-"""moments without one fold → components → the density and the reconstruction error of this fold's rows."""
+"""Moments without one fold → components → the density and the reconstruction error of this fold's rows."""
 
 from dataclasses import dataclass
 
@@ -60,17 +60,19 @@ def cross_validate(
     densities, errors, spread = np.empty(table.rows), np.empty(table.rows), np.empty(table.rows)
     counts = np.empty(table.rows, dtype=np.int64)
     for number in folds:
-        own = np.flatnonzero(fold == number)
-        # The sum of the other folds equals all moments minus this fold's, bit for bit.
+        fold_rows = np.flatnonzero(fold == number)
+        # The sum of the other folds' moments equals all moments minus this fold's, bit for bit.
         if parts.keys is not None:
             components = model.infer_parts([parts.at(key) for key in parts.keys if key != number])
         else:
-            components = model.infer(parts - observe_table(table, model.exact, weights, None, own, _CELLS))
-        for rows, x in table.blocks(_CELLS, own):
+            components = model.infer(
+                parts - observe_table(table, model.exact, weights, None, fold_rows, _CELLS)
+            )
+        for rows, x in table.blocks(_CELLS, fold_rows):
             along, errors[rows] = components.squares(x)
             densities[rows] = (
                 np.nan if components.is_flat else components.log_densities_of(along, errors[rows])
             )
             spread[rows] = along.sum(axis=1) + errors[rows]
-        counts[own] = components.count
+        counts[fold_rows] = components.count
     return HeldOutRows(densities, errors, spread, counts, fold, weights)

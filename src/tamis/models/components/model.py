@@ -1,4 +1,4 @@
-"""rows → full Moments → the directions of largest variance (PCA), and the Gaussian of probabilistic PCA.
+"""Rows → full Moments → the directions of largest variance (PCA), and the Gaussian of probabilistic PCA.
 
 The Gaussian has the variance λ along each selected direction, and along all others the mean of their
 variances. The coordinates of a row along the directions are called its code; scikit-learn's `PCA.transform`
@@ -25,9 +25,10 @@ Indices = NDArray[np.int64]
 Count = int | float | str | None
 FOLDS = 5  # the folds of the cross-validation that chooses the count "held-out"
 _LOG_2PI = float(np.log(2.0 * np.pi))
-# Up to this ratio of squared mean to variance, subtracting the mean after the product loses only two bits.
+# Up to this ratio of squared mean to total variance, the mean can be subtracted after the product: only two
+# bits are lost.
 _MAX_MEAN_RATIO = 16.0
-_MIN_DIFFERENCE = 1e-4  # a difference of sums below this part of them has lost too many digits
+_MIN_DIFFERENCE = 1e-4  # a difference of two sums below this part of them has lost too many digits
 _MANY_COLUMNS = 300  # with more, computing a tenth of the directions or fewer takes half the time of all
 _CELLS = 1 << 18  # array elements (2 MB) of the rows that are centred at a time
 # Array elements (64 MB) of the sparse rows that are made dense at a time: 5,000 rows of 1,600 columns.
@@ -147,11 +148,11 @@ class Components:
 
     @property
     def is_flat(self) -> bool:
-        """Whether the Gaussian has no variance in some direction, and so no density."""
+        """Whether the Gaussian has no variance in some direction (it is degenerate), and so no density."""
         return not (self.variances > 0).all() or (self.count < len(self.mean) and not self.noise > 0)
 
     def refuse_flat(self) -> None:
-        """Raise if there is no density."""
+        """Raise if the Gaussian has no density."""
         d = len(self.mean)
         if self.is_flat:
             rank = int((self.variances > 0).sum())
@@ -163,6 +164,7 @@ class Components:
             )
 
     def _log_scale(self) -> float:
+        """log |2π covariance|: the term of −2 log p that all rows share."""
         d = len(self.mean)
         rest = (d - self.count) * float(np.log(self.noise)) if self.count < d else 0.0
         return d * _LOG_2PI + float(np.log(self.variances).sum()) + rest
@@ -270,6 +272,7 @@ def _hash_rows(x: Array) -> Indices:
 
 
 def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The mixing function of splitmix64."""
     mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
@@ -289,7 +292,7 @@ def refuse_lost_precision(after: Moments, table: Table) -> None:
     is_lost = (rest < _MIN_REMAINDER * rounded) & (rounded > _MAX_ROUNDED * rest.max())
     if is_lost.any():
         raise ValueError(
-            f"too little is left of {table.name(int(is_lost.argmax()))} to tell after rounding, expected at "
+            f"too little is left of {table.name(int(is_lost.argmax()))} after rounding, expected at "
             "least 1e-10 of the squares learned: fit with exact=True; nothing was changed"
         )
 
@@ -297,7 +300,7 @@ def refuse_lost_precision(after: Moments, table: Table) -> None:
 def decompose(
     statistic: Moments, count: Count = None, freedom: float | None = None, floor: float = 0.0
 ) -> Components:
-    """The components of a scatter matrix divided by `freedom`, by default the weight − 1.
+    """Decompose a scatter matrix divided by `freedom`, by default the weight − 1, into components.
 
     No variance is below `floor`. Variances below 1e-13 of the largest are rounding errors and become 0,
     unless the columns' units explain the difference (see `linalg.spectrum`).
@@ -307,8 +310,8 @@ def decompose(
     refuse_few_rows(count, weight, d)
     scatter, number = statistic.scatter, to_integer(count) or 0
     with threads.limit_blas(d):
-        is_few = d > _MANY_COLUMNS and 1 <= number <= min(d // 10, weight)
-        largest = find_leading(scatter, number) if is_few else None
+        needs_few = d > _MANY_COLUMNS and 1 <= number <= min(d // 10, weight)
+        largest = find_leading(scatter, number) if needs_few else None
         values, vectors = spectrum(scatter) if largest is None else largest
     order = np.argsort(values)[::-1]
     rest = 0.0 if largest is None else (float(np.trace(scatter)) - float(values.sum())) / (d - number)
@@ -351,7 +354,7 @@ def refuse_few_rows(count: Count, weight: float, columns: int) -> None:
 
 
 def fix_signs(directions: Array) -> Array:
-    """Rows (K, d) with the signs of scikit-learn: the entry of largest size is positive."""
+    """Choose the signs of directions (K, d) as scikit-learn does: the entry of largest size is positive."""
     largest = np.abs(directions).argmax(axis=1)
     signs = np.where(directions[np.arange(len(directions)), largest] < 0, -1.0, 1.0)
     return np.ascontiguousarray(directions * signs[:, None])

@@ -1,4 +1,4 @@
-"""rows of many columns → components without d × d sums: from products of rows, or with random vectors.
+"""Rows of many columns → components without d × d sums: from products of rows, or with random vectors.
 
 These solvers store no sums over rows, so that rows cannot be added or removed later.
 """
@@ -27,9 +27,10 @@ SOLVERS = ("auto", "moments", "rows", "randomized")
 _FEW_COLUMNS = 2000  # up to this number, the d × d sums of products take little memory
 _MAX_COLUMNS = 20_000  # the d × d sums of products of more columns take several gigabytes
 _CELLS = 1 << 22  # array elements (32 MB) of sparse rows that are made dense at a time
-_OVERSAMPLING = 10  # directions beyond those requested, as Halko, Martinsson and Tropp advise
-_POWERS = 4  # power iterations, with which the bound exceeds the true value by at most a third
-_PROBES = 10  # random vectors for the bound, which fails with probability 10⁻¹⁰
+_OVERSAMPLING = 10  # directions in addition to those requested, as Halko, Martinsson and Tropp advise
+# Power iterations of the bound on the error, which with these exceeds the true value by at most a third.
+_BOUND_ITERATIONS = 4
+_BOUND_VECTORS = 10  # random vectors of the bound, which fails with probability 10⁻¹⁰
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +120,7 @@ def choose_solver(name: str, rows: int, columns: int, count: Any) -> str:
         solver = "rows" if rows < columns else "moments"
     if solver == "moments" and columns > _MAX_COLUMNS:
         raise ValueError(
-            f"got {columns} columns, whose products with each other would not fit, expected at most "
+            f"got {columns} columns, whose products do not fit into memory, expected at most "
             f"{_MAX_COLUMNS}: use solver='rows' or 'randomized', and fit all rows at once"
         )
     return solver
@@ -136,14 +137,14 @@ def decompose_rows(
 ) -> Components:
     """The components, from the n × n products of rows with each other: for fewer rows than columns.
 
-    The products determine the space that the directions span, and a singular value decomposition within it
-    the directions, so that those of little variance are accurate, too. `fold` (n,) is the fold of each row,
-    for the count "held-out".
+    The products determine the space that the directions span; a singular value decomposition within it
+    determines the directions, so that those of little variance are accurate, too. `fold` (n,) is the fold of
+    each row, for the count "held-out".
     """
     if count == "mle":
         raise ValueError(
-            "got n_components='mle' with solver='rows', expected solver='moments': Minka's evidence asks for "
-            "more rows than columns"
+            "got n_components='mle' with solver='rows', expected solver='moments': Minka's evidence needs "
+            "at least as many rows as columns"
         )
     centred = CentredRows.of(table, weights)
     n, d = centred.shape
@@ -160,12 +161,12 @@ def decompose_rows(
         sums = Moments.observe(codes, weights, fold, form="full")
         scores = score_held_out([sums.at(key) for key in sums.keys or ()], d)
     count = count if scores is None else scores.best
-    by_share = isinstance(count, float)
+    by_fraction = isinstance(count, float)
     k, _ = choose_count(count, variances, centred.weight, rank, d)
-    if by_share:
+    if by_fraction:
         k, _ = choose_count(None, variances, centred.weight, rank, d)
     roots, directions = singular(centred.multiply_transposed(vectors[:, order[:k]]).T)
-    if by_share:
+    if by_fraction:
         # The number is chosen by the reported variances, so that a ratio of these selects the same one.
         largest = _make_components(centred, roots, directions, total, freedom)
         k, _ = choose_count(count, largest.variances, centred.weight, rank, d, largest.total)
@@ -178,14 +179,14 @@ def decompose_randomized(
     count: Count,
     weights: Array | None,
     rng: np.random.Generator,
-    sweeps: int = 7,
+    iterations: int = 7,
 ) -> Components:
     """The components, by a randomized singular value decomposition (Halko, Martinsson and Tropp 2011).
 
-    It starts from the range of products with random vectors, refined by `sweeps` of power iteration.
-    The result's `error` bounds the largest singular value s of the residuals B of the centred rows with
-    probability 1 − 10⁻¹⁰: s⁹ is at most 10 √(2/π) times the longest of ten vectors (BᵀB)⁴Bᵀω, for ω random
-    and normal (their lemma 4.1). No K directions have an s below the singular value K + 1 of the rows.
+    It starts from the range of products with random vectors, refined by power iterations. The result's
+    `error` bounds the largest singular value s of the residuals B of the centred rows with probability 1 −
+    10⁻¹⁰: s⁹ is at most 10 √(2/π) times the longest of ten vectors (BᵀB)⁴Bᵀω, for ω random and normal (their
+    lemma 4.1). No K directions have an s below the singular value K + 1 of the rows.
     """
     k = to_integer(count)
     if k is None:
@@ -199,7 +200,7 @@ def decompose_randomized(
     choose_count(k, np.zeros(min(n, d)), centred.weight, min(n, d), d)
     width = min(k + _OVERSAMPLING, n, d)
     space = orthonormalize(centred.multiply(rng.normal(size=(d, width))))
-    for _ in range(sweeps):
+    for _ in range(iterations):
         space = orthonormalize(centred.multiply(orthonormalize(centred.multiply_transposed(space))))
     # The last decomposition is of the rows' coordinates, so the variances are exact even in a rough subspace.
     span = orthonormalize(centred.multiply_transposed(space))
@@ -210,20 +211,20 @@ def decompose_randomized(
 
 
 def _bound_residual(centred: CentredRows, directions: Array, rng: np.random.Generator) -> float:
-    """A bound on the spectral norm of A (1 − VVᵀ), by powers of it, in which the largest value dominates."""
-    probes, log_norm = rng.normal(size=(centred.shape[0], _PROBES)), 0.0
-    for power in range(_POWERS + 1):
+    """Bound the spectral norm of A (1 − VVᵀ) by its powers, in which the largest singular value dominates."""
+    vectors, log_norm = rng.normal(size=(centred.shape[0], _BOUND_VECTORS)), 0.0
+    for power in range(_BOUND_ITERATIONS + 1):
         if power:
-            probes = centred.multiply(probes)
-        probes = centred.multiply_transposed(probes)
-        probes -= directions.T @ (directions @ probes)
-        longest = float(np.sqrt(np.square(probes).sum(axis=0).max()))
+            vectors = centred.multiply(vectors)
+        vectors = centred.multiply_transposed(vectors)
+        vectors -= directions.T @ (directions @ vectors)
+        longest = float(np.sqrt(np.square(vectors).sum(axis=0).max()))
         if longest == 0.0:
             return 0.0
-        probes /= longest
+        vectors /= longest
         log_norm += float(np.log(longest))
     log_norm += float(np.log(10.0 * np.sqrt(2.0 / np.pi)))
-    return float(np.exp(log_norm / (2 * _POWERS + 1)))
+    return float(np.exp(log_norm / (2 * _BOUND_ITERATIONS + 1)))
 
 
 def _make_components(

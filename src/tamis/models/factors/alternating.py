@@ -21,10 +21,10 @@ from tamis.linalg import orthonormalize
 from tamis.models.factors.ratings import GroupedRatings, Indices, Ratings
 from tamis.protocols import Iterative, iterate
 
-_SUBSPACE_ITERATIONS = 2
+_SUBSPACE_ITERATIONS = 2  # to find the start
 # Added to the weight of each row, so that rows of few ratings shrink more (experiments/0008).
 _PSEUDO_WEIGHT = 5.0
-_NO_BINS: Array = np.zeros(0)
+_NO_BINS: Array = np.zeros(0)  # the offsets of times of a model without bins of time
 
 P = TypeVar("P")
 
@@ -89,7 +89,7 @@ class LevelAndTimeOffsets(Protocol):
 
 
 def predict_pairs(users: Array, items: Array, user: Indices, item: Indices) -> Array:
-    """Offsets plus the product of factors of each pair (n,); an index of −1 adds nothing."""
+    """Both offsets plus the product of the factors of each pair (n,); an index of −1 adds nothing."""
     user_factors, item_factors = np.ascontiguousarray(users[:, :-1]), np.ascontiguousarray(items[:, :-1])
     products = kernels.dot_pairs(user_factors, item_factors, user, item)
     return products + _select_offsets(users, user) + _select_offsets(items, item)
@@ -156,7 +156,7 @@ class Alternating:
         """Start with items in the directions of largest variance, estimated roughly, and offsets of zero.
 
         With random factors, a tiny ridge and 50 ratings per row, one fit in ten diverged: a few rows grew
-        without bounds (1000 × 1000, rank 5, no noise). With this start none of 14 did.
+        without bound (1000 × 1000, rank 5, no noise). With this start none of 14 did.
         """
         items = np.zeros((ratings.n_items, self.rank + 1))
         level = (
@@ -203,7 +203,7 @@ class Alternating:
         return RatingsGiven(data, refuse_no_factors(given))
 
     def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
-        """One sweep: items given users, offsets of times given both, users given items."""
+        """Make one sweep: items given users, offsets of times given both, users given items."""
         ratings, factors = statistic.ratings, statistic.posterior.factors
         factors = replace(factors, items=self.solve_items(ratings, factors))
         if ratings.n_time_bins:
@@ -262,8 +262,8 @@ class Alternating:
         )
         if np.isnan(rows).any():
             raise ValueError(
-                f"got ridge={self.ridge:g}, expected more: the ratings of a row do not determine its "
-                "factors; raise it"
+                f"got ridge={self.ridge:g}, expected a larger one: the ratings of a row do not determine its "
+                "factors"
             )
         return rows if self.has_offsets else np.column_stack([rows, np.zeros(len(rows))])
 

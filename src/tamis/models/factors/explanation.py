@@ -18,8 +18,8 @@ from tamis.models.factors.recommender import FoldedUser, Recommender, find_id
 class FactorExplanation:
     """The parts of a score, which is the sum of `contributions`, `level`, `item_offset` and `time_offset`.
 
-    The user's factors and offset are a linear function of his ratings; the contribution of a rating is its
-    term of this function, times the item's factors. The largest contributions come first.
+    The user's factors and offset are a linear function of the user's ratings; the contribution of a rating is
+    its term of this function, times the item's factors. The largest contributions come first.
     """
 
     user: Any
@@ -58,7 +58,7 @@ class FactorExplanation:
 def explain(
     recommender: Recommender, user: Any, item: Hashable, shown: int, time: Array | None
 ) -> FactorExplanation:
-    """The score of an item for a user as a sum over the user's ratings, under the first set of factors."""
+    """Explain the score of an item for a user as a sum over the user's ratings, under the first draw."""
     factors, index = recommender.posterior.select_draw(), find_id(recommender.items, item)
     item = recommender.items[index] if index >= 0 else item
     time_bin = recommender.find_bins(time, 1)

@@ -1,4 +1,4 @@
-"""Fits factors to ratings by sweeps or draws, and chooses the ridge.
+"""Fit factors to ratings by sweeps or draws, and choose the ridge.
 
 A solver computes one sweep: `Alternating` for explicit ratings, whose ridge can be searched, or `Implicit`
 for actions such as plays, whose ridge is fixed. If a solver has `held_out` ratings, `rmse` of its posteriors
@@ -23,9 +23,9 @@ from tamis.protocols import iterate
 DEFAULT_RIDGE = 0.15
 _RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # the candidates of the search
 _TRIAL_SWEEPS = 8  # sweeps with each candidate
-_HELD_OUT_FRACTION = 0.1  # of the ratings, by which ridges are compared
-_MIN_RATINGS = 200  # for a search of the ridge
-_SWEEPS_BEFORE_DRAWS = 5
+_HELD_OUT_FRACTION = 0.1  # the part of the ratings that is held out to compare ridges
+_MIN_RATINGS = 200  # with fewer ratings, the ridge is not searched
+_SWEEPS_BEFORE_DRAWS = 5  # at most: they find the factors with which draws start
 _PATIENCE = 3  # sweeps in a row without a smaller error of the held-out ratings, after which sweeps stop
 
 Report = Callable[[], None]  # called after each step
@@ -76,7 +76,7 @@ def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator
     scale = ratings.standard_deviation
     if len(ratings) < _MIN_RATINGS:
         return replace(solver, ridge=DEFAULT_RIDGE * scale)
-    fitted, held_out = _split(ratings, ceil(_HELD_OUT_FRACTION * len(ratings)), rng)
+    fitted, held_out = _hold_out(ratings, ceil(_HELD_OUT_FRACTION * len(ratings)), rng)
     start = solver.start(fitted, rng)
     errors: dict[float, float] = {}
     for ridge in _RIDGES:  # the error is assumed to have one minimum: stop at the first ridge that is worse
@@ -94,51 +94,51 @@ def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator
 def fit_factors(
     options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
-    """Sweep or draw, as the options say, with the ridge of `options.solver` (see `choose_ridge`)."""
+    """Fit by sweeps or by draws, as the options say; `options.solver` has the ridge (see `choose_ridge`)."""
     if options.is_gibbs:
-        return _draw(options, ratings, rng, report)
+        return _fit_by_draws(options, ratings, rng, report)
     if options.validation and isinstance(options.solver, Alternating):
-        return _sweep_with_early_stopping(options, options.solver, ratings, rng, report)
-    return _sweep_until_converged(options, ratings, rng, report)
+        return _fit_with_early_stopping(options, options.solver, ratings, rng, report)
+    return _fit_by_sweeps(options, ratings, rng, report)
 
 
-def _split(ratings: Ratings, count: int, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+def _hold_out(ratings: Ratings, count: int, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
     """Split off `count` ratings at random: return the others, and these."""
     is_held_out = np.zeros(len(ratings), dtype=np.bool_)
     is_held_out[rng.choice(len(ratings), count, replace=False)] = True
     return ratings.select(~is_held_out), ratings.select(is_held_out)
 
 
-def _sweep_until_converged(
+def _fit_by_sweeps(
     options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
     """Sweep until the objective falls by less than `tol` times itself; with tol=0, sweep `max_iter` times."""
     start = options.solver.start(ratings, rng)
     errors: list[float] = []
-    factors, converged, before = start, False, inf
+    factors, converged, last_objective = start, False, inf
     for posterior in islice(sweep(options.solver, ratings, start), options.max_iter):
         factors, objective = posterior.factors, posterior.objective
         errors.append(posterior.rmse)
         report()
-        if before - objective <= options.tol * abs(objective) and options.tol:
+        if last_objective - objective <= options.tol * abs(objective) and options.tol:
             converged = True
             break
-        before = objective
+        last_objective = objective
     history = FitHistory(len(errors), np.array(errors), converged=converged)
     return FactorPosterior.from_factors(factors), history
 
 
-def _sweep_with_early_stopping(
+def _fit_with_early_stopping(
     options: FitOptions, solver: Alternating, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
     """Find the best number of sweeps by held-out ratings, and make as many sweeps with all ratings."""
     count = ceil(options.validation * len(ratings))
     if count >= len(ratings):
         raise ValueError(
-            f"validation={options.validation:g} holds out all {len(ratings)} ratings, expected a share that "
-            "leaves at least one to fit"
+            f"validation={options.validation:g} holds out all {len(ratings)} ratings, expected a fraction "
+            "that leaves at least one to fit"
         )
-    fitted, held_out = _split(ratings, count, rng)
+    fitted, held_out = _hold_out(ratings, count, rng)
     trial = replace(solver, held_out=held_out)
     held_out_errors: list[float] = []
     best, sweeps_since_best, converged = inf, 0, False
@@ -161,7 +161,7 @@ def _sweep_with_early_stopping(
     return FactorPosterior.from_factors(factors), history
 
 
-def _draw(
+def _fit_by_draws(
     options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
     """Draw factors, starting from a few sweeps; the first draws are dropped."""

@@ -56,22 +56,22 @@ class Gibbs:
 
     rank: int
     rng: np.random.Generator
-    strength: float = 1.0  # of the prior of a side's mean, in rows
+    strength: float = 1.0  # of the prior of a side's mean row: its number of pseudo-observations
     scale: float = 1.0  # prior variance of a factor; ratings are to be in units of their standard deviation
 
     def start(self, ratings: Ratings, factors: Factors) -> Draw:
         """Combine the factors with a draw of the noise; the priors of rows are flat until the first step."""
         k = self.rank + 1
-        flat = RowPrior(np.zeros(k), np.zeros((k, k)))
+        flat_prior = RowPrior(np.zeros(k), np.zeros((k, k)))
         precision, rmse = self._draw_noise(ratings, factors)
-        return Draw(factors, precision, flat, flat, rmse)
+        return Draw(factors, precision, flat_prior, flat_prior, rmse)
 
     def observe(self, data: Ratings, given: Draw | None = None) -> RatingsGiven[Draw]:
         """The ratings, given a draw; nothing is summed yet."""
         return RatingsGiven(data, refuse_no_factors(given))
 
     def infer(self, statistic: RatingsGiven[Draw]) -> Draw:
-        """The next draw."""
+        """Draw the users, the items, their priors and the noise, given the last draw."""
         ratings, last_draw = statistic.ratings, statistic.posterior
         factors, precision, sides = last_draw.factors, last_draw.precision, (ratings.by_user, ratings.by_item)
         user_targets, item_targets = (compute_targets(ratings, side, factors) for side in sides)
@@ -88,6 +88,7 @@ class Gibbs:
         return statistic.posterior.rmse
 
     def _draw_prior(self, rows: Array) -> RowPrior:
+        """Draw the mean and the precision of the prior of one side's rows, given the rows."""
         k = self.rank + 1
         prior = NormalInverseWishart(np.zeros(k), self.strength, k + 2.0, self.scale * np.eye(k))
         with threads.one_blas_thread:
@@ -98,7 +99,7 @@ class Gibbs:
     def _draw_noise(
         self, ratings: Ratings, factors: Factors, targets: Array | None = None
     ) -> tuple[float, float]:
-        """A draw of the noise's precision, and the RMSE of the ratings."""
+        """Draw the precision of the noise; return it and the RMSE of the ratings."""
         squares, weight = sum_squared_residuals(ratings, factors, targets), ratings.total_weight
         precision = float(self.rng.gamma(0.5 * (1.0 + weight), 2.0 / (1.0 + squares)))
         return precision, float(np.sqrt(squares / weight))
@@ -112,7 +113,7 @@ def draw_rows(
     prior: RowPrior,
     rng: np.random.Generator,
 ) -> Array:
-    """A draw of the rows of one side (rows, k + 1), given the other side and the noise."""
+    """Draw the rows of one side (rows, k + 1), given the other side and the noise."""
     weights = precision * side.weights
     shape = len(side.counts), other.shape[1]
     noise, ridge = rng.standard_normal(shape), np.zeros(shape)

@@ -1,6 +1,6 @@
 """Actions, given the items' factors → a Gram per user → the users' factors (Hu, Koren, Volinsky 2008).
 
-Every user has a preference for every item: 1 where he acted (played, clicked, bought), 0 elsewhere. A pair
+Every user has a preference for every item: 1 after an action (played, clicked, bought), 0 without. A pair
 with an action has the confidence c = 1 + confidence · value; every other pair has c = 1. All users share one
 part of their Grams, YᵀY for the factors Y of all items, which is computed once.
 """
@@ -27,7 +27,7 @@ class Implicit:
     confidence: float = 40.0
 
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
-        """Small random factors of items."""
+        """Start with small random factors of items."""
         items = np.zeros((ratings.n_items, self.rank + 1))
         items[:, :-1] = rng.normal(scale=0.1 / np.sqrt(self.rank), size=(ratings.n_items, self.rank))
         users = np.zeros((ratings.n_users, self.rank + 1))
@@ -38,7 +38,7 @@ class Implicit:
         return RatingsGiven(data, refuse_no_factors(given))
 
     def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
-        """One sweep: items given users, then users given items."""
+        """Make one sweep: items given users, then users given items."""
         ratings, factors = statistic.ratings, statistic.posterior.factors
         factors = replace(factors, items=self.solve_items(ratings, factors))
         factors = replace(factors, users=self.solve_users(ratings, factors))
@@ -86,12 +86,14 @@ class Implicit:
         confidence, pulls = self.compute_confidence(side), self.compute_pulls(side)
         ridge = np.full((len(side.counts), self.rank), self.ridge)
         with threads.one_blas_thread:
-            base = features.T @ features
-        rows = kernels.solve_rows(side.indptr, side.other_index, confidence, pulls, features, ridge, base)
+            shared_gram = features.T @ features
+        rows = kernels.solve_rows(
+            side.indptr, side.other_index, confidence, pulls, features, ridge, shared_gram
+        )
         if not np.isfinite(rows).all():
             raise ValueError(
                 f"got actions of confidence {confidence.max():.0e} with ridge={self.ridge:g}, expected less: "
-                "rows are lost to rounding; lower confidence, raise ridge, or give log1p of values"
+                "rounding leaves no digits of the factors; lower confidence, raise ridge, or give log1p of values"
             )
         return np.column_stack([rows, np.zeros(len(rows))])
 

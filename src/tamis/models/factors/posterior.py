@@ -1,6 +1,7 @@
 """Factors, or draws of them → the expected rating of each pair, and its uncertainty.
 
-One set of factors, or many draws, are the first axis of an array. The expected rating is the mean over it.
+The first axis of arrays has one entry for one set of factors, or one per draw. The expected rating is the
+mean over it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ Stack = NDArray[np.float64] | NDArray[np.float32]  # one set of factors is float
 Solver = Alternating | Implicit
 SideName = Literal["users", "items"]
 
-_MAX_STEPS, _TOLERANCE = 100, 1e-9  # the largest number of steps to a quantile, and the relative tolerance
+_MAX_STEPS, _TOLERANCE = 100, 1e-9  # of the search for a quantile: the tolerance is relative to its bracket
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +72,7 @@ class FactorPosterior:
     items: Stack  # (draws, items, k + 1)
     time_offsets: Array  # (bins,)
     item_time_offsets: Array  # (items, bins)
-    hyperparameters: Hyperparameters | None = None  # of draws
+    hyperparameters: Hyperparameters | None = None  # None for one set of factors
 
     @classmethod
     def from_factors(cls, factors: Factors) -> "FactorPosterior":
@@ -96,12 +97,12 @@ class FactorPosterior:
         )
 
     def select_draw(self, draw: int = 0) -> Factors:
-        """One of the sets of factors, in float64."""
+        """The factors of one draw, or the one set of factors, in float64."""
         users, items = self.users[draw].astype(np.float64), self.items[draw].astype(np.float64)
         return Factors(self.level, users, items, self.time_offsets, self.item_time_offsets)
 
     def predict_by_draw(self, user: Indices, item: Indices, time_bin: Indices | None) -> Iterator[Array]:
-        """The rating of each pair (n,) that each draw expects."""
+        """Yield for each draw the rating of each pair (n,) that it expects."""
         fixed = self.level + select_time_offsets(self, item, time_bin)
         for users, items in zip(self.users, self.items, strict=True):
             yield fixed + predict_pairs(users.astype(np.float64), items.astype(np.float64), user, item)

@@ -6,29 +6,29 @@ from tamis._kernels import factors as kernels
 from tamis.arrays import Array
 from tamis.models.factors.ratings import Indices
 
-_CANDIDATES = 10  # the best items per recommended item, among which diverse ones are selected
+_CANDIDATES = 10  # diverse items are selected among this number of best items per recommended item
 
 
-def find_best(scores: Array, count: int) -> Indices:
-    """Indices of the largest scores of each row (n, count); −1 in place of scores of −∞."""
+def find_best_items(scores: Array, count: int) -> Indices:
+    """Indices of the items with the largest scores in each row (n, count), best first; −1 where it is −∞."""
     return kernels.top_rows(np.ascontiguousarray(scores), count)
 
 
 def normalize_rows(factors: Array) -> Array:
-    """Rows of length one (n, k); a row of zeros stays zero, and has a cosine of 0 with all others."""
+    """Scale rows (n, k) to length one; a row of zeros stays zero, and has a cosine of 0 with all others."""
     length = np.linalg.norm(factors, axis=1, keepdims=True)
     return factors / np.where(length > 0.0, length, 1.0)
 
 
-def find_diverse(scores: Array, factors: Array, count: int, diversity: float) -> Indices:
+def find_diverse_items(scores: Array, factors: Array, count: int, diversity: float) -> Indices:
     """Indices of items with good scores and different factors in each row (n, count).
 
     By maximal marginal relevance, each next item has the largest (1 − diversity) · score − diversity ·
     (largest cosine with an item selected before) among the best of its row, whose scores are scaled to 0 … 1.
     """
-    pool = find_best(scores, min(scores.shape[1], _CANDIDATES * count))
+    best_items = find_best_items(scores, min(scores.shape[1], _CANDIDATES * count))
     indices = np.full((len(scores), count), -1, dtype=np.int64)
-    for row, padded in enumerate(pool):
+    for row, padded in enumerate(best_items):
         candidates = padded[padded >= 0]
         if not len(candidates):
             continue
@@ -47,11 +47,11 @@ def find_diverse(scores: Array, factors: Array, count: int, diversity: float) ->
     return indices
 
 
-def find_similar(factors: Array, item: int, count: int) -> tuple[Indices, Array]:
+def find_similar_items(factors: Array, item: int, count: int) -> tuple[Indices, Array]:
     """Indices (m,) of the items most similar to an item, best first, and their cosines with it (m,)."""
     directions = normalize_rows(factors)
     cosine = directions @ directions[item]
     cosine[item] = -np.inf
-    indices = find_best(cosine[None], count)[0]
+    indices = find_best_items(cosine[None], count)[0]
     indices = indices[indices >= 0]
     return indices, cosine[indices]

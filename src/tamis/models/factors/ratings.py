@@ -1,4 +1,4 @@
-"""Groups ratings by user and by item: the ratings of one user, or of one item, follow each other."""
+"""Group ratings by user and by item: the ratings of one user, or of one item, follow each other."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -199,7 +199,7 @@ class Entries:
         """Merge the ratings of each pair of user and item into one.
 
         The policy "last" takes the rating with the latest time or, without times, the last one of the input.
-        Under every policy, the weight and the time are those of this rating. If `users` is None, all ratings
+        Under every policy, the weight and the time are those of that rating. If `users` is None, all ratings
         belong to one user, whom errors do not name.
         """
         order = None if self.time is None else np.argsort(self.time, kind="stable")
@@ -236,4 +236,5 @@ class Entries:
 
 
 def _fill_missing(values: Array | None, n: int, default: float) -> Array:
+    """Return the values; if they are None, n times the default."""
     return np.full(n, default) if values is None else values

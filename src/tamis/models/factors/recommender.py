@@ -29,7 +29,10 @@ _CELLS = 1 << 20  # pairs of user and item that are scored at a time
 
 @dataclass(frozen=True, eq=False)
 class FoldedUser:
-    """A user who is not in the model; `predict`, `recommend` and `explain` accept it in place of an id."""
+    """A user whose row was solved without adding the user to the model (folding in).
+
+    `predict`, `recommend` and `explain` accept it in place of an id.
+    """
 
     rows: Stack  # (draws, k + 1)
     entries: Entries  # the user's ratings, with the index 0 for the user
@@ -41,11 +44,11 @@ class FoldedUser:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """Pairs by index, and the rows of the users and items that they name."""
+    """Pairs of user and item as indices, and the rows to which the indices refer."""
 
     posterior: FactorPosterior
-    user_index: Indices  # (n,): −1 is unknown
-    item_index: Indices  # (n,): −1 is unknown
+    user_index: Indices  # (n,): −1 if the user is unknown
+    item_index: Indices  # (n,): −1 if the item is unknown
     time_bin: Indices | None  # (n,)
 
 
@@ -121,7 +124,7 @@ class Recommender:
                 user, item = self.users[int(new.user_index[row])], self.items[int(new.item_index[row])]
                 raise ValueError(
                     f"user {user!r} has item {item!r} already, "
-                    "expected new pairs with duplicates='mean', because counts are not stored: fit anew"
+                    "expected new pairs with duplicates='mean', because counts are not stored: fit again"
                 )
         newest, times = self.times.newest if self.times is not None else 0.0, self.times
         if times is not None and new.time is not None:
@@ -144,7 +147,7 @@ class Recommender:
         new = replace(entries, user_index=user_index, item_index=item_index)
         extended = extended.with_entries(new, duplicates)
         if self.times is not None and extended.times is not None:
-            extended.times.refuse_jump(self.times, self.entries.time, extended.entries.time)
+            extended.times.refuse_loss_of_weight(self.times, self.entries.time, extended.entries.time)
         times = extended.times
         weights_change = times is not None and times.half_life is not None and times != self.times
         changed_users = np.arange(len(extended.users)) if weights_change else user_index
@@ -153,7 +156,7 @@ class Recommender:
     def add_user(
         self, user: Hashable, item: Indices, value: Array, duplicates: Duplicates, rng: np.random.Generator
     ) -> "Recommender":
-        """Add a user and his ratings of known items, by one ridge regression on the items' factors."""
+        """Add a user with ratings of known items, by one ridge regression on the items' factors."""
         extended = self.with_keys(Keys((user,)), Keys(()))
         index = extended.users.find([user])
         if len(item):
@@ -224,7 +227,7 @@ class Recommender:
         """
         user, item = find_ids(self.users, users, "user"), find_ids(self.items, items, "item")
         posterior = self.posterior
-        ids = [] if isinstance(users, np.ndarray) else users  # arrays hold numbers
+        ids = [] if isinstance(users, np.ndarray) else users  # an array holds numbers, and no folded users
         folded = [
             (row, folded_user) for row, folded_user in enumerate(ids) if isinstance(folded_user, FoldedUser)
         ]
@@ -249,7 +252,11 @@ class Recommender:
         return self.times.find_bins(np.full(n, self.times.newest) if time is None else time)
 
     def predict(self, query: Query) -> Array:
-        """The expected rating of each pair (n,), not clipped; unknown ids add nothing to it."""
+        """The expected rating of each pair (n,), not clipped.
+
+        An unknown id adds nothing or, if the factors are draws, the row that `locate` gave it. With implicit
+        feedback, the preference of an unknown user is the popularity of the item.
+        """
         ratings = query.posterior.predict(query.user_index, query.item_index, query.time_bin)
         if not self.is_implicit:
             return ratings
@@ -302,9 +309,9 @@ class Recommender:
             if exclude_seen:
                 table[rows.find_seen_cells(part)] = -np.inf
             best = (
-                ranking.find_best(table, count)
+                ranking.find_best_items(table, count)
                 if item_factors is None
-                else ranking.find_diverse(table, item_factors, count, diversity)
+                else ranking.find_diverse_items(table, item_factors, count, diversity)
             )
             best_scores = np.take_along_axis(table, np.maximum(best, 0), axis=1)
             indices[part], scores[part] = best, np.where(best >= 0, best_scores, -np.inf)
@@ -316,7 +323,7 @@ class Recommender:
 
     def find_similar_items(self, item: int, count: int) -> tuple[Indices, Array]:
         """Indices of the items most similar to an item, best first, and the cosines of their factors."""
-        return ranking.find_similar(self.posterior.join_item_factors(), item, count)
+        return ranking.find_similar_items(self.posterior.join_item_factors(), item, count)
 
     def compute_recency_bonus(self, recency: float) -> Array | None:
         """The addition to each item's score for recent ratings (items,)."""
@@ -327,7 +334,7 @@ class Recommender:
                 f"got recency={recency:g}, expected ratings with times: fit with a column of times"
             )
         item, items = self.entries.item_index, len(self.items)
-        freshness = np.bincount(item, self.times.compute_freshness(self.entries.time), minlength=items)
+        freshness = np.bincount(item, self.times.compute_recency(self.entries.time), minlength=items)
         return recency * freshness / np.maximum(1, np.bincount(item, minlength=items))
 
     def _gather_users(self, users: Sequence[Any]) -> "_UserRows":
@@ -353,7 +360,7 @@ class Recommender:
         return _UserRows(rows, is_unknown, indptr, items)
 
     def _gather_user(self, user: Any) -> tuple[Stack, Indices] | None:
-        """The factors of a user (draws, k + 1) and the items that he rated; None if he is unknown."""
+        """The factors of a user (draws, k + 1) and the items that the user rated; None if there are none."""
         if isinstance(user, FoldedUser):
             if not len(user.entries):
                 return None

@@ -25,16 +25,16 @@ class TimeScale:
     period: float | None = None  # each period is divided into the bins; if None, the span is
     # The end of the span that is divided into bins, if newer ratings were added later.
     end: float | None = None
-    dates: bool | None = None  # whether times are dates, in days since 1970; None in older files
+    dates: bool | None = None  # whether times are dates, as days since 1970; None in files of older versions
 
     def extend(self, newest: float) -> "TimeScale":
-        """The scale with newer ratings: ages count from the newest rating, and bins do not change."""
+        """The scale after newer ratings: ages count from the newest rating, and bins do not change."""
         if newest <= self.newest:
             return self
         return replace(self, newest=newest, end=self.newest if self.end is None else self.end)
 
     def compute_weights(self, time: Array) -> Array:
-        """The weight of each rating by its age (n,); 1 for the newest."""
+        """The factor of each rating's weight by its age (n,); 1 for the newest."""
         if self.half_life is None:
             return np.ones(len(time))
         return np.exp2(-np.maximum(self.newest - time, 0.0) / self.half_life)
@@ -51,20 +51,20 @@ class TimeScale:
         )
         return np.clip((fraction * self.bins).astype(np.int64), 0, self.bins - 1)
 
-    def compute_freshness(self, time: Array) -> Array:
-        """0 for the oldest time, 1 for the newest (n,)."""
+    def compute_recency(self, time: Array) -> Array:
+        """How recent each time is (n,): 0 for the oldest, 1 for the newest, linear between them."""
         return _compute_fraction(time, self.oldest, self.newest)
 
-    def refuse_slip_of_units(self, time: Array) -> None:
+    def refuse_wrong_unit(self, time: Array) -> None:
         """Raise if the half-life or the period is probably in a wrong unit, such as days for seconds."""
         self._refuse_many_periods()
         self._refuse_little_weight(float(self.compute_weights(time).sum()), len(time))
 
-    def refuse_jump(self, before: "TimeScale", known: Array | None, time: Array | None) -> None:
+    def refuse_loss_of_weight(self, before: "TimeScale", known: Array | None, time: Array | None) -> None:
         """Raise if newer ratings leave almost no weight to the known ones: the unit is probably wrong.
 
         `known` (m,) holds the times of the known ratings, `time` (n,) those of known and new ones. A small
-        step of the newest time is never refused, so that ratings can be added for ever.
+        step of the newest time is never refused, so that ratings can be added again and again.
         """
         if self == before:
             return
