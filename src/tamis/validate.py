@@ -163,7 +163,7 @@ def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None
     keys = model.keys(statistic_of_all)
     labels = Labels(keys, _find_classes(keys, data))
     counts: Any = statistic_of_all[CLASSES]
-    joint = leaving_one_out.log_priors(model, counts, labels, data.weight())
+    joint = leaving_one_out.log_priors_without_row(model, counts, labels, data.weight())
     for name, block in model.blocks.items():
         joint += leaving_one_out.score_without_row(
             block, statistic_of_all[name], keys, data.rows.blocks[name], labels, data.weights

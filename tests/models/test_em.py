@@ -176,7 +176,7 @@ def test_a_mixture_of_flags_finds_its_probabilities(rng: np.random.Generator) ->
     evidence = unlabelled(model, (rng.random((5000, 6)) < p[rng.integers(0, 2, 5000)]).astype(int))
     outcome = em.run(model, evidence, em.start(model, evidence, 2, rng), 200, 1e-8)
     found: Any = outcome.posterior.densities["x"]
-    probability = np.exp(found.log_up)
+    probability = np.exp(found.log_one)
     np.testing.assert_allclose(probability[np.argsort(-probability[:, 0])], p, atol=0.03)
 
 

@@ -38,7 +38,7 @@ from tamis.inputs import (
 )
 from tamis.models.explanation import Explanation, choose_classes, frame_like
 from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Posterior, em
-from tamis.models.generative.contrasts import contribute
+from tamis.models.generative.contrasts import compute_contributions
 from tamis.models.generative.em import History
 from tamis.models.generative.model import all_classes, classes_of
 from tamis.models.generative.state import GenerativeState, InferenceModel
@@ -351,7 +351,7 @@ class GenerativeFace(TableFace[GenerativeState]):
             raise ValueError("got a model of one class, expected two or more to compare")
         one, other = choose_classes(posterior.log_joint(rows), posterior.keys, for_, against)
         schema = self.state_.schema
-        parts = contribute(self._blocks(schema), posterior, rows, one, other, schema.width)
+        parts = compute_contributions(self._blocks(schema), posterior, rows, one, other, schema.width)
         return Explanation(
             frame_like(parts.terms, schema, table, X),
             parts.rest,

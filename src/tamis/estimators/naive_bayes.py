@@ -437,7 +437,7 @@ class BernoulliNB(DiscreteClassifier):
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column is present | class)."""
-        return self._density("feature_log_prob_").log_up  # type: ignore[no-any-return]
+        return self._density("feature_log_prob_").log_one  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -21,7 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from tamis import arrays
 from tamis.arrays import Array
-from tamis.models.generative.counting import refuse_negative, sum_counts
+from tamis.models.generative.counting import refuse_negative_sums, sum_counts
 from tamis.stats import Exact, Keys, Labels, Tally, refuse_excess_subtraction
 from tamis.tables import Sparse, Table
 from tamis.text.hashing import refuse_many_names
@@ -507,7 +507,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         keys = _classes(learned)
         if len(keys) > 2:
             raise ValueError(f"got {len(keys)} classes, {keys!r}, expected two: {_MANY}")
-        refuse_negative(learned.statistic)
+        refuse_negative_sums(learned.statistic)
         weight, total = learned.statistic.weight.value, learned.statistic.total.value
         refuse_excess_subtraction(learned.binary and bool((total > weight[:, None]).any()))
 

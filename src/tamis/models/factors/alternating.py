@@ -263,7 +263,7 @@ class Alternating:
         if np.isnan(rows).any():
             raise ValueError(
                 f"got ridge={self.ridge:g}, expected a larger one: the ratings of a row do not determine its "
-                "factors"
+                "factors; raise it"
             )
         return rows if self.has_offsets else np.column_stack([rows, np.zeros(len(rows))])
 

@@ -93,7 +93,8 @@ class Implicit:
         if not np.isfinite(rows).all():
             raise ValueError(
                 f"got actions of confidence {confidence.max():.0e} with ridge={self.ridge:g}, expected less: "
-                "rounding leaves no digits of the factors; lower confidence, raise ridge, or give log1p of values"
+                "rounding leaves no digits of the factors; lower confidence, raise ridge, or give log1p of "
+                "values"
             )
         return np.column_stack([rows, np.zeros(len(rows))])
 

@@ -1,4 +1,4 @@
-"""columns → statistic by class → density by class: the base of naive Bayes, discriminants and mixtures.
+"""Columns → statistic by class → density by class: the base of naive Bayes, discriminants and mixtures.
 
 A block is some columns and the family they follow, with `observe` and `infer` for these columns. A model of
 rows has several blocks, independent given the class, and a distribution of classes (`model.py`).
@@ -36,7 +36,7 @@ class Codes:
 
     codes: NDArray[np.int64]  # (n, d)
     named: tuple[Keys, ...] | None = None  # the values of each of the d columns
-    least: NDArray[np.int64] | None = None  # (d,)
+    least: NDArray[np.int64] | None = None  # (d,): the integer with code 0; 0 if None
 
     @cached_property
     def keys(self) -> tuple[Keys, ...]:
@@ -50,7 +50,7 @@ class Codes:
         )
 
     def list_terms(self) -> list[tuple[int, Any]]:
-        """(column, value) of each category of the first row, without missing ones."""
+        """The pair (column, value) of each category of the first row, without missing ones."""
         codes = self.codes[0].tolist()
         if self.named is not None:
             return [(j, self.named[j].values[code]) for j, code in enumerate(codes) if code >= 0]
@@ -60,6 +60,7 @@ class Codes:
         ]
 
     def take(self, rows: Rows) -> "Codes":
+        """Select these rows."""
         return Codes(np.ascontiguousarray(self.codes[rows]), self.named, self.least)
 
     def __len__(self) -> int:
@@ -83,8 +84,8 @@ class Block(ABC, Generic[E, S]):
     """Columns of one family."""
 
     kind: ClassVar[str]  # the family's name, as users write it
-    needs_all_rows: ClassVar[bool] = True  # whether EM starts from all rows, since a sample lacks categories
-    takes_means: ClassVar[bool] = False  # whether EM can start with means and precisions that a user gives
+    needs_all_rows: ClassVar[bool] = True  # whether EM starts from all rows, since a sample may lack values
+    takes_means: ClassVar[bool] = False  # whether EM can start with means and precisions of the user
 
     columns: tuple[int, ...] | None = None  # indices of columns in the table; all of them if None
     estimate: Estimate = "mean"
@@ -99,7 +100,7 @@ class Block(ABC, Generic[E, S]):
         """Check the block's columns and encode them; rows to learn are checked more strictly."""
 
     def admits(self, values: Array) -> bool:
-        """Whether rows of plain numbers (n, d) are sure to be learned without an error."""
+        """Whether it is certain that rows of numbers (n, d) can be learned without an error."""
         return False
 
     @abstractmethod
@@ -186,7 +187,7 @@ class Block(ABC, Generic[E, S]):
     def values(self, table: Table) -> Array:
         """The block's columns as float64, NaN where missing; raise if a value is infinite."""
         values = table.numbers(self.columns)
-        if len(values) == 1:  # the sum, which is faster for many rows, needs errstate
+        if len(values) == 1:  # a sum, which is faster for many rows, would need errstate
             suspect = True
         else:
             with np.errstate(invalid="ignore", over="ignore"):
@@ -215,7 +216,7 @@ class Block(ABC, Generic[E, S]):
 
 
 def refuse_strength(strength: object) -> None:
-    """Raise unless the strength of a prior, in observations, is a number."""
+    """Raise unless the strength of a prior (its number of pseudo-observations) is a number."""
     if not isinstance(strength, Real):
         raise TypeError(f"got strength={one_line(strength)}, expected a number above 0")
 
@@ -239,7 +240,7 @@ class Expectation(NamedTuple):
 
 
 class Preparation(Protocol):
-    """Rows of the only block of a model, prepared to be observed again and again without labels."""
+    """Rows without labels, of a model with one block, prepared to be observed again and again."""
 
     def expect(
         self, density: "Density[Any]", log_prior: Array, hard: bool = False, pool_squares: bool = False
@@ -270,7 +271,7 @@ class Density(ABC, Generic[E]):
 
     @abstractmethod
     def contrasts(self, rows: E, for_: int, against: int) -> "Contrast":
-        """log p(x | one class) − log p(x | another), column by column."""
+        """log p(x | class `for_`) − log p(x | class `against`), column by column; classes are indices."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:

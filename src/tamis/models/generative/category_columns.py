@@ -1,4 +1,4 @@
-"""categories → counts by class → the probability of each value of a column, in each class."""
+"""Categories → counts by class → the probability of each value of a column, in each class."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from scipy.special import gammaln
 from tamis import _kernels
 from tamis.arrays import Array, one_line
 from tamis.models.generative.block import Block, Codes, Contrast, Density, Responsibilities
-from tamis.models.generative.counting import NoEvidenceError, refuse_negative, sum_weights
+from tamis.models.generative.counting import NoEvidenceError, refuse_negative_sums, sum_weights
 from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import OneRow, Table
 
 _MAX_INTEGER = 2**52  # all smaller integers can be stored as float64
-_MAX_RANGE = 1 << 16  # integers of a narrower range are encoded without a dictionary: code = value − least
+_MAX_RANGE = 1 << 16  # up to this range, integers are encoded without a dictionary: code = value − least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,28 +33,31 @@ class CategoryColumns(Block[Codes, Tally]):
 
     alpha: float = 1.0  # the pseudo-count of each value
     numbered: bool = False  # whether all integers from 0 to the largest seen are values, as in scikit-learn
-    least: ArrayLike | None = None  # the least number of values, one for all columns or one per column
+    least: ArrayLike | None = None  # the least number of values (min_categories), one for all columns or each
 
     def encode(self, table: Table, learn: bool = True) -> Codes:
         columns = self.column_indices(table)
         if isinstance(table, OneRow):
             values = table.categories_of(columns)
             codes = np.array([[0 if len(keys) else -1 for keys in values]], dtype=np.int64)
-            return self._check(Codes(codes, values), table, columns) if learn else Codes(codes, values)
+            return (
+                self._check_numbers(Codes(codes, values), table, columns) if learn else Codes(codes, values)
+            )
         integers = _read_integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
         if integers is not None:
-            return self._check(integers, table, columns) if learn else integers
+            return self._check_numbers(integers, table, columns) if learn else integers
         pairs = [table.categories(j) for j in columns]
         codes = np.empty((table.rows, len(columns)), dtype=np.int64)
         for j, (_, column) in enumerate(pairs):
             codes[:, j] = column
         named = Codes(codes, tuple(keys for keys, _ in pairs))
-        return self._check(named, table, columns) if learn else named
+        return self._check_numbers(named, table, columns) if learn else named
 
     def admits(self, values: Array) -> bool:
         return bool(values.min() >= 0 and values.max() < _MAX_RANGE)  # False if any value is NaN
 
-    def _check(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
+    def _check_numbers(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
+        """Return the codes; raise if values are `numbered` and one of them is negative."""
         if not self.numbered:
             return codes
         firsts = (
@@ -74,7 +77,7 @@ class CategoryColumns(Block[Codes, Tally]):
         weights: Array | None = None,
         given: Density[Codes] | None = None,
     ) -> Tally:
-        terms, offsets = _terms(rows)
+        terms, offsets = _list_terms(rows)
         count = int(offsets[-1])
         if isinstance(by, Responsibilities):
             r, totals = by.values, np.zeros((len(by.keys), count))
@@ -110,14 +113,14 @@ class CategoryColumns(Block[Codes, Tally]):
             raise ValueError(
                 f"estimate='map' needs alpha of at least 1, got {self.alpha}: raise it, or use 'mean'"
             )
-        seen = statistic.over(keys)
+        class_sums = statistic.over(keys)
         terms = Keys(()) if statistic.terms is None else statistic.terms
         layout = _lay_out(_Identical(terms), self._width(statistic))
         sizes = self.raise_to_least(layout.numbered_sizes if self.numbered else layout.sizes)
         adjustment = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
         pseudo = self.alpha + adjustment
-        counts = seen.total.value  # (K, terms)
-        total = layout.sum_columns(seen.total) + pseudo * sizes  # (K, d)
+        counts = class_sums.total.value  # (K, terms)
+        total = layout.sum_columns(class_sums.total) + pseudo * sizes  # (K, d)
         has_no_counts = total == 0
         with np.errstate(divide="ignore", invalid="ignore"):
             log_total = np.log(total)
@@ -135,6 +138,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return _lay_out(_Identical(terms), self._width(statistic)).columns
 
     def _width(self, statistic: Tally) -> int:
+        """The number of columns; if not all are known, up to the last that has a term."""
         if self.columns is not None:
             return len(self.columns)
         return 1 + max((term[0] for term in statistic.terms or ()), default=-1)  # type: ignore[index]
@@ -144,7 +148,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return _count_numbers(values) if self.numbered else len(values)
 
     def raise_to_least(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of values of each column: `counts`, or the least number if that is larger."""
+        """The number of values of each column: `counts`, or `least` where that is larger."""
         if self.least is None:
             return counts
         least = np.asarray(self.least)
@@ -161,7 +165,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return len(density.keys) * int(sum(max(0, size - 1) for size in density.sizes.tolist()))
 
     def refuse_impossible(self, statistic: Tally) -> None:
-        refuse_negative(statistic)
+        refuse_negative_sums(statistic)
         counts, weight = statistic.total.value, statistic.weight.value
         for indices, _ in self.columns_of(statistic):
             # With a tolerance for rounding.
@@ -181,20 +185,20 @@ class Layout:
     numbered_sizes: NDArray[np.int64]  # (d,): for integers, the number of integers from 0 to the largest
     column: NDArray[np.int64]  # (terms,): the column of each term
     order: NDArray[np.int64]  # (terms,): the terms column by column
-    seen: NDArray[np.int64]  # (m,): the columns that have a term
+    nonempty: NDArray[np.int64]  # (m,): the columns that have a term
     starts: NDArray[np.int64]  # (m,): the index in `order` of the first term of each of these columns
 
     def sum_columns(self, total: Exact) -> Array:
         """The sum of the terms of each column (K, d): exact, then rounded once."""
         sums = np.zeros((total.shape[0], len(self.columns)))
-        if len(self.seen):
+        if len(self.nonempty):
             words = np.add.reduceat(total.words[:, :, self.order], self.starts, axis=2)
-            sums[:, self.seen] = Exact.from_words(words, total.low).value
+            sums[:, self.nonempty] = Exact.from_words(words, total.low).value
         return sums
 
 
 class _Identical(NamedTuple):
-    """A key of a cache that is compared by identity (`is`): terms with 1 and with True would be equal."""
+    """A key of a cache, compared by identity (`is`): by `==`, terms with 1 and with True are equal."""
 
     terms: Keys
 
@@ -207,21 +211,22 @@ class _Identical(NamedTuple):
 
 @lru_cache(maxsize=16)  # if rows are learned one by one, a new term is rare, and the layout does not change
 def _lay_out(key: _Identical, width: int) -> Layout:
+    """Find the terms of each of `width` columns."""
     indices: list[list[int]] = [[] for _ in range(width)]
     values: list[list[Any]] = [[] for _ in range(width)]
-    pairs: Any = key.terms  # (column, value), from `_terms`
+    pairs: Any = key.terms  # (column, value), from `_list_terms`
     for index, (column, value) in enumerate(pairs):
         indices[column].append(index)
         values[column].append(value)
     sizes = [len(term_indices) for term_indices in indices]
     order = np.array([index for term_indices in indices for index in term_indices], dtype=np.int64)
     column = np.array([j for j, _ in pairs], dtype=np.int64)
-    seen = np.flatnonzero(sizes)
-    starts = np.cumsum([0, *sizes])[seen]
+    nonempty = np.flatnonzero(sizes)
+    starts = np.cumsum([0, *sizes])[nonempty]
     columns = [(indices[j], tuple(values[j])) for j in range(width)]
     numbered = [_count_numbers(numbers) for _, numbers in columns]
     lengths, ranges = np.array(sizes, dtype=np.int64), np.array(numbered, dtype=np.int64)
-    return Layout(columns, lengths, ranges, column, order, seen, starts)
+    return Layout(columns, lengths, ranges, column, order, nonempty, starts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,8 +259,8 @@ class Grid:
         offsets = np.concatenate([[0], np.cumsum(np.array(widths) + 1)]).astype(np.int64)
         return cls(np.array(least), np.array(widths), offsets, np.ascontiguousarray(np.concatenate(grids)))
 
-    def codes(self, codes: NDArray[np.int64], least: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Indices in the grid of codes whose code 0 stands for `least`; -1 (missing) stays -1."""
+    def find_cells(self, codes: NDArray[np.int64], least: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The cell of each code in its column of the grid; code 0 stands for `least`; -1 (missing) stays."""
         cells = codes + (least - self.least)
         is_unseen = (cells < 0) | (cells >= self.widths)
         if is_unseen.any() or (codes < 0).any():
@@ -276,15 +281,15 @@ def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
             return Codes(np.zeros_like(integers), least=integers[0])
     if values.dtype.kind == "f" and (not np.isfinite(values).all() or (values != np.floor(values)).any()):
         return None
-    least, most = values.min(axis=0), values.max(axis=0)
-    spans = most.astype(np.float64) - least.astype(np.float64)
+    smallest, largest = values.min(axis=0), values.max(axis=0)
+    spans = largest.astype(np.float64) - smallest.astype(np.float64)
     if (
         spans.max(initial=0.0) > _MAX_RANGE
-        or np.abs(least.astype(np.float64)).max(initial=0.0) > _MAX_INTEGER
+        or np.abs(smallest.astype(np.float64)).max(initial=0.0) > _MAX_INTEGER
     ):
         return None
     integers = values.astype(np.int64, copy=False)
-    start = least.astype(np.int64)
+    start = smallest.astype(np.int64)
     if start.any():
         integers = integers - start
     return Codes(np.ascontiguousarray(integers), least=start)
@@ -303,8 +308,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def _terms(rows: Codes) -> tuple[list[tuple[int, Any]], NDArray[np.int64]]:
-    """(column, value) for each value of each column, and the index of each column's first pair (d + 1,)."""
+def _list_terms(rows: Codes) -> tuple[list[tuple[int, Any]], NDArray[np.int64]]:
+    """The pairs (column, value) of all columns, and the index of each column's first pair (d + 1,)."""
     terms = [(j, value) for j, keys in enumerate(rows.keys) for value in keys]
     offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)
     return terms, offsets
@@ -356,11 +361,14 @@ class Values(Density[Codes]):
         return Contrast(terms, np.zeros(len(terms)))
 
     def _arrange(self, rows: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """The rows' codes, and a table (cells, K) in the order of the rows' own keys, or of the grid."""
+        """The rows' codes, the first cell of each column (d + 1,), and log p of each cell (cells, K).
+
+        The cells are in the order of the rows' own keys, or of the grid.
+        """
         if len(rows) == 1 and rows.codes.shape[1] == len(self.absent):
             return self._arrange_one(rows)
         if rows.least is not None and self.grid is not None and len(self.values) == len(rows.least):
-            return self.grid.codes(rows.codes, rows.least), self.grid.offsets, self.grid.table
+            return self.grid.find_cells(rows.codes, rows.least), self.grid.offsets, self.grid.table
         tables = []
         for j, keys in enumerate(rows.keys):
             if j >= len(self.values):  # no value of this column was learned

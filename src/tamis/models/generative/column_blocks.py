@@ -1,4 +1,4 @@
-"""families of columns, as a user names them → a block for each family: its columns and how they are learned.
+"""Families of columns, as a user names them → a block for each family: its columns and how they are learned.
 
 `FASTER` maps the names of some families to faster blocks; all others have the block `FamilyColumns`.
 """
@@ -80,10 +80,10 @@ def can_read_sparse(families: object) -> bool:
 def choose_families(schema: Schema, families: Families, integers: FamilyChoice) -> list[Family]:
     """The family of each column: the one that the user names, or the default for the kind of its values."""
     by_column: Mapping[Any, FamilyChoice] = families if isinstance(families, Mapping) else {}
-    default: FamilyChoice = AUTO if isinstance(families, Mapping) else families
+    default_choice: FamilyChoice = AUTO if isinstance(families, Mapping) else families
     where = f" in families={one_line(families)}"
-    members = {name: _find(choice, f" for {name!r}{where}") for name, choice in by_column.items()}
-    general = _find(default, " for 'families'")
+    members = {name: _find_unless_auto(choice, f" for {name!r}{where}") for name, choice in by_column.items()}
+    default_family = _find_unless_auto(default_choice, " for 'families'")
     integer_family = find_family(integers, " for 'integers'")
     columns = {schema.name(j) for j in range(schema.width)} | set(range(schema.width))
     if unknown := [name for name in by_column if name not in columns]:
@@ -92,7 +92,11 @@ def choose_families(schema: Schema, families: Families, integers: FamilyChoice) 
     chosen = []
     for j in range(schema.width):
         # A number in `families` is the index of a column only if it is not the name of one.
-        by_index = general if schema.names is not None and j in schema.names else members.get(j, general)
+        by_index = (
+            default_family
+            if schema.names is not None and j in schema.names
+            else members.get(j, default_family)
+        )
         family = members.get(schema.name(j), by_index)
         if family is None:
             kind = schema.kind(j)
@@ -103,7 +107,7 @@ def choose_families(schema: Schema, families: Families, integers: FamilyChoice) 
     return chosen
 
 
-def _find(choice: object, where: str) -> Family | None:
+def _find_unless_auto(choice: object, where: str) -> Family | None:
     """Find the family; None if it is to be chosen by the kind of a column's values."""
     return None if isinstance(choice, str) and choice == AUTO else find_family(choice, where)
 
@@ -111,7 +115,7 @@ def _find(choice: object, where: str) -> Family | None:
 def make_blocks(
     schema: Schema, families: Families, integers: FamilyChoice, options: BlockOptions
 ) -> dict[str, Block[Any, Any]]:
-    """A block for each family that some column has."""
+    """Make a block for each family that some column has."""
     chosen = choose_families(schema, families, integers)
     members = {label_of(family): family for family in chosen}
     columns: dict[str, list[int]] = {label: [] for label in members}

@@ -1,4 +1,4 @@
-"""posterior, rows → the contribution of each column to the log-odds of one class against another."""
+"""Posterior, rows → the contribution of each column to the log-odds of one class against another."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ class Contributions(NamedTuple):
     prior: Array  # (n,): the log-odds of the class probabilities
 
 
-def contribute(
+def compute_contributions(
     blocks: Mapping[str, Block[Any, Any]],
     posterior: Posterior,
     rows: Encoded,
@@ -30,7 +30,10 @@ def contribute(
     against: Indices,
     width: int,
 ) -> Contributions:
-    """The contributions of `width` columns to the log-odds of each row's class `for_` over its `against`."""
+    """The contributions of `width` columns to the log-odds of class `for_` over `against`, of each row.
+
+    `for_` and `against` (n,) are indices of classes.
+    """
     with np.errstate(invalid="ignore"):
         prior = posterior.log_prior[for_] - posterior.log_prior[against]
     contrasts = _contrast_rows(posterior, rows, for_, against)
@@ -62,14 +65,14 @@ def _contrast_rows(
     inverse_order = np.argsort(np.concatenate(order))
     return {
         name: Contrast(
-            _stack([part[name].terms for part in parts], inverse_order),
+            _concatenate_rows([part[name].terms for part in parts], inverse_order),
             np.concatenate([part[name].rest for part in parts])[inverse_order],
         )
         for name in parts[0]
     }
 
 
-def _stack(parts: list[Any], order: Indices) -> Any:
+def _concatenate_rows(parts: list[Any], order: Indices) -> Any:
     if hasattr(parts[0], "tocsr"):
         return sparse.vstack(parts).tocsr()[order]
     return np.concatenate(parts)[order]

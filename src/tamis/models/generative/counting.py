@@ -1,4 +1,4 @@
-"""counts, dense or sparse → exact sums by label, and linear scores.
+"""Counts, dense or sparse → exact sums by label, and linear scores.
 
 The blocks for counts, flags and rates share these functions.
 """
@@ -17,7 +17,7 @@ from tamis.tables import Sparse, Table
 Rows = Array | Sparse
 
 _INFINITY_BITS = np.array(np.inf).view(np.uint64)  # the bits of ∞ as an integer
-LARGEST = 2.0**52  # larger float64 numbers have no fractional part
+MAX_COUNT = 2.0**52  # smaller numbers are learned without a further check; larger float64 have no fractions
 
 
 class NoEvidenceError(ValueError, AttributeError):
@@ -29,9 +29,9 @@ def are_counts(values: Array) -> bool:
     return not values.size or bool(values.view(np.uint64).max() < _INFINITY_BITS)
 
 
-def pseudo_counts(alpha: ArrayLike | float, columns: int) -> Array:
+def check_pseudo_counts(alpha: ArrayLike | float, columns: int) -> Array:
     """Return one pseudo-count per column; raise unless they are finite and at least 0."""
-    if isinstance(alpha, float) and 0.0 <= alpha < np.inf:  # as below, in a fifth of the time
+    if isinstance(alpha, float) and 0.0 <= alpha < np.inf:  # the usual case, in a fifth of the time
         return np.full(columns, alpha)
     values = np.asarray(alpha, dtype=np.float64)
     if values.shape not in ((), (columns,)) or not (np.isfinite(values) & (values >= 0)).all():
@@ -81,7 +81,7 @@ def refuse_negative_counts(values: Array, table: Table, columns: Sequence[int]) 
     )
 
 
-def refuse_negative(statistic: Tally) -> None:
+def refuse_negative_sums(statistic: Tally) -> None:
     """Raise if a weight or a count is below zero, or if there is a count without a weight."""
     weight, total = statistic.weight, statistic.total  # many totals take long to convert to floats
     is_empty = weight.value == 0
@@ -95,7 +95,7 @@ def refuse_negative(statistic: Tally) -> None:
 
 
 def score_linearly(rows: Rows, table: Array, has_zeros: bool = True) -> Array:
-    """rows (n, d) · tableᵀ (d, K) → (n, K), with 0 · −∞ = 0; `has_zeros`: whether the table may hold −∞."""
+    """rows (n, d) · tableᵀ (d, K), with 0 · −∞ = 0; `has_zeros`: whether the table may hold log 0 = −∞."""
     matrix: Any = rows.matrix() if isinstance(rows, Sparse) else rows
     if not has_zeros:
         return np.asarray(matrix @ table.T)
@@ -111,17 +111,17 @@ def multiply_columns(rows: Rows, factors: Array) -> Any:
     """x_j · factor_j of each row (n, d), with 0 · ∞ = 0; the result is sparse if the rows are."""
     if isinstance(rows, Sparse):
         sparse = rows.matrix()
-        sparse.data = _multiply(rows.values, factors[rows.indices])
+        sparse.data = _multiply_nonzero(rows.values, factors[rows.indices])
         return sparse
-    return _multiply(rows, np.broadcast_to(factors, rows.shape))
+    return _multiply_nonzero(rows, np.broadcast_to(factors, rows.shape))
 
 
-def _multiply(x: Array, factors: Array) -> Array:
+def _multiply_nonzero(x: Array, factors: Array) -> Array:
     return np.asarray(np.multiply(x, factors, out=np.zeros(x.shape), where=x != 0))
 
 
-def sum_responsible(rows: Rows, responsibilities: Array) -> Array:
-    """responsibilitiesᵀ (K, n) · rows (n, d) → (K, d)."""
+def sum_by_responsibilities(rows: Rows, responsibilities: Array) -> Array:
+    """Σ r x of each class (K, d): responsibilitiesᵀ (K, n) · rows (n, d)."""
     if isinstance(rows, Sparse):
         return np.ascontiguousarray((rows.matrix().T @ responsibilities).T)
     return np.asarray(responsibilities.T @ rows)

@@ -1,4 +1,4 @@
-"""rows whose labels are missing → a first posterior → steps of EM, each with a statistic and a posterior.
+"""Rows whose labels are missing → a first posterior → steps of EM, each with a statistic and a posterior.
 
 EM is `protocols.iterate` of a `Generative` model: a step observes the rows given the last posterior and
 infers the next. `run` is the loop that decides when to stop.
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from tamis import _kernels
 from tamis.arrays import Array
 from tamis.models.generative.block import Codes, Responsibilities, check_array
-from tamis.models.generative.gaussian_expectation import fill_gaps
+from tamis.models.generative.gaussian_expectation import fill_by_means
 from tamis.models.generative.model import (
     Encoded,
     Generative,
@@ -38,15 +38,16 @@ Method = Literal["kmeans", "k-means++", "random_from_data", "random"]
 METHODS: tuple[Method, ...] = get_args(Method)
 StepReport = Callable[[Step[Joint, Posterior]], None]  # called after each step
 
-# Starting centres are searched in a sample of max(_SAMPLE, _SAMPLE_PER_CENTRE · k) rows.
-_SAMPLE = 2000
+# Starting centres are searched in a sample of at most max(_MIN_SAMPLE, _SAMPLE_PER_CENTRE · k) rows.
+_MIN_SAMPLE = 2000
 _SAMPLE_PER_CENTRE = 50
 _MAX_PERMUTED_ROWS = 1 << 24  # up to this number, a sample is drawn by a permutation of all row numbers
-_KMEANS_ITERATIONS = 10  # after k-means++: on 2,000 rows they take less time than one EM step on 100,000
-# Of each row, which all classes share at the start: a responsibility of 0 would stay 0.
+# From the centres of k-means++: on 2,000 rows these take less time than one EM step on 100,000.
+_KMEANS_ITERATIONS = 10
+# At the start, this fraction of each row is divided among all classes: a responsibility of 0 would stay 0.
 _SHARED_FRACTION = 0.05
 _MAX_FEATURES = 2000  # distances use at most this number of columns, drawn at random if there are more
-_CELLS = 1 << 20  # features, responsibilities or log p(x, class) in memory at a time
+_CELLS = 1 << 20  # array elements (features, responsibilities or log p(x, class)) in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class RowShards(Protocol):
 def steps(
     model: Generative, data: LabelledRows, start: Posterior, pool_squares: bool = False
 ) -> Iterator[Step[Joint, Posterior]]:
-    """Steps of EM from a starting posterior, without end; for `pool_squares` see `Generative.prepare`."""
+    """Yield steps of EM from a posterior, without end; for `pool_squares` see `Generative.prepare`."""
     return iterate(model, [model.prepare(data, pool_squares)], start)
 
 
@@ -124,17 +125,17 @@ def run(
     """Make steps until the mean log-likelihood per row changes by less than `tol`, at most `max_iter`.
 
     `report_step` is called with every step. Where squares are pooled in the steps, a last step computes the
-    statistic without pooling. `previous` is the last log-likelihood of the run that this one continues, with
-    which its first one is compared.
+    statistic without pooling. If this run continues another, `previous` is the last log-likelihood of that
+    one, with which the first one is compared.
     """
     if max_iter < 1:
         raise ValueError(f"got max_iter={max_iter}, expected at least 1")
     prepared = None
     if isinstance(data, LabelledRows):
-        weight, prepared = _weight(model, data), model.prepare(data, pool_squares=True)
+        weight, prepared = _sum_weights(model, data), model.prepare(data, pool_squares=True)
         shards: Any = [prepared]
     else:  # squares are not pooled, because some shards might have rows for which that is not possible
-        weight, shards = data.total(partial(_weight, model)), data.map(model.prepare).keep()
+        weight, shards = data.total(partial(_sum_weights, model)), data.map(model.prepare).keep()
     log_likelihoods: list[float] = []
     converged, posteriors = False, [start]
     for step in islice(iterate(model, shards, start), max_iter):
@@ -184,13 +185,14 @@ def lower_bound(
 
 
 def _split_unlabelled(data: LabelledRows, classes: int) -> Iterator[LabelledRows]:
+    """Yield the rows without a label in parts that fit into memory."""
     unknown = data.select_unlabelled()
     if unknown is not None:
         yield from map(unknown.take, runs(len(unknown.rows), classes, _CELLS))
 
 
-def _weight(model: Generative, data: LabelledRows) -> float:
-    """The weight of all rows."""
+def _sum_weights(model: Generative, data: LabelledRows) -> float:
+    """The sum of the weights of all rows; those without a label are multiplied by `unlabelled_weight`."""
     factors = np.where(data.labels.group < 0, model.unlabelled_weight, 1.0)
     return float((factors * data.weight()).sum())
 
@@ -318,7 +320,7 @@ def start_shards(
 
 def draw_row_numbers(rows: int, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw the numbers of the rows among which starting centres are searched, in ascending order."""
-    count = max(_SAMPLE, _SAMPLE_PER_CENTRE * k)
+    count = max(_MIN_SAMPLE, _SAMPLE_PER_CENTRE * k)
     if rows <= _MAX_PERMUTED_ROWS:
         return np.sort(rng.permutation(rows)[:count])
     return np.sort(rng.choice(rows, count, replace=False))
@@ -357,7 +359,7 @@ def _observe_assigned(
 ) -> Joint:
     """Observe rows by responsibilities that do not depend on a posterior; missing values are filled in."""
     keys, parts = Keys(tuple(range(k))), []
-    for run_of_rows in runs(len(data.rows), max(_width_of(model, data.rows), k), _CELLS):
+    for run_of_rows in runs(len(data.rows), max(_count_model_features(model, data.rows), k), _CELLS):
         part = data.take(run_of_rows)
         responsibilities = Responsibilities(keys, assign(part.rows) * part.weight()[:, None])
         filled = {name: block.fill_missing(part.rows.blocks[name]) for name, block in model.blocks.items()}
@@ -388,11 +390,11 @@ def _make_assignment(
     if given.means is not None:
         centres = features.scale_values(names[0], given.means[:, features.columns[names[0]]])
     elif method == "random_from_data":
-        centres = fill_gaps(rows)[rng.choice(len(rows), k, replace=False)]
+        centres = fill_by_means(rows)[rng.choice(len(rows), k, replace=False)]
     else:
         centres = kmeans_plus_plus(rows, k, rng, weights)
         if method == "kmeans":
-            centres = _lloyd(rows, centres, weights)
+            centres = _iterate_kmeans(rows, centres, weights)
 
     def assign(rows: Encoded) -> Array:
         nearest = _compute_distances(features.compute(rows), centres).argmin(axis=1)
@@ -401,9 +403,9 @@ def _make_assignment(
     return assign
 
 
-def _width_of(model: Generative, rows: Encoded) -> int:
-    """The number of features of all blocks."""
-    return sum(min(_width(rows.blocks[name]), _MAX_FEATURES) for name in model.blocks)
+def _count_model_features(model: Generative, rows: Encoded) -> int:
+    """The number of features of all blocks that `_Features` uses."""
+    return sum(min(_count_features(rows.blocks[name]), _MAX_FEATURES) for name in model.blocks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -416,10 +418,10 @@ class _Features:
 
     @classmethod
     def of(cls, names: list[str], rows: Encoded, rng: np.random.Generator) -> "_Features":
-        """The features of the blocks with these names."""
+        """Choose the features of the blocks with these names, and find their means and deviations."""
         columns, centre, scale = {}, {}, {}
         for name in names:
-            width = _width(rows.blocks[name])
+            width = _count_features(rows.blocks[name])
             columns[name] = np.sort(rng.permutation(width)[:_MAX_FEATURES])
             values = _select_numbers(rows.blocks[name], columns[name])
             counts = np.maximum((~np.isnan(values)).sum(axis=0), 1)
@@ -429,6 +431,7 @@ class _Features:
         return cls(columns, centre, scale)
 
     def compute(self, rows: Encoded) -> Array:
+        """The features of rows (n, features), NaN where a value is missing."""
         parts = [
             self.scale_values(name, _select_numbers(rows.blocks[name], columns))
             for name, columns in self.columns.items()
@@ -440,7 +443,8 @@ class _Features:
         return np.asarray((values - self.centre[name]) / self.scale[name])
 
 
-def _width(rows: Any) -> int:
+def _count_features(rows: Any) -> int:
+    """The number of features of one block: its columns, or its values if they are categories."""
     if isinstance(rows, Codes):
         return sum(map(len, rows.keys))
     return rows.columns if isinstance(rows, Sparse) else int(rows.shape[1])
@@ -461,27 +465,30 @@ def _select_numbers(rows: Any, columns: NDArray[np.int64]) -> Array:
 def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Array | None = None) -> Array:
     """k-means++: k rows (k, d), each drawn in proportion to its squared distance from those drawn before.
 
-    Each is the best of 2 + log k candidates. If there are many rows, a sample is used. Distances are over the
-    columns that are present; a missing value of a centre is replaced by the mean of its column.
+    Each is the best of 2 + log k candidates that are drawn so. If there are many rows, a sample is used.
+    Distances are over the columns that are present; a missing value of a centre is replaced by the mean of
+    its column.
     """
     if not 1 <= k <= len(rows):
         raise ValueError(
             f"got k={k} for {len(rows)} rows, expected 1 or more, and no more than there are rows"
         )
-    most = max(_SAMPLE, _SAMPLE_PER_CENTRE * k)
+    most = max(_MIN_SAMPLE, _SAMPLE_PER_CENTRE * k)
     if len(rows) > most:
         chosen = rng.choice(len(rows), most, replace=False)
         rows, weights = rows[chosen], None if weights is None else weights[chosen]
     w = np.ones(len(rows)) if weights is None else weights
-    filled = fill_gaps(rows)
+    filled = fill_by_means(rows)
     first = rng.choice(len(rows), p=w / w.sum())
     centres = [filled[first]]
     nearest = _compute_distances(rows, filled[first][None])[:, 0]
     for _ in range(1, k):
-        chance = np.cumsum(nearest * w)
-        if chance[-1] > 0:
-            candidates = np.searchsorted(chance, rng.random(2 + int(np.log(k))) * chance[-1], side="right")
-        else:  # fewer distinct rows than centres
+        cumulative = np.cumsum(nearest * w)
+        if cumulative[-1] > 0:
+            candidates = np.searchsorted(
+                cumulative, rng.random(2 + int(np.log(k))) * cumulative[-1], side="right"
+            )
+        else:  # there are fewer distinct rows than centres
             candidates = rng.integers(len(rows), size=1)
         candidates = np.minimum(candidates, len(rows) - 1)
         reduced = np.minimum(_compute_distances(rows, filled[candidates]), nearest[:, None])
@@ -505,8 +512,8 @@ def _compute_distances(rows: Array, centres: Array) -> Array:
     return np.asarray(np.maximum(squares, 0.0) / np.where(fraction > 0, fraction, 1.0)[:, None])
 
 
-def _lloyd(rows: Array, centres: Array, weights: Array) -> Array:
-    """A few iterations of k-means; a centre without rows stays where it is."""
+def _iterate_kmeans(rows: Array, centres: Array, weights: Array) -> Array:
+    """Make a few iterations of k-means (Lloyd's algorithm); a centre without rows does not move."""
     present = ~np.isnan(rows)
     filled = np.where(present, rows, 0.0)
     for _ in range(_KMEANS_ITERATIONS):

@@ -1,4 +1,4 @@
-"""numbers → ΣT(x) by class → a distribution of any family with a conjugate prior, for each column.
+"""Numbers → ΣT(x) by class → a distribution of any family with a conjugate prior, for each column.
 
 This block (columns with their family) is for every family that has no faster block. The blocks of Gaussian,
 Bernoulli, Poisson and categorical columns are faster, and that of Gaussian columns is more precise where a
@@ -22,7 +22,7 @@ from tamis.models.generative.counting import NoEvidenceError
 from tamis.stats import Keys, Labels, Moments, Tally, refuse_excess_subtraction
 from tamis.tables import Table
 
-_MAX_SQUARABLE = 1e100  # sums of squares of smaller numbers do not overflow
+_MAX_SQUARABLE = 1e100  # the sums of the squares of smaller numbers do not overflow
 _PLACEHOLDER = 1.0  # replaces a missing value in computations whose result is then dropped
 
 
@@ -51,7 +51,7 @@ class FamilyColumns(Block[Array, Tally]):
 
     family: ConjugateFamily
     alpha: float = 1.0  # the number of pseudo-observations of the default prior
-    prior: Tally | None = None  # pseudo-observations: of all columns, or of each column
+    prior: Tally | None = None  # pseudo-observations, the same for all columns, or of each column
 
     @property
     def terms(self) -> int:
@@ -61,9 +61,9 @@ class FamilyColumns(Block[Array, Tally]):
     def encode(self, table: Table, learn: bool = True) -> Array:
         values = self.values(table)
         if learn:
-            wrong = ~(np.isnan(values) | self.family.supports(values))
-            if wrong.any():
-                row, j = np.argwhere(wrong)[0].tolist()
+            unsupported = ~(np.isnan(values) | self.family.supports(values))
+            if unsupported.any():
+                row, j = np.argwhere(unsupported)[0].tolist()
                 name = table.name(self.column_indices(table)[j])
                 raise ValueError(
                     f"{name} holds {values[row, j]:g} in row {row}, expected {self.family.support}: "
@@ -110,8 +110,10 @@ class FamilyColumns(Block[Array, Tally]):
         is_empty = ~(weight > 0)
         weight = np.where(is_empty, 1.0, weight)
         total = np.where(is_empty[..., None], self.family.mean_parameters, total)
-        choose = self.family.prior_mode if self.estimate == "map" else self.family.prior_mean
-        members = tuple(self._make_member(choose, weight[i], total[i], key) for i, key in enumerate(keys))
+        find_member = self.family.prior_mode if self.estimate == "map" else self.family.prior_mean
+        members = tuple(
+            self._make_member(find_member, weight[i], total[i], key) for i, key in enumerate(keys)
+        )
         return Members(keys, self.family, members, prior, class_sums)
 
     def _pseudo_observations(self, pooled: Tally) -> tuple[Array, Array]:
@@ -121,10 +123,11 @@ class FamilyColumns(Block[Array, Tally]):
         return self.family.default_prior(self.alpha, pooled.weight.value, pooled.total.value)
 
     def _make_member(
-        self, choose: Callable[[Array, Array], ConjugateFamily], weight: Array, total: Array, key: object
+        self, find_member: Callable[[Array, Array], ConjugateFamily], weight: Array, total: Array, key: object
     ) -> ConjugateFamily:
+        """Estimate the members of all columns in a class; an error names the class."""
         try:
-            return choose(weight, total)
+            return find_member(weight, total)
         except ValueError as problem:
             raise ValueError(
                 f"a {name_of(self.family)} column of class {key!r} has no estimate={self.estimate!r} "
@@ -162,7 +165,7 @@ class FamilyDensity(Density[Array]):
     def _log_densities(self, values: Array, k: int) -> Array:
         """log p of the values (n, d) in a class."""
 
-    def _terms(self, rows: Array, k: int) -> Array:
+    def _log_terms(self, rows: Array, k: int) -> Array:
         """log p of each value (n, d) in a class; 0 where it is missing."""
         missing = np.isnan(rows)
         return np.where(missing, 0.0, self._log_densities(np.where(missing, _PLACEHOLDER, rows), k))
@@ -170,12 +173,12 @@ class FamilyDensity(Density[Array]):
     def scores(self, rows: Array) -> Array:
         scores = np.empty((len(rows), len(self.keys)))
         for k in range(len(self.keys)):
-            scores[:, k] = self._terms(rows, k).sum(axis=1)
+            scores[:, k] = self._log_terms(rows, k).sum(axis=1)
         return scores
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         with np.errstate(invalid="ignore"):
-            terms = self._terms(rows, for_) - self._terms(rows, against)
+            terms = self._log_terms(rows, for_) - self._log_terms(rows, against)
         # A term is 0 if the value has probability zero in both classes.
         return Contrast(np.where(np.isnan(terms), 0.0, terms), np.zeros(len(rows)))
 

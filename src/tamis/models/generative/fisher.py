@@ -1,4 +1,4 @@
-"""full Moments by class → the directions that separate the classes best: Fisher's discriminants."""
+"""Full Moments by class → the directions that separate the classes best: Fisher's discriminants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Projection:
     scatter: Array  # (d, d): summed within classes, without priors or shrinkage
 
     def transform(self, x: object) -> Array:
-        """Rows (n, d) along the directions, about the centre (n, components)."""
+        """The coordinates of rows (n, d) along the directions, about the centre (n, components)."""
         rows = matrix(x).values
         if rows.shape[1] != len(self.centre):
             raise ValueError(f"got {rows.shape[1]} columns, expected {len(self.centre)} as in the statistic")
@@ -66,7 +66,7 @@ def discriminant(
     refuse_shrinkage(shrinkage)
     count = count_components(n_components, len(statistic.keys), statistic.first.shape[-1])
     scatter, weight = statistic.scatter, statistic.weight.value
-    prior = _class_priors(statistic.keys, weight, priors)
+    prior = _check_priors(statistic.keys, weight, priors)
     # Differences from the pooled mean, which is rounded only once, stay precise even if the means are large.
     centre = statistic.pooled().mean
     means = statistic.mean - centre
@@ -81,11 +81,11 @@ def discriminant(
         between = total - within
     else:
         within, between = shrink(within, shrinkage), shrink(between, shrinkage)
-    white = whitening(within, "covariance within classes")
-    values, vectors = eigen(white.T @ between @ white)
+    whitener = whitening(within, "covariance within classes")
+    values, vectors = eigen(whitener.T @ between @ whitener)
     count = min(count, len(values))
     best = np.argsort(values)[::-1][:count]
-    directions = white @ vectors[:, best]
+    directions = whitener @ vectors[:, best]
     largest = np.abs(directions).argmax(axis=0)
     directions = directions * np.where(directions[largest, np.arange(count)] < 0, -1.0, 1.0)
     sum_of_values = values.sum()
@@ -107,12 +107,13 @@ def count_components(n_components: object, classes: int, columns: int) -> int:
     if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:
         raise ValueError(
             f"got n_components={one_line(n_components)} for {classes} classes of {columns} columns, expected "
-            f"a whole number from 1 to {most}, the smaller of classes less one and columns"
+            f"a whole number from 1 to {most}, the smaller of classes − 1 and columns"
         )
     return int(given)
 
 
-def _class_priors(keys: Keys, weight: Array, priors: Mapping[Any, float] | None) -> Array:
+def _check_priors(keys: Keys, weight: Array, priors: Mapping[Any, float] | None) -> Array:
+    """The probability of each class (K,), by `priors` or by weight; raise if one is missing or invalid."""
     if priors is None:
         return np.asarray(weight / weight.sum())
     missing = [key for key in keys if key not in priors]

@@ -1,4 +1,4 @@
-"""numbers → diagonal Moments by class → a Gaussian or, with its parameters integrated out, a t per column."""
+"""Numbers → diagonal Moments by class → a Gaussian or, with its parameters integrated out, a t per column."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from tamis.models.generative.gaussian_expectation import Gaussian, Natural, Prep
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
-_MIN_VARIANCE = 1e-300  # no rounding makes it zero, and its inverse is finite
-_MAX_SQUARABLE = 1e100
+_MIN_VARIANCE = 1e-300  # the least variance of a density: its inverse is finite; a column of less is constant
+_MAX_SQUARABLE = 1e100  # the sums of the squares of smaller numbers do not overflow
 _LOG_2_PI = float(np.log(2.0 * np.pi))
 
 
@@ -88,7 +88,7 @@ class GaussianColumns(Block[Array, Moments]):
         prior = partial(self._prior, pooled_mean, pooled_variance)
         if self.estimate == "mle":
             class_variance = np.where(is_empty[:-1], 1.0, variance[:-1]) if has_empty else variance[:-1]
-            class_variance = class_variance + self.smoothing * _find_largest(pooled_variance)
+            class_variance = class_variance + self.smoothing * _find_largest_variance(pooled_variance)
             return Normal.of(keys, mean[:-1], np.maximum(class_variance, _MIN_VARIANCE), prior, class_sums)
         constant = ~(pooled_variance > _MIN_VARIANCE) & (self.prior is None)
         if self.prior is None and self.strength > 0 and not constant.any() and self.estimate != "predictive":
@@ -101,7 +101,7 @@ class GaussianColumns(Block[Array, Moments]):
             spread = scale / (shape + 1.5) if self.estimate == "map" else expected_variance(shape, scale)
             if np.isfinite(spread).all() and np.isfinite(location).all():
                 return Normal.of(keys, location, np.maximum(spread, _MIN_VARIANCE), prior, class_sums)
-        posterior = _update(prior(), class_sums, constant)
+        posterior = _update_prior(prior(), class_sums, constant)
         if self.estimate == "predictive":
             return Student(keys, posterior.predictive(), prior(), class_sums)
         location, spread = posterior.mode if self.estimate == "map" else posterior.mean
@@ -130,13 +130,13 @@ def replace_zero_variances(pooled_variance: Array) -> Array:
     return np.where(pooled_variance > _MIN_VARIANCE, pooled_variance, 1.0)
 
 
-def _update(
+def _update_prior(
     prior: NormalInverseGamma, class_sums: Moments, constant: NDArray[np.bool_]
 ) -> NormalInverseGamma:
     """The posterior (K, d); equal to the prior where nothing was observed, and in constant columns.
 
-    So all classes have the same density in a constant column; otherwise the class with the most rows would
-    have the narrowest density of it.
+    So all classes have the same density of a constant column; otherwise that of the class with the most rows
+    would be the narrowest.
     """
     posterior = prior.update(class_sums.drop_keys())
     if not constant.any():
@@ -149,7 +149,7 @@ def _update(
     return NormalInverseGamma(*(np.where(constant, before, after) for before, after in parts))
 
 
-def _find_largest(pooled_variance: Array) -> float:
+def _find_largest_variance(pooled_variance: Array) -> float:
     """The largest variance of any column, all classes together; 0 if nothing was observed."""
     return float(np.nanmax(pooled_variance, initial=0.0))
 
@@ -161,11 +161,11 @@ class Normal(Gaussian):
     keys: Keys
     mean: Array  # (K, d)
     variance: Array  # (K, d)
-    _prior: NormalInverseGamma | Callable[[], NormalInverseGamma]  # or a function that computes it
+    _prior: NormalInverseGamma | Callable[[], NormalInverseGamma]  # the prior, or a function that computes it
     class_sums: Moments
     _precision: Array  # (K, d): 1 / variance
     _log_peak: Array  # (K, d): log of the density at the mean
-    _zero_offsets: Array  # (K,): zeros for the kernel, which adds a number per class
+    _zero_offsets: Array  # (K,): zeros, because the kernel adds a number per class
 
     @classmethod
     def of(
@@ -176,7 +176,7 @@ class Normal(Gaussian):
         prior: NormalInverseGamma | Callable[[], NormalInverseGamma],
         class_sums: Moments,
     ) -> Self:
-        """Compute the terms that every score needs."""
+        """Make the density, with the terms that every score needs."""
         log_peak = -0.5 * (np.log(variance) + _LOG_2_PI)
         return cls(keys, mean, variance, prior, class_sums, 1.0 / variance, log_peak, np.zeros(len(keys)))
 
@@ -189,7 +189,7 @@ class Normal(Gaussian):
         return _kernels.gaussian_scores(rows, self.mean, self._precision, self._log_peak, self._zero_offsets)
 
     def with_parameters(self, means: Array | None, covariances: Array | None) -> Self:
-        """Covariances are the variances of each class and column (K, d), or one of each class (K,)."""
+        """Replace means and variances; `covariances` are variances (K, d), or one variance per class (K,)."""
         mean, variance = self.mean if means is None else means, self.variance
         if covariances is not None:
             own = covariances if covariances.ndim == 2 else covariances[:, None]
@@ -240,13 +240,13 @@ class Student(Density[Array]):
     def scores(self, rows: Array) -> Array:
         scores = np.empty((len(rows), len(self.keys)))
         for k in range(len(self.keys)):
-            scores[:, k] = self._terms(rows, k).sum(axis=1)
+            scores[:, k] = self._log_terms(rows, k).sum(axis=1)
         return scores
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
-        return Contrast(self._terms(rows, for_) - self._terms(rows, against), np.zeros(len(rows)))
+        return Contrast(self._log_terms(rows, for_) - self._log_terms(rows, against), np.zeros(len(rows)))
 
-    def _terms(self, rows: Array, k: int) -> Array:
+    def _log_terms(self, rows: Array, k: int) -> Array:
         members = self.members
         one = StudentT(members.freedom[k], members.location[k], members.scale[k])
         missing = np.isnan(rows)

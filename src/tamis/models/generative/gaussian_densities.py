@@ -1,4 +1,4 @@
-"""means and covariances by class → log p(vector | class), with missing values integrated out.
+"""Means and covariances by class → log p(vector | class), with missing values integrated out.
 
 A row that lacks some columns is scored by the marginal distribution of the others. Rows are grouped by their
 pattern (which columns are present), because each pattern needs its own Cholesky factors.
@@ -25,9 +25,10 @@ from tamis.stats import Keys, Moments
 from tamis.tables import runs
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_BLOCK = 4096  # rows whose whitened copy is in memory at a time
+_MAX_ROWS = 4096  # rows whose whitened copy is in memory at a time
 _FEW_ROWS = 16  # up to this number, rows are scored by matrices that are cached between calls
-# Of a mean from the centre: beyond, one product for all classes loses the tenth digit.
+# If the squared distance of a mean from the centre is larger, one product for all classes loses the tenth
+# digit.
 _MAX_SQUARED_DISTANCE = 1e6
 
 
@@ -39,17 +40,17 @@ class Pattern(NamedTuple):
     complete: bool  # whether all columns are present
 
 
-def patterns(rows: Array) -> Iterator[Pattern]:
+def group_by_pattern(rows: Array) -> Iterator[Pattern]:
     """Group the rows by which of their columns are present."""
     present = ~np.isnan(rows)
-    every = np.arange(rows.shape[1])
+    all_columns = np.arange(rows.shape[1])
     if present.all():
-        yield Pattern(slice(None), every, True)
+        yield Pattern(slice(None), all_columns, True)
         return
     _, first, group = np.unique(np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True)
     for g, row in enumerate(first.tolist()):
-        columns = every[present[row]]
-        yield Pattern(np.flatnonzero(group.reshape(-1) == g), columns, len(columns) == len(every))
+        columns = all_columns[present[row]]
+        yield Pattern(np.flatnonzero(group.reshape(-1) == g), columns, len(columns) == len(all_columns))
 
 
 class _Marginal(NamedTuple):
@@ -62,8 +63,9 @@ class _Marginal(NamedTuple):
     log_determinant: float
 
 
-def _marginals(rows: Array, mean: Array, matrix: Array, factor: Cholesky) -> Iterator[_Marginal]:
-    for at, columns, complete in patterns(rows):
+def _measure_marginals(rows: Array, mean: Array, matrix: Array, factor: Cholesky) -> Iterator[_Marginal]:
+    """Yield the distances of the rows of each pattern from the mean of each class."""
+    for at, columns, complete in group_by_pattern(rows):
         x = rows if complete and isinstance(at, slice) else rows[at][:, columns]
         for k in range(len(mean)):
             class_factor = Cholesky(factor.lower[k]) if complete else marginal_factor(matrix[k], columns)
@@ -76,7 +78,7 @@ def measure_distances(factor: Cholesky, rows: Array, centre: Array) -> Array:
     distances = np.zeros(len(rows))
     if not len(centre):
         return distances
-    for at in runs(len(rows), 1, _BLOCK):
+    for at in runs(len(rows), 1, _MAX_ROWS):
         z = factor.whiten(rows[at] - centre)
         distances[at] = np.einsum("ij,ij->i", z, z)
     return distances
@@ -117,7 +119,7 @@ class FullNormal(_MatrixNormal):
             z = (inverse @ (rows[:, None] - self.mean)[..., None])[..., 0]  # (n, K, d)
             return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", z, z))
         scores = np.empty((len(rows), len(self.keys)))
-        for part in _marginals(rows, self.mean, self.covariance, self.factor):
+        for part in _measure_marginals(rows, self.mean, self.covariance, self.factor):
             scores[part.rows, part.k] = -0.5 * (part.square + part.log_determinant + part.d * _LOG_2PI)
         return scores
 
@@ -168,12 +170,12 @@ class TiedNormal(_MatrixNormal):
             differences = ((rows - centre) @ inverse.T)[:, None] - m  # (n, K, d)
             return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", differences, differences))
         scores = np.zeros((len(rows), len(self.keys)))
-        for at, columns, complete in patterns(rows):
+        for at, columns, complete in group_by_pattern(rows):
             if not len(columns):
                 continue
             x = rows if complete and isinstance(at, slice) else rows[at][:, columns]
             factor = self.factor if complete else marginal_factor(self.covariance, columns)
-            scores[at] = self._scores(x, self.mean[:, columns], factor)
+            scores[at] = self._score_complete(x, self.mean[:, columns], factor)
         return scores
 
     @cached_property
@@ -184,14 +186,17 @@ class TiedNormal(_MatrixNormal):
         constant = -0.5 * (float(self.factor.log_determinant()) + d * _LOG_2PI)
         return centre, self.factor.inverse_factor(), self.factor.whiten(self.mean - centre), constant
 
-    def _scores(self, rows: Array, mean: Array, factor: Cholesky) -> Array:
-        """−½|z − m|² (n, K) by one product for all classes: z and m are whitened about the same centre."""
+    def _score_complete(self, rows: Array, mean: Array, factor: Cholesky) -> Array:
+        """log p of rows without gaps (n, K): −½|z − m|² and a constant, by one product for all classes.
+
+        The rows z and the means m are whitened about the same centre.
+        """
         centre = mean.mean(axis=0)
         m = factor.whiten(mean - centre)
         lengths = np.einsum("ij,ij->i", m, m)
         is_far = bool((lengths > _MAX_SQUARED_DISTANCE).any())
         scores = np.empty((len(rows), len(mean)))
-        for at in runs(len(rows), 1, _BLOCK):
+        for at in runs(len(rows), 1, _MAX_ROWS):
             z = factor.whiten(rows[at] - centre)
             block = scores[at]
             if is_far:
@@ -209,7 +214,7 @@ class TiedNormal(_MatrixNormal):
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         """w_j (x_j − midpoint_j) with w = Σ⁻¹(μ − μ'), of the columns that are present."""
         terms = np.zeros(rows.shape)
-        for at, columns, complete in patterns(rows):
+        for at, columns, complete in group_by_pattern(rows):
             factor = self.factor if complete else marginal_factor(self.covariance, columns)
             one, other = self.mean[for_, columns], self.mean[against, columns]
             w = factor.solve((one - other)[:, None])[:, 0]
@@ -224,7 +229,7 @@ class TiedNormal(_MatrixNormal):
         return list((self.mean[group] + noise @ self.factor.lower.T).T)
 
     def covariance_of(self, k: int) -> Array:
-        """(d, d), the same for every class."""
+        """The covariance (d, d), the same for every class."""
         return self.covariance
 
 
@@ -264,8 +269,8 @@ class SphericalNormal(Normal):
         return spherical_evidence(self.prior, self.class_sums)
 
 
-def sum_growth(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, Array]:
-    """What data add to the shape (K,) and the scale (K,) of the prior, if all columns share one variance."""
+def sum_increases(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, Array]:
+    """The increase of the prior's shape (K,) and scale (K,) by data, if all columns share one variance."""
     weight = class_sums.weight.value
     shift = normals.shift_of(class_sums.weight, class_sums.first, prior.location)
     shift_weight = prior.strength * weight / (prior.strength + weight)
@@ -273,8 +278,9 @@ def sum_growth(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, A
 
 
 def spherical_evidence(prior: NormalInverseGamma, class_sums: Moments) -> float:
+    """The log-evidence of all classes, if all columns of a class share one variance."""
     weight = class_sums.weight.value
-    shape, scale = sum_growth(prior, class_sums)
+    shape, scale = sum_increases(prior, class_sums)
     ratio = log_gamma_ratio(prior.shape[0], prior.scale[0], shape, scale)
     means = np.log1p(weight / prior.strength).sum(axis=1)
     return float((ratio - 0.5 * means - shape * _LOG_2PI).sum())
@@ -286,7 +292,7 @@ class VectorStudent(Density[Array]):
 
     keys: Keys
     members: MultivariateT  # (K,)
-    evidence: Callable[[], float]
+    evidence: Callable[[], float]  # computes the log-evidence
 
     @property
     def mean(self) -> Array:
@@ -301,7 +307,7 @@ class VectorStudent(Density[Array]):
     def scores(self, rows: Array) -> Array:
         members = self.members
         scores = np.empty((len(rows), len(self.keys)))
-        for part in _marginals(rows, members.location, members.scale, members.factor):
+        for part in _measure_marginals(rows, members.location, members.scale, members.factor):
             freedom = members.freedom[part.k]
             scores[part.rows, part.k] = (
                 log_t_normalizer(freedom, part.d)
@@ -349,7 +355,7 @@ def precisions_of(density: Any) -> Array:
     if isinstance(density, FullNormal | TiedNormal):
         return density.factor.inverse()
     if isinstance(density, VectorStudent):
-        return density.members.factor.inverse() * _scale_by_covariance(density)
+        return density.members.factor.inverse() * _scale_over_covariance(density)
     return np.asarray(1.0 / density.covariance)
 
 
@@ -358,12 +364,12 @@ def precision_factors_of(density: Any) -> Array:
     if isinstance(density, FullNormal | TiedNormal):
         return np.swapaxes(density.factor.inverse_factor(), -1, -2)
     if isinstance(density, VectorStudent):
-        factor = density.members.factor.inverse_factor() * np.sqrt(_scale_by_covariance(density))
+        factor = density.members.factor.inverse_factor() * np.sqrt(_scale_over_covariance(density))
         return np.swapaxes(factor, -1, -2)
     return np.asarray(1.0 / np.sqrt(density.covariance))
 
 
-def _scale_by_covariance(density: VectorStudent) -> Array:
+def _scale_over_covariance(density: VectorStudent) -> Array:
     """The ratio of scale to covariance (K, 1, 1); 0 where the covariance is infinite."""
     freedom = np.broadcast_to(density.members.freedom, (len(density.keys),))
     return np.asarray(np.maximum(freedom - 2.0, 0.0) / freedom)[:, None, None]
@@ -382,24 +388,24 @@ def sum_incomplete_vectors(
     centre = given.mean[class_index]
     classes, d = centre.shape
     first, second = np.zeros((classes, d)), np.zeros((classes, d, d))
-    for at, columns, _ in patterns(rows):
+    for at, columns, _ in group_by_pattern(rows):
         x, r = rows[at], responsibilities.values[at]
         for i, k in enumerate(class_index.tolist()):
-            centred, rest = _fill_in(x, columns, centre[i], given.covariance_of(k))
+            centred, conditional = _impute(x, columns, centre[i], given.covariance_of(k))
             first[i] += r[:, i] @ centred
-            second[i] += sum_products(centred, r[:, i]) + r[:, i].sum() * rest
+            second[i] += sum_products(centred, r[:, i]) + r[:, i].sum() * conditional
     weight = responsibilities.values.sum(axis=0)
     return Moments.about(centre, weight, first, second, "full", responsibilities.keys)
 
 
-def _fill_in(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: Array) -> tuple[Array, Array]:
+def _impute(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: Array) -> tuple[Array, Array]:
     """E[x | the columns present] − mean (n, d), and the conditional covariance of the others (d, d)."""
     d = rows.shape[1]
     missing = np.setdiff1d(np.arange(d), columns)
     cross = covariance[np.ix_(columns, missing)]
     slope = marginal_factor(covariance, columns).solve(cross)
-    centred, rest = np.zeros(rows.shape), np.zeros((d, d))
+    centred, conditional = np.zeros(rows.shape), np.zeros((d, d))
     centred[:, columns] = rows[:, columns] - mean[columns]
     centred[:, missing] = centred[:, columns] @ slope
-    rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - cross.T @ slope
-    return centred, rest
+    conditional[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - cross.T @ slope
+    return centred, conditional

@@ -1,4 +1,4 @@
-"""rows, responsibilities of classes → Moments by class: the expectation step of Gaussian columns.
+"""Rows, responsibilities of classes → Moments by class: the expectation step of Gaussian columns.
 
 `sum_vectors` and `sum_columns` take responsibilities that are known, and sum about the mean of each class.
 `PreparedRows` computes responsibilities and sums in one pass, by BLAS: with an origin o near the rows, a
@@ -29,12 +29,12 @@ from tamis.tables import runs
 
 Products = Literal["full", "diagonal", "none"]  # which products of columns φ contains
 
-_BLOCK = 4096  # rows whose centred copy is in memory at a time
+_CENTRED_ROWS = 4096  # rows whose centred copy is in memory at a time
 _MAX_CANCELLING = 1e6  # the largest sum of cancelling terms of a log-density that leaves ten decimal digits
 _MAX_UNPACKED = 10**6  # up to this product of rows, classes and terms, OpenBLAS does not pack: twice as fast
-# Rows per block: at least _MIN_ROWS and at most _MAX_ROWS; larger products have about _CELLS elements of φ.
+# A block has _MIN_ROWS to _MAX_ROWS rows; if OpenBLAS packs, it has about _CELLS elements of φ.
 _MIN_ROWS, _CELLS, _MAX_ROWS = 256, 1 << 19, 4096
-_MAX_TERMS = 2500  # of φ, those of 69 columns: with more, a block has too few rows for BLAS to be fast
+_MAX_TERMS = 2500  # of φ, as of 69 columns: with more, a block has too few rows for BLAS to be fast
 _CHUNKS = 8  # the parts of a sum; not the number of threads, on which the result must not depend
 _MAX_SQUARABLE = 1e140  # squares of smaller numbers can be weighted and summed without overflow
 _LOG_ZERO = -1e300  # in place of log 0 = −∞, because −∞ · 0 is NaN
@@ -43,10 +43,10 @@ _LOG_ZERO = -1e300  # in place of log 0 = −∞, because −∞ · 0 is NaN
 def sum_vectors(rows: Array, responsibilities: Responsibilities) -> Moments:
     """Full Moments of rows without gaps, each class about its own mean."""
     r = responsibilities.values
-    centre, weight = _centres(rows, r), r.sum(axis=0)
+    centre, weight = _find_centres(rows, r), r.sum(axis=0)
     k, d = centre.shape
     first, second = np.zeros((k, d)), np.zeros((k, d, d))
-    for at in runs(len(rows), 1, _BLOCK):
+    for at in runs(len(rows), 1, _CENTRED_ROWS):
         for i in range(k):
             centred, w = _drop_weightless(rows[at], r[at, i])
             centred = centred - centre[i]
@@ -58,41 +58,41 @@ def sum_vectors(rows: Array, responsibilities: Responsibilities) -> Moments:
 def sum_columns(rows: Array, responsibilities: Responsibilities) -> Moments:
     """Diagonal Moments, each class about its own mean; a missing value is left out of its column alone."""
     r = responsibilities.values
-    centre = _centres(rows, r)
+    centre = _find_centres(rows, r)
     k, d = centre.shape
     weight, first, second = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d))
-    for at in runs(len(rows), 1, _BLOCK):
+    for at in runs(len(rows), 1, _CENTRED_ROWS):
         present = ~np.isnan(rows[at])
-        complete = bool(present.all())
-        weight += r[at].sum(axis=0)[:, None] if complete else r[at].T @ present
+        is_complete = bool(present.all())
+        weight += r[at].sum(axis=0)[:, None] if is_complete else r[at].T @ present
         for i in range(k):
             centred, w = _drop_weightless(rows[at], r[at, i])
             centred = centred - centre[i]
-            if not complete:
+            if not is_complete:
                 centred[np.isnan(centred)] = 0.0
             first[i] += w @ centred
             second[i] += w @ np.square(centred)
     return Moments.about(centre, weight, first, second, keys=responsibilities.keys)
 
 
-def _centres(rows: Array, responsibilities: Array) -> Array:
+def _find_centres(rows: Array, responsibilities: Array) -> Array:
     """The mean of each class (K, d), by sums about the mean of all rows; precise enough as a centre."""
     if not len(rows):
         return np.zeros((responsibilities.shape[1], rows.shape[1]))
     present = ~np.isnan(rows)
-    complete = bool(present.all())
-    values = rows if complete else np.where(present, rows, 0.0)
+    is_complete = bool(present.all())
+    values = rows if is_complete else np.where(present, rows, 0.0)
     centre = values.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
     centred = rows - centre
-    if not complete:
+    if not is_complete:
         centred[~present] = 0.0
-    weight = responsibilities.sum(axis=0)[:, None] if complete else responsibilities.T @ present
+    weight = responsibilities.sum(axis=0)[:, None] if is_complete else responsibilities.T @ present
     with np.errstate(invalid="ignore", divide="ignore"):
         shift = (responsibilities.T @ centred) / weight
     return np.asarray(centre + np.where(np.isfinite(shift), shift, 0.0))
 
 
-def fill_gaps(rows: Array) -> Array:
+def fill_by_means(rows: Array) -> Array:
     """Replace each missing value by the mean of its column."""
     count = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
     return np.where(np.isnan(rows), np.nansum(rows, axis=0) / count, rows)
@@ -146,7 +146,7 @@ class PreparedRows:
         """Prepare the rows; None if a value is missing, or too large to be squared."""
         if not rows.size or not max(rows.max(), -rows.min()) < _MAX_SQUARABLE:  # also if there is a NaN
             return None
-        return cls(rows, weights, rows.mean(axis=0))  # any point near the rows will do
+        return cls(rows, weights, rows.mean(axis=0))  # any point near the rows can be the origin
 
     def expect(
         self, density: Density[Any], log_prior: Array, hard: bool = False, pool_squares: bool = False
@@ -179,15 +179,17 @@ class PreparedRows:
             log_likelihood += float((natural.quadratic * self.squares).sum())
             second = _divide_squares(weight, first, self.squares)
         elif products == "full":
-            left, right = pairs(d)
+            left, right = list_pairs(d)
             matrices = np.empty((len(second), d, d))
             matrices[:, left, right] = matrices[:, right, left] = second
             second = matrices
         return Expectation(
-            self._moments(weight, first, second, density.keys, products), weight, log_likelihood
+            self._make_moments(weight, first, second, density.keys, products), weight, log_likelihood
         )
 
-    def _moments(self, weight: Array, first: Array, second: Array, keys: Keys, products: Products) -> Moments:
+    def _make_moments(
+        self, weight: Array, first: Array, second: Array, keys: Keys, products: Products
+    ) -> Moments:
         diagonal = products == "diagonal"
         return Moments.about(
             centre=np.broadcast_to(self.origin, first.shape),
@@ -244,6 +246,7 @@ class _Worker(NamedTuple):
     chunks: Sequence[tuple[int, int]]
 
     def sum_chunks(self) -> list[tuple[Array, float]]:
+        """Σ r φ (K, terms) and log p(rows) of each chunk."""
         k, p = self.theta.shape
         step = _MAX_UNPACKED // (k * p)
         step = min(step if step >= _MIN_ROWS else max(_MIN_ROWS, _CELLS // p), _MAX_ROWS)
@@ -256,13 +259,13 @@ class _Worker(NamedTuple):
                 block = buffers if rows.stop - start == step else _Buffers.of(self, rows.stop - start)
                 block.fill(self.prepared.centred[:, rows], self.products)
                 np.matmul(self.theta, block.features, out=block.joint)
-                log_likelihood += self._divide_rows(block.joint, rows)
+                log_likelihood += self._compute_responsibilities(block.joint, rows)
                 np.copyto(block.responsibilities, block.joint.T)
                 sums += np.matmul(block.responsibilities.T, block.features.T, out=block.product)
             results.append((sums, log_likelihood))
         return results
 
-    def _divide_rows(self, joint: Array, rows: slice) -> float:
+    def _compute_responsibilities(self, joint: Array, rows: slice) -> float:
         """Turn log p(x, class) (K, n) into weighted responsibilities, in place; return Σ w log p(x).
 
         If `hard`, p(x) is replaced by p(x, most probable class).
@@ -298,6 +301,7 @@ class _Buffers(NamedTuple):
 
     @classmethod
     def of(cls, worker: _Worker, size: int) -> "_Buffers":
+        """Allocate buffers for blocks of `size` rows."""
         k, p = worker.theta.shape
         d = worker.prepared.rows.shape[1]
         table = np.empty((d + p, size))
@@ -320,15 +324,15 @@ class _Buffers(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def pairs(d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The columns of each product, in the order of `_Buffers.fill`."""
+def list_pairs(d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The indices of both columns of each product of two columns, in the order of `_Buffers.fill`."""
     index = np.arange(d * (d + 1) // 2)
     return index % d, (index % d + index // d) % d
 
 
 def _pair_factors(matrices: Array) -> Array:
     """Symmetric (..., d, d) → a factor for each product (..., d(d+1)/2); x_i x_j with i ≠ j counts twice."""
-    left, right = pairs(matrices.shape[-1])
+    left, right = list_pairs(matrices.shape[-1])
     return np.asarray(matrices[..., left, right] * np.where(left == right, 1.0, 2.0))
 
 
@@ -337,7 +341,10 @@ def _count_products(products: Products, d: int) -> int:
 
 
 def _divide_squares(weight: Array, first: Array, squares: Array) -> Array:
-    """Second moments (K, d, d) with the right sum: of each class's mean, plus the rest divided by weight."""
+    """Second moments (K, d, d) whose sum over classes is right.
+
+    Each class has those of its mean, and a part of the others in proportion to its weight.
+    """
     mean = np.where(weight[:, None] > 0, first, 0.0) / np.where(weight > 0, weight, 1.0)[:, None]
     of_means = first[:, :, None] * mean[:, None, :]
     rest = squares - of_means.sum(axis=0)

@@ -1,4 +1,4 @@
-"""numbers → Moments by class → one multivariate Gaussian, or its predictive t, for all columns together.
+"""Numbers → Moments by class → one multivariate Gaussian, or its predictive t, for all columns together.
 
 One statistic of the full form gives quadratic and linear discriminants (`covariance` "full" and "tied"), and
 Fisher's directions (`fisher.py`); one of the diagonal form gives "diag" and "spherical".
@@ -23,10 +23,10 @@ from tamis.models.generative.gaussian_densities import (
     TiedNormal,
     VectorStudent,
     spherical_evidence,
-    sum_growth,
     sum_incomplete_vectors,
+    sum_increases,
 )
-from tamis.models.generative.gaussian_expectation import PreparedRows, fill_gaps, sum_columns, sum_vectors
+from tamis.models.generative.gaussian_expectation import PreparedRows, fill_by_means, sum_columns, sum_vectors
 from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, is_automatic, refuse_shrinkage, shrink
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
@@ -34,13 +34,13 @@ from tamis.tables import Table
 Covariance = Literal["full", "tied", "diag", "spherical"]
 COVARIANCES = ("full", "tied", "diag", "spherical")
 
-_TINY = 1e-300  # no rounding makes it zero, and its inverse is finite
+_TINY = 1e-300  # the least variance of a density, and the least divisor: its inverse is finite
 _REMEDY = (
     "set shrinkage (of a discriminant) or reg_covar (of a mixture), use another estimate than 'mle', give "
     "more rows than columns, or drop columns that repeat others"
 )
 _LOG_PI = float(np.log(np.pi))
-_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)  # relative to a variance: what is smaller is rounding error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,8 @@ class GaussianVectors(Block[Array, Moments]):
 
     covariance: Covariance = "full"
     shrinkage: Shrinkage = None  # 0 to 1; "auto" until `choose`
-    floor: float = 0.0
-    unbiased: bool = False
+    floor: float = 0.0  # added to every variance
+    unbiased: bool = False  # whether the divisor is the weight minus one
     prior: NormalInverseWishart | None = None
     strength: float = 1.0
     within_classes: bool = False
@@ -171,7 +171,7 @@ class GaussianVectors(Block[Array, Moments]):
         return Cholesky.of(values, "matrix in precisions_init", remedy).inverse()
 
     def fill_missing(self, rows: Array) -> Array:
-        return fill_gaps(rows) if np.isnan(rows).any() else rows
+        return fill_by_means(rows) if np.isnan(rows).any() else rows
 
     def choose(self, rows: Array, labels: Labels, weights: Array | None, statistic: Moments) -> Self:
         if is_automatic(self.shrinkage) or isinstance(self.shrinkage, LedoitWolf):
@@ -210,14 +210,14 @@ class GaussianVectors(Block[Array, Moments]):
             if is_automatic(self.shrinkage):
                 raise ValueError(
                     "got shrinkage='auto', which fit chooses from rows, expected a number from 0 to 1 for "
-                    "what was learned without: call fit, or give a number"
+                    "a statistic without rows: call fit, or give a number"
                 )
             mean, covariance = self._maximise_likelihood(class_sums, statistic.pooled())
         elif tied:
             posterior = update_tied(self.make_prior(statistic), class_sums)
             if self.estimate == "predictive":
                 return VectorStudent(keys, posterior.predictive(), evidence)
-            mean, covariance = posterior.location, posterior.covariance(self.estimate == "map")
+            mean, covariance = posterior.location, posterior.covariance(mode=self.estimate == "map")
         else:
             updated = self.make_prior(statistic).update(class_sums.drop_keys())
             if self.estimate == "predictive":
@@ -226,11 +226,11 @@ class GaussianVectors(Block[Array, Moments]):
             if self.estimate == "mean":
                 covariance = mean_covariance(updated.scale, updated.freedom[:, None, None], mean.shape[1])
         if tied:
-            factor = _factor(covariance, "covariance that the classes share")
+            factor = _factorise(covariance, "covariance that the classes share")
             return TiedNormal(keys, mean, covariance, factor, evidence)
         weight = class_sums.weight.value
         lowers = [
-            _factor(one, f"covariance of class {key!r}, of weight {n:g},").lower
+            _factorise(one, f"covariance of class {key!r}, of weight {n:g},").lower
             for key, one, n in zip(keys, covariance, weight, strict=True)
         ]
         return FullNormal(keys, mean, covariance, Cholesky(np.stack(lowers)), evidence)
@@ -248,14 +248,14 @@ class GaussianVectors(Block[Array, Moments]):
             if self.estimate == "predictive":
                 if not spherical:
                     return Student(keys, posterior.predictive(), prior, class_sums)
-                return VectorStudent(keys, _spherical_predictive(posterior), evidence)
+                return VectorStudent(keys, _predict_spherical(posterior), evidence)
             mean = posterior.location
             d = mean.shape[1] if spherical else 1
             if self.estimate == "map":
                 variance = posterior.scale / (posterior.shape + 1.0 + 0.5 * d)
             else:
-                left = posterior.shape - 1.0
-                variance = posterior.scale / np.where(left > 0, left, posterior.shape)
+                divisor = posterior.shape - 1.0
+                variance = posterior.scale / np.where(divisor > 0, divisor, posterior.shape)
         variance = np.maximum(variance, _TINY)
         if spherical:
             return SphericalNormal.of(keys, mean, variance, prior, class_sums)
@@ -368,14 +368,14 @@ class GaussianVectors(Block[Array, Moments]):
             statistic.refuse_lost_precision(known, pooled=self.covariance == "tied")
 
 
-def _factor(covariance: Array, what: str) -> Cholesky:
+def _factorise(covariance: Array, what: str) -> Cholesky:
     """The Cholesky factor; raise also if the matrix is positive definite only because of rounding."""
     d = len(covariance)
     factor = Cholesky.of(covariance, what, _REMEDY)
     unexplained = np.square(np.diagonal(factor.lower)) / np.diagonal(covariance)
     if d and unexplained.min() < _ROUNDING * d:
         raise ValueError(
-            f"the {what} is singular but for rounding, expected all eigenvalues above zero: {_REMEDY}"
+            f"the {what} is singular up to rounding, expected all eigenvalues above zero: {_REMEDY}"
         )
     return factor
 
@@ -398,13 +398,14 @@ def _split_prior(prior: NormalInverseWishart, spherical: bool) -> NormalInverseG
 def _update_spherical(prior: NormalInverseGamma, class_sums: Moments) -> NormalInverseGamma:
     """The posterior (K, d); all columns of a class share one variance, and so its shape and scale."""
     columns = prior.update(class_sums.drop_keys())
-    shape, scale = sum_growth(prior, class_sums)
+    shape, scale = sum_increases(prior, class_sums)
     return NormalInverseGamma(
         columns.location, columns.strength, prior.shape + shape[:, None], prior.scale + scale[:, None]
     )
 
 
-def _spherical_predictive(posterior: NormalInverseGamma) -> MultivariateT:
+def _predict_spherical(posterior: NormalInverseGamma) -> MultivariateT:
+    """The distribution of a new row in each class, whose columns share one variance."""
     variances = posterior.scale / posterior.shape * (1.0 + 1.0 / posterior.strength)
     return MultivariateT(
         2.0 * posterior.shape[:, 0], posterior.location, variances[:, :, None] * np.eye(variances.shape[1])
@@ -412,9 +413,9 @@ def _spherical_predictive(posterior: NormalInverseGamma) -> MultivariateT:
 
 
 def mean_covariance(scale: Array, freedom: Array, d: int) -> Array:
-    """E[covariance] of an inverse Wishart; where it is infinite, scale / (freedom left)."""
-    left = freedom - (d + 1.0)
-    return np.asarray(scale / np.where(left > 0, left, freedom - (d - 1.0)))
+    """E[covariance] of an inverse Wishart; where it is infinite, scale / (freedom − d + 1)."""
+    divisor = freedom - (d + 1.0)
+    return np.asarray(scale / np.where(divisor > 0, divisor, freedom - (d - 1.0)))
 
 
 class TiedPosterior(NamedTuple):
@@ -426,27 +427,30 @@ class TiedPosterior(NamedTuple):
     scale: Array  # (d, d)
     classes: int  # the number of classes with rows
 
-    def covariance(self, mode: bool) -> Array:
-        """The mode or the mean. The mode includes a factor |Σ|^(−½) for each mean that was updated."""
+    def covariance(self, *, mode: bool) -> Array:
+        """The mode or the mean. The joint mode with the means has a factor |Σ|^(−½) per class with rows."""
         d = len(self.scale)
         if mode:
             return np.asarray(self.scale / (self.freedom + d + 1.0 + self.classes))
         return mean_covariance(self.scale, self.freedom, d)
 
     def predictive(self) -> MultivariateT:
+        """The distribution of a new row in each class."""
         freedom = self.freedom - (len(self.scale) - 1.0)
         spread = (1.0 + 1.0 / self.strength) / freedom
         return MultivariateT(freedom, self.location, spread[:, None, None] * self.scale)
 
 
-def _gather(prior: NormalInverseWishart, class_sums: Moments) -> normals.MomentsAboutPrior:
+def _centre_class_sums(prior: NormalInverseWishart, class_sums: Moments) -> normals.MomentsAboutPrior:
+    """The moments of each class about the location of the prior."""
     weight = class_sums.weight.reindex(lambda words: words[..., None])
     shift = normals.shift_of(weight, class_sums.first, prior.location)
     return normals.centre_moments(prior.strength, class_sums.weight.value, shift, class_sums.scatter)
 
 
 def update_tied(prior: NormalInverseWishart, class_sums: Moments) -> TiedPosterior:
-    data = _gather(prior, class_sums)
+    """The posterior if all classes share one covariance."""
+    data = _centre_class_sums(prior, class_sums)
     total = prior.strength + data.weight
     return TiedPosterior(
         prior.location + (data.weight / total)[:, None] * data.shift,
@@ -458,11 +462,12 @@ def update_tied(prior: NormalInverseWishart, class_sums: Moments) -> TiedPosteri
 
 
 def log_evidence_of_tied(prior: NormalInverseWishart, class_sums: Moments) -> float:
-    """The log-evidence; |S + W + UUᵀ|, with shifts of means U, is computed by the matrix determinant lemma.
+    """The log-evidence if all classes share one covariance.
 
-    So it is precise even if the means are far apart.
+    The determinant |S + W + UUᵀ|, with the scale S, the scatter W and the shifts of means U, is computed by
+    the matrix determinant lemma, so that it is precise even if the means are far apart.
     """
-    data = _gather(prior, class_sums)
+    data = _centre_class_sums(prior, class_sums)
     d, n = prior.dimension, data.weight.sum()
     within = data.scatter.sum(axis=0)
     total = Cholesky.of(prior.scale + within, "scale matrix with the scatter")

@@ -1,4 +1,4 @@
-"""statistic, rows → log p(row | class), each row under parameters inferred without it, all rows at once.
+"""Statistic, rows → log p(row | class), each row under parameters inferred without it, all rows at once.
 
 A statistic minus one row is a statistic, so leaving a row out is a subtraction and an `infer`:
 `score_by_subtraction` does that for any block (columns of one family), row by row. Some blocks have a closed
@@ -23,7 +23,7 @@ from tamis.conjugate import NegativeBinomial, NormalInverseGamma
 from tamis.families.stirling import log_rising
 from tamis.models.generative.block import Block, Codes, take_rows
 from tamis.models.generative.category_columns import CategoryColumns, Values
-from tamis.models.generative.counting import Rows, pseudo_counts
+from tamis.models.generative.counting import Rows, check_pseudo_counts
 from tamis.models.generative.gaussian_columns import GaussianColumns, Normal, replace_zero_variances
 from tamis.models.generative.model import Generative
 from tamis.models.generative.multinomial_counts import ComplementCounts, MultinomialCounts
@@ -36,12 +36,13 @@ Indices = NDArray[np.int64]
 Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are imprecise (b,)
 Formula = Callable[[Any, Indices, Array], Result]  # takes rows, the class of each (b,) and its weight (b,)
 
-CANCELLED = 1e-3  # if less than this part of a sum is left, a relative error of 1e-13 grows to 1e-10 or more
+# If less than this part of a sum is left without a row, a relative error of 1e-13 grows to 1e-10 or more.
+MIN_REMAINDER = 1e-3
 # Terms of scores in memory at a time. They fit into a core's cache, and products of three times as many terms
 # are below 2**19, above which OpenBLAS starts threads: with other programs running that was 5 times slower.
 _CELLS = 1 << 17
 _DENSE_CELLS = 1 << 22  # array elements of sparse rows that may be made dense at a time
-_TINY = 1e-300  # as in gaussian_columns.py
+_TINY = 1e-300  # the least variance, as in gaussian_columns.py, and the least divisor
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -80,29 +81,31 @@ def score_by_subtraction(
     return scores
 
 
-def log_priors(model: Generative, counts: Tally, labels: Labels, w: Array) -> Array:
+def log_priors_without_row(model: Generative, counts: Tally, labels: Labels, w: Array) -> Array:
     """log p(class) without each row (n, K), as `infer` computes it; a class may lose its only row."""
     keys, own = labels.keys, labels.group
     high, rest = np.zeros(len(keys)), np.zeros(len(keys))
     index = keys.find(counts.terms or ())
     high[index], rest[index] = counts.total.pair
-    left = (high[own] - w) + rest[own]
-    empty = (left == 0) & (model.classes.find(keys) < 0)[own]
+    remaining = (high[own] - w) + rest[own]
+    empty = (remaining == 0) & (model.classes.find(keys) < 0)[own]
     if model.prior is not None or model.even:
         class_weights = np.array([1.0 if model.prior is None else model.prior[key] for key in keys])
         own_weight = class_weights[own]
     else:
         class_weights = high + rest + model.alpha
-        own_weight = left + model.alpha
+        own_weight = remaining + model.alpha
     own_weight = np.where(empty, 0.0, own_weight)
     total = (class_weights.sum() - class_weights[own]) + own_weight
     with np.errstate(divide="ignore"):
         log_total = np.log(np.where(total > 0, total, 1.0))  # the total is 0 only if all weights are
-        return replace_own(np.log(class_weights) - log_total[:, None], own, np.log(own_weight) - log_total)
+        return replace_own_scores(
+            np.log(class_weights) - log_total[:, None], own, np.log(own_weight) - log_total
+        )
 
 
 def _split_rows(block: Block[Any, Any], rows: Any, classes: int) -> Iterator[slice]:
-    """Rows in runs of about `_CELLS` terms."""
+    """Yield the rows in slices of about `_CELLS` terms."""
     if isinstance(rows, Sparse):
         # The pooled prior of Poisson columns, and so all rates, change with the row that is left out.
         poisson = isinstance(block, PoissonColumns)
@@ -145,13 +148,13 @@ class Sum(NamedTuple):
         return np.asarray((self.high - product) + (self.rest - lost))
 
 
-def replace_own(scores: Array, own: Indices, own_scores: Array) -> Array:
+def replace_own_scores(scores: Array, own: Indices, own_scores: Array) -> Array:
     """Replace the score of each row in its own class, in place."""
     scores[np.arange(len(own)), own] = own_scores
     return scores
 
 
-def mark_none(n: int) -> Marks:
+def make_no_marks(n: int) -> Marks:
     """Marks of n rows none of which is imprecise."""
     return np.zeros(n, dtype=np.bool_)
 
@@ -159,7 +162,7 @@ def mark_none(n: int) -> Marks:
 # ── categories ──
 
 
-def categories(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula | None:
+def make_categories_formula(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula | None:
     """Categories: the counts of the row's values fall by one in its class, and a column may lose a value."""
     density = block.infer(statistic, keys)
     if not isinstance(density, Values):
@@ -167,8 +170,10 @@ def categories(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula 
     pseudo = {"mle": 0.0, "map": block.alpha - 1.0}.get(block.estimate, block.alpha)
     class_sums = statistic.over(keys)
     columns = [
-        _Column.of(block, class_sums.total, places, values, int(size), pseudo)
-        for (places, values), size in zip(block.columns_of(statistic), density.sizes.tolist(), strict=True)
+        _Column.of(block, class_sums.total, term_indices, values, int(size), pseudo)
+        for (term_indices, values), size in zip(
+            block.columns_of(statistic), density.sizes.tolist(), strict=True
+        )
     ]
     tables = [
         np.concatenate([table, rest[:, None], np.zeros((len(keys), 1))], axis=1).T
@@ -185,7 +190,7 @@ def categories(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula 
             known_rows = np.flatnonzero(index >= 0)
             column.leave_out(terms, known_rows, index[known_rows], own[known_rows], w[known_rows])
             scores += terms
-        return scores, mark_none(len(own))
+        return scores, make_no_marks(len(own))
 
     return formula
 
@@ -205,12 +210,12 @@ class _Column(NamedTuple):
         cls,
         block: CategoryColumns,
         total: Exact,
-        places: list[int],
+        term_indices: list[int],
         values: tuple[Any, ...],
         size: int,
         pseudo: float,
     ) -> "_Column":
-        own = total.reindex(lambda words: words[..., places])
+        own = total.reindex(lambda words: words[..., term_indices])
         rest = [block.count_values(values[:v] + values[v + 1 :]) for v in range(len(values))]
         sizes = [block.raise_to_least(np.array([count]))[0] for count in rest]
         return cls(
@@ -224,17 +229,17 @@ class _Column(NamedTuple):
 
     def leave_out(self, terms: Array, known_rows: Indices, v: Indices, own: Indices, w: Array) -> None:
         """Correct log p(value | class) (n, K) of `known_rows`, with values v and classes `own`."""
-        left = (self.counts.high[own, v] - w) + self.counts.rest[own, v]
+        remaining = (self.counts.high[own, v] - w) + self.counts.rest[own, v]
         sums = (self.sums.high[own] - w) + self.sums.rest[own]
-        terms[known_rows, own] = self._logs(left, sums, np.full(len(v), self.size))
+        terms[known_rows, own] = self._log_probabilities(remaining, sums, np.full(len(v), self.size))
         lost = np.flatnonzero((self.pooled.high[v] - w) + self.pooled.rest[v] == 0)
         if len(lost):  # no other row has the value, so that its column has one value less
             size = self.sizes_without[v[lost]]
             class_sums = np.tile(self.sums.high + self.sums.rest, (len(lost), 1))
             class_sums[np.arange(len(lost)), own[lost]] = sums[lost]
-            terms[known_rows[lost]] = self._logs(None, class_sums, size[:, None])
+            terms[known_rows[lost]] = self._log_probabilities(None, class_sums, size[:, None])
 
-    def _logs(self, count: Array | None, total: Array, size: Indices) -> Array:
+    def _log_probabilities(self, count: Array | None, total: Array, size: Indices) -> Array:
         """log p of a value with this count, or of an unseen value if `count` is None."""
         total = total + self.pseudo * size
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -251,29 +256,31 @@ class _Column(NamedTuple):
 # is exactly zero.
 
 
-def multinomial(block: MultinomialCounts, statistic: Tally, keys: Keys) -> Formula | None:
+def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: Keys) -> Formula | None:
     """Multinomial counts: the row's counts, and their sum, are subtracted from those of its class."""
     density = block.infer(statistic, keys)
     class_sums = statistic.over(keys)
     total, length = Sum.of(class_sums.total), Sum.of(class_sums.total.sum(axis=-1))
-    alpha = pseudo_counts(block.alpha, class_sums.total.shape[-1])
+    alpha = check_pseudo_counts(block.alpha, class_sums.total.shape[-1])
     if block.estimate == "map" and (alpha < 1).any():
         return None  # `infer` may raise an error without some row
     pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)
 
     def formula(rows: Rows, own: Indices, w: Array) -> Result:
         row, column, x, n = _find_entries(rows)
-        left = (
+        remaining = (
             total.select(own[row], column, None).subtract(w[row][:, None], x[:, None])[:, 0] if len(x) else x
         )
         lengths: Array = np.bincount(row, x, minlength=n).astype(np.float64)
         sums = length.select(own).high - w * lengths
-        imprecise = (sums <= CANCELLED * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
+        imprecise = (sums <= MIN_REMAINDER * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
         sums = np.asarray(np.maximum(sums, 0.0) + pseudo.sum())
         rise = log_rising if block.estimate == "predictive" else _log_power
         with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is left; such rows are marked as imprecise
-            own_scores = np.bincount(row, rise(left + pseudo[column], x), minlength=n) - rise(sums, lengths)
-        return replace_own(density.scores(rows), own, own_scores), imprecise
+            own_scores = np.bincount(row, rise(remaining + pseudo[column], x), minlength=n) - rise(
+                sums, lengths
+            )
+        return replace_own_scores(density.scores(rows), own, own_scores), imprecise
 
     return formula
 
@@ -283,7 +290,7 @@ def _log_power(base: Array, exponent: Array) -> Array:
 
 
 def _find_entries(rows: Rows) -> tuple[Indices, Indices, Array, int]:
-    """Row, column and value of each nonzero number, without duplicates; and the number of rows."""
+    """The row, column and value of each nonzero number, without duplicates; and the number of rows."""
     if not isinstance(rows, Sparse):
         row, column = np.nonzero(rows)
         return row, column, rows[row, column], len(rows)
@@ -317,23 +324,24 @@ class _Rates(NamedTuple):
         return self.first.select(own).subtract(column, x), self.weight.select(own).subtract(column, present)
 
 
-def bernoulli(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formula | None:
-    """Flags (Bernoulli columns), set or not set."""
-    alpha = pseudo_counts(block.alpha, statistic.first.shape[-1])
+def make_bernoulli_formula(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formula | None:
+    """Flags (Bernoulli columns): the row's flags and weight are subtracted from those of its class."""
+    alpha = check_pseudo_counts(block.alpha, statistic.first.shape[-1])
     if block.estimate == "map" and (alpha < 1).any():
         return None  # `infer` may raise an error without some row
     density = block.infer(statistic, keys)
     classes = _Rates.of(statistic.over(keys))
     pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)  # (d,)
-    # The number of flags that are not set is a difference, which may be only rounding if sums are no
+    # The number of flags that are not set is a difference, which may be only rounding error unless sums are
     # integers.
     exact = classes.first.is_integer and classes.weight.is_integer
-    tables = cache(lambda w: _Flags.of(classes, w, pseudo))  # one per distinct weight, for sparse rows
+    tables = cache(lambda w: _Flags.of(classes, w, pseudo))  # one table per distinct weight, for sparse rows
 
     def formula(rows: Rows, own: Indices, w: Array) -> Result:
         scores = density.scores(rows)
         if isinstance(rows, Sparse) and exact and (w == w[0]).all() and w[0] == np.floor(w[0]):
-            return replace_own(scores, own, tables(float(w[0])).scores(rows, own)), mark_none(len(own))
+            own_scores = tables(float(w[0])).scores(rows, own)
+            return replace_own_scores(scores, own, own_scores), make_no_marks(len(own))
         x, present = _fill_missing(rows)
         ones, weight = classes.subtract(own, x, present, w)
         matching = np.where(x > 0, ones, weight - ones) + pseudo  # of the row's own flag
@@ -341,9 +349,9 @@ def bernoulli(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formul
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(both == 0, -np.log(2.0), np.log(matching) - np.log(both))
         own_scores = np.where(present > 0, terms, 0.0).sum(axis=1)
-        cancelled = (x == 0) & (weight - ones < CANCELLED * weight) & (pseudo < 1e-6 * weight)
+        cancelled = (x == 0) & (weight - ones < MIN_REMAINDER * weight) & (pseudo < 1e-6 * weight)
         imprecise = cancelled.any(axis=1) & ((w != np.floor(w)) | (not exact))
-        return replace_own(scores, own, own_scores), imprecise
+        return replace_own_scores(scores, own, own_scores), imprecise
 
     return formula
 
@@ -382,7 +390,7 @@ class _Flags(NamedTuple):
         return np.where(impossible_counts > 0, -np.inf, scores)
 
 
-def poisson(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | None:
+def make_poisson_formula(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | None:
     """Poisson rates. Their prior is pooled, so leaving out a row changes the rates of all classes."""
     class_sums = statistic.over(keys)
     classes, pooled = _Rates.of(class_sums), _Rates.of(statistic.pooled())
@@ -415,9 +423,9 @@ def poisson(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | 
     def formula(rows: Rows, own: Indices, w: Array) -> Result:
         x, present = _fill_missing(rows)
         shape, rate = make_prior(x, present, w)
-        left = score(x, present, shape, rate, *classes.subtract(own, x, present, w))
+        own_scores = score(x, present, shape, rate, *classes.subtract(own, x, present, w))
         scores = score(x[:, None], present[:, None], shape[:, None], rate[:, None], total, weight)
-        return replace_own(scores, own, left), mark_none(len(own))
+        return replace_own_scores(scores, own, own_scores), make_no_marks(len(own))
 
     return formula
 
@@ -428,7 +436,7 @@ def poisson(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | 
 # moments, which loses digits where the row is most of its class; such rows are marked.
 
 
-def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
+def make_gaussian_formula(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
     """Gaussian columns: the row is subtracted from the moments of its class, and from the pooled moments."""
     pooled = statistic.pooled()
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -439,24 +447,24 @@ def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
     series = _Series.of(block, density, classes, total, centre) if isinstance(density, Normal) else None
 
     def formula(rows: Array, own: Indices, w: Array) -> Result:
-        centred, present, each = rows - centre, None, w[:, None]
+        centred, present, value_weights = rows - centre, None, w[:, None]
         if (missing := np.isnan(centred)).any():
             present = ~missing
-            centred, each = np.where(missing, 0.0, centred), np.where(missing, 0.0, each)
-        own_moments, imprecise = classes.select(own).subtract(centred, each)
+            centred, value_weights = np.where(missing, 0.0, centred), np.where(missing, 0.0, value_weights)
+        own_moments, imprecise = classes.select(own).subtract(centred, value_weights)
         if constant:
             scores = density.scores(rows)
             members = _Members(block, centre)
         else:
-            others, cancelled = total.subtract(centred, each)
+            others, cancelled = total.subtract(centred, value_weights)
             imprecise |= cancelled
-            members = _Members(block, centre, others, others.largest())
+            members = _Members(block, centre, others, others.largest_variance())
             scores = (
                 series.scores(rows, centred, present, members)
                 if series is not None
                 else members.score_classes(centred, present, classes)
             )
-        return replace_own(scores, own, members.scores(centred, present, own_moments)), imprecise
+        return replace_own_scores(scores, own, members.scores(centred, present, own_moments)), imprecise
 
     return formula
 
@@ -486,21 +494,21 @@ class Centred(NamedTuple):
             change = shift * (w / weight)
             scatter = self.scatter - change * shift * self.weight
         mean, rest = self.mean - change, np.broadcast_to(0.0, weight.shape)
-        if (weight > CANCELLED * self.weight).all() and (scatter > CANCELLED * self.scatter).all():
+        if (weight > MIN_REMAINDER * self.weight).all() and (scatter > MIN_REMAINDER * self.scatter).all():
             return Centred(weight, rest, mean, scatter), np.zeros(len(weight), dtype=np.bool_)
-        imprecise = (weight < CANCELLED * self.weight) | (scatter < CANCELLED * self.scatter)
+        imprecise = (weight < MIN_REMAINDER * self.weight) | (scatter < MIN_REMAINDER * self.scatter)
         # A class that is empty or constant stays so without the row, and a class of one row becomes empty.
         empty, constant = weight <= 0, self.scatter == 0
         imprecise &= ~(empty | constant)
         scatter = np.where(empty | constant, 0.0, np.maximum(scatter, 0.0))
         return Centred(weight, rest, np.where(empty, 0.0, mean), scatter), np.asarray(imprecise.any(axis=1))
 
-    def largest(self) -> Array:
+    def largest_variance(self) -> Array:
         """The largest variance of any column, (..., 1)."""
         variance = self.scatter / np.maximum(self.weight, _TINY)  # 0 / _TINY where there is no weight
         return np.asarray(variance.max(axis=-1, initial=0.0, keepdims=True))
 
-    def mean_variance(self, centre: Array) -> tuple[Array, Array]:
+    def estimate_mean_and_variance(self, centre: Array) -> tuple[Array, Array]:
         """Maximum-likelihood mean and variance; 0 (not about the centre) and 1 where there are no values."""
         empty = self.weight <= 0
         if not empty.any():
@@ -518,43 +526,43 @@ class _Members:
     block: GaussianColumns
     centre: Array  # (d,)
     pooled: Centred | None = None  # (b, d); None if nothing is pooled
-    largest: Array | float = 0.0  # (b, 1): variance of any column, all classes together
-    axis: bool = False  # whether there is an axis of classes between rows and columns
+    largest_variance: Array | float = 0.0  # (b, 1): of any column, all classes together
+    has_class_axis: bool = False  # whether there is an axis of classes between rows and columns
 
     def select(self, rows: Marks) -> "_Members":
-        if self.pooled is None or isinstance(self.largest, float):
+        if self.pooled is None or isinstance(self.largest_variance, float):
             return self
-        return replace(self, pooled=self.pooled.select(rows), largest=self.largest[rows])
+        return replace(self, pooled=self.pooled.select(rows), largest_variance=self.largest_variance[rows])
 
     def score_classes(self, centred: Array, present: Marks | None, classes: Centred) -> Array:
         """The scores of all classes, (b, K)."""
-        with_classes = replace(self, axis=True)
+        with_classes = replace(self, has_class_axis=True)
         return with_classes.scores(centred[:, None], None if present is None else present[:, None], classes)
 
     def scores(self, centred: Array, present: Marks | None, moments: Centred) -> Array:
         """log p, summed over columns: (b,), or (b, K)."""
         if self.block.estimate == "mle":
-            mean, variance = moments.mean_variance(self.centre)
-            smoothing = self._add_class_axis(np.asarray(self.block.smoothing * self.largest))
-            return _normal(centred, present, mean, np.maximum(variance + smoothing, _TINY))
+            mean, variance = moments.estimate_mean_and_variance(self.centre)
+            smoothing = self._add_class_axis(np.asarray(self.block.smoothing * self.largest_variance))
+            return _sum_log_normal(centred, present, mean, np.maximum(variance + smoothing, _TINY))
         posterior = self._update(moments)
         if self.block.estimate == "predictive":
             terms = posterior.predictive().log_density(centred)
             return np.asarray((terms if present is None else np.where(present, terms, 0.0)).sum(axis=-1))
         mean, variance = posterior.mode if self.block.estimate == "map" else posterior.mean
         variance = np.where(np.isfinite(variance), variance, posterior.scale / posterior.shape)
-        return _normal(centred, present, mean, np.maximum(variance, _TINY))
+        return _sum_log_normal(centred, present, mean, np.maximum(variance, _TINY))
 
     def _add_class_axis(self, part: Array) -> Array:
-        return part[:, None] if self.axis and part.ndim else part
+        return part[:, None] if self.has_class_axis and part.ndim else part
 
     def _prior(self) -> NormalInverseGamma:
         prior = self.block.prior
         if prior is not None:
             return NormalInverseGamma(prior.location - self.centre, prior.strength, prior.shape, prior.scale)
         if self.pooled is None:
-            raise AssertionError("a prior that is not given is pooled")
-        mean, variance = self.pooled.mean_variance(self.centre)
+            raise AssertionError("a prior that is not given is computed from pooled moments")
+        mean, variance = self.pooled.estimate_mean_and_variance(self.centre)
         return NormalInverseGamma.from_mean(
             self._add_class_axis(mean),
             self.block.strength,
@@ -562,7 +570,7 @@ class _Members:
         )
 
     def _update(self, moments: Centred) -> NormalInverseGamma:
-        """`NormalInverseGamma.update` on moments about a centre."""
+        """Do what `NormalInverseGamma.update` does, with moments about a centre."""
         prior = self._prior()
         total = prior.strength + moments.weight
         shift = np.where(moments.weight > 0, moments.mean - prior.location, 0.0)
@@ -577,7 +585,7 @@ class _Members:
         if constant is None or not constant.any():
             return NormalInverseGamma(*after)
         before = prior.location, prior.strength, prior.shape, prior.scale
-        where = constant[:, None] if self.axis else constant
+        where = constant[:, None] if self.has_class_axis else constant
         return NormalInverseGamma(*(np.where(where, a, b) for a, b in zip(before, after, strict=True)))
 
     @property
@@ -585,11 +593,11 @@ class _Members:
         """Which columns are constant (b, d): the pooled prior has no scale for them."""
         if self.pooled is None:
             return None
-        _, variance = self.pooled.mean_variance(self.centre)
+        _, variance = self.pooled.estimate_mean_and_variance(self.centre)
         return ~((variance > _TINY) & (self.pooled.weight > 0))
 
 
-def _normal(centred: Array, present: Marks | None, mean: Array, variance: Array) -> Array:
+def _sum_log_normal(centred: Array, present: Marks | None, mean: Array, variance: Array) -> Array:
     """Σ log N(x; mean, variance) over columns."""
     terms = centred - mean
     np.square(terms, out=terms)
@@ -624,25 +632,25 @@ class _Series:
     ) -> "_Series | None":
         if block.estimate != "mle" or not block.smoothing > 0 or density.variance.min(initial=1.0) < 1e-60:
             return None
-        mean, _ = classes.mean_variance(centre)
+        mean, _ = classes.estimate_mean_and_variance(centre)
         p = 1.0 / density.variance
         first, second = (
             np.concatenate([q, -2.0 * mean * q, np.square(mean) * q - part], axis=1).T
             for q, part in ((p * p, p), (p * p * p, 0.5 * p * p))
         )
-        smoothing = block.smoothing * float(total.largest()[0])
+        smoothing = block.smoothing * float(total.largest_variance()[0])
         largest_square = float(np.square(mean).max(initial=0.0))
         return cls(density, classes, smoothing, (first, second), float(p.max(initial=0.0)), largest_square)
 
     def scores(self, rows: Array, centred: Array, present: Marks | None, members: _Members) -> Array:
         scores = self.density.scores(rows)
-        change = np.ravel(members.block.smoothing * members.largest) - self.smoothing
+        change = np.ravel(members.block.smoothing * members.largest_variance) - self.smoothing
         squares = np.square(centred)
         part = np.abs(change) * self.precision
         size = (squares.max(axis=1, initial=0.0) + self.largest_square) * self.precision
         is_inexact = ~((part <= 1e-5) & (part * size <= 1e2))
         scores += 0.5 * change[:, None] * self._sum_terms(0, squares, centred, present)
-        if part.max(initial=0.0) > 1e-9:  # else what follows is below rounding
+        if part.max(initial=0.0) > 1e-9:  # otherwise the next term is below rounding
             scores -= 0.5 * np.square(change)[:, None] * self._sum_terms(1, squares, centred, present)
         if is_inexact.any():
             present_values = None if present is None else present[is_inexact]
@@ -652,17 +660,17 @@ class _Series:
         return scores
 
     def _sum_terms(self, order: int, squares: Array, centred: Array, present: Marks | None) -> Array:
-        """[x², x, 1] · terms, (b, K); without the terms of values that are missing."""
+        """[x², x, 1] · terms of this order (b, K), without the terms of values that are missing."""
         terms, d = self.terms[order], centred.shape[1]
         if present is not None:
             return np.asarray(np.concatenate([squares, centred, present], axis=1) @ terms)
         return np.asarray(squares @ terms[:d] + centred @ terms[d : 2 * d] + terms[2 * d :].sum(axis=0))
 
 
-find_formula.register(BernoulliColumns, bernoulli)
-find_formula.register(CategoryColumns, categories)
-# ComplementCounts is a MultinomialCounts, but has no formula.
+find_formula.register(BernoulliColumns, make_bernoulli_formula)
+find_formula.register(CategoryColumns, make_categories_formula)
+# ComplementCounts is a subclass of MultinomialCounts, but has no formula.
 find_formula.register(ComplementCounts, lambda block, statistic, keys: None)
-find_formula.register(GaussianColumns, gaussian)
-find_formula.register(MultinomialCounts, multinomial)
-find_formula.register(PoissonColumns, poisson)
+find_formula.register(GaussianColumns, make_gaussian_formula)
+find_formula.register(MultinomialCounts, make_multinomial_formula)
+find_formula.register(PoissonColumns, make_poisson_formula)

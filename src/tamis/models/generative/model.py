@@ -1,4 +1,4 @@
-"""rows with or without labels → one statistic → p(class) · p(row | class).
+"""Rows with or without labels → one statistic → p(class) · p(row | class).
 
 A classifier, whose labels are known, and a mixture, whose labels are not, are one model. A row with a label
 belongs to its class; a row without one is divided among the classes by its responsibilities under the last
@@ -20,9 +20,9 @@ from tamis.protocols import Classifier, Iterative, total
 from tamis.stats import Joint, Keys, Labels, Sums, Tally, refuse_excess_subtraction
 from tamis.tables import Rows, Table, runs
 
-CLASSES = "classes"  # the part of the statistic that counts classes
+CLASSES = "classes"  # the name of the part of the statistic that counts classes
 
-_CELLS = 1 << 22  # responsibilities that are in memory at a time
+_CELLS = 1 << 22  # array elements of responsibilities that are in memory at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,9 +77,9 @@ class PreparedRows:
     """Rows prepared by `Generative.prepare` to be observed given one posterior after the other."""
 
     known: LabelledRows  # the rows whose label is known
-    statistic: Joint | None  # of these rows; None if no row has a label
+    statistic: Joint | None  # of the rows whose label is known; None if all labels are missing
     unknown: LabelledRows | None  # the rows whose label is missing; None if there are none
-    fast: Preparation | None  # the unknown rows, if the model has one block with a fast expectation step
+    fast: Preparation | None  # the same, prepared, if the model has one block with a fast expectation step
     pool_squares: bool  # whether statistics hold squares of all classes together: see `Generative.prepare`
 
 
@@ -112,7 +112,7 @@ class Generative:
         )
 
     def admits(self, values: Array) -> bool:
-        """Whether rows of plain numbers are sure to be learned without an error."""
+        """Whether it is certain that rows of numbers (n, d) can be learned without an error."""
         return all(
             (block.columns is None or len(block.columns) == values.shape[1]) and block.admits(values)
             for block in self.blocks.values()
@@ -128,14 +128,14 @@ class Generative:
         statistic = None
         if len(known.rows) or unknown is None:
             statistic = observe_blocks(self.blocks, known.rows, known.labels, known.weights)
-        fast, pooling = None, False
+        fast, pools = None, False
         if unknown is not None and len(self.blocks) == 1:
             ((name, block),) = self.blocks.items()
-            unit = unknown.weights is None and self.unlabelled_weight == 1.0
-            weights = None if unit else unknown.weight() * self.unlabelled_weight
+            unweighted = unknown.weights is None and self.unlabelled_weight == 1.0
+            weights = None if unweighted else unknown.weight() * self.unlabelled_weight
             fast = block.prepare(unknown.rows.blocks[name], weights)
-            pooling = pool_squares and fast is not None and block.can_pool_squares
-        return PreparedRows(known, statistic, unknown, fast, pooling)
+            pools = pool_squares and fast is not None and block.can_pool_squares
+        return PreparedRows(known, statistic, unknown, fast, pools)
 
     def observe(self, data: LabelledRows | PreparedRows, given: "Posterior | None" = None, /) -> Joint:
         """Sum the rows by class; rows without a label by their responsibilities under the posterior `given`.
@@ -265,13 +265,16 @@ class Generative:
         weights = dict(zip(counts.terms, counts.total.value.tolist(), strict=True))
         for name, block in self.blocks.items():
             part: Any = statistic[name]
-            known = weights.keys() >= set(part.keys)
+            are_known = weights.keys() >= set(part.keys)
             weight = part.weight.value  # one per class, or one per class and column
             columns = weight if weight.ndim == 1 else weight.max(axis=1, initial=0.0)
             # There is a tolerance because each block rounds its sums of responsibilities differently.
             refuse_excess_subtraction(
-                not known
-                or any(weights[key] * (1 + 1e-9) < most for key, most in zip(part.keys, columns, strict=True))
+                not are_known
+                or any(
+                    weights[key] * (1 + 1e-9) < largest
+                    for key, largest in zip(part.keys, columns, strict=True)
+                )
             )
             block.refuse_impossible(part)
 

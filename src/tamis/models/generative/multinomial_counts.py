@@ -1,4 +1,4 @@
-"""counts → Tally (sums) by class → the probability of each column in a draw, such as of a word in a text."""
+"""Counts → Tally (sums) by class → the probability of each column in a draw, such as of a word in a text."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ from tamis.arrays import Array
 from tamis.families.stirling import log_rising
 from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
 from tamis.models.generative.counting import (
-    LARGEST,
+    MAX_COUNT,
     NoEvidenceError,
     Rows,
     are_counts,
+    check_pseudo_counts,
     multiply_columns,
-    pseudo_counts,
-    refuse_negative,
     refuse_negative_counts,
+    refuse_negative_sums,
     score_linearly,
+    sum_by_responsibilities,
     sum_counts,
-    sum_responsible,
 )
 from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import Sparse, Table
 from tamis.threads import map_row_chunks
 
-_MAX_TABULATED = 1 << 20  # logarithms of counts up to this one are tabulated
+_MAX_TABULATED = 1 << 20  # if no count is larger, logarithms of counts are tabulated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +47,10 @@ class MultinomialCounts(Block[Rows, Tally]):
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
         if not learn and isinstance(table.data, np.ndarray):
-            plain = table.numbers(self.columns)
+            numbers = table.numbers(self.columns)
             # This is the usual case; for a single row, each further check takes measurable time.
-            if isfinite(plain.sum()):
-                return plain
+            if isfinite(numbers.sum()):
+                return numbers
         if self.columns is None and table.sparse is not None and are_counts(table.sparse.values):
             return table.sparse
         rows = self.sparse(table)
@@ -63,7 +63,7 @@ class MultinomialCounts(Block[Rows, Tally]):
         return values if rows is None else rows
 
     def admits(self, values: Array) -> bool:
-        return bool(values.min() >= 0 and values.max() < LARGEST)  # False if any value is NaN
+        return bool(values.min() >= 0 and values.max() < MAX_COUNT)  # False if any value is NaN
 
     def observe(
         self,
@@ -73,7 +73,7 @@ class MultinomialCounts(Block[Rows, Tally]):
         given: Density[Rows] | None = None,
     ) -> Tally:
         if isinstance(by, Responsibilities):
-            return Tally.of(by.values.sum(axis=0), sum_responsible(rows, by.values), by.keys)
+            return Tally.of(by.values.sum(axis=0), sum_by_responsibilities(rows, by.values), by.keys)
         return sum_counts(rows, by, weights)
 
     def add_row(self, statistic: Tally, row: Rows, label: Hashable, weight: float) -> Tally | None:
@@ -84,7 +84,7 @@ class MultinomialCounts(Block[Rows, Tally]):
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:
         class_sums = statistic.over(keys)
-        alpha = pseudo_counts(self.alpha, class_sums.total.shape[-1])
+        alpha = check_pseudo_counts(self.alpha, class_sums.total.shape[-1])
         if self.estimate == "predictive":
             return Urn(keys, class_sums.total.value + alpha, alpha, class_sums)
         pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0, "mean": alpha}[self.estimate]
@@ -100,7 +100,7 @@ class MultinomialCounts(Block[Rows, Tally]):
         return np.int64
 
     def refuse_impossible(self, statistic: Tally) -> None:
-        refuse_negative(statistic)
+        refuse_negative_sums(statistic)
 
 
 def _refuse_missing(values: Array, table: Table, columns: Sequence[int]) -> None:
@@ -126,9 +126,9 @@ def log_probabilities(total: Exact, pseudo: Array) -> Array:
             "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
         )
     sums = counts.sum(axis=-1, keepdims=True)
-    even = np.where(sums > 0, 0.0, 1.0)
+    uniform = np.where(sums > 0, 0.0, 1.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(counts + even) - np.log(sums + even * counts.shape[-1]))
+        return np.asarray(np.log(counts + uniform) - np.log(sums + uniform * counts.shape[-1]))
 
 
 def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
@@ -209,16 +209,16 @@ class Urn(Density[Rows]):
 
     def _terms(self, rows: Rows, k: int) -> tuple[Any, Array]:
         """log Γ(a_j + x_j) / Γ(a_j) of each column, and minus the same of the row's total."""
-        own = self.concentration[k]
+        concentration = self.concentration[k]
         if isinstance(rows, Sparse):
             terms = rows.matrix().copy()
             terms.sum_duplicates()
-            terms.data = log_rising(own[terms.indices], terms.data)
+            terms.data = log_rising(concentration[terms.indices], terms.data)
             length = np.asarray(rows.matrix().sum(axis=1)).ravel()
         else:
-            terms = log_rising(own, rows)
+            terms = log_rising(concentration, rows)
             length = rows.sum(axis=1)
-        return terms, -log_rising(np.broadcast_to(own.sum(), length.shape), length)
+        return terms, -log_rising(np.broadcast_to(concentration.sum(), length.shape), length)
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         probabilities = np.stack([rng.dirichlet(np.maximum(self.concentration[k], 1e-12)) for k in group])
@@ -235,7 +235,10 @@ def _mean_lengths(class_sums: Tally) -> Array:
 
 
 def _draw_counts(rng: np.random.Generator, probabilities: Array, lengths: Array) -> Sequence[NDArray[Any]]:
-    """Draw a row per row of probabilities (n, d); its length is Poisson about the class's mean length."""
+    """Draw a row of counts per row of probabilities (n, d); the number of draws in it is Poisson distributed.
+
+    Its mean is the row's entry of `lengths` (n,). Columns are returned.
+    """
     counts = [
         rng.multinomial(rng.poisson(mean), row / row.sum())
         for row, mean in zip(probabilities, lengths, strict=True)
@@ -267,7 +270,7 @@ class ComplementCounts(MultinomialCounts):
     def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:
         class_sums = statistic.over(keys)
         counts = class_sums.total.value
-        alpha = pseudo_counts(self.alpha, counts.shape[-1])
+        alpha = check_pseudo_counts(self.alpha, counts.shape[-1])
         others = counts.sum(axis=0) + alpha - counts
         # A single class has no complement.
         others = np.where(others.sum(axis=1, keepdims=True) > 0, others, 1.0)
@@ -285,7 +288,7 @@ class ComplementCounts(MultinomialCounts):
 
 
 class Complement(Draws):
-    """Linear weights in the place of log-probabilities."""
+    """Scores that are linear in the counts, with weights in place of log-probabilities."""
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         raise ValueError(

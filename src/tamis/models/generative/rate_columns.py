@@ -1,4 +1,4 @@
-"""flags or counts → Σx by class → a Bernoulli or Poisson distribution per class and column."""
+"""Flags or counts → Σx by class → a Bernoulli or Poisson distribution per class and column."""
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
@@ -14,14 +14,14 @@ from tamis.conjugate import Beta, Gamma
 from tamis.families.stirling import log_rising
 from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
 from tamis.models.generative.counting import (
-    LARGEST,
+    MAX_COUNT,
     NoEvidenceError,
     Rows,
+    check_pseudo_counts,
     multiply_columns,
-    pseudo_counts,
     refuse_negative_counts,
     score_linearly,
-    sum_responsible,
+    sum_by_responsibilities,
     sum_sparse,
     sum_weights,
 )
@@ -37,7 +37,7 @@ class RateColumns(Block[Rows, Moments]):
         rows = Block.sparse(self, table)
         if rows is not None and np.isnan(rows.values.sum()):
             raise ValueError(
-                "the sparse matrix holds NaN, expected numbers: call .toarray(), where NaN is missing"
+                "the sparse matrix holds NaN, expected numbers: call .toarray(), whose NaN are missing values"
             )
         return rows
 
@@ -49,7 +49,7 @@ class RateColumns(Block[Rows, Moments]):
         given: Density[Rows] | None = None,
     ) -> Moments:
         if isinstance(by, Responsibilities):
-            return _sum_responsible(rows, by)
+            return _sum_by_responsibilities(rows, by)
         if not isinstance(rows, Sparse):
             return Moments.observe(rows, weights, by, form="none", missing=True)
         total, weight = sum_sparse(rows, by, weights), sum_weights(by, weights)
@@ -59,8 +59,8 @@ class RateColumns(Block[Rows, Moments]):
         return None if isinstance(row, Sparse) else statistic.add_row(row[0], label, weight)
 
     def convert_sums(self, sums: Tally) -> Moments:
-        spread = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
-        return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys).drop_zeros()
+        weight = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
+        return Moments(weight=weight, first=sums.total, form="none", keys=sums.keys).drop_zeros()
 
     def count_parameters(self, density: Any) -> int:
         return int(density.class_sums.first.value.size)
@@ -70,10 +70,10 @@ class RateColumns(Block[Rows, Moments]):
         return np.int64
 
     def infer(self, statistic: Moments, keys: Keys) -> Density[Rows]:
-        return self._density(keys, statistic.over(keys))
+        return self._infer_density(keys, statistic.over(keys))
 
     @abstractmethod
-    def _density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
+    def _infer_density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
         """The density from the sums of each class (K, d)."""
 
     def refuse_impossible(self, statistic: Moments) -> None:
@@ -81,17 +81,17 @@ class RateColumns(Block[Rows, Moments]):
         refuse_excess_subtraction(bool((statistic.first.value < 0).any()))
 
 
-def _sum_responsible(rows: Rows, responsibilities: Responsibilities) -> Moments:
+def _sum_by_responsibilities(rows: Rows, responsibilities: Responsibilities) -> Moments:
     """Σ r x and Σ r of each class and column."""
-    r, present = responsibilities.values, _present(rows)
-    first = sum_responsible(_fill_missing(rows), r)
+    r, present = responsibilities.values, _mask_present(rows)
+    first = sum_by_responsibilities(_fill_missing(rows), r)
     weight = np.broadcast_to(r.sum(axis=0)[:, None], first.shape) if present is None else r.T @ present
     return Moments(
         weight=Exact.of(weight), first=Exact.of(first), form="none", keys=responsibilities.keys
     ).drop_zeros()
 
 
-def _present(rows: Rows) -> Array | None:
+def _mask_present(rows: Rows) -> Array | None:
     """1 where there is a value (n, d); None if nothing is missing."""
     if isinstance(rows, Sparse) or not np.isnan(rows.sum()):
         return None
@@ -99,18 +99,19 @@ def _present(rows: Rows) -> Array | None:
 
 
 def _fill_missing(rows: Rows) -> Rows:
+    """Replace missing values by 0."""
     if isinstance(rows, Sparse) or not np.isnan(rows.sum()):
         return rows
     return np.nan_to_num(rows, nan=0.0)
 
 
-def _ignore_nan(contrast: Array) -> Array:
-    """∞ − ∞ is 0: a value with zero probability under both classes is ignored."""
+def _replace_nan(contrast: Array) -> Array:
+    """Replace ∞ − ∞ by 0: a value with zero probability under both classes is ignored."""
     return np.where(np.isnan(contrast), 0.0, contrast)
 
 
-def _tally(class_sums: Moments) -> Tally:
-    """The sums as the Tally with one term per class and column that conjugate priors take."""
+def _to_tally(class_sums: Moments) -> Tally:
+    """Convert the sums to the Tally, with one term per class and column, that conjugate priors take."""
     return Tally(weight=class_sums.weight, total=class_sums.first.reindex(lambda w: w[..., None]))
 
 
@@ -121,18 +122,18 @@ class BernoulliColumns(RateColumns):
     kind: ClassVar[str] = "bernoulli"
 
     alpha: ArrayLike = 1.0  # pseudo-observations of each outcome; one number, or one per column
-    threshold: float | None = None  # a flag is set if its value is above; if None, values are 0 and 1
+    threshold: float | None = None  # flags are set where values are above it; if None, values are 0 and 1
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
         rows = self.sparse(table)
         if rows is not None and (self.threshold is None or self.threshold >= 0):
             matrix = rows.matrix()
             matrix.sum_duplicates()
-            values = self._flags(matrix.data[:, None], table)[:, 0]
+            values = self._to_flags(matrix.data[:, None], table)[:, 0]
             return Sparse(
                 matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), values, rows.columns
             )
-        return self._flags(self.values(table), table)
+        return self._to_flags(self.values(table), table)
 
     @property
     def type_of_draws(self) -> type[np.generic]:
@@ -141,7 +142,8 @@ class BernoulliColumns(RateColumns):
     def admits(self, values: Array) -> bool:
         return self.threshold is not None and bool(np.isfinite(values.sum()))
 
-    def _flags(self, values: Array, table: Table) -> Array:
+    def _to_flags(self, values: Array, table: Table) -> Array:
+        """Convert values to flags 0 and 1, NaN where missing; without a threshold, raise for other values."""
         if self.threshold is not None:
             missing = np.isnan(values)
             flags = (values > self.threshold).astype(np.float64)
@@ -159,38 +161,38 @@ class BernoulliColumns(RateColumns):
         super().refuse_impossible(statistic)
         if (statistic.first.value > statistic.weight.value).any():
             raise ValueError(
-                "more zeros would be taken away than were learned, expected rows that were learned, with "
+                "more zeros would be subtracted than were learned, expected rows that were learned, with "
                 "their weights: nothing was changed"
             )
 
     def sums_like(self, other: Block[Any, Any]) -> bool:
         return super().sums_like(other) and self.threshold == getattr(other, "threshold", None)
 
-    def _density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
+    def _infer_density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
         ones, weight = class_sums.first.value, class_sums.weight.value
-        alpha = pseudo_counts(self.alpha, ones.shape[-1])
+        alpha = check_pseudo_counts(self.alpha, ones.shape[-1])
         pseudo = alpha - 1.0 if self.estimate == "map" else 0.0 * alpha if self.estimate == "mle" else alpha
-        up, down = ones + pseudo, weight - ones + pseudo
-        least = np.minimum(up, down).min(initial=np.inf)
+        one, zero = ones + pseudo, weight - ones + pseudo
+        least = np.minimum(one, zero).min(initial=np.inf)
         if least < 0:
             raise ValueError(
                 "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
             )
-        both, has_zeros = up + down, False
+        both, has_zeros = one + zero, False
         if least > 0:
             log_both = np.log(both)
-            log_up, log_down = np.log(up) - log_both, np.log(down) - log_both
-            slopes = log_up - log_down
+            log_one, log_zero = np.log(one) - log_both, np.log(zero) - log_both
+            flag_scores = log_one - log_zero
         else:
-            nothing = both == 0
+            is_empty = both == 0
             with np.errstate(divide="ignore", invalid="ignore"):
-                log_up, log_down = (
-                    np.where(nothing, -np.log(2.0), np.log(count) - np.log(both)) for count in (up, down)
+                log_one, log_zero = (
+                    np.where(is_empty, -np.log(2.0), np.log(count) - np.log(both)) for count in (one, zero)
                 )
-                has_zeros = -np.inf in log_up or -np.inf in log_down
-                slopes = log_up - log_down
-        floors = log_down.sum(axis=1)
-        return Flags(keys, log_up, log_down, class_sums, alpha, has_zeros, slopes, floors)
+                has_zeros = -np.inf in log_one or -np.inf in log_zero
+                flag_scores = log_one - log_zero
+        base_scores = log_zero.sum(axis=1)
+        return Flags(keys, log_one, log_zero, class_sums, alpha, has_zeros, flag_scores, base_scores)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,46 +200,46 @@ class Flags(Density[Rows]):
     """Bernoulli distributions: log p(1) and log p(0) of each class and column."""
 
     keys: Keys
-    log_up: Array  # (K, d)
-    log_down: Array  # (K, d)
+    log_one: Array  # (K, d): log p of a flag that is set
+    log_zero: Array  # (K, d): log p of a flag that is not set
     class_sums: Moments
     alpha: Array  # (d,)
     has_zeros: bool  # whether any log-probability is −∞
-    slopes: Array  # (K, d): the score that a flag adds if it is set
-    floors: Array  # (K,): the score of a row with no flag set
+    flag_scores: Array  # (K, d): the score that a flag adds if it is set
+    base_scores: Array  # (K,): the score of a row with no flag set
 
     def scores(self, rows: Rows) -> Array:
-        present = _present(rows)
+        present = _mask_present(rows)
         if not self.has_zeros:
-            scores = score_linearly(_fill_missing(rows), self.slopes, has_zeros=False)
-            return np.asarray(scores + (self.floors if present is None else present @ self.log_down.T))
+            scores = score_linearly(_fill_missing(rows), self.flag_scores, has_zeros=False)
+            return np.asarray(scores + (self.base_scores if present is None else present @ self.log_zero.T))
         dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
         filled = np.nan_to_num(dense, nan=0.0)
         others = (1.0 if present is None else present) - filled
-        return score_linearly(filled, self.log_up) + score_linearly(others, self.log_down)
+        return score_linearly(filled, self.log_one) + score_linearly(others, self.log_zero)
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(invalid="ignore"):
-            up = _ignore_nan(self.log_up[for_] - self.log_up[against])
-            down = _ignore_nan(self.log_down[for_] - self.log_down[against])
+            one = _replace_nan(self.log_one[for_] - self.log_one[against])
+            zero = _replace_nan(self.log_zero[for_] - self.log_zero[against])
         if isinstance(rows, Sparse):
-            if np.isfinite(up).all() and np.isfinite(down).all():
-                rest = np.full(len(rows), down.sum())
-                return Contrast(multiply_columns(rows, up - down), rest)
+            if np.isfinite(one).all() and np.isfinite(zero).all():
+                rest = np.full(len(rows), zero.sum())
+                return Contrast(multiply_columns(rows, one - zero), rest)
             rows = rows.dense(slice(None))  # −∞ cannot be subtracted from the sum over all zeros
-        terms = np.where(rows > 0, up, down)
+        terms = np.where(rows > 0, one, zero)
         return Contrast(np.where(np.isnan(rows), 0.0, terms), np.zeros(len(rows)))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
-        p = np.exp(self.log_up[group])
+        p = np.exp(self.log_one[group])
         return list((rng.random(p.shape) < p).astype(np.float64).T)
 
     def log_evidence(self) -> float:
         if not (self.alpha > 0).all():
             raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
-        alpha = np.broadcast_to(self.alpha, self.log_up.shape)
+        alpha = np.broadcast_to(self.alpha, self.log_one.shape)
         prior = Beta(alpha, alpha)
-        return float(prior.log_evidence(_tally(self.class_sums)).sum())
+        return float(prior.log_evidence(_to_tally(self.class_sums)).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,9 +262,9 @@ class PoissonColumns(RateColumns):
         return values if rows is None else rows
 
     def admits(self, values: Array) -> bool:
-        return bool(values.min() >= 0 and values.max() < LARGEST)
+        return bool(values.min() >= 0 and values.max() < MAX_COUNT)
 
-    def _density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
+    def _infer_density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
         total, weight = class_sums.first.value, class_sums.weight.value
         shape, rate = self._make_prior(class_sums, total.shape)
         if self.estimate == "predictive":
@@ -296,7 +298,7 @@ class Rates(Density[Rows]):
     rate: Array  # (K, d): of the gamma prior
 
     def scores(self, rows: Rows) -> Array:
-        present = _present(rows)
+        present = _mask_present(rows)
         with np.errstate(divide="ignore"):
             scores = score_linearly(_fill_missing(rows), np.log(self.rates))
         expected = self.rates.sum(axis=1) if present is None else present @ self.rates.T
@@ -305,9 +307,9 @@ class Rates(Density[Rows]):
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(divide="ignore", invalid="ignore"):
-            up = _ignore_nan(np.log(self.rates[for_]) - np.log(self.rates[against]))
+            log_ratio = _replace_nan(np.log(self.rates[for_]) - np.log(self.rates[against]))
         step = self.rates[against] - self.rates[for_]
-        terms = multiply_columns(_fill_missing(rows), up)
+        terms = multiply_columns(_fill_missing(rows), log_ratio)
         if isinstance(rows, Sparse):
             return Contrast(terms, np.full(len(rows), step.sum()))
         return Contrast(np.where(np.isnan(rows), 0.0, terms + step), np.zeros(len(rows)))
@@ -332,13 +334,13 @@ class Overdispersed(Density[Rows]):
 
     def scores(self, rows: Rows) -> Array:
         dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
-        return np.stack([self._terms(dense, k).sum(axis=1) for k in range(len(self.keys))], axis=1)
+        return np.stack([self._log_terms(dense, k).sum(axis=1) for k in range(len(self.keys))], axis=1)
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
-        return Contrast(self._terms(dense, for_) - self._terms(dense, against), np.zeros(len(dense)))
+        return Contrast(self._log_terms(dense, for_) - self._log_terms(dense, against), np.zeros(len(dense)))
 
-    def _terms(self, rows: Array, k: int) -> Array:
+    def _log_terms(self, rows: Array, k: int) -> Array:
         """log p of each cell by the negative binomial, which is defined for fractional counts, too."""
         shape, rate = self.shape[k], self.rate[k]
         x = np.nan_to_num(rows, nan=0.0)
@@ -359,7 +361,7 @@ def _rate_evidence(class_sums: Moments, shape: Array, rate: Array) -> float:
     """The log-evidence without −Σ log x!, which does not depend on the prior and is not in the statistic."""
     if not ((shape > 0) & (rate > 0)).all():
         raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
-    return float(Gamma(shape, rate).log_evidence(_tally(class_sums)).sum())
+    return float(Gamma(shape, rate).log_evidence(_to_tally(class_sums)).sum())
 
 
 def _log_factorials(rows: Rows) -> Array:

@@ -24,10 +24,10 @@ from tamis.stats.products import triangle
 def regroup(
     statistic: Joint, before: Generative, after: Generative, width: int, old_width: int | None = None
 ) -> Joint:
-    """The statistic that the model `after` would have observed from the rows that `before` observed.
+    """Return the statistic that the model `after` would have observed from the rows that `before` observed.
 
-    There are `width` columns now. `old_width`, if it differs, is the number of columns of the observed rows;
-    the others are new, and the last ones.
+    There are `width` columns now. `old_width`, if it is given, is the number of columns of the observed rows;
+    the other columns are new, and come last.
     """
     old_width = width if old_width is None else old_width
     class_counts: Any = statistic[CLASSES]
@@ -35,7 +35,7 @@ def regroup(
     for name, block in after.blocks.items():
         columns = _list_columns(block, width)
         if name not in before.blocks:
-            parts[name] = _empty_statistic(block, len(columns), class_counts)
+            parts[name] = _make_empty_statistic(block, len(columns), class_counts)
             continue
         old_index = {column: j for j, column in enumerate(_list_columns(before.blocks[name], old_width))}
         parts[name] = _move_columns(statistic[name], [old_index.get(column, -1) for column in columns])
@@ -46,7 +46,7 @@ def _list_columns(block: Block[Any, Any], width: int) -> Sequence[int]:
     return range(width) if block.columns is None else block.columns
 
 
-def _empty_statistic(block: Block[Any, Any], width: int, class_counts: Tally) -> Sums:
+def _make_empty_statistic(block: Block[Any, Any], width: int, class_counts: Tally) -> Sums:
     """The statistic of rows with these counts by class, all of whose values are missing."""
     if isinstance(block, CategoryColumns) and class_counts.terms is not None:
         total = Exact.zeros((len(class_counts.terms), 0))

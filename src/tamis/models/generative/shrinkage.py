@@ -1,4 +1,4 @@
-"""covariances → covariances shrunk toward a simple target, so that few rows do not make them singular.
+"""Covariances → covariances shrunk toward a simple target, so that few rows do not make them singular.
 
 Shrinkage by a number is toward a multiple of the identity. Ledoit and Wolf's coefficients are chosen from the
 rows, class by class; they shrink toward a multiple of the variances, as in scikit-learn's discriminants.
@@ -14,7 +14,7 @@ from tamis.arrays import Array, one_line
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import runs
 
-_CELLS = 1 << 20  # standardised values in memory at a time
+_CELLS = 1 << 20  # array elements of standardised rows in memory at a time
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -24,7 +24,7 @@ class LedoitWolf:
 
     keys: Keys
     by_class: Array  # (K,), from 0 to 1
-    later: float  # for a class that had no rows then: the weighted mean of `by_class`
+    later: float  # for a class without rows when these were chosen: the weighted mean of `by_class`
     overall: float  # for all rows together, about one mean
 
     @classmethod
@@ -43,11 +43,11 @@ class LedoitWolf:
         row_weights = np.ones(len(rows)) if weights is None else weights
         by_class = np.array(
             [
-                _coefficient(rows[group == k], row_weights[group == k], mean, scatter)
+                _choose_coefficient(rows[group == k], row_weights[group == k], mean, scatter)
                 for k, (mean, scatter) in enumerate(zip(statistic.mean, statistic.scatter, strict=True))
             ]
         )
-        overall = _coefficient(rows, row_weights, pooled.mean, pooled.scatter)
+        overall = _choose_coefficient(rows, row_weights, pooled.mean, pooled.scatter)
         return cls(keys, by_class, float(weight @ by_class / weight.sum()), overall)
 
     def coefficients(self, keys: Keys) -> Array:
@@ -112,7 +112,7 @@ def _shrink_scatter(scatter: Array, coefficient: Array, mean: Array, weight: Arr
     return np.asarray((1.0 - s) * scatter + s * (target[..., None, :] * np.eye(scatter.shape[-1])))
 
 
-def _coefficient(rows: Array, weights: Array, mean: Array, scatter: Array) -> float:
+def _choose_coefficient(rows: Array, weights: Array, mean: Array, scatter: Array) -> float:
     """Ledoit and Wolf's coefficient of standardised rows; a row of weight 2 counts as two rows.
 
     For standardised rows z, their correlations R and μ = tr R / d, it is the mean of ‖zzᵀ − R‖², divided by

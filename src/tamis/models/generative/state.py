@@ -19,8 +19,8 @@ from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
-_MAX_PENDING = 512  # rows
-_FIRST = np.zeros(1, dtype=np.int64)  # the group of a single row, whose label is the only key
+_MAX_PENDING = 512  # the largest number of pending rows
+_SINGLE_GROUP = np.zeros(1, dtype=np.int64)  # the group of a single row, whose label is the only key
 
 
 class PendingRows(NamedTuple):
@@ -29,13 +29,13 @@ class PendingRows(NamedTuple):
     values: Array  # (n, d)
     labels: list[Any]  # n labels
     previous: "PendingRows | None"
-    rows: int  # in the whole list
+    rows: int  # the number of rows in the whole list
 
 
 class InferenceModel(NamedTuple):
     """The model that last inferred a posterior, to be reused while parameters and classes do not change."""
 
-    params: list[Any]
+    params: list[Any]  # of the estimator
     keys: Keys
     model: Generative
 
@@ -73,9 +73,8 @@ class GenerativeState:
         temperature: float = 1.0,
     ) -> None:
         self.schema = schema.drop_remarks()
-        self.model = (
-            model  # encodes and observes; to infer, the estimator makes another with its present parameters
-        )
+        # It encodes and observes; to infer, the estimator makes another model with its present parameters.
+        self.model = model
         self._sums = (statistic, pending)  # assigned together, because other threads may read them
         self.declared = declared  # classes announced in advance
         self.posterior = posterior  # None until it is first needed
@@ -88,7 +87,7 @@ class GenerativeState:
 
     @property
     def statistic(self) -> Joint:
-        """All that was learned."""
+        """The statistic of all rows that were learned; pending rows are added to it first."""
         statistic, pending = self._sums
         if statistic is None:
             raise RuntimeError("nothing was learned yet")
@@ -115,7 +114,7 @@ class GenerativeState:
         posterior: Posterior | None = None,
         temperature: float | None = None,
     ) -> "GenerativeState":
-        """The same columns with another statistic, classes, posterior or temperature."""
+        """Return the state of the same columns with another statistic, classes, posterior or temperature."""
         state = GenerativeState(
             self.schema,
             self.model,
@@ -159,9 +158,12 @@ class GenerativeState:
         return state
 
     def _join_pending(self, pending: PendingRows) -> LabelledRows:
+        """Encode all rows of the linked list."""
         if pending.rows == 1:
             ((label,), row) = pending.labels, pending.values
-            return LabelledRows(self.model.encode(Table(row, 1, "number")), Labels(Keys((label,)), _FIRST))
+            return LabelledRows(
+                self.model.encode(Table(row, 1, "number")), Labels(Keys((label,)), _SINGLE_GROUP)
+            )
         values, labels = [], []
         link: PendingRows | None = pending
         while link is not None:
