@@ -32,9 +32,15 @@ MINIMAL = Categorical([0.2, 0.3, 0.5], minimal=True).observe([0, 1, 2, 2])
             lambda: Beta(np.ones((3, 2)), 1).update(Tally.observe([1, 0], by=["a", "b"])),
             "the first axis of (2,)",
         ),
-        (lambda: Beta(1, 1, keys=Keys(("a",))), "got 1 keys for no such axis, expected one each"),
-        (lambda: Dirichlet([1, 1], terms=Keys(("a",))), "got 1 terms for an axis of 2, expected one each"),
-        (lambda: SUN.as_statistic(["sun", "snow"]), "expected the terms of this prior, or None: Keys('rain', 'sun')"),
+        (lambda: Beta(1, 1, keys=Keys(("a",))), "got 1 keys for a prior without a batch axis, expected None"),
+        (
+            lambda: Dirichlet([1, 1], terms=Keys(("a",))),
+            "got 1 terms for an axis of length 2, expected one for each of its slices",
+        ),
+        (
+            lambda: SUN.as_statistic(["sun", "snow"]),
+            "expected the terms of this prior, or None: Keys('rain', 'sun')",
+        ),
         (
             lambda: Beta(10, 10).update(Tally.observe([3, 5])),
             "got a total of 8.0 for a weight of 2.0, expected at most the weight: observe zeros and ones",

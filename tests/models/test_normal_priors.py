@@ -203,9 +203,9 @@ def test_a_belief_keeps_the_labels_of_what_it_saw(prior: Any, statistic: Moments
 
 def test_labels_that_would_name_an_inner_axis_are_not_kept() -> None:
     assert NormalInverseGamma(GRID, 1, 2, 2).update(Moments.observe(DATA[:, 0], by=LABELS)).keys is None
-    with pytest.raises(ValueError, match="2 keys for an axis of 3"):
+    with pytest.raises(ValueError, match="2 keys for an axis of length 3"):
         NormalInverseGamma(np.zeros(3), 1, 2, 2, keys=Keys(("a", "b")))
-    with pytest.raises(ValueError, match="2 keys for no such axis"):
+    with pytest.raises(ValueError, match="2 keys for a prior without a batch axis"):
         NormalInverseWishart(np.zeros(2), 1, 5, np.eye(2), keys=Keys(("a", "b")))
 
 

@@ -106,7 +106,7 @@ class NormalInverseGamma(Prior):
     def mean(self) -> MeanVariance:
         """E[mean] (NaN where the shape is ½ or less) and E[variance] (∞ where it is 1 or less)."""
         location = np.where(self.shape > 0.5, self.location, np.nan)  # see `marginal_of_mean`
-        return MeanVariance(location, expected_variance(self.shape, self.scale))
+        return MeanVariance(location, compute_expected_variance(self.shape, self.scale))
 
     @property
     def mode(self) -> MeanVariance:
@@ -213,7 +213,7 @@ def _increase_of_scale(strength: Any, weight: Array, shift: Array, scatter: Arra
     return np.asarray(0.5 * (scatter + shift_weight * np.square(shift)))
 
 
-def expected_variance(shape: Array, scale: Array) -> Array:
+def compute_expected_variance(shape: Array, scale: Array) -> Array:
     """E[variance]: ∞ where the shape is 1 or less."""
     infinite = shape <= 1.0
     if not infinite.any():

@@ -149,10 +149,11 @@ def refuse_other_keys(keys: Keys | None, batch: Shape, statistic: Sums, observed
 
 
 def refuse_unless_named(names: Keys | None, length: int | None, what: str) -> None:
-    """Raise unless there are as many names as the axis is long; a length of None means no such axis."""
+    """Raise unless there is one name per slice of an axis; its length is None if there is no such axis."""
     if names is not None and len(names) != length:
-        axis = "no such axis" if length is None else f"an axis of {length}"
-        raise ValueError(f"got {len(names)} {what} for {axis}, expected one each")
+        axis = "a prior without a batch axis" if length is None else f"an axis of length {length}"
+        expected = "None" if length is None else "one for each of its slices"
+        raise ValueError(f"got {len(names)} {what} for {axis}, expected {expected}")
 
 
 def refuse_impossible(is_impossible: NDArray[np.bool_], total: Exact, weight: Exact, expected: str) -> None:

@@ -118,7 +118,7 @@ class Block(ABC, Generic[E, S]):
         """
 
     def add_row(self, statistic: S, row: E, label: Hashable, weight: float) -> S | None:
-        """Add one row to the statistic; None if that is not faster than adding `observe` of the row."""
+        """Add one row to the statistic; return None if adding `observe` of the row is as fast."""
         return None
 
     def observe_each_class(self, rows: E, responsibilities: Responsibilities) -> S:
@@ -132,7 +132,7 @@ class Block(ABC, Generic[E, S]):
         )
 
     def prepare(self, rows: E, weights: Array | None) -> "Preparation | None":
-        """Prepare rows for many expectation steps; None if the block has no fast form of them."""
+        """Prepare rows for many expectation steps; return None if the block has no fast form of them."""
         return None
 
     @property
@@ -173,7 +173,7 @@ class Block(ABC, Generic[E, S]):
 
     @property
     def type_of_draws(self) -> type[np.generic]:
-        """The type of values drawn for a column of integers or flags: np.bool_ if they are all flags."""
+        """The type to which values that are drawn for a column of integers or flags are converted."""
         return np.float64
 
     def sums_like(self, other: "Block[Any, Any]") -> bool:
@@ -245,7 +245,7 @@ class Preparation(Protocol):
     def expect(
         self, density: "Density[Any]", log_prior: Array, hard: bool = False, pool_squares: bool = False
     ) -> Expectation | None:
-        """Sum the rows by their responsibilities; None if the fast way would be inexact for this density.
+        """Sum the rows by their responsibilities; return None if the fast way is inexact for this density.
 
         If `hard`, each row belongs only to its most probable class. With `pool_squares`, the second moments
         of single classes may be wrong, but their sum over all classes is right.

@@ -233,11 +233,11 @@ def _lay_out(key: _Identical, width: int) -> Layout:
 class Grid:
     """log p of integer values, in one array indexed by value minus `least`, without a dictionary."""
 
-    least: NDArray[np.int64]  # (d,)
+    least: NDArray[np.int64]  # (d,): the smallest integer
     widths: NDArray[np.int64]  # (d,): the number of integers from the least to the largest seen
     # (d + 1,): the first cell of each column, whose last cell is for unseen values.
     offsets: NDArray[np.int64]
-    table: Array  # (cells, K)
+    table: Array  # (cells, K): log p
 
     @classmethod
     def of(cls, values: tuple[Keys, ...], tables: tuple[Array, ...], absent: Array) -> "Grid | None":
@@ -335,17 +335,17 @@ class Values(Density[Codes]):
 
     @cached_property
     def tables(self) -> tuple[Array, ...]:
-        """log p of the values of each column, d of (K, values)."""
+        """log p of the values of each column: d arrays (K, values)."""
         return tuple(self.logs[:, indices] for indices, _ in self.layout.columns)
 
     @cached_property
     def counts(self) -> tuple[Array, ...]:
-        """The counts of the values of each column, d of (K, values)."""
+        """The counts of the values of each column: d arrays (K, values)."""
         return tuple(self.term_counts[:, indices] for indices, _ in self.layout.columns)
 
     @cached_property
     def grid(self) -> Grid | None:
-        """The tables for numbers, if all values are integers of a narrow range."""
+        """The tables as a grid, if all values are integers of a narrow range."""
         return Grid.of(self.values, self.tables, self.absent)
 
     def scores(self, rows: Codes) -> Array:

@@ -100,7 +100,7 @@ class RowShards(Protocol):
         """Call `observe` with every shard and add the results."""
 
     def map(self, change: Callable[[LabelledRows], Any], /) -> "RowShards":
-        """Apply a function to every shard."""
+        """Apply a function to every shard, and return the shards of its results."""
 
     def keep(self) -> "RowShards":
         """Keep the shards in the memory of the processes that hold them."""

@@ -101,7 +101,7 @@ def discriminant(
 
 
 def count_components(n_components: object, classes: int, columns: int) -> int:
-    """The number of directions of a model with these numbers of classes and columns; by default, all."""
+    """Return `n_components`, by default all possible directions; raise if there are not so many."""
     most = min(classes - 1, columns)
     given = most if n_components is None else n_components
     if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tamis import _kernels
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
-from tamis.conjugate.normal_inverse_gamma import expected_variance, update_parameters
+from tamis.conjugate.normal_inverse_gamma import compute_expected_variance, update_parameters
 from tamis.conjugate.student_t import StudentT
 from tamis.models.generative.block import Block, Contrast, Density, Responsibilities, refuse_strength
 from tamis.models.generative.gaussian_expectation import Gaussian, Natural, PreparedRows, sum_columns
@@ -98,7 +98,9 @@ class GaussianColumns(Block[Array, Moments]):
             location, _, shape, scale = update_parameters(
                 prior_parameters, weight[:-1], shift[:-1], scatter[:-1]
             )
-            spread = scale / (shape + 1.5) if self.estimate == "map" else expected_variance(shape, scale)
+            spread = (
+                scale / (shape + 1.5) if self.estimate == "map" else compute_expected_variance(shape, scale)
+            )
             if np.isfinite(spread).all() and np.isfinite(location).all():
                 return Normal.of(keys, location, np.maximum(spread, _MIN_VARIANCE), prior, class_sums)
         posterior = _update_prior(prior(), class_sums, constant)

@@ -53,8 +53,8 @@ class GaussianVectors(Block[Array, Moments]):
     `floor` that is added to every variance, as in its GaussianMixture. The divisor of an `unbiased` estimate
     is the weight minus one. The other estimates have a prior instead: by default one with the variances of
     all classes together, without correlations, as `strength` pseudo-observations. If `within_classes`, it has
-    the variances within classes, and a strength of the means that is smaller by the ratio of these variances:
-    for components of a mixture, which may be far apart.
+    the variances within classes, and the strength of the means is multiplied by the ratio of these variances
+    to those of all classes together: for components of a mixture, which may be far apart.
     """
 
     kind: ClassVar[str] = "gaussian vectors"

@@ -31,7 +31,7 @@ from tamis.models.generative.rate_columns import BernoulliColumns, PoissonColumn
 from tamis.stats import Exact, Keys, Labels, Moments, Sums, Tally
 from tamis.tables import Sparse
 
-Marks = NDArray[np.bool_]
+Marks = NDArray[np.bool_]  # of rows or values, such as rows whose scores are imprecise
 Indices = NDArray[np.int64]
 Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are imprecise (b,)
 Formula = Callable[[Any, Indices, Array], Result]  # takes rows, the class of each (b,) and its weight (b,)
@@ -52,7 +52,7 @@ def score_without_row(
     """log p(row | class) (n, K), each row under parameters inferred without it; `labels` have these keys."""
     n = len(labels)
     scores, imprecise = np.empty((n, len(keys))), np.ones(n, dtype=np.bool_)
-    if (formula := find_formula(block, statistic, keys)) is not None:
+    if (formula := make_formula(block, statistic, keys)) is not None:
         w = np.ones(n) if weights is None else weights
         for run in _split_rows(block, rows, len(keys)):
             scores[run], imprecise[run] = formula(take_rows(rows, run), labels.group[run], w[run])
@@ -119,8 +119,8 @@ def _split_rows(block: Block[Any, Any], rows: Any, classes: int) -> Iterator[sli
 
 
 @singledispatch
-def find_formula(block: Block[Any, Any], statistic: Any, keys: Keys) -> Formula | None:
-    """The block's closed form for this statistic; None if it has none."""
+def make_formula(block: Block[Any, Any], statistic: Any, keys: Keys) -> Formula | None:
+    """Make the block's closed form for this statistic; return None if it has none."""
     return None
 
 
@@ -155,7 +155,7 @@ def replace_own_scores(scores: Array, own: Indices, own_scores: Array) -> Array:
 
 
 def make_no_marks(n: int) -> Marks:
-    """Marks of n rows none of which is imprecise."""
+    """Mark none of n rows as imprecise."""
     return np.zeros(n, dtype=np.bool_)
 
 
@@ -163,7 +163,10 @@ def make_no_marks(n: int) -> Marks:
 
 
 def make_categories_formula(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula | None:
-    """Categories: the counts of the row's values fall by one in its class, and a column may lose a value."""
+    """Make the formula of categories: the row's weight is subtracted from the counts of its values.
+
+    A column may lose a value that only this row has.
+    """
     density = block.infer(statistic, keys)
     if not isinstance(density, Values):
         return None
@@ -257,7 +260,7 @@ class _Column(NamedTuple):
 
 
 def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: Keys) -> Formula | None:
-    """Multinomial counts: the row's counts, and their sum, are subtracted from those of its class."""
+    """Make the formula of multinomial counts: a row's counts and their sum are subtracted from its class."""
     density = block.infer(statistic, keys)
     class_sums = statistic.over(keys)
     total, length = Sum.of(class_sums.total), Sum.of(class_sums.total.sum(axis=-1))
@@ -325,7 +328,7 @@ class _Rates(NamedTuple):
 
 
 def make_bernoulli_formula(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formula | None:
-    """Flags (Bernoulli columns): the row's flags and weight are subtracted from those of its class."""
+    """Make the formula of flags: the row's flags and its weight are subtracted from those of its class."""
     alpha = check_pseudo_counts(block.alpha, statistic.first.shape[-1])
     if block.estimate == "map" and (alpha < 1).any():
         return None  # `infer` may raise an error without some row
@@ -391,7 +394,7 @@ class _Flags(NamedTuple):
 
 
 def make_poisson_formula(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | None:
-    """Poisson rates. Their prior is pooled, so leaving out a row changes the rates of all classes."""
+    """Make the formula of Poisson rates: their prior is pooled, so a row changes the rates of all classes."""
     class_sums = statistic.over(keys)
     classes, pooled = _Rates.of(class_sums), _Rates.of(statistic.pooled())
     total, weight = class_sums.first.value, class_sums.weight.value
@@ -437,7 +440,7 @@ def make_poisson_formula(block: PoissonColumns, statistic: Moments, keys: Keys) 
 
 
 def make_gaussian_formula(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
-    """Gaussian columns: the row is subtracted from the moments of its class, and from the pooled moments."""
+    """Make the formula of Gaussian columns: the row is subtracted from its class, and from pooled moments."""
     pooled = statistic.pooled()
     with np.errstate(invalid="ignore", divide="ignore"):
         centre = np.nan_to_num(pooled.mean, nan=0.0)
@@ -667,10 +670,10 @@ class _Series:
         return np.asarray(squares @ terms[:d] + centred @ terms[d : 2 * d] + terms[2 * d :].sum(axis=0))
 
 
-find_formula.register(BernoulliColumns, make_bernoulli_formula)
-find_formula.register(CategoryColumns, make_categories_formula)
+make_formula.register(BernoulliColumns, make_bernoulli_formula)
+make_formula.register(CategoryColumns, make_categories_formula)
 # ComplementCounts is a subclass of MultinomialCounts, but has no formula.
-find_formula.register(ComplementCounts, lambda block, statistic, keys: None)
-find_formula.register(GaussianColumns, make_gaussian_formula)
-find_formula.register(MultinomialCounts, make_multinomial_formula)
-find_formula.register(PoissonColumns, make_poisson_formula)
+make_formula.register(ComplementCounts, lambda block, statistic, keys: None)
+make_formula.register(GaussianColumns, make_gaussian_formula)
+make_formula.register(MultinomialCounts, make_multinomial_formula)
+make_formula.register(PoissonColumns, make_poisson_formula)

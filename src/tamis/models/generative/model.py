@@ -33,7 +33,7 @@ class Encoded:
     rows: int
 
     def take(self, rows: Rows) -> "Encoded":
-        """These rows, in this order."""
+        """Select these rows, in this order."""
         count = len(np.arange(self.rows)[rows])
         return Encoded({name: take_rows(block, rows) for name, block in self.blocks.items()}, count)
 
@@ -50,18 +50,18 @@ class LabelledRows:
     weights: Array | None = None  # (n,)
 
     def take(self, rows: Rows) -> "LabelledRows":
-        """These rows, in this order."""
+        """Select these rows, in this order."""
         index = np.arange(len(self.rows))[rows]
         weights = None if self.weights is None else self.weights[index]
         return LabelledRows(self.rows.take(rows), self.labels.take(index), weights)
 
     def select_labelled(self) -> "LabelledRows":
-        """The rows whose label is known."""
+        """Select the rows whose label is known."""
         labelled = self.labels.group >= 0
         return self if labelled.all() else self.take(labelled)
 
     def select_unlabelled(self) -> "LabelledRows | None":
-        """The rows whose label is missing; None if there are none."""
+        """Select the rows whose label is missing; return None if there are none."""
         missing = self.labels.group < 0
         if missing.all():
             return self if len(self.rows) else None

@@ -116,7 +116,7 @@ def _choose_coefficient(rows: Array, weights: Array, mean: Array, scatter: Array
     """Ledoit and Wolf's coefficient of standardised rows; a row of weight 2 counts as two rows.
 
     For standardised rows z, their correlations R and μ = tr R / d, it is the mean of ‖zzᵀ − R‖², divided by
-    n ‖R − μI‖².
+    n ‖R − μI‖², and at most 1.
     """
     n, d = float(weights.sum()), len(mean)
     if d < 2 or not n > 0:
