@@ -39,7 +39,7 @@ class FitOptions:
     search_ridge: bool
     is_gibbs: bool  # whether factors are drawn by Gibbs sampling instead of fitted by sweeps
     max_iter: int  # the largest number of sweeps
-    tol: float  # sweeps stop when the error falls by less than this fraction of itself
+    tol: float  # sweeps stop when the objective falls by less than this fraction of itself
     validation: float  # the fraction of the ratings that is held out to find the number of sweeps
     n_draws: int  # draws after the burn-in
     burn_in: int  # first draws, which are dropped because they depend on the start
@@ -68,7 +68,7 @@ class FitHistory:
 def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report) -> Solver:
     """Return the solver with the ridge that best predicts a tenth of the ratings from the others.
 
-    Without a search, the solver is returned unchanged.
+    With few ratings, it is the default ridge. Without a search, the solver is returned unchanged.
     """
     solver = options.solver
     if not options.search_ridge or not isinstance(solver, Alternating):

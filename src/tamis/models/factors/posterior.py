@@ -30,7 +30,8 @@ Stack = NDArray[np.float64] | NDArray[np.float32]  # one set of factors is float
 Solver = Alternating | Implicit
 SideName = Literal["users", "items"]
 
-_MAX_STEPS, _TOLERANCE = 100, 1e-9  # of the search for a quantile: the tolerance is relative to its bracket
+_MAX_STEPS = 100  # of the search for a quantile
+_TOLERANCE = 1e-9  # of a quantile, in units of nine standard deviations of the noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
