@@ -20,7 +20,7 @@ Objective = Callable[[Array, NDArray[np.int64]], tuple[Array, Array]]
 # The largest strength of a fitted prior, in units of the weight of the heaviest group: the estimates of all
 # groups equal the prior mean up to a millionth, as with infinite strength, and floats can represent it.
 MOST_STRENGTH = 1e6
-LEAST_STRENGTH = 1e-6
+LEAST_STRENGTH = 1e-6  # the smallest strength of a fitted prior
 # The prior probability of a category that no group has; or the number of events, if none occurred.
 LEAST_MEAN = 1e-9
 

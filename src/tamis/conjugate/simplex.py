@@ -182,7 +182,7 @@ def _newton_step(alpha: Array, table: Array, weight: Array) -> Array:
 
 
 def _trigamma_rise(x: Array, n: Array) -> Array:
-    """ψ′(x + n) − ψ′(x), which is the Hurwitz zeta function of 2."""
+    """ψ′(x + n) − ψ′(x); the trigamma function ψ′(x) is the Hurwitz zeta function ζ(2, x)."""
     return np.asarray(special.zeta(2.0, x + n) - special.zeta(2.0, x))
 
 
