@@ -98,10 +98,10 @@ def _line_search(
             start + 0.5**halving * direction[searching], bounds[0][searching], bounds[1][searching]
         )
         new_value, new_gradient = objective(new_point, active[searching])
-        least = 1e-4 * _dot(free[searching], new_point - start)[:, 0] - _ROUNDING * (
+        required = 1e-4 * _dot(free[searching], new_point - start)[:, 0] - _ROUNDING * (
             1.0 + np.abs(state[1][searching])
         )
-        accept = (new_value - state[1][searching] >= least) & np.isfinite(new_gradient).all(axis=-1)
+        accept = (new_value - state[1][searching] >= required) & np.isfinite(new_gradient).all(axis=-1)
         accepted = searching[accept]
         point[accepted], value[accepted], gradient[accepted] = (
             new_point[accept],

@@ -84,11 +84,11 @@ class BetaBinomial(Univariate):
 
     def quantile(self, probability: ArrayLike) -> Array:
         p = check_probabilities(probability)
-        least = allow_rounding(p)[..., None]
+        required = allow_rounding(p)[..., None]
         shape = np.broadcast_shapes(p.shape, self.batch)
         counts_below = np.zeros(shape)
         for _, cumulative in self._cumulate(np.broadcast_to(self.trials - 1.0, shape), shape):
-            counts_below = counts_below + (cumulative < least).sum(axis=-1)
+            counts_below = counts_below + (cumulative < required).sum(axis=-1)
         return np.where(p < 1, np.minimum(counts_below, self.trials), self.trials)
 
     def _cumulate(self, last: Array, shape: tuple[int, ...]) -> Iterator[tuple[int, Array]]:

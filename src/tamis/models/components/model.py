@@ -67,8 +67,8 @@ class Components:
     @property
     def scale(self) -> Array:
         """Standard deviations (K,), for whitening; 1 where the variance is 0 up to rounding."""
-        least = 1e-13 * float(self.variances.max(initial=0.0))
-        return np.where(self.variances > least, np.sqrt(self.variances), 1.0)
+        negligible = 1e-13 * float(self.variances.max(initial=0.0))
+        return np.where(self.variances > negligible, np.sqrt(self.variances), 1.0)
 
     def codes(self, x: Array) -> Array:
         """The coordinates of rows (n, d) along the directions, about the mean (n, K)."""
@@ -375,27 +375,27 @@ def choose_count(
     `explained_variance_ratio_`, so that a fraction computed from these selects the same number again.
     """
     d = len(variances)
-    most = min(d, max(int(np.ceil(weight)), rank))
+    largest = min(d, max(int(np.ceil(weight)), rank))
     given: Any = count  # a user may give something else than `Count`
     if given is None:
-        return most, None
+        return largest, None
     if isinstance(given, str) and given == "mle":
         scores = score_by_evidence(variances, weight)
         return (int(np.argmax(scores)) + 1 if len(scores) else 1), scores
     if (number := to_integer(given)) is not None:
-        if not 1 <= number <= most:
+        if not 1 <= number <= largest:
             rows = f"{weight:g} rows of {d if columns is None else columns} columns"
-            remedy = "give fewer" if number > most else "give at least 1, or None for all"
-            raise ValueError(f"got n_components={number} for {rows}, expected 1 to {most}: {remedy}")
+            remedy = "give fewer" if number > largest else "give at least 1, or None for all"
+            raise ValueError(f"got n_components={number} for {rows}, expected 1 to {largest}: {remedy}")
         return number, None
     if isinstance(given, Real) and 0.0 < float(given) < 1.0:
         total = float(variances.sum()) if total is None else total
         if not total > 0:
             return 1, None
         ratios = np.cumsum(variances / total)
-        return min(int(np.searchsorted(ratios, float(given), side="right")) + 1, most), None
+        return min(int(np.searchsorted(ratios, float(given), side="right")) + 1, largest), None
     raise ValueError(
-        f"got n_components={given!r}, expected None, a whole number from 1 to {most}, a share of the "
+        f"got n_components={given!r}, expected None, a whole number from 1 to {largest}, a share of the "
         "variance between 0 and 1, 'mle' or 'held-out'"
     )
 

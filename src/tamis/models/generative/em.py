@@ -279,9 +279,7 @@ def start(
             "got rows with labels, expected none: start from the posterior of the rows that have one"
         )
     if not 1 <= k <= len(data.rows):
-        raise ValueError(
-            f"got k={k} classes for {len(data.rows)} rows, expected 1 or more, and no more than rows"
-        )
+        raise ValueError(f"got k={k} classes for {len(data.rows)} rows, expected 1 to the number of rows")
     if method not in METHODS:
         raise ValueError(f"got init_params={method!r}, expected one of {', '.join(map(repr, METHODS))}")
     given = Initial() if initial is None else initial
@@ -470,12 +468,10 @@ def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Arr
     its column.
     """
     if not 1 <= k <= len(rows):
-        raise ValueError(
-            f"got k={k} for {len(rows)} rows, expected 1 or more, and no more than there are rows"
-        )
-    most = max(_MIN_SAMPLE, _SAMPLE_PER_CENTRE * k)
-    if len(rows) > most:
-        chosen = rng.choice(len(rows), most, replace=False)
+        raise ValueError(f"got k={k} for {len(rows)} rows, expected 1 to the number of rows")
+    sample_size = max(_MIN_SAMPLE, _SAMPLE_PER_CENTRE * k)
+    if len(rows) > sample_size:
+        chosen = rng.choice(len(rows), sample_size, replace=False)
         rows, weights = rows[chosen], None if weights is None else weights[chosen]
     w = np.ones(len(rows)) if weights is None else weights
     filled = fill_by_means(rows)

@@ -102,12 +102,12 @@ def discriminant(
 
 def count_components(n_components: object, classes: int, columns: int) -> int:
     """Return `n_components`, by default all possible directions; raise if there are not so many."""
-    most = min(classes - 1, columns)
-    given = most if n_components is None else n_components
-    if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:
+    largest = min(classes - 1, columns)
+    given = largest if n_components is None else n_components
+    if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= largest:
         raise ValueError(
             f"got n_components={one_line(n_components)} for {classes} classes of {columns} columns, expected "
-            f"a whole number from 1 to {most}, the smaller of classes − 1 and columns"
+            f"a whole number from 1 to {largest}, the smaller of classes − 1 and columns"
         )
     return int(given)
 

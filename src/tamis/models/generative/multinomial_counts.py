@@ -55,10 +55,10 @@ class MultinomialCounts(Block[Rows, Tally]):
             return table.sparse
         rows = self.sparse(table)
         values = self.values(table) if rows is None else rows.values
-        least = values.min(initial=0.0)
-        if np.isnan(least):
+        smallest = values.min(initial=0.0)
+        if np.isnan(smallest):
             _refuse_missing(values, table, self.column_indices(table))
-        if learn and least < 0:
+        if learn and smallest < 0:
             refuse_negative_counts(values, table, self.column_indices(table))
         return values if rows is None else rows
 
@@ -142,11 +142,11 @@ def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
         or pseudo[0] < 0
     ):
         return None
-    most = int(words.view(np.uint64).max())  # a negative number read as unsigned is very large
-    if most > _MAX_TABULATED:
+    largest = int(words.view(np.uint64).max())  # a negative number read as unsigned is very large
+    if largest > _MAX_TABULATED:
         return None
     with np.errstate(divide="ignore"):
-        table = np.log(np.arange(most + 1) + pseudo[0])
+        table = np.log(np.arange(largest + 1) + pseudo[0])
         log_sums = np.log(words.sum(axis=-1) + pseudo[0] * words.shape[-1])
     logs = np.empty(words.shape)
 

@@ -173,13 +173,13 @@ class BernoulliColumns(RateColumns):
         alpha = check_pseudo_counts(self.alpha, ones.shape[-1])
         pseudo = alpha - 1.0 if self.estimate == "map" else 0.0 * alpha if self.estimate == "mle" else alpha
         one, zero = ones + pseudo, weight - ones + pseudo
-        least = np.minimum(one, zero).min(initial=np.inf)
-        if least < 0:
+        smallest = np.minimum(one, zero).min(initial=np.inf)
+        if smallest < 0:
             raise ValueError(
                 "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
             )
         both, has_zeros = one + zero, False
-        if least > 0:
+        if smallest > 0:
             log_both = np.log(both)
             log_one, log_zero = np.log(one) - log_both, np.log(zero) - log_both
             flag_scores = log_one - log_zero
