@@ -17,10 +17,10 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)
 LARGEST_EXACT_INTEGER = 2**53  # float64 represents all integers up to this one
-_FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
+_FRAME_LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
 _REMEDY = "encode it, or use a categorical family"
 _TARGETS_REMEDY = "turn the targets into numbers, or use a classifier"
-_MESSAGE_LENGTH = 80  # characters of a value that a message shows
+_MESSAGE_LENGTH = 80  # at most so many characters of a value are shown in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Matrix:
 
     values: Array
     names: tuple[object, ...] | None = None
-    flat: bool = False  # whether the data had one dimension and so no column axis
+    had_one_axis: bool = False  # whether the data had one dimension, so that it became a single column
 
     def name(self, column: int) -> str:
-        """The name of the column in messages."""
+        """Return the name of the column in messages."""
         return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
 
     def refuse_nonfinite(self, column: int) -> None:
-        """Raise for a column that holds NaN or infinity; the message names the column and the row."""
+        """Raise for a column that is known to hold NaN or infinity; the message names column and row."""
         row = int(np.flatnonzero(~np.isfinite(self.values[:, column]))[0])
         raise ValueError(
             f"{self.name(column)} holds {self.values[row, column]} in row {row}, expected finite numbers: "
@@ -45,8 +45,8 @@ class Matrix:
 
 
 def is_frame(data: object) -> bool:
-    """Whether the data is a data frame, or a column of one."""
-    return type(data).__module__.partition(".")[0] in _FRAMES
+    """Return whether the data is a data frame, or a column of one."""
+    return type(data).__module__.partition(".")[0] in _FRAME_LIBRARIES
 
 
 def one_line(value: object) -> str:
@@ -59,8 +59,8 @@ def one_line(value: object) -> str:
     return text if len(text) <= _MESSAGE_LENGTH else f"{text[: _MESSAGE_LENGTH - 1]}…"
 
 
-def matrix(data: object, target: bool = False) -> Matrix:
-    """Convert data of two dimensions, or of one, which becomes a single column.
+def to_matrix(data: object, target: bool = False) -> Matrix:
+    """Convert data to float64; data of one dimension becomes a single column.
 
     `target` is whether the data is the target y, so that error messages call it y.
     """
@@ -79,7 +79,7 @@ def matrix(data: object, target: bool = False) -> Matrix:
         )
     table = values[:, None] if values.ndim == 1 else values
     floats = _targets(table, "y") if target else _floats(table, "data", _describe_cell)
-    return Matrix(_align(floats), flat=values.ndim == 1)
+    return Matrix(_align(floats), had_one_axis=values.ndim == 1)
 
 
 def scipy_sparse() -> Any:
@@ -87,19 +87,19 @@ def scipy_sparse() -> Any:
     return import_package("scipy.sparse", "a sparse matrix")
 
 
-def frame(data: Any) -> Any:
+def wrap_frame(data: Any) -> Any:
     """Wrap a data frame by narwhals; None for a series and for anything else."""
     wrapped = _narwhals(data)
     return wrapped if hasattr(wrapped, "columns") else None
 
 
-def column(values: NDArray[Any], name: str) -> Array:
+def to_float_column(values: NDArray[Any], name: str) -> Array:
     """Convert a column (n,) to float64, missing values to NaN; `name` is its name in error messages."""
     return _floats(values, name, lambda index, value: f"{name} holds {value} in row {index[0]}")
 
 
 def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]:
-    """The kind of a narwhals series' values, by its dtype."""
+    """Return the kind of a narwhals series' values, by its dtype."""
     kind = series.dtype
     if kind == _import_narwhals().Boolean:
         return "bool"
@@ -113,19 +113,19 @@ def flatten_column(data: Any) -> Any:
 
     A data frame becomes a list, so that missing values keep their type.
     """
-    if is_frame(data) and (table := frame(data)) is not None:
+    if is_frame(data) and (table := wrap_frame(data)) is not None:
         return next(table.iter_columns()).to_list()
     return np.asanyarray(data).reshape(-1)  # `asanyarray` keeps the mask of a masked array
 
 
 def is_categorical(series: Any) -> bool:
-    """Whether a narwhals series has a categorical dtype."""
+    """Return whether a narwhals series has a categorical dtype."""
     narwhals = _import_narwhals()
     return isinstance(series.dtype, narwhals.Categorical | narwhals.Enum)
 
 
 def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] | None:
-    """The kind of a Python value; None if it is missing."""
+    """Return the kind of a Python value; None if it is missing."""
     if isinstance(value, str | bytes | np.datetime64 | np.timedelta64):
         return None if is_missing(value) else "category"
     if isinstance(value, bool | np.bool_):
@@ -158,7 +158,7 @@ def _read_frame(frame: Any, target: bool = False) -> Matrix:
         if target:
             values[:, j] = _targets(cells, "y" if len(names) == 1 else f"y, in column {name!r},")
         else:
-            values[:, j] = column(cells, f"column {name!r}")
+            values[:, j] = to_float_column(cells, f"column {name!r}")
     return Matrix(values, names)
 
 
@@ -189,7 +189,7 @@ def floats(data: ArrayLike, what: str) -> Array:
     return _floats(np.asarray(data), what, lambda index, value: f"{what} holds {value}")
 
 
-def weights(data: object, n: int) -> Array | None:
+def to_weights(data: object, n: int) -> Array | None:
     """Convert sample weights to float64 (n,): finite, one per row; None stays None."""
     if data is None:
         return None
@@ -218,19 +218,19 @@ def _describe_cell(index: tuple[int, ...], value: str) -> str:
 
 
 def _targets(values: NDArray[Any], what: str) -> Array:
-    """Convert numbers to be predicted to float64, of the same shape."""
+    """Convert targets to float64, without changing the shape."""
     return _floats(
         values, what, lambda index, value: f"{what} holds {value} in row {index[0]}", _TARGETS_REMEDY
     )
 
 
 def _floats(values: NDArray[Any], what: str, describe: _Describe, remedy: str = _REMEDY) -> Array:
-    """Convert to float64; `what` names the array in error messages, and `describe` one value of it."""
+    """Convert to float64; error messages call the array `what`, and one value of it as `describe` says."""
     if values.dtype == np.float64:
         return values
     kind = values.dtype.kind
     if kind == "O":
-        return _floats_of_objects(values, describe, remedy)
+        return _convert_objects(values, describe, remedy)
     if kind == "c":
         raise ValueError(
             f"Complex data not supported: {what} is of type {values.dtype}, expected real numbers"
@@ -245,7 +245,7 @@ def _floats(values: NDArray[Any], what: str, describe: _Describe, remedy: str = 
     return values.astype(np.float64)
 
 
-def _floats_of_objects(values: NDArray[Any], describe: _Describe, remedy: str) -> Array:
+def _convert_objects(values: NDArray[Any], describe: _Describe, remedy: str) -> Array:
     floats = np.empty(values.shape)
     for index, value in np.ndenumerate(values):
         if isinstance(value, int | np.integer) and abs(int(value)) > LARGEST_EXACT_INTEGER:
@@ -268,7 +268,7 @@ def _refuse_inexact(index: tuple[int, ...], values: NDArray[Any], describe: _Des
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT, or pandas' NA, which does not compare with itself."""
+    """Return whether a value is None, NaN, NaT, or pandas' NA, which does not compare with itself."""
     if value is None:
         return True
     try:
@@ -278,7 +278,7 @@ def is_missing(value: Any) -> bool:
 
 
 def encode(labels: object, missing: bool = False) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct labels, in an unspecified order, and the index of each row's label among them (n,).
+    """Return the distinct labels, in any order, and the index of each row's label among them (n,).
 
     With `missing=True`, labels that are None, NaN or NA get the index -1; otherwise they raise an error.
     """
@@ -356,7 +356,7 @@ def _encode_range(items: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]] | 
 
 
 def _list_labels(labels: Any) -> list[Any] | NDArray[Any]:
-    """The labels as a list of Python values, or as an array where NumPy is faster than a dictionary."""
+    """Return the labels as a list of Python values, or as an array where NumPy is faster than a dict."""
     if is_frame(labels):
         labels = _narwhals(labels)
         if not hasattr(labels, "columns"):

@@ -134,7 +134,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
 
 
 def _to_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """The array in row-major order and little-endian, as in files."""
+    """Return the array in row-major order and little-endian, as in files."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"got an array named {name!r}, expected letters, digits and _.- in its name")
     little = array.dtype.newbyteorder("<")
@@ -167,12 +167,12 @@ def _make_manifest(content: Content, arrays: Arrays) -> bytes:
 
 
 def _write_json(tree: Content) -> bytes:
-    """The only form of a tree in a file."""
+    """Return the only form of a tree in a file."""
     return json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _make_header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """The bytes before the numbers in an .npy file of version 1.0, the same with every NumPy."""
+    """Return the bytes before the numbers in an .npy file of version 1.0, the same with every NumPy."""
     text = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
     width = -(-(10 + len(text) + 1) // 64) * 64 - 10
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", width) + text.ljust(width - 1).encode() + b"\n"
@@ -214,7 +214,7 @@ def _replace(target: Path) -> Iterator[BinaryIO]:
 
 
 def _compute_digest(file: BinaryIO, size: int) -> bytes:
-    """The SHA-256 of the first `size` bytes, in hexadecimal."""
+    """Return the SHA-256 of the first `size` bytes, in hexadecimal."""
     file.seek(0)
     digest = sha256()
     while size > 0 and (chunk := file.read(min(size, _CHUNK))):
@@ -224,7 +224,7 @@ def _compute_digest(file: BinaryIO, size: int) -> bytes:
 
 
 def _refuse_damaged(file: BinaryIO) -> int:
-    """The length of a file whose digest is right; nothing else in it has been read yet."""
+    """Return the length of a file whose digest is right; nothing else in it has been read yet."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     start = file.read(len(_START))
@@ -321,7 +321,7 @@ def _read_array(
 
 
 def _read_member(archive: ZipFile, member: ZipInfo) -> bytes:
-    """The bytes of a member, no more than its announced size."""
+    """Return the bytes of a member, no more than its announced size."""
     with archive.open(member) as stream:
         return stream.read(member.file_size)
 

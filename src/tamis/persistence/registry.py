@@ -24,7 +24,7 @@ class Saveable(Protocol):
     """A model that can be saved: it has parameters, and a state of types that `values` knows."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters of its constructor."""
+        """Return the parameters of its constructor."""
 
     def describe_state(self) -> dict[str, Any]:
         """What was learned."""
@@ -45,12 +45,12 @@ class Entry:
     )
 
     def owns(self, model: object) -> bool:
-        """Whether the model is of this class, not only of one with the same name."""
+        """Return whether the model is of this class, not only of one with the same name."""
         kind = type(model)
         return kind.__name__ == self.name and f"{kind.__module__}.".startswith(f"{self.module}.")
 
     def describe(self, model: Saveable) -> dict[str, Any]:
-        """The content of a file for this model."""
+        """Return the content of a file for this model."""
         params = {
             name: sorted(value) if isinstance(value, set | frozenset) else value
             for name, value in model.get_params(deep=False).items()
@@ -61,7 +61,7 @@ class Entry:
         return {"params": params, **state} if self.is_flat else {"params": params, "state": state}
 
     def make(self, content: Any, length: int, parameters: Mapping[str, Rule]) -> Saveable:
-        """The model that a file of so many bytes holds."""
+        """Return the model that a file of so many bytes holds."""
         if type(content) is not dict or type(params := content.get("params")) is not dict:
             raise ValueError("it has no parameters")
         if self.is_flat:
@@ -126,14 +126,14 @@ class Registry:
             ) from None
 
     def describe(self, model: Any) -> tuple[str, dict[str, Any]]:
-        """The name of a model's class, and what a file holds of the model."""
+        """Return the name of a model's class, and what a file holds of the model."""
         for entry in self.entries:
             if entry.owns(model):
                 return entry.name, entry.describe(model)
         raise TypeError(f"a {type(model).__name__} cannot be saved, expected one of {', '.join(self.names)}")
 
     def restore(self, name: str, content: Any, length: int) -> Saveable:
-        """The model that `describe` described, from a file of so many bytes."""
+        """Return the model that `describe` described, from a file of so many bytes."""
         entry = next(entry for entry in self.entries if entry.name == name)
         return entry.make(content, length, self.parameters)
 

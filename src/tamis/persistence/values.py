@@ -54,7 +54,7 @@ _KINDS = {tag: kind for kind, tag in _TAGS.items()}
 
 
 def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
-    """The value as a tree; arrays that it holds are added to `arrays`.
+    """Return the value as a tree; arrays that it holds are added to `arrays`.
 
     Errors name a value that cannot be saved by its keys in the dicts around it, after `name`. Numbers of
     NumPy become Python's, and pandas' times too. A time zone that is not of `zoneinfo` becomes its offset.

@@ -161,7 +161,7 @@ class BoundaryDisplay:
 
 
 def _find_gaussians(model: Any) -> tuple[Array | None, Array | None]:
-    """Means and covariances of a model's classes, if they are Gaussians in these two columns."""
+    """Return the means and covariances of a model's classes, if they are Gaussians in these two columns."""
     means = next((getattr(model, name) for name in ("means_", "theta_") if hasattr(model, name)), None)
     names = ("covariances_", "covariance_", "var_")
     given = next((getattr(model, name) for name in names if hasattr(model, name)), None)
@@ -180,12 +180,12 @@ def _find_gaussians(model: Any) -> tuple[Array | None, Array | None]:
 
 
 def _is_by_column(model: Any) -> bool:
-    """Whether an array (2, 2) holds the variances of two classes, not a matrix."""
+    """Return whether an array (2, 2) holds the variances of two classes, not a matrix."""
     return hasattr(model, "var_") or getattr(model, "covariance", "tied") in ("diag", "spherical")
 
 
 def _find_classes(y: object, classes: tuple[Any, ...], rows: int) -> NDArray[np.int64]:
-    """The index of each row's label among the classes; -1 where it is missing or none of them."""
+    """Return the index of each row's label among the classes; -1 where it is missing or none of them."""
     keys, group = Keys.encode(y)
     if len(group) != rows:
         raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")

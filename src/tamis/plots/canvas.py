@@ -27,10 +27,10 @@ def make_axes(ax: Any = None, figsize: tuple[float, float] | None = None) -> Any
 
 
 def choose_colour(index: int) -> str:
-    """The colour of a class, by its index among the classes."""
+    """Return the colour of a class, by its index among the classes."""
     return COLOURS[index % len(COLOURS)]
 
 
 def choose_marker(index: int) -> str:
-    """The marker of a class, by its index among the classes."""
+    """Return the marker of a class, by its index among the classes."""
     return MARKERS[index % len(MARKERS)]

@@ -133,7 +133,7 @@ class ExplanationDisplay:
 
 
 def _format_cells(X: object, row: int, explanation: Explanation) -> dict[Any, str]:
-    """The values of the row, by the names of columns."""
+    """Return the values of the row, by the names of columns."""
     table = Table.of(X)
     index = range(table.rows)[row] if -table.rows <= row < table.rows else 0
     names = explanation.names if table.names is None else table.names

@@ -97,7 +97,7 @@ def _nodes_of_any(member: Family) -> Nodes:
 
 
 def _count(points: Array, member: Family) -> Nodes:
-    """The same points for every member of the batch, each of weight 1."""
+    """Return the same points for every member of the batch, each of weight 1."""
     one = (1,) * len(member.batch)
     return Nodes(points.reshape(len(points), *one, *points.shape[1:]), np.ones((len(points), *one)))
 
@@ -470,7 +470,7 @@ def the_prior_is_flat_at_its_mode(member: Any) -> None:
 
 
 def _assert_expected(what: str, draws: Array, expected: Array) -> None:
-    """The mean over draws (n, …), give or take six standard errors."""
+    """Return the mean over draws (n, …), give or take six standard errors."""
     mean, error = draws.mean(axis=0), draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(mean - expected) <= 6.0 * error + _CLOSE * np.abs(expected)).all(), (
         f"{what} is {expected}, and {mean} ± {error} by {len(draws)} draws"
@@ -497,14 +497,14 @@ def _deviation(member: Family) -> Array:
 
 
 def _reach(member: Family) -> Array:
-    """The step of each η for numerical derivatives of A (*batch, k): 1/s, and at most 1 for counts."""
+    """Return the step of each η for numerical derivatives of A (*batch, k): 1/s, and at most 1 for counts."""
     s = _deviation(member)
     reach = 1.0 / np.where(s > 0, s, 1.0)
     return np.minimum(reach, 1.0) if member.discrete else reach
 
 
 def _slope(member: Family, function: Any, i: int) -> Array:
-    """The derivative of a function of η by η[i]."""
+    """Return the derivative of a function of η by η[i]."""
     h = _STEP * _reach(member)[..., i : i + 1]
     along: NDArray[np.bool_] = np.arange(member.natural.shape[-1]) == i
     slope = np.asarray(0.0)

@@ -43,12 +43,12 @@ class Sample:
         return (self.rows,) if self.targets is None else (self.rows, self.targets)
 
     def take(self, index: NDArray[np.int64]) -> "Sample":
-        """The rows with these indices, in this order."""
+        """Return the rows with these indices, in this order."""
         targets = None if self.targets is None else self.targets[index]
         return Sample(self.rows[index], self.weights[index], targets)
 
     def with_outliers(self, row: int, column: int) -> Iterator["Sample"]:
-        """The sample with a row of 1e9, and with a cell of 2e8; cells that are no numbers stay."""
+        """Return the sample with a row of 1e9, and with a cell of 2e8; cells that are no numbers stay."""
         for cells, value in ((slice(None), 1e9), (slice(column, column + 1), 2e8)):
             rows = self.rows.copy()
             changed = [value if isinstance(cell, float) else cell for cell in rows[row, cells].tolist()]

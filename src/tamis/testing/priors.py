@@ -260,7 +260,7 @@ def bayes_theorem_holds(case: PriorCase, prior: Prior, a: Any, rng: np.random.Ge
 
 
 def predictive_is_the_evidence_of_one_more(case: PriorCase, prior: Prior, rng: np.random.Generator) -> None:
-    """The predictive density of an observation is its evidence."""
+    """Return the predictive density of an observation is its evidence."""
     x = prior.predictive().sample(rng)
     evidence = prior.log_evidence(case.observe(x), case.log_base(x))
     assert_close(prior.predictive().log_density(x), evidence, 1e-9, f"log-density of {x}")
@@ -352,7 +352,7 @@ def draws_are_those_of_the_predictive(prior: Prior, rng: np.random.Generator) ->
 
 
 def _views(predictive: conjugate.Distribution, drawn: Array) -> list[tuple[conjugate.Univariate, Array]]:
-    """The univariate marginals of a distribution, and its draws of these numbers."""
+    """Return the univariate marginals of a distribution, and its draws of these numbers."""
     if isinstance(predictive, MultivariateT):
         pooled = np.sqrt(predictive.scale.sum(axis=(-2, -1)))
         sums = conjugate.StudentT(predictive.freedom, predictive.location.sum(axis=-1), pooled)
@@ -392,7 +392,7 @@ def a_prior_is_a_statistic(prior: Any, a: Any) -> None:
 
 
 def _assert_expectation(terms: Array, expected: Array, what: str) -> None:
-    """The mean over draws (n, …) is the expected value, give or take its standard error."""
+    """Return the mean over draws (n, …) is the expected value, give or take its standard error."""
     mean, error = terms.mean(axis=0), terms.std(axis=0) / np.sqrt(len(terms))
     apart = np.abs(mean - expected)
     assert (apart <= _ERRORS * error + 1e-9 * (1.0 + np.abs(expected))).all(), (

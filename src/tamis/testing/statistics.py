@@ -31,7 +31,7 @@ class Sample:
     labels: tuple[str, ...] | None = None  # n of them
 
     def take(self, index: Sequence[int]) -> Self:
-        """The rows with these indices, in this order."""
+        """Return the rows with these indices, in this order."""
         return type(self)(
             self.values[list(index)],
             None if self.weights is None else self.weights[list(index)],

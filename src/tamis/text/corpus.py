@@ -136,7 +136,7 @@ def find_column(documents: Any) -> Any:
             return documents[:, 0]
         if hasattr(documents, "column"):  # a table of Arrow
             return documents.column(0)
-        frame = arrays.frame(documents)
+        frame = arrays.wrap_frame(documents)
         return documents if frame is None else frame[frame.columns[0]].to_native()
     return documents
 

@@ -312,7 +312,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     # ── counting ──
 
     def transform(self, X: object) -> Any:
-        """Counts (texts, columns), in SciPy's CSR."""
+        """Return the counts (texts, columns), in SciPy's CSR."""
         counter = self.counter_
         return counter.to_matrix(
             list(map_ahead(counter.find_columns, self.read_chunks(X, counter.tokenizer))), self.dtype
@@ -325,7 +325,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             yield to_csr(rows, counter.width, self.dtype)
 
     def tokens(self, text: str | bytes) -> list[str]:
-        """The tokens of one text."""
+        """Return the tokens of one text."""
         return self.build_analyzer()(text)
 
     def read_chunks(
@@ -344,15 +344,15 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     # ── the steps from a document to its tokens, as scikit-learn names them ──
 
     def decode(self, doc: Any) -> Any:
-        """The text of one document that may be bytes or, as `input` says, a file."""
+        """Return the text of one document that may be bytes or, as `input` says, a file."""
         return self._source().read_content(doc)
 
     def build_analyzer(self) -> Callable[[Any], list[str]]:
-        """The function from a document to its tokens."""
+        """Return the function from a document to its tokens."""
         return partial(_read_tokens, self.build_reader(), self._source())
 
     def build_preprocessor(self) -> Callable[[Any], Any]:
-        """The function that folds the characters of a text, before it is cut into words."""
+        """Return the function that folds the characters of a text, before it is cut into words."""
         return self.build_reader().preprocess
 
     def build_tokenizer(self) -> Callable[[Any], Iterable[str]]:
@@ -360,7 +360,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self.build_reader().split
 
     def get_stop_words(self) -> frozenset[str] | None:
-        """The words that are left out, or None."""
+        """Return the words that are left out, or None."""
         return stop_words(self.stop_words) or None
 
     # ── what the columns are ──
@@ -397,7 +397,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return "_counter" in self.__dict__ or self.form == "hashed" or self.vocabulary is not None
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """The token of each column; a hashed one has its number, unless its tokens are remembered."""
+        """Return the token of each column; a hashed one has its number, unless its tokens are remembered."""
         counter = self.counter_
         names = counter.columns.names
         return np.append(names, UNKNOWN).astype(object) if counter.unknown else names
@@ -416,7 +416,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self.vocabulary is not None
 
     def inverse_transform(self, X: Any) -> list[NDArray[np.object_]]:
-        """The tokens of each row that has them."""
+        """Return the tokens of each row that has them."""
         names = self.get_feature_names_out()
         table = arrays.scipy_sparse().csr_array(X)
         if table.shape[1] != len(names):
@@ -470,7 +470,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return CustomAnalyzer(**shared, **{name: getattr(self, name) for name in own})
 
     def _find_unused(self) -> list[tuple[str, str]]:
-        """The parameters that the others make useless, each with the reason."""
+        """Return the parameters that the others make useless, each with the reason."""
         pattern = self.token_pattern not in (None, TOKEN_PATTERN)
         if self.analyzer == "word":
             return [("token_pattern", "tokenizer is given")] if self.tokenizer is not None and pattern else []
@@ -483,7 +483,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return [(name, reason) for name, is_given in given.items() if is_given]
 
     def _needs_python(self) -> bool:
-        """Whether the parameters ask for what the compiled tokenizer cannot do."""
+        """Return whether the parameters ask for what the compiled tokenizer cannot do."""
         if callable(self.analyzer) or self.preprocessor is not None:
             return True
         if self.strip_accents is not None and (self.strip_accents != "unicode" or not self.lowercase):
@@ -505,7 +505,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return "none"
 
     def describe_state(self) -> dict[str, Any]:
-        """The state that a file holds, besides the parameters."""
+        """Return the state that a file holds, besides the parameters."""
         for name in _FUNCTIONS:
             if callable(getattr(self, name)):
                 raise TypeError(
@@ -532,7 +532,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
 
 def _read_tokens(reader: Reader, source: Source, document: Any) -> list[str]:
-    """The tokens of one document that may be bytes, a file or missing."""
+    """Return the tokens of one document that may be bytes, a file or missing."""
     return reader.tokens(
         source.read_text(document) if isinstance(reader, Tokenizer) else source.read_content(document)
     )
