@@ -82,8 +82,8 @@ def to_matrix(data: object, target: bool = False) -> Matrix:
     return Matrix(_align(floats), had_one_axis=values.ndim == 1)
 
 
-def scipy_sparse() -> Any:
-    """SciPy's sparse module, loaded when it is first needed."""
+def import_scipy_sparse() -> Any:
+    """Import SciPy's sparse module, when it is first needed."""
     return import_package("scipy.sparse", "a sparse matrix")
 
 

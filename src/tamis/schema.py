@@ -67,7 +67,7 @@ class Schema:
         return replace(self, remarks=()) if self.remarks else self
 
     def to_tuple(self) -> tuple[Any, ...]:
-        """Width, kinds, names and library, which are saved in files."""
+        """Return width, kinds, names and library, which are saved in files."""
         return self.width, self.kinds, self.names, self.library
 
     def name(self, column: int) -> Any:

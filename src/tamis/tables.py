@@ -46,7 +46,7 @@ class Sparse:
 
     def matrix(self) -> Any:
         """Convert to SciPy's CSR array."""
-        sparse = arrays.scipy_sparse()
+        sparse = arrays.import_scipy_sparse()
         indptr = self.indptr.astype(self.indices.dtype, copy=False)
         return sparse.csr_array((self.values, self.indices, indptr), shape=(len(self), self.columns))
 
@@ -270,7 +270,7 @@ def _read_sparse(data: Any) -> Table:
     if matrix is not data:
         _refuse_outside(matrix)
     if not _is_canonical(matrix):
-        matrix = arrays.scipy_sparse().csr_array(
+        matrix = arrays.import_scipy_sparse().csr_array(
             (matrix.data.copy(), matrix.indices.copy(), matrix.indptr.copy()), shape=matrix.shape
         )
         matrix.sum_duplicates()

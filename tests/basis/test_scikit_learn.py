@@ -145,7 +145,7 @@ def test_ranges_of_parts_are_the_range_of_the_whole(basis: Any) -> None:
 
 @pytest.mark.parametrize("kind", [GaussianBasis, SigmoidBasis, SplineBasis])
 def test_quantiles_come_from_one_fit(kind: Any) -> None:
-    with pytest.raises(ValueError, match="placed='quantiles', expected all of them at once"):
+    with pytest.raises(ValueError, match="placed='quantiles', expected all rows at once"):
         kind(placed="quantiles").partial_fit(ROWS)
 
 
@@ -255,7 +255,7 @@ def test_what_is_missing_is_refused_with_its_column(basis: Any) -> None:
         (GaussianBasis(placed="randomly"), "got placed='randomly'"),  # type: ignore[arg-type]
         (SigmoidBasis([[1.0], [1.0, 2.0]]), "rows of different lengths, expected equal lengths"),
         (SplineBasis(1), "got knots=1, expected a whole number of at least 2"),
-        (SplineBasis([1.0, 0.0]), "expected them from low to high"),
+        (SplineBasis([1.0, 0.0]), "expected ascending numbers"),
         (SplineBasis(3, -1), "got degree=-1"),
         (SplineBasis(3, 3, extrapolation="periodic"), "got 3 knots for periodic splines of degree 3"),
         (SplineBasis(2, 0), "got 2 knots and degree=0, which make only a constant function"),

@@ -110,7 +110,7 @@ def test_a_target_that_cannot_occur_names_its_shard_and_changes_nothing() -> Non
 def test_pairs_that_repeat_in_another_shard_are_refused_and_matrices_too() -> None:
     with pytest.raises(ValueError, match="user 1 has item 2 twice or more, expected each pair once"):
         tamis.MatrixFactorization().fit(Batches([[(1, 2, 3.0), (1, 3, 3.0)], [(1, 2, 4.0)]]))
-    with pytest.raises(TypeError, match="got a sparse matrix in a shard, where users have no numbers"):
+    with pytest.raises(TypeError, match="got a sparse matrix in a shard, where row numbers name no users"):
         tamis.MatrixFactorization().fit(Batches([sparse.eye_array(3, format="csr")]))
     with pytest.raises(ValueError, match="got shards with times and shards without, expected all alike"):
         tamis.MatrixFactorization().fit(Batches([[(1, 2, 3.0, 1.0)], [(1, 3, 4.0)]]))

@@ -1,4 +1,4 @@
-"""Numbers the distinct tokens and phrases of a corpus, and maps each to a feature column.
+"""Number the distinct tokens and phrases of a corpus, and map each to a feature column.
 
 Each chunk of a corpus numbers its own tokens, which are words or n-grams of characters. A token has another
 number in another chunk, so `Lexicon.merge` compares contents: tokens by bytes, phrases by tokens. An entry of
@@ -52,7 +52,7 @@ class PackedTexts(NamedTuple):
         prefixes = self._read_eight_bytes(np.arange(n), 0)
         order = np.argsort(prefixes)
         prefixes = prefixes[order]
-        tied = np.arange(n)  # positions in `order` whose texts are not yet told apart
+        tied = np.arange(n)  # positions in `order` whose texts were equal in the bytes compared so far
         # group[i] is the first position whose text equals that at i in the bytes compared so far.
         group = np.zeros(n, dtype=np.int64)
         for depth in range(8, 8 * (_NUMPY_ROUNDS + 1), 8):
