@@ -230,7 +230,7 @@ def _log_sum(joint: Array) -> Array:
 
 
 def _read_log_joint(log_joint: ArrayLike) -> Array:
-    """Convert to float64; rows of −∞ alone become zeros. Raise for NaN and ∞."""
+    """Convert to float64; rows in which all values are −∞ become zeros. Raise for NaN and ∞."""
     joint = floats(log_joint, "the log-joint")
     if joint.ndim == 0 or joint.shape[-1] == 0:
         raise ValueError(f"got a log-joint of shape {joint.shape}, expected (..., classes)")

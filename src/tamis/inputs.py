@@ -18,7 +18,7 @@ _CONTINUOUS = (
     "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
     "round them, or use a regression"
 )
-_FEW_ROWS = 16  # a call with at most so many rows stores them; they are summed later, with others
+_FEW_ROWS = 16  # at most so many rows take fast paths, such as to be stored, and summed later with others
 _DISCRETE = (int, str, bool)  # types of labels that are never missing or fractions
 
 

@@ -127,7 +127,7 @@ def find_whitening(matrix: Array, what: str, tolerance: float = 1e-8) -> Array:
     """Return directions (d, rank) of unit variance for a covariance (d, d) that may be singular.
 
     Columns are first scaled to unit variance. Directions whose variance is then below `tolerance` times the
-    largest are taken for rounding errors, and left out.
+    largest are treated as rounding errors, and left out.
     """
     spread = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     scale = np.where(spread > 0, spread, 1.0)

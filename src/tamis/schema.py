@@ -113,12 +113,12 @@ def describe_poor_category(name: str, distinct: Set[Any], rows: int) -> str | No
     keep = "or name its family in `families` to keep it"
     if distinct and all(map(_is_date, distinct)):
         return (
-            f"{name} holds dates ({count}), which are taken for categories: turn the date into numbers, such "
-            f"as days since a start, the month or the weekday, drop the column, {keep}"
+            f"{name} holds dates ({count}), which are treated as categories: turn the date into numbers, "
+            f"such as days since a start, the month or the weekday, drop the column, {keep}"
         )
     if rows >= _FEW_ROWS and len(distinct) >= _DISTINCT_PER_ROW * rows:
         return (
-            f"{name} has {count} and is taken for a category, though hardly any value will be seen again: "
+            f"{name} has {count} and is treated as a category, though hardly any value will be seen again: "
             f"drop the column if it is an identifier, group its values, {keep}"
         )
     return None

@@ -243,7 +243,9 @@ def test_gaps_are_guessed() -> None:
     assert np.isfinite(model.score_samples(GAPS)).all()
     assert_allclose(model.transform(np.full((1, 5), np.nan)), 0.0, atol=1e-12)
     assert model.explain(GAPS, 0).values().shape == (80, 5)
-    with pytest.raises(ValueError, match="hold values that EM imputed, expected a statistic of rows without gaps"):
+    with pytest.raises(
+        ValueError, match="hold values that EM imputed, expected a statistic of rows without gaps"
+    ):
         model.log_likelihood()
     assert_allclose(model.log_likelihood(PCA().fit(X).statistic_), model.score_samples(X).sum())
     assert np.isfinite(model.cross_validate(X).errors).all()

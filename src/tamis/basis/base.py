@@ -151,7 +151,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return {
             "low": state.span.low,
             "high": state.span.high,
-            "plan": state.functions,
+            "plan": state.functions,  # the name in files
             "names": None if names is None else names.tolist(),
         }
 

@@ -38,13 +38,14 @@ class GaussianDiscriminant(GenerativeClassifier):
         How far covariances are shrunk toward a multiple of the identity, with estimate="mle". "auto" shrinks
         that of each class toward a multiple of its variances, by Ledoit and Wolf's coefficient. `fit` chooses
         it from the rows that have a label (`shrinkage_`); `partial_fit`, `merge`, `unlearn` and `decay` keep
-        it, and a class that comes later gets the mean.
+        it, and a class that is learned later gets the mean of the coefficients.
     estimate : "mean", "map", "mle" or "predictive"
         All but "mle" have a normal–inverse-Wishart prior, so that columns that repeat each other, or more
         columns than rows, do no harm; "predictive" integrates the parameters out and gives Student t
         densities. "mle" is what textbooks call linear and quadratic discriminant analysis.
     prior : NormalInverseWishart, optional
-        By default one with the mean and the variances of all classes together, worth `strength` rows.
+        By default it has the mean and the variances of all classes together, and the strength of `strength`
+        rows.
     strength : float
     unbiased : whether covariances are divided by the degrees of freedom instead of the weight
     exact : whether sums of products are exact to the bit, which takes several times as long
@@ -212,7 +213,7 @@ class GaussianDiscriminant(GenerativeClassifier):
     def _compute_axes(self, name: str) -> list[tuple[Array, Array]]:
         covariance = self._density(name).covariance
         if self._blocks(self.state_.schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
-            raise AttributeError(f"{name} needs covariance='full': classes have no axes of their own")
+            raise AttributeError(f"{name} needs covariance='full', which has axes per class")
         return [eigen(one) for one in covariance]
 
     @property

@@ -645,6 +645,7 @@ class MatrixFactorization(Face[Recommender]):
         offsets, item_offsets = posterior.time_offsets, posterior.item_time_offsets
         ridge_or_confidence = solver.confidence if isinstance(solver, Implicit) else solver.offset_ridge
         draws = posterior.hyperparameters
+        # `tamis.estimators.saved` says what the names in files mean.
         return {
             "users": fitted.users,
             "items": fitted.items,

@@ -56,10 +56,10 @@ from tamis.warning import warn
 _IMMUTABLE = (bool, int, float, str, type(None))  # types of parameters that can only change by assignment
 _CELLS = 1 << 22  # at most so many log-probabilities are in memory at a time
 _UNCALIBRATED = {  # why the temperature is at a bound, by whether that is the lower bound
-    True: "every left-out row is predicted correctly, so that temperature_ is held at {:.2g} and "
+    True: "every left-out row is predicted correctly, so that temperature_ is set to its bound {:.2g} and "
     "probabilities are nearly all 0 or 1",
-    False: "left-out rows are predicted no better than by chance, so that temperature_ is held at {:.2g} and "
-    "all classes are nearly as probable",
+    False: "left-out rows are predicted no better than by chance, so that temperature_ is set to its bound "
+    "{:.2g} and all classes are nearly equally probable",
 }
 _REMEDY = "expected some rows predicted right and some wrong: calibrate with more rows, or undo it by infer()"
 

@@ -30,7 +30,7 @@ from tamis.warning import warn
 F = TypeVar("F")
 M = TypeVar("M", bound=Callable[..., Any])
 
-_ROLES = ("y", "sample_weight")  # arguments that a shard holds in columns of its own
+_ROLES = ("y", "sample_weight")  # arguments of `fit` that are columns of shards
 
 
 @dataclass(frozen=True, slots=True, eq=False)

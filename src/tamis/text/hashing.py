@@ -97,7 +97,7 @@ class Hashed:
             "width": self.width,
             "signed": self.signed,
             "limit": self.limit,
-            "often": dict(self.frequencies),
+            "often": dict(self.frequencies),  # the name in files
         }
 
     @classmethod
