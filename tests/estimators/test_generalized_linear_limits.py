@@ -63,7 +63,7 @@ def test_a_model_learns_no_other_family() -> None:
         model.set_params(family="gaussian").partial_fit(X, COUNTS)
     model = GeneralizedLinear("gamma").fit(X, COUNTS + 1.0)
     with pytest.raises(
-        ValueError, match=r"got family='gamma' and link='log' .* learned 'gamma' by 'inverse'"
+        ValueError, match=r"got family='gamma' and link='log' .* learned 'gamma' with link 'inverse'"
     ):
         model.set_params(link="log").partial_fit(X, COUNTS + 1.0)
 

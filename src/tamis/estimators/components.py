@@ -192,8 +192,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def learn_sums(self, shards: SummingShards) -> None:
         """Learn from sums that the shards compute themselves; UnfitError if the rows are needed."""
         self._check_parameters()
-        asked = {"exact=True": self.exact, "missing='em'": self.missing == "em", "'held-out'": self._by_fold}
-        if reasons := [option for option, is_set in asked.items() if is_set]:
+        options = {
+            "exact=True": self.exact,
+            "missing='em'": self.missing == "em",
+            "'held-out'": self._by_fold,
+        }
+        if reasons := [option for option, is_set in options.items() if is_set]:
             raise UnfitError(f"{reasons[0]} needs the rows")
         schema, rows, statistic = shards.sum_products()
         solver = choose_solver(self.solver, rows, schema.width, self.n_components)

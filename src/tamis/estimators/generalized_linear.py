@@ -205,9 +205,9 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         fitted: FittedGeneralized | None = None,
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
         """Check and convert rows; also return their indices if rows of weight 0 are dropped, else None."""
-        rows, places = self._read_rows(table, response, y, sample_weight, offset, exposure, fitted)
+        rows, indices = self._read_rows(table, response, y, sample_weight, offset, exposure, fitted)
         response.refuse_size(max(map(abs, rows.target_range)))
-        return rows, places
+        return rows, indices
 
     def _read_rows(
         self,
@@ -222,13 +222,13 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         weights = read_weights(sample_weight, table.rows)
         targets = read_target(y, table.rows)
         offsets = _read_offsets(offset, exposure, table.rows, response)
-        places = None
+        indices = None
         if weights is not None and not weights.all():
-            places = np.flatnonzero(weights)
-            table, targets, weights = table.take(places), targets[places], weights[places]
-            offsets = None if offsets is None else offsets[places]
+            indices = np.flatnonzero(weights)
+            table, targets, weights = table.take(indices), targets[indices], weights[indices]
+            offsets = None if offsets is None else offsets[indices]
         response.refuse_targets(targets)
-        return LinearRows(self._build_design(table, fitted), targets, weights, offsets), places
+        return LinearRows(self._build_design(table, fitted), targets, weights, offsets), indices
 
     def _fit_rows(
         self,
@@ -237,9 +237,9 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         schema: Schema,
         X: object = None,
         y: object = None,
-        near: Array | None = None,
+        initial: Array | None = None,
     ) -> FittedGeneralized:
-        """Fit anew; Newton's method starts at the parameters `near` unless that is None."""
+        """Fit anew; Newton's method starts at the parameters `initial` unless that is None."""
         method, intercept_precision, intercept = (
             self._dispersion_method(),
             self._intercept_precision(),
@@ -255,7 +255,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
                 "expected a dispersion of 1: set alpha to a number, or use BayesianLinearRegression"
             )
         _refuse_without_mode(response, rows, prior)
-        result = self._fit_scaled(rows, response, prior, near, schema, X, y, by_evidence)
+        result = self._fit_scaled(rows, response, prior, initial, schema, X, y, by_evidence)
         fitted, unbounded = generalized.keep_generalized_fit(rows, response, result, method)
         warn_if_unbounded(response, unbounded, schema)
         return _warn_if_dispersion_unknown(fitted)
@@ -265,7 +265,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         rows: LinearRows,
         response: Response,
         prior: GaussianPrior,
-        near: Array | None,
+        initial: Array | None,
         schema: Schema,
         X: object,
         y: object,
@@ -274,8 +274,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         """Fit to rescaled targets, so that losses are near one, and scale the result back."""
         options = generalized.choose_options(self._check_options(), response, rows)
         scaled = ScaledRows.of(rows, response, prior)
-        near = None if near is None else scaled.scale_parameters(near)
-        start = generalized.find_start(scaled.rows, response, scaled.prior, near)
+        initial = None if initial is None else scaled.scale_parameters(initial)
+        start = generalized.find_start(scaled.rows, response, scaled.prior, initial)
         result = self._find_posterior_mode(
             scaled.rows, response, scaled.prior, start, schema, X, y, by_evidence, options
         )
@@ -463,13 +463,13 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         """
         response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._accepts_sparse)
-        rows, places = self._build_rows(table, response, y, sample_weight, offset, exposure)
-        fold = assign_folds(folds, groups, table.rows, places, random_state)
+        rows, indices = self._build_rows(table, response, y, sample_weight, offset, exposure)
+        fold = assign_folds(folds, groups, table.rows, indices, random_state)
         fitted = self._fit_rows(rows, response, schema)
         if fold is not None:
-            near = fitted.posterior.mean
+            initial = fitted.posterior.mean
             return generalized.cross_validate(
-                lambda others: self._fit_rows(rows.take(others), response, schema, near=near),
+                lambda others: self._fit_rows(rows.take(others), response, schema, initial=initial),
                 response,
                 rows,
                 fold,

@@ -88,14 +88,14 @@ def assign_folds(
     folds: int | str | ArrayLike,
     groups: Any,
     rows: int,
-    places: NDArray[np.int64] | None,
+    indices: NDArray[np.int64] | None,
     random_state: Any,
 ) -> NDArray[np.int64] | None:
     """Return the fold of each row, or of the rows with these indices; None for leave-one-out."""
-    if places is not None:
-        folds = folds if np.ndim(folds) == 0 else _check_per_row(folds, rows, "folds")[places]
-        groups = None if groups is None else _check_per_row(groups, rows, "groups")[places]
-    count = rows if places is None else len(places)
+    if indices is not None:
+        folds = folds if np.ndim(folds) == 0 else _check_per_row(folds, rows, "folds")[indices]
+        groups = None if groups is None else _check_per_row(groups, rows, "groups")[indices]
+    count = rows if indices is None else len(indices)
     fold = read_folds(folds, count, None, groups, random_state)
     if fold is not None and len(np.unique(fold)) < 2:
         raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
@@ -526,10 +526,10 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         table, schema = read_first_table(X, self._accepts_sparse)
         targets, weights = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
         model, rows = self._model(schema), read_numbers(table)
-        places = None if weights is None or weights.all() else np.flatnonzero(weights)
-        fold = assign_folds(folds, groups, len(rows), places, random_state)
-        if weights is not None and places is not None:
-            rows, targets, weights = rows[places], targets[places], weights[places]
+        indices = None if weights is None or weights.all() else np.flatnonzero(weights)
+        fold = assign_folds(folds, groups, len(rows), indices, random_state)
+        if weights is not None and indices is not None:
+            rows, targets, weights = rows[indices], targets[indices], weights[indices]
         if fold is None:
             return leave_one_out(model, rows, targets, weights)
         return cross_validate(model, rows, targets, fold, weights)

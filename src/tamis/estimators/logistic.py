@@ -190,10 +190,11 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             match_labels(plan.keys, Labels(counts.terms, np.empty(0, dtype=np.int64)))
         self._refuse_options(plan.keys)
         if self.class_weight is not None:
-            every = Labels(counts.terms, np.arange(len(counts.terms)))
-            own = _weigh_classes(self.class_weight, every, counts.total.value)
+            one_row_per_class = Labels(counts.terms, np.arange(len(counts.terms)))
             weights = np.ones(len(plan.keys))
-            weights[plan.keys.find(counts.terms)] = own
+            weights[plan.keys.find(counts.terms)] = _weigh_classes(
+                self.class_weight, one_row_per_class, counts.total.value
+            )
             plan = replace(plan, class_weights=weights)
         reader: Any = clone(self)
         rows = ShardedRows.of(
@@ -213,8 +214,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         labels = match_labels(plan.keys, self._read_labels(batch.y, table.rows))
         weights = read_weights(batch.sample_weight, table.rows)
         if plan.class_weights is not None:
-            own = plan.class_weights[labels.group]
-            weights = own if weights is None else weights * own
+            row_weights = plan.class_weights[labels.group]
+            weights = row_weights if weights is None else weights * row_weights
         targets = labels.group.astype(np.float64)
         return LinearRows(self._build_design(table, plan), targets, weights, number=batch.number)
 
@@ -237,8 +238,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         """Build the rows of the design matrix; `may_lack_classes` is whether a class may have no rows."""
         design = self._build_design(table, fitted)
         if self.class_weight is not None:
-            own = _weigh_classes(self.class_weight, labels, weights)[labels.group]
-            weights = own if weights is None else weights * own
+            row_weights = _weigh_classes(self.class_weight, labels, weights)[labels.group]
+            weights = row_weights if weights is None else weights * row_weights
         if weights is not None and not weights.all() and fitted is None and not may_lack_classes:
             present = np.unique(labels.group[np.flatnonzero(weights)])
             absent = np.setdiff1d(np.arange(len(labels.keys)), present)
@@ -265,10 +266,10 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         keys: Keys,
         X: object,
         y: object,
-        near: Array | None = None,
+        initial: Array | None = None,
         may_lack_classes: bool = False,
     ) -> LogisticState:
-        """Fit anew; Newton's method starts at the parameters `near` unless that is None."""
+        """Fit anew; Newton's method starts at the parameters `initial` unless that is None."""
         if len(keys) < 2:
             raise ValueError(
                 f"got 1 class, {keys!r}, expected two or more: this classifier needs samples of at least 2 "
@@ -286,7 +287,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         if self.prior is not None and response.classes > 2:
             raise ValueError(f"got a prior for {len(keys)} classes, expected two: set alpha instead")
         prior_of_fit = classification.add_unseen_classes(prior, rows, response) if may_lack_classes else prior
-        start = self._choose_start(rows, response, prior, keys) if near is None else near
+        start = self._choose_start(rows, response, prior, keys) if initial is None else initial
         result = self._find_posterior_mode(rows, response, prior_of_fit, start, schema, X, y, by_evidence)
         if prior_of_fit is not prior:
             # The half rows of unseen classes count as data, because merged models must have the same prior.
@@ -469,12 +470,14 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         fold = read_folds(folds, table.rows, labels.group, groups, random_state)
         state = self._fit_rows(self._build_rows(table, labels, weights), schema, labels.keys, X, y)
 
-        def fit_rows(places: NDArray[np.int64], own: Labels) -> Callable[[NDArray[np.int64]], Array]:
-            fitted = state.fit if len(own.keys) == len(labels.keys) else None
-            part = None if weights is None else weights[places]
-            rows = self._build_rows(table.take(places), own, part, fitted)
-            near = None if fitted is None else fitted.posterior.mean
-            model = self._fit_rows(rows, schema, own.keys, None, None, near)
+        def fit_rows(
+            indices: NDArray[np.int64], labels_of_rows: Labels
+        ) -> Callable[[NDArray[np.int64]], Array]:
+            fitted = state.fit if len(labels_of_rows.keys) == len(labels.keys) else None
+            part = None if weights is None else weights[indices]
+            rows = self._build_rows(table.take(indices), labels_of_rows, part, fitted)
+            initial = None if fitted is None else fitted.posterior.mean
+            model = self._fit_rows(rows, schema, labels_of_rows.keys, None, None, initial)
 
             def predict(held_out: NDArray[np.int64]) -> Array:
                 design = self._build_design(table.take(held_out), model.fit)
