@@ -69,10 +69,10 @@ class MatrixFactorization(Face[Recommender]):
         Alternating least squares, or Gibbs sampling from the posterior, which also gives standard deviations.
     ridge : float or "validated"
         The ridge of the factors; for explicit feedback, it is multiplied by the total weight of the ratings
-        of a user or item. "validated" holds out a tenth of the ratings, tries up to nine ridges with eight
-        sweeps each, and takes the one with the least error on the held-out ratings; below 200 ratings it is
-        0.15 of their standard deviation. Gibbs sampling, which estimates its own, starts with that, too; for
-        implicit feedback it is 0.15. Ratings on a larger scale need a larger ridge.
+        of a user or item, plus five. "validated" holds out a tenth of the ratings, tries up to nine ridges
+        with eight sweeps each, and takes the one with the least error on the held-out ratings; below 200
+        ratings it is 0.15 of their standard deviation. Gibbs sampling, which estimates its own, starts with
+        that, too; for implicit feedback it is 0.15. Ratings on a larger scale need a larger ridge.
     offset_ridge : float
         The ridge of the offsets of users, items and times: each has so many ratings of the level's value
         added. With infinity there is no level and there are no offsets.
@@ -296,9 +296,9 @@ class MatrixFactorization(Face[Recommender]):
     def predict(self, pairs: object, time: object = None, return_std: bool = False) -> Any:
         """Return the expected rating of each pair (n,); with `return_std` also its standard deviation.
 
-        The standard deviation includes the noise. For an unknown user, only the item's offset is used, and
-        for an unknown item only the user's; for implicit feedback, an unknown user's preference is the
-        fraction of users who have the item. The default time is that of the newest rating.
+        The standard deviation includes the noise. For an unknown user, the rating is the level plus the
+        item's offset, and for an unknown item plus the user's; for implicit feedback, an unknown user's
+        preference is the fraction of users who have the item. The default time is that of the newest rating.
         """
         fitted = self.state_
         if return_std:
