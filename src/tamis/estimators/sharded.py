@@ -116,8 +116,7 @@ def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool
             fresh.learn_sums(shards)
         except UnfitError as reason:
             warn(
-                "the database cannot compute the sums of this model, so that its rows are read instead: "
-                f"{reason}",
+                f"the database cannot compute the sums of this model, so that its rows are read: {reason}",
                 UserWarning,
             )
         else:
