@@ -69,7 +69,7 @@ def to_matrix(data: object, target: bool = False) -> Matrix:
     if isinstance(data, Matrix):
         return data
     if is_frame(data):
-        data = _narwhals(data)
+        data = _wrap(data)
         if hasattr(data, "columns"):
             return _read_frame(data, target)
     values = to_numpy(data)
@@ -78,7 +78,7 @@ def to_matrix(data: object, target: bool = False) -> Matrix:
             f"got an array of {values.ndim} dimensions, expected rows and columns: reshape it to (n, d)"
         )
     table = values[:, None] if values.ndim == 1 else values
-    floats = _targets(table, "y") if target else _floats(table, "data", _describe_cell)
+    floats = _convert_targets(table, "y") if target else _convert(table, "data", _describe_cell)
     return Matrix(_align(floats), had_one_axis=values.ndim == 1)
 
 
@@ -89,16 +89,16 @@ def import_scipy_sparse() -> Any:
 
 def wrap_frame(data: Any) -> Any:
     """Wrap a data frame by narwhals; None for a series and for anything else."""
-    wrapped = _narwhals(data)
+    wrapped = _wrap(data)
     return wrapped if hasattr(wrapped, "columns") else None
 
 
 def to_float_column(values: NDArray[Any], name: str) -> Array:
     """Convert a column (n,) to float64, missing values to NaN; `name` is its name in error messages."""
-    return _floats(values, name, lambda index, value: f"{name} holds {value} in row {index[0]}")
+    return _convert(values, name, lambda index, value: f"{name} holds {value} in row {index[0]}")
 
 
-def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]:
+def find_series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]:
     """Return the kind of a narwhals series' values, by its dtype."""
     kind = series.dtype
     if kind == _import_narwhals().Boolean:
@@ -124,7 +124,7 @@ def is_categorical(series: Any) -> bool:
     return isinstance(series.dtype, narwhals.Categorical | narwhals.Enum)
 
 
-def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] | None:
+def find_object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] | None:
     """Return the kind of a Python value; None if it is missing."""
     if isinstance(value, str | bytes | np.datetime64 | np.timedelta64):
         return None if is_missing(value) else "category"
@@ -137,7 +137,7 @@ def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] 
     return "number" if isinstance(value, Real) or hasattr(value, "__float__") else "category"
 
 
-def _narwhals(data: Any) -> Any:
+def _wrap(data: Any) -> Any:
     """Wrap a data frame or series by narwhals; return anything else of those libraries unchanged."""
     if hasattr(data, "collect"):
         raise TypeError(f"got a lazy {type(data).__name__}, expected rows in memory: call .collect() first")
@@ -156,7 +156,7 @@ def _read_frame(frame: Any, target: bool = False) -> Matrix:
         if series.dtype.is_integer() and cells.dtype.kind == "f":  # nulls turned integers into floats
             cells = np.array(series.to_list(), dtype=object)
         if target:
-            values[:, j] = _targets(cells, "y" if len(names) == 1 else f"y, in column {name!r},")
+            values[:, j] = _convert_targets(cells, "y" if len(names) == 1 else f"y, in column {name!r},")
         else:
             values[:, j] = to_float_column(cells, f"column {name!r}")
     return Matrix(values, names)
@@ -186,7 +186,7 @@ def to_numpy(data: object) -> NDArray[Any]:
 
 def floats(data: ArrayLike, what: str) -> Array:
     """Convert parameters or values of any shape to float64; `what` names them in error messages."""
-    return _floats(np.asarray(data), what, lambda index, value: f"{what} holds {value}")
+    return _convert(np.asarray(data), what, lambda index, value: f"{what} holds {value}")
 
 
 def to_weights(data: object, n: int) -> Array | None:
@@ -196,7 +196,7 @@ def to_weights(data: object, n: int) -> Array | None:
     array = to_numpy(data)
     if array.shape != (n,):
         raise ValueError(f"got weights of shape {array.shape}, expected one per row: ({n},)")
-    values = _floats(array, "weights", lambda index, value: f"weight {index[0]} is {value}")
+    values = _convert(array, "weights", lambda index, value: f"weight {index[0]} is {value}")
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"weight {row} is {values[row]}, expected a finite number: drop or mend that row")
@@ -217,14 +217,14 @@ def _describe_cell(index: tuple[int, ...], value: str) -> str:
     return f"column {index[1]} holds {value} in row {index[0]}"
 
 
-def _targets(values: NDArray[Any], what: str) -> Array:
+def _convert_targets(values: NDArray[Any], what: str) -> Array:
     """Convert targets to float64, without changing the shape."""
-    return _floats(
+    return _convert(
         values, what, lambda index, value: f"{what} holds {value} in row {index[0]}", _TARGETS_REMEDY
     )
 
 
-def _floats(values: NDArray[Any], what: str, describe: _Describe, remedy: str = _REMEDY) -> Array:
+def _convert(values: NDArray[Any], what: str, describe: _Describe, remedy: str = _REMEDY) -> Array:
     """Convert to float64; error messages call the array `what`, and one value of it as `describe` says."""
     if values.dtype == np.float64:
         return values
@@ -358,7 +358,7 @@ def _encode_range(items: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]] | 
 def _list_labels(labels: Any) -> list[Any] | NDArray[Any]:
     """Return the labels as a list of Python values, or as an array where NumPy is faster than a dict."""
     if is_frame(labels):
-        labels = _narwhals(labels)
+        labels = _wrap(labels)
         if not hasattr(labels, "columns"):
             if hasattr(labels, "to_list"):
                 return list(labels.to_list())

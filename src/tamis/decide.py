@@ -24,7 +24,7 @@ def log_probabilities(log_joint: ArrayLike) -> Array:
     -0.313262
     """
     joint = _read_log_joint(log_joint)
-    return np.asarray(joint - _log_sum(joint))
+    return np.asarray(joint - _compute_log_sum(joint))
 
 
 def log_evidence(log_joint: ArrayLike) -> Array:
@@ -191,17 +191,19 @@ class Temperature:
         logs = np.maximum(logs, -1e6)  # the probability of an impossible class stays 0, without 0 · ∞ in sums
         own = logs[np.arange(len(truth)), truth]
 
-        def derivatives(inverse: float) -> tuple[float, float]:
+        def compute_derivatives(inverse: float) -> tuple[float, float]:
             scaled = inverse * logs
-            p = np.exp(scaled - _log_sum(scaled))
+            p = np.exp(scaled - _compute_log_sum(scaled))
             mean = (p * logs).sum(axis=1)
             variance = (p * np.square(logs - mean[:, None])).sum(axis=1)
             return float(w @ (mean - own)), float(w @ variance)
 
-        return cls(1.0 / _minimise(derivatives, _LOWEST, 1.0 / _LOWEST))
+        return cls(1.0 / _minimise(compute_derivatives, _LOWEST, 1.0 / _LOWEST))
 
 
-def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float, most: float) -> float:
+def _minimise(
+    compute_derivatives: Callable[[float], tuple[float, float]], least: float, most: float
+) -> float:
     """Find the minimum of a convex function between two positive numbers, by Newton's method and bisection.
 
     If a step of Newton's method leaves the bracket, or is more than half as long as the step before it, the
@@ -210,7 +212,7 @@ def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float,
     """
     x, last_length = 1.0, np.inf
     while True:
-        slope, curvature = derivatives(x)
+        slope, curvature = compute_derivatives(x)
         if slope > 0:
             most = x
         else:
@@ -224,7 +226,7 @@ def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float,
         x = new
 
 
-def _log_sum(joint: Array) -> Array:
+def _compute_log_sum(joint: Array) -> Array:
     most = joint.max(axis=-1, keepdims=True)
     return np.asarray(most + np.log(np.exp(joint - most).sum(axis=-1, keepdims=True)))
 

@@ -85,7 +85,9 @@ def importance(
     """
     _refuse_few(draws, 2)
     sample = sampler(rng, draws)
-    log_weights = _log_densities(log_target, sample, draws) - _log_densities(log_proposal, sample, draws)
+    log_weights = _evaluate_log_densities(log_target, sample, draws) - _evaluate_log_densities(
+        log_proposal, sample, draws
+    )
     if np.isnan(log_weights).any() or np.isposinf(log_weights).any():
         raise ValueError("a weight is infinite or NaN: expected a proposal that covers the target's support")
     largest = log_weights.max()
@@ -129,7 +131,7 @@ class Chain:
         if not np.ptp(self.draws, axis=0).any():
             return Expectation(mean, np.full(mean.shape, np.inf), 1.0)
         columns = values.reshape(n, -1)
-        pairs = [_variance_of_mean(columns[:, j]) for j in range(columns.shape[1])]
+        pairs = [_estimate_variance_of_mean(columns[:, j]) for j in range(columns.shape[1])]
         variance = np.array([pair[0] for pair in pairs]).reshape(mean.shape)
         return Expectation(mean, np.asarray(np.sqrt(variance)), min(pair[1] for pair in pairs))
 
@@ -225,7 +227,7 @@ class _RandomWalk:
                 self._factor = Cholesky.of(covariance + ridge, "covariance of the chain").lower
 
 
-def _variance_of_mean(values: Array) -> tuple[float, float]:
+def _estimate_variance_of_mean(values: Array) -> tuple[float, float]:
     """Return the variance of the mean of dependent draws (n,), and the effective sample size.
 
     Geyer's (1992) initial monotone sequence: sums of two successive autocovariances are positive and
@@ -259,7 +261,7 @@ def _evaluate(function: Function, sample: Any, draws: int) -> Array:
     return values
 
 
-def _log_densities(log_density: LogDensity, sample: Any, draws: int) -> Array:
+def _evaluate_log_densities(log_density: LogDensity, sample: Any, draws: int) -> Array:
     values = floats(log_density(sample), "the log-density")
     if values.shape != (draws,):
         raise ValueError(f"the log-density gave shape {values.shape} for {draws} draws, expected ({draws},)")

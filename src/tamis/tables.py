@@ -376,7 +376,7 @@ def _stack_columns(columns: list[Array]) -> Array:
 
 
 def _read_series(series: Any) -> tuple[Kind, Any]:
-    kind = arrays.series_kind(series)
+    kind = arrays.find_series_kind(series)
     if kind == "category":
         objects = np.empty(len(series), dtype=object)
         objects[:] = series.to_list()
@@ -398,7 +398,7 @@ def _read_columns(columns: list[NDArray[Any]], rows: int) -> Table:
 
 def _read_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
     """Read a column of Python values: of kind category, unless all are numbers, or all are bools."""
-    kinds = {arrays.object_kind(value) for value in values.tolist()} - {None}
+    kinds = {arrays.find_object_kind(value) for value in values.tolist()} - {None}
     if kinds <= {"number", "integer"}:
         return ("integer" if kinds == {"integer"} else "number"), arrays.to_float_column(values, "the column")
     return ("bool" if kinds == {"bool"} else "category"), values

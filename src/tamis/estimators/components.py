@@ -177,7 +177,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def _by_fold(self) -> bool:
         return isinstance(self.n_components, str) and self.n_components == "held-out"
 
-    def _model(self) -> PrincipalComponents:
+    def _make_model(self) -> PrincipalComponents:
         return PrincipalComponents(self.n_components, bool(self.exact))
 
     def _check_parameters(self) -> None:
@@ -224,7 +224,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             components = self._decompose(solver, table, weights)
             state = ComponentsState(schema, None, solver, components=components)
         if state.statistic is not None:
-            state = replace(state, components=self._model().infer(state.statistic))
+            state = replace(state, components=self._make_model().infer(state.statistic))
         self.state_ = state
         return self
 
@@ -320,13 +320,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         statistic = state.require_statistic("infer from")
         with self._try_params(params):
             self._check_parameters()
-            self.state_ = replace(state, components=self._model().infer(statistic))
+            self.state_ = replace(state, components=self._make_model().infer(statistic))
         return self
 
     def _observe(self, table: Table, weights: Array | None, by_fold: bool) -> Moments:
         fold = fold_by_content(table) if by_fold else None
         try:
-            return self._model().observe(table, None, weights, fold)
+            return self._make_model().observe(table, None, weights, fold)
         except ValueError:  # if it was about NaN, raise a message that names the remedies
             refuse_gaps(table, _FILL if self.missing != "em" else _AT_ONCE)
             raise
@@ -337,7 +337,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         if state.components is not None:
             return state.components
         try:
-            components = self._model().infer(state.require_statistic("infer from"))
+            components = self._make_model().infer(state.require_statistic("infer from"))
         except ValueError as problem:
             if attribute:  # so that `hasattr` is False
                 raise AttributeError(f"no {attribute}: {problem}") from None
@@ -474,7 +474,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         refuse_gaps(table, _DROP)
         fold = read_folds(folds, table.rows, None, groups, random_state)
         part = np.arange(table.rows) if fold is None else fold
-        return cross_validate(self._model(), table, part, read_weights(sample_weight, table.rows))
+        return cross_validate(self._make_model(), table, part, read_weights(sample_weight, table.rows))
 
     # ── attributes ──
 

@@ -100,7 +100,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         self.tol = tol
         self.verbose = verbose
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         block = GaussianVectors(
             covariance=self.covariance,
             shrinkage=self._get_shrinkage(),
@@ -193,12 +193,12 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def means_(self) -> Array:
         """The mean of each class (classes, columns)."""
-        return self._density("means_").mean  # type: ignore[no-any-return]
+        return self._get_density("means_").mean  # type: ignore[no-any-return]
 
     @property
     def covariance_(self) -> Array:
         """One matrix if tied; else a matrix, variances or one variance for each class."""
-        return self._density("covariance_").covariance  # type: ignore[no-any-return]
+        return self._get_density("covariance_").covariance  # type: ignore[no-any-return]
 
     @property
     def scalings_(self) -> Any:
@@ -211,8 +211,8 @@ class GaussianDiscriminant(GenerativeClassifier):
         return [vectors[:, ::-1] for _, vectors in self._compute_axes("rotations_")]
 
     def _compute_axes(self, name: str) -> list[tuple[Array, Array]]:
-        covariance = self._density(name).covariance
-        if self._blocks(self.state_.schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
+        covariance = self._get_density(name).covariance
+        if self._make_blocks(self.state_.schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
             raise AttributeError(f"{name} needs covariance='full', which has axes per class")
         return [eigen(one) for one in covariance]
 
@@ -230,7 +230,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return self._compute_coefficients("intercept_")[1]
 
     def _compute_coefficients(self, name: str) -> tuple[Array, Array]:
-        density = self._density(name)
+        density = self._get_density(name)
         if not hasattr(density, "coefficients"):
             raise AttributeError(
                 f"{name} needs covariance='tied' and an estimate other than 'predictive', because otherwise "
@@ -246,7 +246,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         tags.input_tags.allow_nan = getattr(self, "covariance", "tied") in ("diag", "spherical")
         return tags
 
-    def _density(self, name: str) -> Any:
+    def _get_density(self, name: str) -> Any:
         self._require_state(name)
         return self.posterior_.densities[_BLOCK]
 
@@ -299,7 +299,7 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
         self.tol = tol
         self.verbose = verbose
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate: Estimate = "mean" if self.shrinkage is None else "mle"
         block = GaussianVectors(
             covariance="tied", shrinkage=self._get_shrinkage(), estimate=estimate, exact=self.exact

@@ -241,8 +241,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ) -> FittedGeneralized:
         """Fit anew; Newton's method starts at the parameters `initial` unless that is None."""
         method, intercept_precision, intercept = (
-            self._dispersion_method(),
-            self._intercept_precision(),
+            self._read_dispersion_method(),
+            self._choose_intercept_precision(),
             bool(self.fit_intercept),
         )
         columns = rows.design.columns
@@ -313,7 +313,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         y: object = None,
     ) -> FittedGeneralized:
         """Fit more rows, with the posterior of the earlier ones as their prior."""
-        response, prior, method = before.response, to_prior(before.posterior), self._dispersion_method()
+        response, prior, method = before.response, to_prior(before.posterior), self._read_dispersion_method()
         result = self._fit_scaled(rows, response, prior, prior.mean, schema, X, y)
         after, unbounded = generalized.keep_generalized_fit(rows, response, result, method, is_part=True)
         warn_if_unbounded(response, unbounded, schema)
@@ -325,14 +325,16 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         Each posterior is approximated by a Gaussian, and the common prior is counted once.
         """
         states = self._list_states_to_merge(others)
-        fitted = generalized.merge_generalized([state.fit for state in states], self._dispersion_method())
+        fitted = generalized.merge_generalized(
+            [state.fit for state in states], self._read_dispersion_method()
+        )
         self.state_ = replace(states[0], fit=fitted)
         return self
 
     def _decay_fit(self, state: GeneralizedState, factor: float) -> FittedGeneralized:
         return generalized.decay_generalized(state.fit, factor)
 
-    def _dispersion_method(self) -> str | float:
+    def _read_dispersion_method(self) -> str | float:
         """Return how the dispersion is estimated, or its value; raise if the parameter is not valid."""
         given: object = self.dispersion
         if isinstance(given, str) and given in _DISPERSIONS:
@@ -345,20 +347,20 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     # ── predictions ──
 
-    def _scores_with_offsets(
+    def _compute_scores_with_offsets(
         self, X: object, offset: object, exposure: object
     ) -> tuple[FittedGeneralized, Design, Array]:
-        state, design, scores = self._scores(X)
+        state, design, scores = self._compute_scores(X)
         offsets = _read_offsets(offset, exposure, len(design), state.fit.response)
         return state.fit, design, scores[:, 0] if offsets is None else scores[:, 0] + offsets
 
     def predict_linear(self, X: object, offset: object = None, exposure: object = None) -> Array:
         """Return the scores (n,): the link function of the means."""
-        return self._scores_with_offsets(X, offset, exposure)[2]
+        return self._compute_scores_with_offsets(X, offset, exposure)[2]
 
     def predict(self, X: object, offset: object = None, exposure: object = None) -> Array:
         """Return the means (n,), at the most probable coefficients."""
-        fitted, _, scores = self._scores_with_offsets(X, offset, exposure)
+        fitted, _, scores = self._compute_scores_with_offsets(X, offset, exposure)
         with np.errstate(over="ignore"):
             return fitted.response.mean(scores)
 
@@ -369,7 +371,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
         The score is taken to be normally distributed.
         """
-        fitted, design, scores = self._scores_with_offsets(X, offset, exposure)
+        fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
         half_width = -special.ndtri(tail_of(coverage)) * np.sqrt(_score_variances(fitted, design))
         response = fitted.response
         with np.errstate(over="ignore"):
@@ -388,7 +390,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         Gaussian with the identity: `Normal`. Poisson: `NegativeBinomial`, by a gamma distribution of the mean
         whose logarithm has the score's mean and variance. For bernoulli, `predict` gives the distribution.
         """
-        fitted, design, scores = self._scores_with_offsets(X, offset, exposure)
+        fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
         variances = _score_variances(fitted, design)
         return fitted.response.predict_distribution(scores, variances, fitted.dispersion)
 
@@ -406,7 +408,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         exposure: object = None,
     ) -> Array:
         """Draw coefficients from the posterior, and return the means of rows by each draw (n_samples, n)."""
-        fitted, design, scores = self._scores_with_offsets(X, offset, exposure)
+        fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
         changes = self._draw_parameters(fitted, n_samples, random_state) - fitted.posterior.mean
         with np.errstate(over="ignore"):
             return fitted.response.mean(scores + design.scores(changes).T)
@@ -432,7 +434,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     def explain(self, X: object, offset: object = None, exposure: object = None) -> LinearExplanation:
         """Compute how far each column moves the score, on the scale of the link; see `LinearExplanation`."""
-        fitted, _, scores = self._scores_with_offsets(X, offset, exposure)
+        fitted, _, scores = self._compute_scores_with_offsets(X, offset, exposure)
         table, schema, n = self._read_next_table(X), self.state_.schema, len(scores)
         coefficients = self.coef_
         mean = fitted.mean if fitted.intercept else np.zeros_like(fitted.mean)
@@ -483,7 +485,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     # ── what was learned ──
 
-    def _dispersion(self) -> float:
+    def _get_dispersion(self) -> float:
         return self.state_.fit.dispersion
 
     def _shape_output(self, values: Array) -> Any:
@@ -588,9 +590,9 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         if state.fit.intercept:
             intercepts = (np.array([self.intercept_]), np.array([self.intercept_std_]))
         coefficients, errors = self.coef_[None], self.coef_std_[None]
-        return summarize(self._headline(), state.schema, coefficients, errors, intercepts, coverage)
+        return summarize(self._format_headline(), state.schema, coefficients, errors, intercepts, coverage)
 
-    def _headline(self) -> str:
+    def _format_headline(self) -> str:
         fitted = self.state_.fit
         first = f"{fitted.response.family}, link {fitted.response.link}: {fitted.weight:g} rows"
         second = f"dispersion {fitted.dispersion:.4g}, deviance {fitted.deviance:.6g}"

@@ -86,21 +86,21 @@ class GenerativeFace(TableFace[GenerativeState]):
     tol: float
     verbose: int
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         """Return the blocks of a model of these columns."""
         raise NotImplementedError
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         """Return the arguments of `Generative` that define the probabilities of the classes."""
         return {}
 
     def _check_class_prior(self, classes: Keys) -> None:
         """Raise if the parameters give no valid probabilities for these classes."""
-        self._class_prior(classes)
+        self._make_class_prior(classes)
 
-    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+    def _make_model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
         """Return the model of these columns; `declared` are classes announced in advance."""
-        return Generative(self._blocks(schema), classes=declared, **self._class_prior(classes))
+        return Generative(self._make_blocks(schema), classes=declared, **self._make_class_prior(classes))
 
     def _describe_selected(self) -> Any:
         """Describe, for a file, settings that were selected from the rows; None if there are none."""
@@ -152,7 +152,7 @@ class GenerativeFace(TableFace[GenerativeState]):
                     "with: fit a new model instead"
                 )
         with self._try_params(params):
-            model = self._model(state.schema, Keys(()), Keys(()))
+            model = self._make_model(state.schema, Keys(()), Keys(()))
             if not model.sums_like(state.model):
                 raise ValueError(
                     f"got {_format_params(params)}, which needs a different statistic from the one "
@@ -180,7 +180,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         params = self._list_immutable_params()
         cached = state.inference_model
         if cached is None or params is None or cached.params != params or cached.keys != keys:
-            model = self._model(state.schema, keys, state.declared)
+            model = self._make_model(state.schema, keys, state.declared)
             state.inference_model = None if params is None else InferenceModel(params, keys, model)
             return model.infer(state.statistic)
         return cached.model.infer(state.statistic)
@@ -285,7 +285,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         """Return the state that a model of these kinds of columns would have after the same rows."""
         if schema is state.schema:
             return state
-        return state.with_columns(schema, self._model(schema, Keys(()), Keys(())))
+        return state.with_columns(schema, self._make_model(schema, Keys(()), Keys(())))
 
     def _encode(self, X: object) -> tuple[Posterior, Encoded, Table]:
         state = self.state_
@@ -329,7 +329,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         schema = self.state_.schema
         group, blocks = self.posterior_.draw(make_generator(random_state), int(n_samples))
         columns: list[NDArray[Any]] = [np.empty(0)] * schema.width
-        for name, block in self._blocks(schema).items():
+        for name, block in self._make_blocks(schema).items():
             indices = range(schema.width) if block.columns is None else block.columns
             for index, values in zip(indices, blocks[name], strict=True):
                 columns[index] = _restore_type(values, schema.kind(index), block.type_of_draws)
@@ -351,7 +351,7 @@ class GenerativeFace(TableFace[GenerativeState]):
             raise ValueError("got a model of one class, expected two or more to compare")
         one, other = choose_classes(posterior.log_joint(rows), posterior.keys, for_, against)
         schema = self.state_.schema
-        parts = contribute(self._blocks(schema), posterior, rows, one, other, schema.width)
+        parts = contribute(self._make_blocks(schema), posterior, rows, one, other, schema.width)
         return Explanation(
             frame_like(parts.terms, schema, table, X),
             parts.rest,
@@ -382,7 +382,7 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     def restore_state(self, state: dict[str, Any]) -> None:
         schema, history = Schema(*state["schema"]), state["history"]
-        model = self._model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema, Keys(()), Keys(()))
         # Only a model that is loaded from a file comes here, and only then are the rules of files needed.
         rules = importlib.import_module("tamis.estimators.saved")
         rules.check_statistic(model, state["statistic"], schema.width)
@@ -406,18 +406,18 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     missing_label: object
     unlabelled_weight: float
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         return {"prior": check_class_probabilities(self.priors, classes)}
 
-    def _counts_classes(self) -> bool:
+    def _is_prior_counted(self) -> bool:
         """Return whether the probabilities of the classes are estimated from counts.
 
         If so, a new class needs no entry in `priors`.
         """
         return self.priors is None
 
-    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
-        model = super()._model(schema, classes, declared)
+    def _make_model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        model = super()._make_model(schema, classes, declared)
         weight = check_nonnegative("unlabelled_weight", self.unlabelled_weight)
         return replace(model, unlabelled_weight=weight)
 
@@ -427,7 +427,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def expect_columns(self, X: object) -> Schema:
         """Store the columns of X and their kinds, without learning its rows."""
         _, schema = read_first_table(X, self._accepts_sparse, self._absent)
-        self._fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+        self._fitted = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
         return schema
 
     def learn_sums(self, shards: SummingShards) -> None:
@@ -437,10 +437,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         the rows.
         """
         schema = shards.read_schema()
-        model = self._model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema, Keys(()), Keys(()))
         schema, statistic = shards.sum_by_class(schema, model.blocks, self.missing_label)
         # Built again because the kinds are now known; this also warns of columns unsuitable as categories.
-        model = self._model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema, Keys(()), Keys(()))
         self._check_class_prior(classes_of(statistic))
         self._fitted = GenerativeState(schema, model, statistic, Keys(()))
 
@@ -458,7 +458,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         labels, weights, table = drop_weightless(labels, weights, table)
         if not len(labels.keys):
             raise ValueError("no row has a label, expected at least one: without labels, use tamis.Mixture")
-        model = self._model(schema, labels.keys, Keys(()))
+        model = self._make_model(schema, labels.keys, Keys(()))
         self._check_suitability(schema, labels.keys)
         data = LabelledRows(model.encode(table), labels, weights)
         labelled = data.select_labelled()
@@ -499,7 +499,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             y = [y]  # the label of the one row
         if state is None:
             table, schema = read_first_table(X, self._accepts_sparse, self._absent)
-            state = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+            state = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
         else:
             # A batch of at most 16 rows of numbers is only stored here, and summed when the statistic is next
             # read; None if there are more rows, or if they need the checks below.
@@ -556,7 +556,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Run EM over shards, starting from the model `start` of the rows that have a label."""
         check_em_options(self.max_iter, self.tol)
         schema, posterior = start.state_.schema, start.posterior_
-        model = self._model(schema, posterior.keys, Keys(()))
+        model = self._make_model(schema, posterior.keys, Keys(()))
         reader = RowReader(
             type(self).__name__,
             self._accepts_sparse,
@@ -617,7 +617,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _read_plain_row(self, state: GenerativeState, row: Mapping[Any, Any], label: Any) -> Table | None:
         """Read a dict of numbers and strings with its label; None if `partial_fit` must check them."""
-        if type(row) is not dict or type(label) not in (str, int, bool) or not self._counts_classes():
+        if type(row) is not dict or type(label) not in (str, int, bool) or not self._is_prior_counted():
             return None
         if label == self.missing_label or not state.has_columns(row.keys()):
             return None
@@ -680,7 +680,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         state = self._get_state_or_none()
         if state is None:
             schema = Schema(width, "number")
-            state = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+            state = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
         elif width != state.schema.width:
             raise ValueError(f"got sums of {width} columns, expected {state.schema.width}")
         part = state.model.convert_sums(sums)
@@ -693,7 +693,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _can_sum_later(self, state: GenerativeState, values: Array, labels: list[Any]) -> bool:
         """Return whether rows are sure to be learned without an error, so that they may be summed later."""
-        return state.model.admits(values) and self.missing_label not in labels and self._counts_classes()
+        return state.model.admits(values) and self.missing_label not in labels and self._is_prior_counted()
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their labels and weights: as if they had never been learned."""
@@ -711,7 +711,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         rest = state.statistic - self._observe(state, table, labels, weights)
         keys = all_classes(rest, state.declared)
         # Raises if more was subtracted than was learned.
-        self._model(state.schema, keys, state.declared).refuse_impossible(rest)
+        self._make_model(state.schema, keys, state.declared).refuse_impossible(rest)
         if not len(classes_of(rest)):
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
@@ -767,7 +767,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
             groups = None if groups is None else np.asarray(groups)[kept]
             labels, weights, table = drop_weightless(labels, weights, table)
-        model = self._model(schema, labels.keys, Keys(()))
+        model = self._make_model(schema, labels.keys, Keys(()))
         data = LabelledRows(model.encode(table), labels, weights)
         fold = read_folds(folds, len(data.rows), labels.group, groups, random_state)
         if fold is None:
@@ -783,7 +783,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         ConvergenceWarning.
         """
         state, data = self.state_, self._read_labelled_rows(X, y, sample_weight)
-        model = self._model(state.schema, self.posterior_.keys, state.declared)
+        model = self._make_model(state.schema, self.posterior_.keys, state.declared)
         held_out = validate.leave_one_out(model, data, state.statistic)
         temperature = decide.Temperature.fit(held_out.log_joint, held_out.group, held_out.weights)
         if temperature.is_at_bound:
@@ -836,7 +836,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         keys, before = self.posterior_.keys, self.get_params(deep=False)
         try:
             self.set_params(**params)
-            return self._model(state.schema, keys, state.declared)
+            return self._make_model(state.schema, keys, state.declared)
         finally:
             self.set_params(**before)
 

@@ -176,14 +176,14 @@ def join_tables(tables: list[Table]) -> Table:
     columns: list[NDArray[Any]] = []
     kinds: list[Kind] = []
     for j in range(first.width):
-        values = [_column_of(table, j) for table in tables]
+        values = [_get_column(table, j) for table in tables]
         has_category = any(table.kind(j) == "category" for table in tables)
         columns.append(np.concatenate([each.astype(object) if has_category else each for each in values]))
         kinds.append("category" if has_category else first.kind(j))
     return Table(tuple(columns), rows, tuple(kinds), first.names)
 
 
-def _column_of(table: Table, column: int) -> NDArray[Any]:
+def _get_column(table: Table, column: int) -> NDArray[Any]:
     data: Any = table.data
     return np.asarray(data[:, column] if isinstance(data, np.ndarray) else data[column])
 

@@ -327,7 +327,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         self.fit_intercept = fit_intercept
         self.exact = exact
 
-    def _model(self, schema: Schema) -> BayesianLinear:
+    def _make_model(self, schema: Schema) -> BayesianLinear:
         return BayesianLinear(
             alpha=self.alpha,
             beta=self.beta,
@@ -346,7 +346,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         if self.exact:
             raise UnfitError("exact=True asks for products that are not rounded")
         schema, gram = shards.sum_normal_equations()
-        model = self._model(schema)
+        model = self._make_model(schema)
         model.refuse_impossible(schema.width, gram.targets)
         self.state_ = RegressionState(schema, model, gram, targets_are_1d=True)
 
@@ -355,7 +355,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their targets, (n,) or (n, q)."""
         table, schema = read_first_table(X, self._accepts_sparse)
-        model = self._model(schema)
+        model = self._make_model(schema)
         state = RegressionState(schema, model, *self._observe(table, y, sample_weight))
         state.cache.append(model.infer(state.statistic))
         self.state_ = state
@@ -370,7 +370,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         if before is not None:
             self.state_ = self._with_statistic(before, before.statistic + _check_targets(part, before))
             return self
-        model = self._model(schema)
+        model = self._make_model(schema)
         model.refuse_impossible(schema.width, part.targets)
         self.state_ = RegressionState(schema, model, part, targets_are_1d)
         return self
@@ -409,14 +409,14 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         """Set parameters and infer again from what was learned, without reading data again."""
         state = self.state_
         with self._try_params(params):
-            model = self._model(state.schema)
+            model = self._make_model(state.schema)
             posterior = model.infer(state.statistic)
         self.state_ = replace(state, model=model, cache=[posterior])
         return self
 
     def _with_statistic(self, state: RegressionState, statistic: Gram) -> RegressionState:
         """Return the state with another statistic, and a model with the present parameters."""
-        model = self._model(state.schema)
+        model = self._make_model(state.schema)
         model.refuse_impossible(state.schema.width, statistic.targets)
         return RegressionState(state.schema, model, statistic, state.targets_are_1d)
 
@@ -525,7 +525,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         """
         table, schema = read_first_table(X, self._accepts_sparse)
         targets, weights = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
-        model, rows = self._model(schema), read_numbers(table)
+        model, rows = self._make_model(schema), read_numbers(table)
         indices = None if weights is None or weights.all() else np.flatnonzero(weights)
         fold = assign_folds(folds, groups, len(rows), indices, random_state)
         if weights is not None and indices is not None:
@@ -624,7 +624,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         schema, statistic = Schema(*state["schema"]), state["statistic"]
         if not isinstance(statistic, Gram) or statistic.width != schema.width or statistic.keys is not None:
             raise TypeError("its statistic is of other columns")
-        model = replace(self._model(schema), **state.get("inferred_with", {}))
+        model = replace(self._make_model(schema), **state.get("inferred_with", {}))
         self.state_ = RegressionState(schema, model, statistic, bool(state["flat"]))
 
     def __sklearn_tags__(self) -> Any:

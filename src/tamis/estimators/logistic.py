@@ -250,14 +250,14 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
                 )
         return LinearRows(design, labels.group.astype(np.float64), weights)
 
-    def _prior_precision(self) -> Any:
+    def _choose_prior_precision(self) -> Any:
         return _choose_alpha(self.alpha, self.C, self.penalty, self.l1_ratio)
 
-    def _intercept_precision(self) -> float:
-        precision = super()._intercept_precision()
+    def _choose_intercept_precision(self) -> float:
+        precision = super()._choose_intercept_precision()
         if self.solver != "liblinear":
             return precision
-        return _choose_intercept_alpha(precision, self.intercept_scaling, self._prior_precision())
+        return _choose_intercept_alpha(precision, self.intercept_scaling, self._choose_prior_precision())
 
     def _fit_rows(
         self,
@@ -277,8 +277,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             )
         response = classification.make_class_response(len(keys))
         alpha, intercept_precision, intercept = (
-            self._prior_precision(),
-            self._intercept_precision(),
+            self._choose_prior_precision(),
+            self._choose_intercept_precision(),
             bool(self.fit_intercept),
         )
         outputs = response.contrasts.shape[1]
@@ -386,24 +386,24 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     def decision_function(self, X: object) -> Array:
         """Return log-odds of the second class against the first (n,), or scores (n, classes) if more."""
-        _, _, scores = self._scores(X)
+        _, _, scores = self._compute_scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_log_proba(self, X: object) -> Array:
         """Return log p(class | x), (n, classes)."""
-        return self._log_probabilities(*self._scores(X))
+        return self._compute_log_probabilities(*self._compute_scores(X))
 
-    def _log_probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
+    def _compute_log_probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
         if self._check_predictive(state.fit) == "plugin":
             return state.response.log_probabilities(scores)
         with np.errstate(divide="ignore"):
-            return np.log(self._probabilities(state, design, scores))
+            return np.log(self._compute_probabilities(state, design, scores))
 
     def predict_proba(self, X: object) -> Array:
         """Return p(class | x), (n, classes); see the parameter `predictive`."""
-        return self._probabilities(*self._scores(X))
+        return self._compute_probabilities(*self._compute_scores(X))
 
-    def _probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
+    def _compute_probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
         method, response = self._check_predictive(state.fit), state.response
         if method == "monte-carlo":
             rng, count = make_generator(self.random_state), int(self.n_draws)
@@ -422,11 +422,13 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most probable class of each row; ties go to the first."""
-        state, design, scores = self._scores(X)
+        state, design, scores = self._compute_scores(X)
         # With two classes, averaged probabilities have the same order as scores.
         is_ordered = self.predictive == "plugin" or state.response.classes == 2
         best = (
-            state.response.class_scores(scores) if is_ordered else self._probabilities(state, design, scores)
+            state.response.class_scores(scores)
+            if is_ordered
+            else self._compute_probabilities(state, design, scores)
         )
         return np.asarray(self.classes_[best.argmax(axis=1)])
 
@@ -436,7 +438,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         For dense rows it is relative to the mean row, whose log-odds are `prior`. The default is, with two
         classes, the second against the first; with more, each row's most probable class against the next.
         """
-        state, _, scores = self._scores(X)
+        state, _, scores = self._compute_scores(X)
         response, schema = state.response, state.schema
         one, other = choose_classes(response.class_scores(scores), state.keys, for_, against)
         table = self._read_next_table(X)
@@ -481,7 +483,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
             def predict(held_out: NDArray[np.int64]) -> Array:
                 design = self._build_design(table.take(held_out), model.fit)
-                return self._log_probabilities(model, design, design.scores(model.fit.outputs))
+                return self._compute_log_probabilities(model, design, design.scores(model.fit.outputs))
 
             return predict
 

@@ -154,7 +154,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """Sparse input is read only by count and binary families: Gaussian columns are rarely mostly zero."""
         return can_read_sparse(self.families)
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         # A Dirichlet prior with alpha < 1 has no interior mode: MAP adds 1, so that alpha=0 does not smooth.
         alpha = check_nonnegative("alpha", self.alpha)
         outcome_alpha = alpha + 1.0 if self.estimate == "map" else alpha
@@ -178,12 +178,12 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         )
         return make_blocks(schema, self.families, self.integers, options)
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         # the components exist from the start, even without rows
         return {"alpha": check_nonnegative("weight_alpha", self.weight_alpha)}
 
-    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
-        return replace(super()._model(schema, classes, self._list_components()), hard=bool(self.hard))
+    def _make_model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        return replace(super()._make_model(schema, classes, self._list_components()), hard=bool(self.hard))
 
     def _list_components(self) -> Keys:
         return Keys(tuple(range(check_integer("n_components", self.n_components))))
@@ -202,7 +202,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             )
         check_em_options(self.max_iter, self.tol, self.n_init)
         schema = survey.schema
-        model = self._model(schema, keys, keys)
+        model = self._make_model(schema, keys, keys)
         tables = shards.map(replace(reader, schema=schema))
         data = tables.map(partial(encode_rows, model)).keep()
         rng = make_generator(self.random_state)
@@ -271,7 +271,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 f"got n_samples={table.rows} rows for n_components={len(keys)}, expected one per component"
             )
         check_em_options(self.max_iter, self.tol, self.n_init)
-        model = self._model(schema, keys, keys)
+        model = self._make_model(schema, keys, keys)
         data = _make_unlabelled_rows(model.encode(table), keys, weights)
         rng = make_generator(self.random_state)
         with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as report:
@@ -429,7 +429,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         table, schema = read_first_table(X, self._accepts_sparse)
         weights = read_weights(sample_weight, table.rows)
         check_em_options(self.max_iter, self.tol, self.n_init)
-        model = self._model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema, Keys(()), Keys(()))
         fold = validate.split(table.rows, folds, make_generator(random_state))
         log_densities = np.empty(table.rows)
         rows = model.encode(table)

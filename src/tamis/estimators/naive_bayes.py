@@ -118,7 +118,7 @@ class NaiveBayes(GenerativeClassifier):
         self.tol = tol
         self.verbose = verbose
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate, alpha = self.estimate, check_nonnegative("alpha", self.alpha)
         options = BlockOptions(
             estimate=estimate,
@@ -129,8 +129,10 @@ class NaiveBayes(GenerativeClassifier):
         )
         return make_blocks(schema, self.families, self.integers, options)
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        return super()._class_prior(classes) | {"alpha": check_nonnegative("class_alpha", self.class_alpha)}
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
+        return super()._make_class_prior(classes) | {
+            "alpha": check_nonnegative("class_alpha", self.class_alpha)
+        }
 
     @property
     def families_(self) -> dict[Any, str]:
@@ -179,19 +181,19 @@ class GaussianNB(GenerativeClassifier):
         self.tol = tol
         self.verbose = verbose
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         smoothing = check_nonnegative("var_smoothing", self.var_smoothing)
         return {"gaussian": GaussianColumns(estimate="mle", smoothing=smoothing)}
 
     @property
     def theta_(self) -> Array:
         """The mean of each class and column."""
-        return self._density("theta_").mean  # type: ignore[no-any-return]
+        return self._get_density("theta_").mean  # type: ignore[no-any-return]
 
     @property
     def var_(self) -> Array:
         """The variance of each class and column, smoothing included."""
-        return self._density("var_").variance  # type: ignore[no-any-return]
+        return self._get_density("var_").variance  # type: ignore[no-any-return]
 
     @property
     def epsilon_(self) -> float:
@@ -206,7 +208,7 @@ class GaussianNB(GenerativeClassifier):
         self._require_state("class_prior_")
         return np.exp(self.posterior_.log_prior)
 
-    def _density(self, name: str) -> Any:
+    def _get_density(self, name: str) -> Any:
         self._require_state(name)
         return self.posterior_.densities["gaussian"]
 
@@ -240,7 +242,7 @@ class DiscreteClassifier(GenerativeClassifier):
         self.tol = tol
         self.verbose = verbose
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         return {
             "prior": check_class_probabilities(
                 self.class_prior, classes, must_sum_to_one=False, name="class_prior"
@@ -248,7 +250,7 @@ class DiscreteClassifier(GenerativeClassifier):
             "even": not self.fit_prior,
         }
 
-    def _counts_classes(self) -> bool:
+    def _is_prior_counted(self) -> bool:
         return self.class_prior is None
 
     def _check_alpha(self, schema: Schema) -> Any:
@@ -276,7 +278,7 @@ class DiscreteClassifier(GenerativeClassifier):
             alpha = np.maximum(alpha, _LEAST_ALPHA)
         return float(alpha) if alpha.ndim == 0 else alpha
 
-    def _density(self, name: str) -> Any:
+    def _get_density(self, name: str) -> Any:
         self._require_state(name)
         (density,) = self.posterior_.densities.values()
         return density
@@ -301,7 +303,7 @@ class MultinomialNB(DiscreteClassifier):
     def _takes_missing(self) -> bool:
         return False
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"multinomial": MultinomialCounts(alpha=self._check_alpha(schema))}
 
     @property
@@ -311,12 +313,12 @@ class MultinomialNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The sum of each column in each class."""
-        return self._density("feature_count_").class_sums.total.value  # type: ignore[no-any-return]
+        return self._get_density("feature_count_").class_sums.total.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column | class)."""
-        return self._density("feature_log_prob_").log_probabilities  # type: ignore[no-any-return]
+        return self._get_density("feature_log_prob_").log_probabilities  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -355,11 +357,11 @@ class ComplementNB(MultinomialNB):
         )
         self.norm = norm
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"complement": ComplementCounts(alpha=self._check_alpha(schema), norm=self.norm)}
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        super()._class_prior(classes)  # raises if the parameter is not valid
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
+        super()._make_class_prior(classes)  # raises if the parameter is not valid
         return {"even": True}
 
     @property
@@ -372,7 +374,7 @@ class ComplementNB(MultinomialNB):
         """log p(class), which the scores leave out."""
         self._require_state("class_log_prior_")
         keys = self.posterior_.keys
-        counted = Generative({}, classes=keys, **super()._class_prior(keys))
+        counted = Generative({}, classes=keys, **super()._make_class_prior(keys))
         return counted.log_prior(self.statistic_, keys)
 
     def _score(self, posterior: Posterior, rows: Encoded) -> Array:
@@ -419,7 +421,7 @@ class BernoulliNB(DiscreteClassifier):
         )
         self.binarize = binarize
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         given: object = self.binarize
         if given is not None and (not isinstance(given, Real) or not np.isfinite(float(given))):
             raise ValueError(f"got binarize={one_line(given)}, expected a finite number, or None for 0 and 1")
@@ -432,12 +434,12 @@ class BernoulliNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The number of rows in which each column was present, in each class."""
-        return self._density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
+        return self._get_density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column is present | class)."""
-        return self._density("feature_log_prob_").log_up  # type: ignore[no-any-return]
+        return self._get_density("feature_log_prob_").log_up  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -483,7 +485,7 @@ class PoissonNB(DiscreteClassifier):
         )
         self.estimate = estimate
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"poisson": PoissonColumns(alpha=self._check_alpha(schema), estimate=self.estimate)}
 
     @property
@@ -493,12 +495,12 @@ class PoissonNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The sum of each column in each class."""
-        return self._density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
+        return self._get_density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def rate_(self) -> Array:
         """The mean count of each class and column."""
-        density = self._density("rate_")
+        density = self._get_density("rate_")
         return density.shape / density.rate if self.estimate == "predictive" else density.rates  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
@@ -551,7 +553,7 @@ class CategoricalNB(DiscreteClassifier):
         )
         self.min_categories = min_categories
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {
             "categorical": CategoryColumns(
                 columns=tuple(range(schema.width)),
@@ -564,7 +566,7 @@ class CategoricalNB(DiscreteClassifier):
     @property
     def category_count_(self) -> list[Array]:
         """The count of each value in each class, per column; values as in `categories_`."""
-        density = self._density("category_count_")
+        density = self._get_density("category_count_")
         zeros = np.zeros_like(density.absent)
         columns = zip(density.counts, density.values, density.sizes, zeros, strict=True)
         return [_fill_codes(*column) for column in columns]
@@ -572,21 +574,21 @@ class CategoricalNB(DiscreteClassifier):
     @property
     def feature_log_prob_(self) -> list[Array]:
         """log p(value | class), per column; values as in `categories_`."""
-        density = self._density("feature_log_prob_")
+        density = self._get_density("feature_log_prob_")
         columns = zip(density.tables, density.values, density.sizes, density.absent, strict=True)
         return [_fill_codes(*column) for column in columns]
 
     @property
     def categories_(self) -> list[Sequence[Any]]:
         """The values that each column was seen with; for whole numbers, all from 0 to the largest."""
-        density = self._density("categories_")
+        density = self._get_density("categories_")
         columns = zip(density.values, density.sizes.tolist(), strict=True)
         return [list(range(size) if _are_codes(keys, size) else keys) for keys, size in columns]
 
     @property
     def n_categories_(self) -> NDArray[np.int64]:
         """The number of values that each column may have."""
-        return self._density("n_categories_").sizes  # type: ignore[no-any-return]
+        return self._get_density("n_categories_").sizes  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

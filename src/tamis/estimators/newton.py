@@ -115,7 +115,7 @@ class NewtonFace(LinearFace[StateT]):
         tol = check_nonnegative("tol", self.tol)
         return FitOptions(self._solvers[self.solver], self.posterior, tol, int(max_iter))
 
-    def _intercept_precision(self) -> float:
+    def _choose_intercept_precision(self) -> float:
         return check_nonnegative("intercept_alpha", self.intercept_alpha)
 
     def _build_design(self, table: Table, fitted: "Centred | None" = None) -> Design:
@@ -130,14 +130,14 @@ class NewtonFace(LinearFace[StateT]):
         values = read_numbers(table)
         _refuse_large(table, values)
         if fitted is None:
-            return DenseDesign.of(values, intercept, centred=not self._intercept_precision())
+            return DenseDesign.of(values, intercept, centred=not self._choose_intercept_precision())
         return DenseDesign(
             fitted.centre, intercept, values - fitted.centre if fitted.centre.any() else values
         )
 
     def _choose_centre(self, survey: TableSurvey) -> Array:
         """Return the centre of columns in shards; zeros, unless there is an intercept without a prior."""
-        is_free = bool(self.fit_intercept) and not self._intercept_precision()
+        is_free = bool(self.fit_intercept) and not self._choose_intercept_precision()
         return survey.choose_centre() if is_free else np.zeros(survey.schema.width)
 
     def _find_posterior_mode(
@@ -163,7 +163,7 @@ class NewtonFace(LinearFace[StateT]):
             try:
                 result = fit(rows, response, prior, start, options, by_evidence, report_step)
             except UnidentifiedError as problem:
-                if self._intercept_precision() and _varies_far_from_zero(rows.design):
+                if self._choose_intercept_precision() and _varies_far_from_zero(rows.design):
                     raise ValueError(
                         "the columns' means are far beyond their spread, and a prior on the intercept "
                         "prevents centring, expected columns about zero: centre them, or set "
@@ -224,11 +224,11 @@ class NewtonFace(LinearFace[StateT]):
             )
         return fitted.log_evidence
 
-    def _dispersion(self) -> float:
+    def _get_dispersion(self) -> float:
         """Return the factor that scales all covariances."""
         return 1.0
 
-    def _covariance(self, name: str) -> tuple[Array, Array]:
+    def _compute_covariance(self, name: str) -> tuple[Array, Array]:
         """Return the covariance of the coefficients, or their variances, and the intercepts' variances.
 
         The covariance matrix is (outputs·d, outputs·d); the diagonal form has only variances (outputs·d,).
@@ -237,7 +237,7 @@ class NewtonFace(LinearFace[StateT]):
         if fitted.posterior.precision is None:
             raise AttributeError(f"{name} needs a posterior, expected posterior='full' or 'diagonal'")
         coefficients, intercepts = fitted.covariance()
-        scale = self._dispersion()
+        scale = self._get_dispersion()
         return scale * coefficients, scale * intercepts
 
     @property
@@ -257,21 +257,21 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def coef_std_(self) -> Array:
         """Standard deviations of the coefficients under the posterior, in the shape of `coef_`."""
-        covariance, _ = self._covariance("coef_std_")
+        covariance, _ = self._compute_covariance("coef_std_")
         variances = covariance if covariance.ndim == 1 else np.diagonal(covariance)
         return np.sqrt(variances).reshape(self.coef_.shape)
 
     @property
     def intercept_std_(self) -> Any:
         """Standard deviations of the intercepts under the posterior; 0 where there is none."""
-        _, variances = self._covariance("intercept_std_")
+        _, variances = self._compute_covariance("intercept_std_")
         has_intercept = self.state_.fit.intercept
         return self._shape_output(np.sqrt(variances) if has_intercept else np.zeros_like(variances))
 
     @property
     def coef_covariance_(self) -> Array:
         """The covariance of all coefficients under the posterior, row by row of `coef_`."""
-        covariance, _ = self._covariance("coef_covariance_")
+        covariance, _ = self._compute_covariance("coef_covariance_")
         if covariance.ndim == 1:
             raise AttributeError("coef_covariance_ needs posterior='full': see coef_std_")
         return covariance
@@ -286,7 +286,7 @@ class NewtonFace(LinearFace[StateT]):
         half_width = -special.ndtri(tail_of(coverage)) * self.coef_std_
         return coefficients - half_width, coefficients + half_width
 
-    def _scores(self, X: object) -> tuple[StateT, Design, Array]:
+    def _compute_scores(self, X: object) -> tuple[StateT, Design, Array]:
         """Return the state, the design matrix of the rows, and their scores (n, outputs)."""
         state, table = self.state_, self._read_next_table(X)
         design = self._build_design(table, state.fit)

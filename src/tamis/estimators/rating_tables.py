@@ -409,7 +409,7 @@ def _make_type_error(values: Any, what: str) -> TypeError:
 
 def _is_number(value: Any) -> bool:
     if not isinstance(value, np.str_):
-        return arrays.object_kind(value) != "category"
+        return arrays.find_object_kind(value) != "category"
     try:  # NumPy may have made strings of numbers
         float(value)
     except ValueError:
@@ -448,7 +448,7 @@ def read_times(values: Any, rows: int) -> Times:
     known = [
         (row, isinstance(x, date | np.datetime64))
         for row, x in enumerate(items)
-        if arrays.object_kind(x) is not None
+        if arrays.find_object_kind(x) is not None
     ]
     if not any(is_date for _, is_date in known):
         return Times(_read_numbers(values, rows, "time"), False if known else None)

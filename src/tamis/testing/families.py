@@ -326,7 +326,7 @@ def entropy_is_the_expected_surprise(member: Family) -> None:
 
 def divergence_is_the_expected_log_ratio(member: Family, rng: np.random.Generator) -> None:
     """KL(p ‖ q) = E[log p(x) − log q(x)] ≥ 0, the Bregman divergence of A; and KL(p ‖ p) = 0."""
-    other = neighbour(member, rng)
+    other = draw_neighbour(member, rng)
     kl = member.kl(other)
     assert (kl >= 0).all(), f"KL(p ‖ q) is {kl}, expected at least 0"
     same = member.kl(member)
@@ -348,7 +348,7 @@ def maximum_likelihood_is_the_mean_of_the_statistic(member: Family, rng: np.rand
     gradient = member.sufficient(x).mean(axis=0) - fitted.mean_parameters
     _assert_close("gradient of the log-likelihood, zero", gradient, 0.0, _compute_deviations(member))
     best = fitted.log_density(x).sum(axis=0)
-    for other in (member, neighbour(member, rng)):
+    for other in (member, draw_neighbour(member, rng)):
         worse = other.log_density(x).sum(axis=0)
         assert (worse <= best + _CLOSE * (1.0 + np.abs(best))).all(), (
             f"log-likelihood {worse} beats fit's {best}"
@@ -399,7 +399,7 @@ def shards_add_up(member: Family, rng: np.random.Generator) -> None:
     assert_same(first + second - second, first)
 
 
-def prior_of(member: ConjugateFamily, strength: float = 6.0) -> tuple[Array, Array]:
+def make_prior(member: ConjugateFamily, strength: float = 6.0) -> tuple[Array, Array]:
     """Return ν and τ of a prior whose mean parameters are the member's."""
     weight = np.full(member.batch, strength)
     return weight, np.asarray(weight[..., None] * member.mean_parameters)
@@ -407,7 +407,7 @@ def prior_of(member: ConjugateFamily, strength: float = 6.0) -> tuple[Array, Arr
 
 def evidence_is_a_ratio_of_prior_normalizers(member: ConjugateFamily, rng: np.random.Generator) -> None:
     """log p(data) − Σ log h = log Z(ν + n, τ + ΣT) − log Z(ν, τ)."""
-    weight, total = prior_of(member)
+    weight, total = make_prior(member)
     x = member.sample(rng, 5)
     n, t = np.full(member.batch, 5.0), member.sufficient(x).sum(axis=0)
     before = member.log_prior_normalizer(weight, total)
@@ -418,7 +418,7 @@ def evidence_is_a_ratio_of_prior_normalizers(member: ConjugateFamily, rng: np.ra
 
 def evidence_in_parts_is_evidence_at_once(member: ConjugateFamily, rng: np.random.Generator) -> None:
     """p(x, y) = p(x) p(y | x), the last by `log_predictive`."""
-    weight, total = prior_of(member)
+    weight, total = make_prior(member)
     first, second = member.sample(rng, 2)
     one, t, u = np.ones(member.batch), member.sufficient(first), member.sufficient(second)
     both = member.log_evidence(weight, total, 2.0 * one, t + u)
@@ -432,7 +432,7 @@ def expectations_under_the_prior_are_those_of_its_draws(
     member: ConjugateFamily, rng: np.random.Generator
 ) -> None:
     """E[E[T]] = τ/ν and E[p(x)] is the predictive probability of x, within six standard errors of draws."""
-    weight, total = prior_of(member)
+    weight, total = make_prior(member)
     shape = (_DRAWS, *member.batch)
     drawn = member.sample_prior(
         rng, np.broadcast_to(weight, shape), np.broadcast_to(total, (*shape, total.shape[-1]))
@@ -448,7 +448,7 @@ def expectations_under_the_prior_are_those_of_its_draws(
 def the_prior_is_flat_at_its_mode(member: Any) -> None:
     """η·τ − νA(η) + log |dη/dθ| has slope zero in the one usual parameter θ that is inferred."""
     (name,) = (field.name for field in fields(member) if field.name not in member.fixed)
-    weight, total = prior_of(member, 1000.0)  # so many that the mode is inside
+    weight, total = make_prior(member, 1000.0)  # so many that the mode is inside
     mode = member.prior_mode(weight, total)
     theta = getattr(mode, name)
     step = 1e-3 * np.minimum(theta, 1.0 - theta) if name == "probability" else 1e-3 * theta
@@ -479,7 +479,7 @@ def _assert_expected(what: str, draws: Array, expected: Array) -> None:
     )
 
 
-def neighbour(member: Family, rng: np.random.Generator) -> Any:
+def draw_neighbour(member: Family, rng: np.random.Generator) -> Any:
     """Return another member, about a third of a standard deviation of T away."""
     direction = rng.uniform(-1.0, 1.0, member.natural.shape) / member.natural.shape[-1]
     return member.with_natural(member.natural + 0.3 * direction * _choose_steps(member))

@@ -244,7 +244,7 @@ PRIORS: tuple[PriorCase, ...] = (
 )
 
 
-def parameters_of(prior: Prior) -> dict[str, Array]:
+def list_parameters(prior: Prior) -> dict[str, Array]:
     """Return the arrays of a prior's parameters, by name."""
     named = {field.name: getattr(prior, field.name) for field in fields(prior)}  # type: ignore[arg-type]
     return {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
@@ -258,8 +258,8 @@ def assert_close(left: Array, right: Array, tolerance: float, what: str) -> None
 
 def assert_same_prior(left: Prior, right: Prior, tolerance: float = 0.0) -> None:
     """Raise unless all parameters are equal within a tolerance."""
-    for name, value in parameters_of(left).items():
-        assert_close(value, parameters_of(right)[name], tolerance, name)
+    for name, value in list_parameters(left).items():
+        assert_close(value, list_parameters(right)[name], tolerance, name)
 
 
 def updating_in_parts_is_updating_at_once(prior: Prior, a: Any, b: Any) -> None:
@@ -417,7 +417,7 @@ def a_batch_is_its_members(prior: Prior, a: Any) -> None:
 
 def _select_member(prior: Any, index: Shape) -> Prior:
     rest = {"likelihood": prior.likelihood} if hasattr(prior, "likelihood") else {}
-    numbers = {name: value[index] for name, value in parameters_of(prior).items()}
+    numbers = {name: value[index] for name, value in list_parameters(prior).items()}
     member: Prior = type(prior)(**numbers, **rest)
     return member
 

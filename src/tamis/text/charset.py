@@ -48,10 +48,10 @@ _QUOTE, _SIGN, _NO_TEXT = 4.0, 8.0, 14.0
 _QUOTES = frozenset("\xa0«»¿¡„“”‘’‚–—…•·€°§№、。，：；？！「」『』（）《》～　،؛؟।")
 
 
-def as_utf8(document: bytes, encoding: str | None = None) -> bytes:
+def to_utf8(document: bytes, encoding: str | None = None) -> bytes:
     """Return the text in UTF-8; bytes that are UTF-8, or are declared so, stay unchanged.
 
-    >>> as_utf8("Größe".encode("cp1252"), "iso-8859-1").decode()
+    >>> to_utf8("Größe".encode("cp1252"), "iso-8859-1").decode()
     'Größe'
     """
     name = guess(document) if encoding is None else _look_up_codec(encoding)
@@ -71,7 +71,7 @@ def decode(document: bytes, encoding: str | None = None) -> str:
     >>> decode("Где мои ключи? Они были на столе.".encode("koi8-r"))
     'Где мои ключи? Они были на столе.'
     """
-    return as_utf8(document, encoding).decode("utf-8", "replace")
+    return to_utf8(document, encoding).decode("utf-8", "replace")
 
 
 def guess(document: bytes) -> str:

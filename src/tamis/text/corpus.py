@@ -13,7 +13,7 @@ import numpy as np
 
 from tamis import arrays
 from tamis._kernels.text import Bytes, Int64s
-from tamis.text.charset import as_utf8, guess
+from tamis.text.charset import guess, to_utf8
 
 Input = Literal["content", "filename", "file"]
 DecodeError = Literal["strict", "ignore", "replace"]
@@ -105,7 +105,7 @@ def read_document(document: Any, encoding: str | None, row: int) -> str | bytes:
     if isinstance(document, Path):
         document = document.read_bytes()
     if isinstance(document, bytes | bytearray | memoryview):
-        return as_utf8(bytes(document), encoding)
+        return to_utf8(bytes(document), encoding)
     if is_missing(document):
         return ""
     raise TypeError(

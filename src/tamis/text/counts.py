@@ -34,7 +34,13 @@ from tamis.text.lexicon import ColumnSigns
 from tamis.text.matrix import stack_rows, to_csr
 from tamis.text.stop_words import stop_words
 from tamis.text.tokenizer import Analyzer, Reader, Tokenizer
-from tamis.text.vocabulary import ChunkMerger, GivenVocabulary, Vocabulary, class_information, sum_by_class
+from tamis.text.vocabulary import (
+    ChunkMerger,
+    GivenVocabulary,
+    Vocabulary,
+    compute_class_information,
+    sum_by_class,
+)
 from tamis.threads import map_ahead, run_together
 
 UNKNOWN = "<unknown>"
@@ -293,7 +299,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         mask: NDArray[np.bool_] = (frequency >= least) & (frequency <= most)
         if self.max_features is not None and mask.sum() > self.max_features:
             counts = frequency if self.binary else occurrences
-            scores = counts if self.keep_by == "count" else class_information(by_class, documents)
+            scores = counts if self.keep_by == "count" else compute_class_information(by_class, documents)
             ranked = np.argsort(-scores[mask], kind="stable")[: self.max_features]
             mask[np.delete(np.flatnonzero(mask), ranked)] = False
         if not mask.any():

@@ -106,7 +106,7 @@ class Model(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def model() -> Model:
+def load_model() -> Model:
     """Return the model of the languages in `languages.npz`."""
     with (
         (files("tamis.text") / "languages.npz").open("rb") as file,
@@ -143,8 +143,8 @@ def languages(text: str | bytes, top: int = 3) -> dict[str, float]:
     """
     if top < 1:
         raise ValueError(f"got top={top}, expected at least 1")
-    known = model()
-    cells = columns(text if isinstance(text, str) else decode(text))
+    known = load_model()
+    cells = find_columns(text if isinstance(text, str) else decode(text))
     probabilities = np.exp(log_probabilities(cells, known))
     if not len(probabilities):
         return {}
@@ -164,19 +164,19 @@ def log_probabilities(cells: NDArray[np.int64], known: Model) -> NDArray[np.floa
     return scores
 
 
-def columns(text: str, order: int = ORDER, width: int = WIDTH) -> NDArray[np.int64]:
+def find_columns(text: str, order: int = ORDER, width: int = WIDTH) -> NDArray[np.int64]:
     """Return the columns of a text: the script of each letter, then n-grams of 1 to `order` characters.
 
     N-grams stay within words; those of two and more characters may include the space before or after a word.
     Columns of n-grams are hashes.
     """
-    codes = letters(text)
+    codes = read_letters(text)
     other = codes >= _LATIN
     if _ENOUGH * other.sum() >= (codes != 0).sum():
         codes = _collapse_zeros(np.where(other, codes, 0))
     return np.concatenate(
         [
-            scripts(codes[codes != 0]),
+            find_scripts(codes[codes != 0]),
             *(ngrams[is_within] for ngrams, is_within in hash_ngrams(codes, order, width)),
         ]
     )
@@ -203,7 +203,7 @@ def hash_ngrams(
         )
 
 
-def letters(text: str) -> NDArray[np.uint32]:
+def read_letters(text: str) -> NDArray[np.uint32]:
     """Return code points in lower case, with one zero between words and at both ends."""
     plain = normalize("NFC", _ADDRESSES.sub(" ", text[:_SAMPLE])).lower()
     codes = np.frombuffer(plain.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
@@ -220,7 +220,7 @@ def _collapse_zeros(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return spaced
 
 
-def scripts(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
+def find_scripts(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Return the column of each letter's script: a block of 128 letters, all of Han, or all of Hangul."""
     blocks: NDArray[np.int64] = np.minimum(codes >> 7, _BEYOND).astype(np.int64)
     han = ((codes >= 0x3400) & (codes < 0xA000)) | ((codes >= 0x20000) & (codes < 0x40000))
@@ -236,14 +236,14 @@ def find_least_cost(text: str, among: Sequence[str]) -> float:
     letters that of their script, whose letters are equally likely. Unlike the overlapping n-grams of
     `languages`, this is a probability of the text, so that texts of unequal length can be compared.
     """
-    known = model()
-    codes = letters(text)
+    known = load_model()
+    codes = read_letters(text)
     if len(codes) < 3:  # no letters
         return 0.0
     rows = np.array([known.codes.index(code) for code in among])
     (single, _), (double, _) = hash_ngrams(codes, 2, WIDTH)
     positions = np.flatnonzero(codes)
-    script = scripts(codes[positions])
+    script = find_scripts(codes[positions])
     letters_per_script = np.where(script == _HAN, 27_000, np.where(script == _HANGUL, 11_172, 128))[:, None]
     letters_per_language = known.counts[:SCRIPTS, rows].sum(axis=0, dtype=np.float64)
     p = (

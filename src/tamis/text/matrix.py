@@ -19,12 +19,12 @@ def to_csr(rows: Rows, width: int, dtype: DTypeLike) -> Any:
     indptr = rows.indptr.astype(np.int32) if small else rows.indptr
     indices = rows.indices if small else rows.indices.astype(np.int64)
     values = rows.counts.astype(dtype, copy=False)
-    counts = csr_type()((values, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
+    counts = choose_csr_type()((values, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
     counts.has_sorted_indices = counts.has_canonical_format = True  # `arrange` has sorted and summed them
     return counts
 
 
-def csr_type() -> Any:
+def choose_csr_type() -> Any:
     """Return the type of sparse matrix that scikit-learn is configured to return."""
     sparse = arrays.import_scipy_sparse()
     return sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix

@@ -207,13 +207,13 @@ def sum_by_class(
     )
 
 
-def class_information(documents_with_token: Int64s, documents: Int64s) -> NDArray[np.float64]:
+def compute_class_information(documents_with_token: Int64s, documents: Int64s) -> NDArray[np.float64]:
     """Return the information, in nats over all texts, that the presence of each token has about the class.
 
     `documents_with_token` (tokens, classes) and `documents` (classes,) are numbers of texts. The result is
     the number of texts times the mutual information; twice it is the G statistic of independence.
 
-    >>> information = class_information(np.array([[50, 0], [25, 25]]), np.array([50, 50]))
+    >>> information = compute_class_information(np.array([[50, 0], [25, 25]]), np.array([50, 50]))
     >>> [round(float(x), 3) for x in information]
     [69.315, 0.0]
     """

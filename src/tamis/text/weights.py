@@ -25,7 +25,7 @@ from tamis.models.generative.counting import refuse_negative, sum_counts
 from tamis.stats import Exact, Keys, Labels, Tally, refuse_excess_subtraction
 from tamis.tables import Sparse, Table
 from tamis.text.hashing import refuse_many_names
-from tamis.text.matrix import csr_type
+from tamis.text.matrix import choose_csr_type
 
 _MULTICLASS_REMEDY = (
     "sklearn.multiclass.OneVsRestClassifier(make_pipeline(NaiveBayesWeights(), LogisticRegression())) "
@@ -70,7 +70,7 @@ class Counts(NamedTuple):
 
     def with_values(self, values: Array) -> Any:
         """Return other values for the same entries, without zeros, in CSR of the configured type."""
-        rows = csr_type()(
+        rows = choose_csr_type()(
             (values.astype(self.dtype), self.matrix.indices, self.matrix.indptr), self.matrix.shape, copy=True
         )
         if not rows.data.all():
