@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from tamis.plots.canvas import COLOURS
-from tamis.text.identifier import LANGUAGES, SCRIPTS, model
+from tamis.text.identifier import LANGUAGES, SCRIPTS, load_model
 
 families = {
     "Germanic": "af da de en is nb nl sv",
@@ -28,7 +28,7 @@ families = {
     "other": "eo eu id sq tr vi",
 }
 codes = [code for names in families.values() for code in names.split()]
-known = model()
+known = load_model()
 counts = known.counts[SCRIPTS:, [known.codes.index(code) for code in codes]].T.astype(float)
 roots = np.sqrt(counts / counts.sum(axis=1, keepdims=True))
 alike = roots @ roots.T  # 1: the same

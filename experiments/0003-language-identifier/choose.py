@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from tamis.arrays import Array
-from tamis.text.identifier import LANGUAGES, SCRIPTS, columns
+from tamis.text.identifier import LANGUAGES, SCRIPTS, find_columns
 
 ROOT = Path(__file__).resolve().parents[2]
 loader = SourceFileLoader("languages", str(ROOT / "tools" / "languages"))
@@ -33,7 +33,7 @@ def left_out(order: int, width: int, alphas: list[float], equal: bool) -> dict[f
     """Of each smoothing: whether it is a whole sentence, the language, the number of runs, log-likelihoods."""
     size = SCRIPTS + width
     lines = {code: tool.sentences(code) for code in LANGUAGES}
-    tallies = {code: [np.bincount(columns(s, order, width), minlength=size) for s in lines[code]] for code in LANGUAGES}
+    tallies = {code: [np.bincount(find_columns(s, order, width), minlength=size) for s in lines[code]] for code in LANGUAGES}
     whole = np.stack([np.sum(tallies[code], axis=0) for code in LANGUAGES], axis=1).astype(float)
     asked: dict[float, list[tuple[bool, int, int, Array]]] = {alpha: [] for alpha in alphas}
     for fold in range(max(map(len, lines.values()))):
@@ -42,7 +42,7 @@ def left_out(order: int, width: int, alphas: list[float], equal: bool) -> dict[f
         for k, code in enumerate(LANGUAGES):
             if fold < len(lines[code]) and lines[code][fold].strip()[-1] in ".?!;;。？।۔։؟" or (code == "th" and fold < 10):
                 without[:, k] -= tallies[code][fold]
-                rows += [(j == 0, k, columns(p, order, width)) for j, p in enumerate(pieces(lines[code][fold]))]
+                rows += [(j == 0, k, find_columns(p, order, width)) for j, p in enumerate(pieces(lines[code][fold]))]
         if equal:
             totals = without.sum(axis=0)
             without *= np.median(totals) / totals

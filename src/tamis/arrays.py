@@ -17,10 +17,10 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)
 LARGEST_EXACT_INTEGER = 2**53  # float64 represents all integers up to this one
-_FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
+_FRAME_LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
 _REMEDY = "encode it, or use a categorical family"
 _TARGETS_REMEDY = "turn the targets into numbers, or use a classifier"
-_MESSAGE_LENGTH = 80  # characters of a value that a message shows
+_MESSAGE_LENGTH = 80  # at most so many characters of a value are shown in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Matrix:
 
     values: Array
     names: tuple[object, ...] | None = None
-    flat: bool = False  # whether the data had one dimension and so no column axis
+    had_one_axis: bool = False  # whether the data had one dimension, so that it became a single column
 
     def name(self, column: int) -> str:
-        """The name of the column in messages."""
+        """Return the name of the column in messages."""
         return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
 
     def refuse_nonfinite(self, column: int) -> None:
-        """Raise for a column that holds NaN or infinity; the message names the column and the row."""
+        """Raise for a column that is known to hold NaN or infinity; the message names column and row."""
         row = int(np.flatnonzero(~np.isfinite(self.values[:, column]))[0])
         raise ValueError(
             f"{self.name(column)} holds {self.values[row, column]} in row {row}, expected finite numbers: "
@@ -45,8 +45,8 @@ class Matrix:
 
 
 def is_frame(data: object) -> bool:
-    """Whether the data is a data frame, or a column of one."""
-    return type(data).__module__.partition(".")[0] in _FRAMES
+    """Return whether the data is a data frame, or a column of one."""
+    return type(data).__module__.partition(".")[0] in _FRAME_LIBRARIES
 
 
 def one_line(value: object) -> str:
@@ -59,8 +59,8 @@ def one_line(value: object) -> str:
     return text if len(text) <= _MESSAGE_LENGTH else f"{text[: _MESSAGE_LENGTH - 1]}…"
 
 
-def matrix(data: object, target: bool = False) -> Matrix:
-    """Convert data of two dimensions, or of one, which becomes a single column.
+def to_matrix(data: object, target: bool = False) -> Matrix:
+    """Convert data to float64; data of one dimension becomes a single column.
 
     `target` is whether the data is the target y, so that error messages call it y.
     """
@@ -69,7 +69,7 @@ def matrix(data: object, target: bool = False) -> Matrix:
     if isinstance(data, Matrix):
         return data
     if is_frame(data):
-        data = _narwhals(data)
+        data = _wrap(data)
         if hasattr(data, "columns"):
             return _read_frame(data, target)
     values = to_numpy(data)
@@ -78,28 +78,28 @@ def matrix(data: object, target: bool = False) -> Matrix:
             f"got an array of {values.ndim} dimensions, expected rows and columns: reshape it to (n, d)"
         )
     table = values[:, None] if values.ndim == 1 else values
-    floats = _targets(table, "y") if target else _floats(table, "data", _describe_cell)
-    return Matrix(_align(floats), flat=values.ndim == 1)
+    floats = _convert_targets(table, "y") if target else _convert(table, "data", _describe_cell)
+    return Matrix(_align(floats), had_one_axis=values.ndim == 1)
 
 
-def scipy_sparse() -> Any:
-    """SciPy's sparse module, loaded when it is first needed."""
+def import_scipy_sparse() -> Any:
+    """Import SciPy's sparse module, when it is first needed."""
     return import_package("scipy.sparse", "a sparse matrix")
 
 
-def frame(data: Any) -> Any:
+def wrap_frame(data: Any) -> Any:
     """Wrap a data frame by narwhals; None for a series and for anything else."""
-    wrapped = _narwhals(data)
+    wrapped = _wrap(data)
     return wrapped if hasattr(wrapped, "columns") else None
 
 
-def column(values: NDArray[Any], name: str) -> Array:
+def to_float_column(values: NDArray[Any], name: str) -> Array:
     """Convert a column (n,) to float64, missing values to NaN; `name` is its name in error messages."""
-    return _floats(values, name, lambda index, value: f"{name} holds {value} in row {index[0]}")
+    return _convert(values, name, lambda index, value: f"{name} holds {value} in row {index[0]}")
 
 
-def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]:
-    """The kind of a narwhals series' values, by its dtype."""
+def find_series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]:
+    """Return the kind of a narwhals series' values, by its dtype."""
     kind = series.dtype
     if kind == _import_narwhals().Boolean:
         return "bool"
@@ -113,19 +113,19 @@ def flatten_column(data: Any) -> Any:
 
     A data frame becomes a list, so that missing values keep their type.
     """
-    if is_frame(data) and (table := frame(data)) is not None:
+    if is_frame(data) and (table := wrap_frame(data)) is not None:
         return next(table.iter_columns()).to_list()
     return np.asanyarray(data).reshape(-1)  # `asanyarray` keeps the mask of a masked array
 
 
 def is_categorical(series: Any) -> bool:
-    """Whether a narwhals series has a categorical dtype."""
+    """Return whether a narwhals series has a categorical dtype."""
     narwhals = _import_narwhals()
     return isinstance(series.dtype, narwhals.Categorical | narwhals.Enum)
 
 
-def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] | None:
-    """The kind of a Python value; None if it is missing."""
+def find_object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] | None:
+    """Return the kind of a Python value; None if it is missing."""
     if isinstance(value, str | bytes | np.datetime64 | np.timedelta64):
         return None if is_missing(value) else "category"
     if isinstance(value, bool | np.bool_):
@@ -137,7 +137,7 @@ def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] 
     return "number" if isinstance(value, Real) or hasattr(value, "__float__") else "category"
 
 
-def _narwhals(data: Any) -> Any:
+def _wrap(data: Any) -> Any:
     """Wrap a data frame or series by narwhals; return anything else of those libraries unchanged."""
     if hasattr(data, "collect"):
         raise TypeError(f"got a lazy {type(data).__name__}, expected rows in memory: call .collect() first")
@@ -156,9 +156,9 @@ def _read_frame(frame: Any, target: bool = False) -> Matrix:
         if series.dtype.is_integer() and cells.dtype.kind == "f":  # nulls turned integers into floats
             cells = np.array(series.to_list(), dtype=object)
         if target:
-            values[:, j] = _targets(cells, "y" if len(names) == 1 else f"y, in column {name!r},")
+            values[:, j] = _convert_targets(cells, "y" if len(names) == 1 else f"y, in column {name!r},")
         else:
-            values[:, j] = column(cells, f"column {name!r}")
+            values[:, j] = to_float_column(cells, f"column {name!r}")
     return Matrix(values, names)
 
 
@@ -186,17 +186,17 @@ def to_numpy(data: object) -> NDArray[Any]:
 
 def floats(data: ArrayLike, what: str) -> Array:
     """Convert parameters or values of any shape to float64; `what` names them in error messages."""
-    return _floats(np.asarray(data), what, lambda index, value: f"{what} holds {value}")
+    return _convert(np.asarray(data), what, lambda index, value: f"{what} holds {value}")
 
 
-def weights(data: object, n: int) -> Array | None:
+def to_weights(data: object, n: int) -> Array | None:
     """Convert sample weights to float64 (n,): finite, one per row; None stays None."""
     if data is None:
         return None
     array = to_numpy(data)
     if array.shape != (n,):
         raise ValueError(f"got weights of shape {array.shape}, expected one per row: ({n},)")
-    values = _floats(array, "weights", lambda index, value: f"weight {index[0]} is {value}")
+    values = _convert(array, "weights", lambda index, value: f"weight {index[0]} is {value}")
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"weight {row} is {values[row]}, expected a finite number: drop or mend that row")
@@ -217,20 +217,20 @@ def _describe_cell(index: tuple[int, ...], value: str) -> str:
     return f"column {index[1]} holds {value} in row {index[0]}"
 
 
-def _targets(values: NDArray[Any], what: str) -> Array:
-    """Convert numbers to be predicted to float64, of the same shape."""
-    return _floats(
+def _convert_targets(values: NDArray[Any], what: str) -> Array:
+    """Convert targets to float64, without changing the shape."""
+    return _convert(
         values, what, lambda index, value: f"{what} holds {value} in row {index[0]}", _TARGETS_REMEDY
     )
 
 
-def _floats(values: NDArray[Any], what: str, describe: _Describe, remedy: str = _REMEDY) -> Array:
-    """Convert to float64; `what` names the array in error messages, and `describe` one value of it."""
+def _convert(values: NDArray[Any], what: str, describe: _Describe, remedy: str = _REMEDY) -> Array:
+    """Convert to float64; error messages call the array `what`, and one value of it as `describe` says."""
     if values.dtype == np.float64:
         return values
     kind = values.dtype.kind
     if kind == "O":
-        return _floats_of_objects(values, describe, remedy)
+        return _convert_objects(values, describe, remedy)
     if kind == "c":
         raise ValueError(
             f"Complex data not supported: {what} is of type {values.dtype}, expected real numbers"
@@ -245,7 +245,7 @@ def _floats(values: NDArray[Any], what: str, describe: _Describe, remedy: str = 
     return values.astype(np.float64)
 
 
-def _floats_of_objects(values: NDArray[Any], describe: _Describe, remedy: str) -> Array:
+def _convert_objects(values: NDArray[Any], describe: _Describe, remedy: str) -> Array:
     floats = np.empty(values.shape)
     for index, value in np.ndenumerate(values):
         if isinstance(value, int | np.integer) and abs(int(value)) > LARGEST_EXACT_INTEGER:
@@ -268,7 +268,7 @@ def _refuse_inexact(index: tuple[int, ...], values: NDArray[Any], describe: _Des
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT, or pandas' NA, which does not compare with itself."""
+    """Return whether a value is None, NaN, NaT, or pandas' NA, which does not compare with itself."""
     if value is None:
         return True
     try:
@@ -278,7 +278,7 @@ def is_missing(value: Any) -> bool:
 
 
 def encode(labels: object, missing: bool = False) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct labels, in an unspecified order, and the index of each row's label among them (n,).
+    """Return the distinct labels, in any order, and the index of each row's label among them (n,).
 
     With `missing=True`, labels that are None, NaN or NA get the index -1; otherwise they raise an error.
     """
@@ -356,9 +356,9 @@ def _encode_range(items: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]] | 
 
 
 def _list_labels(labels: Any) -> list[Any] | NDArray[Any]:
-    """The labels as a list of Python values, or as an array where NumPy is faster than a dictionary."""
+    """Return the labels as a list of Python values, or as an array where NumPy is faster than a dict."""
     if is_frame(labels):
-        labels = _narwhals(labels)
+        labels = _wrap(labels)
         if not hasattr(labels, "columns"):
             if hasattr(labels, "to_list"):
                 return list(labels.to_list())

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ALIASES", "BYTE_ORDER_MARKS", "CODECS", "find_codec", "resolve_alias"]
 
-# The codec by which browsers read a declared charset: often a superset of it, which senders used instead.
+# The codec by which browsers read a declared charset. It is often a superset of the charset, because senders
+# declare the charset and use characters of the superset.
 ALIASES: Final = {
     "us-ascii": "ascii",
     "ansi-x3.4-1968": "ascii",

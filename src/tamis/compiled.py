@@ -10,11 +10,11 @@ from types import ModuleType
 
 __all__ = ["choose", "core", "describe"]
 
-_SWITCH = "TAMIS_CORE"
+_VARIABLE = "TAMIS_CORE"  # of the environment
 
 
 def _load() -> ModuleType | None:
-    if os.environ.get(_SWITCH, "").lower() in ("off", "0", "no"):
+    if os.environ.get(_VARIABLE, "").lower() in ("off", "0", "no"):
         return None
     module = import_module("tamis._core")
     # Without the extension module, Python imports the folder `_core` of type stubs as an empty package.

@@ -16,19 +16,19 @@ REJECT = -1  # the index that stands for "unsure"
 
 
 def log_probabilities(log_joint: ArrayLike) -> Array:
-    """log p(class | x) from log p(x, class), (..., classes), by log-sum-exp: nothing underflows.
+    """Compute log p(class | x) from log p(x, class), (..., classes), by log-sum-exp, without underflow.
 
     A row with probability zero in every class (all −∞) gets equal probabilities.
 
     >>> float(log_probabilities([-120.0, -121.0])[0].round(6))
     -0.313262
     """
-    joint = _check(log_joint)
-    return np.asarray(joint - _log_sum(joint))
+    joint = _read_log_joint(log_joint)
+    return np.asarray(joint - _compute_log_sum(joint))
 
 
 def log_evidence(log_joint: ArrayLike) -> Array:
-    """log p(x) = log Σ p(x, class): (..., classes) → (...,).
+    """Compute log p(x) = log Σ p(x, class): (..., classes) → (...,).
 
     >>> float(log_evidence([-120.0, -121.0])) == float(np.log1p(np.exp(-1.0)) - 120.0)
     True
@@ -41,7 +41,7 @@ def log_evidence(log_joint: ArrayLike) -> Array:
 
 
 def probabilities(log_joint: ArrayLike) -> Array:
-    """p(class | x); rows sum to one.
+    """Compute p(class | x) from log p(x, class), (..., classes); rows sum to one.
 
     >>> probabilities([[0.0, 0.0], [-1e5, -1e5 - np.log(3.0)]]).round(6).tolist()
     [[0.5, 0.5], [0.75, 0.25]]
@@ -52,14 +52,16 @@ def probabilities(log_joint: ArrayLike) -> Array:
             row: Array = np.exp(log_joint - most)
             row /= row.sum()
             return row
-    joint = _check(log_joint)
+    joint = _read_log_joint(log_joint)
     p: Array = np.exp(joint - joint.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
     return p
 
 
 def log_odds(log_joint: Array) -> Array:
-    """Log-odds of the second class against the first (n,) if there are two; else the log-joint itself.
+    """Return the log-odds of the second class against the first (n,) if there are two classes.
+
+    With more classes, the log-joint itself is returned, and with one class its column (n,).
 
     >>> log_odds(np.array([[-3.0, -1.0], [-np.inf, -np.inf]])).tolist()
     [2.0, 0.0]
@@ -72,21 +74,21 @@ def log_odds(log_joint: Array) -> Array:
 
 
 def expected_losses(log_joint: ArrayLike, loss: ArrayLike) -> Array:
-    """The expected cost of each action, (n, actions), for a loss matrix (classes, actions).
+    """Return the expected cost of each action, (n, actions), for a loss matrix (classes, actions).
 
     `loss[c, a]` is the cost of action a when the class is c.
     """
-    costs = _check_loss(loss, np.shape(log_joint)[-1])
+    costs = _read_loss(loss, np.shape(log_joint)[-1])
     return np.asarray(probabilities(log_joint) @ costs)
 
 
 def decide(
     log_joint: ArrayLike, loss: ArrayLike | None = None, reject: float | None = None
 ) -> NDArray[np.int64]:
-    """The action with the least expected loss, (n,); `REJECT` where that loss exceeds the cost `reject`.
+    """Choose the action with the least expected loss, (n,); `REJECT` where that loss exceeds `reject`.
 
     Without a loss matrix a mistake costs 1: the most probable class is chosen, and `reject=0.1` rejects where
-    the probability of a mistake exceeds 0.1. Of equal losses the first is chosen.
+    the probability of a mistake exceeds 0.1. Of several actions with the least loss, the first is chosen.
 
     >>> joint = np.log([[0.90, 0.10], [0.60, 0.40], [0.02, 0.98]])
     >>> decide(joint).tolist(), decide(joint, reject=0.1).tolist()
@@ -106,12 +108,12 @@ def decide(
 
 
 def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
-    """The score above which at most a fraction `rate` of new negatives is expected.
+    """Return the score above which at most a fraction `rate` of new negatives is expected.
 
     Scores (n,) increase with the probability of the positive class, and `negative` (n,) is whether a row is
     of the negative class; the model should not have been fitted to these rows. With m negatives, a new
     negative exceeds their k-th largest score with probability at most k / (m + 1), whatever the distribution.
-    The largest k that keeps to the rate is used, and ∞ is returned if that is 0.
+    The largest k that keeps to the rate is used; ∞ is returned if it is 0, and −∞ if it exceeds m.
 
     >>> threshold([1.0, 2.0, 3.0, 4.0, 9.0], [True, True, True, True, False], rate=0.25)
     4.0
@@ -134,7 +136,7 @@ def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
     return float(negatives[len(negatives) - allowed])
 
 
-_COLDEST = 2.0**-20  # the lowest temperature; its inverse is the highest
+_LOWEST = 2.0**-20  # the lowest temperature that `fit` returns; its inverse is the highest
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +157,11 @@ class Temperature:
 
     @property
     def is_at_bound(self) -> bool:
-        """Whether `fit` found no minimum, so that the value is one of the bounds, 2⁻²⁰ or 2²⁰."""
-        return not 2.0 * _COLDEST < self.value < 0.5 / _COLDEST
+        """Whether `fit` found no minimum: the value is within a factor of 2 of a bound, 2⁻²⁰ or 2²⁰."""
+        return not 2.0 * _LOWEST < self.value < 0.5 / _LOWEST
 
     def apply(self, log_joint: ArrayLike) -> Array:
-        """Log-probabilities divided by the temperature: not normalised, for `probabilities` to normalise."""
+        """Divide log-probabilities by the temperature; the result is normalised by `probabilities`."""
         return np.asarray(log_probabilities(log_joint) / self.value)
 
     @classmethod
@@ -169,7 +171,7 @@ class Temperature:
         labels: Sequence[int] | NDArray[np.int64],
         weights: ArrayLike | None = None,
     ) -> "Temperature":
-        """The temperature with the least log-loss, between 2⁻²⁰ and 2²⁰.
+        """Find the temperature with the least log-loss, between 2⁻²⁰ and 2²⁰.
 
         Log-joints (n, classes) and labels (n,), indices of classes, should be of rows that the model was not
         fitted to; weights are (n,). The log-loss is convex in the inverse temperature, so that Newton's
@@ -189,17 +191,19 @@ class Temperature:
         logs = np.maximum(logs, -1e6)  # the probability of an impossible class stays 0, without 0 · ∞ in sums
         own = logs[np.arange(len(truth)), truth]
 
-        def derivatives(inverse: float) -> tuple[float, float]:
+        def compute_derivatives(inverse: float) -> tuple[float, float]:
             scaled = inverse * logs
-            p = np.exp(scaled - _log_sum(scaled))
+            p = np.exp(scaled - _compute_log_sum(scaled))
             mean = (p * logs).sum(axis=1)
             variance = (p * np.square(logs - mean[:, None])).sum(axis=1)
             return float(w @ (mean - own)), float(w @ variance)
 
-        return cls(1.0 / _minimise(derivatives, _COLDEST, 1.0 / _COLDEST))
+        return cls(1.0 / _minimise(compute_derivatives, _LOWEST, 1.0 / _LOWEST))
 
 
-def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float, most: float) -> float:
+def _minimise(
+    compute_derivatives: Callable[[float], tuple[float, float]], least: float, most: float
+) -> float:
     """Find the minimum of a convex function between two positive numbers, by Newton's method and bisection.
 
     If a step of Newton's method leaves the bracket, or is more than half as long as the step before it, the
@@ -208,7 +212,7 @@ def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float,
     """
     x, last_length = 1.0, np.inf
     while True:
-        slope, curvature = derivatives(x)
+        slope, curvature = compute_derivatives(x)
         if slope > 0:
             most = x
         else:
@@ -222,12 +226,13 @@ def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float,
         x = new
 
 
-def _log_sum(joint: Array) -> Array:
+def _compute_log_sum(joint: Array) -> Array:
     most = joint.max(axis=-1, keepdims=True)
     return np.asarray(most + np.log(np.exp(joint - most).sum(axis=-1, keepdims=True)))
 
 
-def _check(log_joint: ArrayLike) -> Array:
+def _read_log_joint(log_joint: ArrayLike) -> Array:
+    """Convert to float64; rows in which all values are −∞ become zeros. Raise for NaN and ∞."""
     joint = floats(log_joint, "the log-joint")
     if joint.ndim == 0 or joint.shape[-1] == 0:
         raise ValueError(f"got a log-joint of shape {joint.shape}, expected (..., classes)")
@@ -240,7 +245,7 @@ def _check(log_joint: ArrayLike) -> Array:
     return np.where(impossible, 0.0, joint)
 
 
-def _check_loss(loss: ArrayLike, classes: int) -> Array:
+def _read_loss(loss: ArrayLike, classes: int) -> Array:
     costs = floats(loss, "the loss matrix")
     if costs.ndim != 2 or costs.shape[0] != classes:
         raise ValueError(

@@ -41,7 +41,10 @@ class Expectation:
     effective: float
 
     def interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
-        """The interval that contains the expectation with this probability, by the central limit theorem."""
+        """Return the interval that contains the expectation with this probability.
+
+        It follows from the central limit theorem.
+        """
         half_width = -special.ndtri(tail_of(coverage)) * self.error
         return self.value - half_width, self.value + half_width
 
@@ -49,7 +52,7 @@ class Expectation:
 def monte_carlo(
     function: Function, sampler: Sampler, draws: int = 10_000, *, rng: np.random.Generator
 ) -> Expectation:
-    """E[f] by the mean over independent draws.
+    """Estimate E[f] by the mean over independent draws.
 
     >>> from tamis.conjugate import Beta
     >>> odds = monte_carlo(lambda p: p / (1 - p), Beta(9, 5).sample, rng=np.random.default_rng(1))
@@ -74,7 +77,7 @@ def importance(
     *,
     rng: np.random.Generator,
 ) -> Expectation:
-    """E[f] under the target by weighting draws from a proposal; neither density need be normalised.
+    """Estimate E[f] under the target by weighting draws from a proposal; the densities need no normalising.
 
     The weights are divided by their sum. `effective` is near `draws` if the proposal is similar to the
     target, and near 1 if a single draw has nearly all weight; then the error is not reliable, and a warning
@@ -82,7 +85,9 @@ def importance(
     """
     _refuse_few(draws, 2)
     sample = sampler(rng, draws)
-    log_weights = _log_densities(log_target, sample, draws) - _log_densities(log_proposal, sample, draws)
+    log_weights = _evaluate_log_densities(log_target, sample, draws) - _evaluate_log_densities(
+        log_proposal, sample, draws
+    )
     if np.isnan(log_weights).any() or np.isposinf(log_weights).any():
         raise ValueError("a weight is infinite or NaN: expected a proposal that covers the target's support")
     largest = log_weights.max()
@@ -116,7 +121,7 @@ class Chain:
     acceptance: float  # the fraction of proposals that were accepted
 
     def expectation(self, function: Function) -> Expectation:
-        """E[f] by the mean over the chain; its error takes the autocorrelation of the draws into account.
+        """Estimate E[f] by the mean over the chain; the error accounts for the draws' autocorrelation.
 
         The error is infinite if no proposal was accepted.
         """
@@ -126,7 +131,7 @@ class Chain:
         if not np.ptp(self.draws, axis=0).any():
             return Expectation(mean, np.full(mean.shape, np.inf), 1.0)
         columns = values.reshape(n, -1)
-        pairs = [_variance_of_mean(columns[:, j]) for j in range(columns.shape[1])]
+        pairs = [_estimate_variance_of_mean(columns[:, j]) for j in range(columns.shape[1])]
         variance = np.array([pair[0] for pair in pairs]).reshape(mean.shape)
         return Expectation(mean, np.asarray(np.sqrt(variance)), min(pair[1] for pair in pairs))
 
@@ -140,7 +145,7 @@ def metropolis(
     scale: ArrayLike = 1.0,
     warm_up: int | None = None,
 ) -> Chain:
-    """Random-walk Metropolis: draw from a density that is known up to a constant factor.
+    """Draw from a density that is known up to a constant factor, by random-walk Metropolis.
 
     `start` is a number or a vector at which the density is positive; `log_density` takes such a number or
     vector. `scale` is the standard deviation of the first proposals, one number or one per coordinate. During
@@ -181,18 +186,19 @@ def metropolis(
 class _RandomWalk:
     """The current point of the chain, and the distribution of its proposals."""
 
-    target = 0.3  # acceptance: 0.44 is best in one dimension, 0.234 in many (Roberts, Gelman and Gilks 1997)
+    target = 0.3  # accepted fraction: 0.44 is best in one dimension, 0.234 in many (Roberts et al. 1997)
     interval = 100  # steps before the covariance is first used, and between two updates of it
 
     def __init__(self, log_density: Callable[[Array], float], start: Array, scale: Array) -> None:
         self.point = start
         self._log_density = log_density
-        self._current = log_density(start)
-        if not np.isfinite(self._current):
+        self._log_density_here = log_density(start)
+        if not np.isfinite(self._log_density_here):
             raise ValueError(
-                f"the log-density at the start is {self._current}, expected a start where it is finite"
+                f"the log-density at the start is {self._log_density_here}, "
+                "expected a start where it is finite"
             )
-        self._shape = np.diag(scale)
+        self._factor = np.diag(scale)  # a step is exp(_log_length) · _factor · (standard normal vector)
         self._log_length = 0.0
         self._mean = np.zeros_like(start)
         self._scatter = np.zeros((start.size, start.size))
@@ -200,16 +206,16 @@ class _RandomWalk:
     def move(self, rng: np.random.Generator) -> bool:
         """Propose a point, and return whether it was accepted."""
         proposal = self.point + np.exp(self._log_length) * (
-            self._shape @ rng.standard_normal(self.point.size)
+            self._factor @ rng.standard_normal(self.point.size)
         )
         proposed = self._log_density(proposal)
-        if np.log(rng.random()) < proposed - self._current:  # a density of NaN is rejected
-            self.point, self._current = proposal, proposed
+        if np.log(rng.random()) < proposed - self._log_density_here:  # a density of NaN is rejected
+            self.point, self._log_density_here = proposal, proposed
             return True
         return False
 
     def adapt(self, step: int, accepted: bool) -> None:
-        """Adapt the length of proposals to the acceptance, and their shape to the covariance."""
+        """Adapt the length of steps to the accepted fraction, and their covariance to that of the chain."""
         self._log_length += (step + 2.0) ** -0.6 * (float(accepted) - self.target)
         change = self.point - self._mean
         self._mean = self._mean + change / (step + 1)
@@ -218,11 +224,11 @@ class _RandomWalk:
             covariance = self._scatter / step
             ridge = 1e-6 * np.diag(np.diag(covariance))
             if (np.diag(covariance) > 0).all():
-                self._shape = Cholesky.of(covariance + ridge, "covariance of the chain").lower
+                self._factor = Cholesky.of(covariance + ridge, "covariance of the chain").lower
 
 
-def _variance_of_mean(values: Array) -> tuple[float, float]:
-    """The variance of the mean of dependent draws (n,), and the effective sample size.
+def _estimate_variance_of_mean(values: Array) -> tuple[float, float]:
+    """Return the variance of the mean of dependent draws (n,), and the effective sample size.
 
     Geyer's (1992) initial monotone sequence: sums of two successive autocovariances are positive and
     decrease; they are added until an estimate is no longer positive, each at most as large as those before.
@@ -255,7 +261,7 @@ def _evaluate(function: Function, sample: Any, draws: int) -> Array:
     return values
 
 
-def _log_densities(log_density: LogDensity, sample: Any, draws: int) -> Array:
+def _evaluate_log_densities(log_density: LogDensity, sample: Any, draws: int) -> Array:
     values = floats(log_density(sample), "the log-density")
     if values.shape != (draws,):
         raise ValueError(f"the log-density gave shape {values.shape} for {draws} draws, expected ({draws},)")

@@ -18,7 +18,7 @@ _CONTINUOUS = (
     "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
     "round them, or use a regression"
 )
-_FEW_ROWS = 16  # at most so many rows are stored, and summed later together with others
+_FEW_ROWS = 16  # at most so many rows take fast paths, such as to be stored, and summed later with others
 _DISCRETE = (int, str, bool)  # types of labels that are never missing or fractions
 
 
@@ -84,7 +84,7 @@ def read_next_table(
 
 
 def require_names(schema: Schema, caller: str) -> tuple[object, ...]:
-    """The names of the columns; raise if they have none, because mappings cannot be matched to them."""
+    """Return the names of the columns; raise if they have none, because mappings need names."""
     if schema.names is None:
         raise TypeError(
             f"got rows by name, but {caller} has learned columns without names, expected rows of "
@@ -139,7 +139,7 @@ def _refuse_empty(table: Table) -> None:
 
 
 def _are_exact(data: NDArray[Any]) -> bool:
-    """Whether the array holds integers that float64 represents exactly."""
+    """Return whether the array holds integers that float64 represents exactly."""
     return (
         data.dtype.kind in "iu"
         and data.size > 0
@@ -168,7 +168,7 @@ def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any
 def _find_columns(
     names: tuple[object, ...], wanted: tuple[object, ...], caller: str, missing: bool
 ) -> list[int]:
-    """The index among `names` of each wanted name; `missing` is whether NaN is accepted."""
+    """Return the index among `names` of each wanted name; `missing` is whether NaN is accepted."""
     columns = {name: j for j, name in enumerate(names)}
     if absent := [name for name in wanted if name not in columns]:
         remedy = "add it, as NaN if unknown" if missing else "add it"
@@ -206,7 +206,7 @@ def match_labels(keys: Keys, labels: Labels) -> Labels:
     if (index < 0).any():
         unknown = labels.keys[int(np.argmin(index))]
         raise ValueError(
-            f"got class {unknown!r}, expected one of {keys!r}: name all in the first call, as classes="
+            f"got class {unknown!r}, expected one of {keys!r}: name all classes in the first call (classes=)"
         )
     return Labels(keys, index[labels.group])
 
@@ -225,10 +225,10 @@ def _check_label_array(y: Any) -> Any:
 
 
 def read_targets(y: object, rows: int) -> Array:
-    """Read numbers to be predicted: (n,), or (n, q) for q targets."""
+    """Read the targets of a regression: (n,), or (n, q) for q targets per row."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one number per row")
-    matrix = arrays.matrix(y, target=True)
+    matrix = arrays.to_matrix(y, target=True)
     if len(matrix.values) != rows:
         raise ValueError(f"got {len(matrix.values)} targets for {rows} rows, expected one per row")
     if matrix.values.shape[1] == 0:
@@ -241,7 +241,7 @@ def read_targets(y: object, rows: int) -> Array:
             f"target {row} is {matrix.values[row, column]}, expected a finite number: y holds NaN or "
             "infinity, drop or mend that row"
         )
-    return np.ascontiguousarray(matrix.values[:, 0]) if matrix.flat else matrix.values
+    return np.ascontiguousarray(matrix.values[:, 0]) if matrix.had_one_axis else matrix.values
 
 
 def read_numbers(table: Table) -> Array:
@@ -261,7 +261,7 @@ def read_weights(sample_weight: object, rows: int) -> Array | None:
         return None
     if isinstance(sample_weight, Real):
         sample_weight = np.full(rows, float(sample_weight))
-    weights = arrays.weights(sample_weight, rows)
+    weights = arrays.to_weights(sample_weight, rows)
     if weights is None:
         return None
     if (weights < 0).any():
@@ -271,7 +271,7 @@ def read_weights(sample_weight: object, rows: int) -> Array | None:
         )
     if not weights.any():
         raise ValueError(
-            "the sample weights are all zero, expected some weight: drop sample_weight, or the rows"
+            "the sample weights are all zero, expected one above 0: drop sample_weight, or the rows"
         )
     return weights
 

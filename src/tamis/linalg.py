@@ -44,7 +44,7 @@ class Cholesky:
 
     @classmethod
     def of(cls, matrix: Array, what: str = "matrix", remedy: str = _MORE_ROWS) -> "Cholesky":
-        """Factorise. For a matrix that is not positive definite, `what` and `remedy` are words of the error.
+        """Factorise. If it is not positive definite, the error calls it `what` and advises `remedy`.
 
         >>> Cholesky.of(np.array([[4.0, 2.0], [2.0, 3.0]])).lower.round(3).tolist()
         [[2.0, 0.0], [1.0, 1.414]]
@@ -62,7 +62,7 @@ class Cholesky:
 
     @classmethod
     def factorise_definite(cls, matrix: Array) -> tuple["Cholesky", NDArray[np.bool_]]:
-        """Factors, and whether each matrix is positive definite (...,); the others get the identity.
+        """Factorise, and return which matrices are positive definite (...,); the others get the identity.
 
         >>> Cholesky.factorise_definite(np.array([[[4.0]], [[-4.0]]]))[1].tolist()
         [True, False]
@@ -80,12 +80,12 @@ class Cholesky:
         return cls(lower), definite
 
     def log_determinant(self) -> Array:
-        """The log-determinant of the matrix, not of its factor (...,)."""
+        """Return the log-determinant of the matrix, not of its factor (...,)."""
         diagonal: Array = np.diagonal(self.lower, axis1=-2, axis2=-1)
         return np.asarray(2.0 * np.log(diagonal).sum(axis=-1))
 
     def whiten(self, x: Array) -> Array:
-        """L⁻¹x for vectors x (..., d): uncorrelated, of unit variance if the matrix is their covariance."""
+        """Return L⁻¹x for vectors x (..., d); if M is the covariance of x, its covariance is the identity."""
         if self.lower.ndim == 2:  # one factor, many vectors: columns of a single triangular system
             columns = solve_triangular(
                 self.lower, x.reshape(-1, x.shape[-1]).T, lower=True, check_finite=False
@@ -94,83 +94,85 @@ class Cholesky:
         return np.asarray(np.linalg.solve(self.lower, x[..., None])[..., 0])
 
     def quadratic(self, x: Array) -> Array:
-        """xᵀ M⁻¹ x for vectors x (..., d)."""
+        """Return xᵀ M⁻¹ x for vectors x (..., d)."""
         return np.asarray(np.square(self.whiten(x)).sum(axis=-1))
 
     def colour(self, z: Array) -> Array:
-        """Lz for vectors z (..., d): of covariance M if z is standard normal. The inverse of `whiten`."""
+        """Return Lz for vectors z (..., d): covariance M if z is standard normal. It inverts `whiten`."""
         return np.asarray((self.lower @ z[..., None])[..., 0])
 
     def solve(self, b: Array) -> Array:
-        """M⁻¹B for matrices B (..., d, k)."""
+        """Return M⁻¹B for matrices B (..., d, k)."""
         half = np.linalg.solve(self.lower, b)
         return np.asarray(np.linalg.solve(np.swapaxes(self.lower, -1, -2), half))
 
     def inverse_factor(self) -> Array:
-        """L⁻¹ (..., d, d): faster than `whiten` where that is called often for few vectors."""
+        """Return L⁻¹ (..., d, d); multiplying by it is faster than many calls of `whiten` for few vectors."""
         identity = np.broadcast_to(np.eye(self.lower.shape[-1]), self.lower.shape)
         return np.asarray(np.linalg.solve(self.lower, identity))
 
     def inverse(self) -> Array:
-        """M⁻¹ (..., d, d)."""
+        """Return M⁻¹ (..., d, d)."""
         identity = np.broadcast_to(np.eye(self.lower.shape[-1]), self.lower.shape)
         return self.solve(identity)
 
 
 def eigen(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues (d,), least first, and eigenvectors (d, d) in columns, of a symmetric matrix."""
+    """Return the eigenvalues (d,), ascending, and eigenvectors (d, d) in columns, of a symmetric matrix."""
     values, vectors = eigh(matrix, check_finite=False)
     return np.asarray(values), np.asarray(vectors)
 
 
-def whitening(matrix: Array, what: str, flat: float = 1e-8) -> Array:
-    """Directions (d, rank) of unit variance for a covariance (d, d) that may be singular.
+def find_whitening(matrix: Array, what: str, tolerance: float = 1e-8) -> Array:
+    """Return directions (d, rank) of unit variance for a covariance (d, d) that may be singular.
 
-    Columns are first scaled to unit variance. Directions whose variance is then below `flat` times the
-    largest are taken for rounding errors, and left out.
+    Columns are first scaled to unit variance. Directions whose variance is then below `tolerance` times the
+    largest are treated as rounding errors, and left out.
     """
     spread = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     scale = np.where(spread > 0, spread, 1.0)
     values, vectors = eigen(matrix / (scale[:, None] * scale))
-    nonzero = values > flat * max(float(values[-1]), 0.0)
+    nonzero = values > tolerance * max(float(values[-1]), 0.0)
     if not nonzero.any():
         raise ValueError(f"the {what} is zero, expected a column that varies: {_MORE_ROWS}")
     return np.asarray(vectors[:, nonzero] / np.sqrt(values[nonzero]) / scale[:, None])
 
 
-def find_dependent(gram: Array, flat: float = _ROUNDING) -> NDArray[np.int64]:
-    """Indices of columns that are linear combinations of earlier ones, ascending, by a Gram matrix (d, d).
+def find_dependent(gram: Array, tolerance: float = _ROUNDING) -> NDArray[np.int64]:
+    """Find the columns that are linear combinations of earlier ones, by their Gram matrix (d, d).
 
-    A column is returned if the columns before it explain its variance except for a fraction `flat`. Without
-    these columns, the matrix is positive definite.
+    Their indices are returned in ascending order.
+
+    A column is returned if the columns before it explain its variance except for a fraction `tolerance`.
+    Without these columns, the matrix is positive definite.
 
     >>> find_dependent(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])).tolist()
     [1]
     """
     scaled, varies, _ = _scale_columns(gram)
-    _, order, rank, _ = lapack.dpstrf(scaled, tol=flat)
+    _, order, rank, _ = lapack.dpstrf(scaled, tol=tolerance)
     independent = np.asarray(order[:rank], dtype=np.int64) - 1
     if rank < len(scaled):  # pivoting may choose the later one of two equal columns instead of the first
-        in_order = _find_independent(scaled, flat)
+        in_order = _find_independent(scaled, tolerance)
         independent = in_order if len(in_order) <= rank else independent
     return np.setdiff1d(np.arange(len(gram)), np.flatnonzero(varies)[independent])
 
 
-def _find_independent(scaled: Array, flat: float) -> NDArray[np.int64]:
-    """Columns that are no combination of earlier ones: their pivots in the Cholesky factor exceed `flat`."""
+def _find_independent(scaled: Array, tolerance: float) -> NDArray[np.int64]:
+    """Find the columns that are no combination of earlier ones: their Cholesky pivots exceed `tolerance`."""
     lower, independent = np.zeros_like(scaled), list[int]()
     for j in range(len(scaled)):
         r = len(independent)
         row = solve_triangular(lower[:r, :r], scaled[independent, j], lower=True, check_finite=False)
         pivot = scaled[j, j] - row @ row
-        if pivot > flat:
+        if pivot > tolerance:
             lower[r, :r], lower[r, r] = row, np.sqrt(pivot)
             independent.append(j)
     return np.asarray(independent, dtype=np.int64)
 
 
 def spectrum(gram: Array) -> tuple[Array, Array]:
-    """Eigenvalues (r,) above rounding errors, and eigenvectors (d, r), of a Gram matrix (d, d).
+    """Return eigenvalues (r,) above rounding errors, and eigenvectors (d, r), of a Gram matrix (d, d).
 
     If the scales of the columns differ greatly, `eigh` computes small eigenvalues inaccurately; then a
     pivoted Cholesky factor is decomposed by Jacobi rotations (LAPACK's gejsv), which are accurate.
@@ -192,7 +194,7 @@ def spectrum(gram: Array) -> tuple[Array, Array]:
 
 
 def find_leading(gram: Array, k: int) -> tuple[Array, Array] | None:
-    """The k largest eigenvalues (k,) of `spectrum`, in ascending order, and their eigenvectors (d, k).
+    """Return the k largest eigenvalues (k,) of `spectrum`, ascending, and their eigenvectors (d, k).
 
     None if all eigenvalues must be computed instead: the scales of the columns differ greatly, or the sum of
     the other eigenvalues cannot be computed accurately as the trace minus these.
@@ -207,29 +209,31 @@ def find_leading(gram: Array, k: int) -> tuple[Array, Array] | None:
 
 
 def complete_basis(vectors: Array) -> Array:
-    """Orthonormal vectors (d, d − r) that complete orthonormal vectors (d, r) to a basis."""
+    """Return orthonormal vectors (d, d − r) that complete orthonormal vectors (d, r) to a basis."""
     basis, _ = np.linalg.qr(vectors, mode="complete")
     return np.asarray(basis[:, vectors.shape[1] :])
 
 
 def singular(matrix: Array) -> tuple[Array, Array]:
-    """Singular values (r,), largest first, and right singular vectors (r, d) in rows, of (n, d)."""
+    """Return singular values (r,), descending, and right singular vectors (r, d) in rows, of (n, d)."""
     _, values, right = svd(matrix, full_matrices=False, check_finite=False)
     return np.asarray(values), np.asarray(right)
 
 
 def orthonormalize(matrix: Array) -> Array:
-    """Orthonormal columns (d, k) that span the columns of a matrix (d, k), k ≤ d."""
+    """Return orthonormal columns (d, k) that span the columns of a matrix (d, k), k ≤ d."""
     return np.asarray(qr(matrix, mode="economic", check_finite=False)[0])
 
 
 def _is_graded(scale: Array) -> bool:
-    """Whether the scales of the columns differ so much that `eigh` is inaccurate."""
+    """Return whether the scales of the columns differ so much that `eigh` is inaccurate."""
     return bool(scale.max() > np.sqrt(_GRADED) * scale.min())
 
 
 def _scale_columns(gram: Array) -> tuple[Array, NDArray[np.bool_], Array]:
-    """The Gram matrix of the r columns that vary, scaled to a unit diagonal; which these are; their scales.
+    """Return the Gram matrix of the r columns that vary, scaled to a unit diagonal, a mask and the scales.
+
+    The mask says which columns vary.
 
     The shapes are (r, r), (d,) and (r,).
     """

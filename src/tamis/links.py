@@ -12,7 +12,7 @@ __all__ = ["logit", "sigmoid"]
 
 
 def sigmoid(log_odds: ArrayLike) -> Array:
-    """1 / (1 + e⁻ˣ), of any shape, without overflow.
+    """Compute 1 / (1 + e⁻ˣ), for numbers of any shape, without overflow.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def sigmoid(log_odds: ArrayLike) -> Array:
 
 
 def logit(probability: ArrayLike) -> Array:
-    """log(p / (1 − p)), of any shape: the inverse of `sigmoid`.
+    """Compute log(p / (1 − p)), for numbers of any shape: the inverse of `sigmoid`.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 StepReport = Callable[[float | None], None]  # called after each step of a loop with its score, if it has one
 
-_INTERVAL = 0.1  # seconds between two drawings
+_INTERVAL = 0.1  # seconds: the least time between two drawings
 _WIDTH = 28  # characters of the bar, without the text
 
 
@@ -20,17 +20,17 @@ class Line:
         self.is_terminal = bool(getattr(self._stream, "isatty", lambda: False)())
         self._may_be_notebook = not self.is_terminal and stream is None
         self._cell: Any = None
-        self._drawn = 0.0
+        self._last_drawn = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Whether enough time has passed since the last drawing."""
-        return now - self._drawn >= _INTERVAL
+        """Return whether enough time has passed since the last drawing."""
+        return now - self._last_drawn >= _INTERVAL
 
     def draw(self, text: str, now: float) -> None:
         """Show the text until the next drawing."""
-        self._drawn = now
+        self._last_drawn = now
         if self.is_terminal:
-            self._stream.write(f"\r\x1b[K{text[: max(1, _count_columns() - 1)]}")
+            self._stream.write(f"\r\x1b[K{text[: max(1, _get_terminal_width() - 1)]}")
             self._stream.flush()
         else:
             self._show(text)
@@ -44,7 +44,7 @@ class Line:
         self._stream.flush()
 
     def _show(self, text: str) -> bool:
-        """Show the text in a notebook; return False if this is none."""
+        """Show the text in a notebook; return False if this is no notebook."""
         if self._may_be_notebook and self._cell is None:
             self._cell = _make_notebook_cell()
             self._may_be_notebook = self._cell is not None
@@ -93,7 +93,7 @@ class Bar:
         return f"{self._name} {bar} {self._count}/{self._most} at most {seconds_left:.0f} s left{score}"
 
 
-def _count_columns() -> int:
+def _get_terminal_width() -> int:
     return importlib.import_module("shutil").get_terminal_size().columns  # type: ignore[no-any-return]
 
 

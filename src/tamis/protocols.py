@@ -23,20 +23,23 @@ P = TypeVar("P")  # posterior
 
 
 class Statistic(Protocol):
-    """a + (b + c) = (a + b) + c · a + b = b + a · a + 0 * b = a · (v * w) * a = v * (w * a)"""
+    """A sum over rows: a + (b + c) = (a + b) + c, a + b = b + a, a + 0 * b = a, (v * w) * a = v * (w * a)."""
 
     def __add__(self, other: Self, /) -> Self: ...
     def __mul__(self, weight: float, /) -> Self: ...
 
 
 class Reversible(Statistic, Protocol):
-    """(a + b) - b = a"""
+    """A statistic that can be subtracted: (a + b) - b = a."""
 
     def __sub__(self, other: Self, /) -> Self: ...
 
 
 class Model(Protocol[X_contra, S, P]):
-    """observe(x ++ y) = observe(x) + observe(y), given the same posterior or none"""
+    """A pair of methods. For rows x followed by rows y, observe(x ++ y) = observe(x) + observe(y).
+
+    This holds given the same posterior, or none.
+    """
 
     def observe(self, data: X_contra, given: P | None = None, /) -> S: ...
     def infer(self, statistic: S, /) -> P: ...
@@ -46,7 +49,7 @@ class Iterative(Model[X_contra, S, P], Protocol):
     """A model whose `observe` needs a posterior, so that it is fitted in steps (`iterate`)."""
 
     def objective(self, statistic: S, /) -> float:
-        """The value that the steps improve, at the posterior under which the statistic was observed."""
+        """Return the value that the steps improve, at the posterior that `observe` was given."""
         ...
 
 
@@ -61,12 +64,12 @@ class Step(Generic[S, P]):
 
 
 class Conjugate(Protocol[S_contra]):
-    """update(a).update(b) = update(a + b)"""
+    """A conjugate prior: update(a).update(b) = update(a + b)."""
 
     def update(self, statistic: S_contra, /) -> Self: ...
 
     def log_normalizer(self) -> Array:
-        """The log-evidence of a statistic is the difference of two of these."""
+        """Return log Z; the log-evidence of a statistic is that of the posterior minus that of the prior."""
         ...
 
 
@@ -74,7 +77,7 @@ class Classifier(Protocol[X_contra]):
     """All predictions of a classifier are derived from one method."""
 
     def log_joint(self, x: X_contra, /) -> Array:
-        """log p(x, class), (n, classes)."""
+        """Return log p(x, class), (n, classes)."""
         ...
 
 

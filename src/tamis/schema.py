@@ -14,7 +14,7 @@ from tamis.tables import Kind, Sparse, Table
 ColumnKind = Kind | Literal["unknown"]
 
 _FEW_ROWS = 30  # with fewer rows it is normal that all values of a category are distinct
-_DISTINCT = 0.8  # with more distinct values per row, a category hardly predicts anything
+_DISTINCT_PER_ROW = 0.8  # with as many distinct values per row, a category predicts hardly anything
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _WRITTEN_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}([T ].*)?")
 
@@ -32,12 +32,12 @@ class Schema:
     ] = ()  # columns of the rows just read that are poor categories, and why
 
     def kind(self, column: int) -> ColumnKind:
-        """The kind of the column's values; "unknown" until the first value was read."""
+        """Return the kind of the column's values; "unknown" until the first value was read."""
         return self.kinds if isinstance(self.kinds, str) else self.kinds[column]
 
     @property
     def unknown_columns(self) -> tuple[int, ...]:
-        """The columns that have had no value yet."""
+        """The columns in which all values so far were missing."""
         if isinstance(self.kinds, str):
             return tuple(range(self.width)) if self.kinds == "unknown" else ()
         return tuple(j for j, kind in enumerate(self.kinds) if kind == "unknown")
@@ -63,20 +63,20 @@ class Schema:
         return replace(self, width=self.width + len(new), kinds=tuple(kinds), names=old + new)
 
     def drop_remarks(self) -> "Schema":
-        """The same columns without remarks, which concern only the rows just read."""
+        """Return the same columns without remarks, which concern only the rows just read."""
         return replace(self, remarks=()) if self.remarks else self
 
     def to_tuple(self) -> tuple[Any, ...]:
-        """Width, kinds, names and library, which are saved in files."""
+        """Return width, kinds, names and library, which are saved in files."""
         return self.width, self.kinds, self.names, self.library
 
     def name(self, column: int) -> Any:
-        """The column's name, or its index if it has none."""
+        """Return the column's name, or its index if it has none."""
         return column if self.names is None else self.names[column]
 
 
 def find_kinds(table: Table) -> tuple[ColumnKind, ...] | ColumnKind:
-    """The kind of each column; "unknown" if all its values are missing, so that it has no type."""
+    """Return the kind of each column; "unknown" if all its values are missing, so that it has no type."""
     if isinstance(table.data, Sparse):
         return table.kinds
     empty = [j for j in range(table.width) if table.kind(j) == "number" and _is_empty(table, j)]
@@ -91,7 +91,7 @@ def _is_empty(table: Table, column: int) -> bool:
 
 
 def find_poor_categories(table: Table, columns: Iterable[int]) -> tuple[tuple[int, str], ...]:
-    """Columns of categories that hold dates, or nearly as many values as rows, each with a message."""
+    """Find categories that hold dates, or nearly as many values as rows; return columns and messages."""
     if not isinstance(table.data, tuple):
         return ()
     categories = [j for j in columns if table.kind(j) == "category"]
@@ -108,17 +108,17 @@ def _describe_problem(name: str, values: list[Any]) -> str | None:
 
 
 def describe_poor_category(name: str, distinct: Set[Any], rows: int) -> str | None:
-    """Say why a column with these distinct values in so many rows is a poor category; None if it is none."""
+    """Say why a column with these distinct values in so many rows predicts little; None if it may predict."""
     count = f"{len(distinct)} distinct values in {rows} rows"
     keep = "or name its family in `families` to keep it"
     if distinct and all(map(_is_date, distinct)):
         return (
-            f"{name} holds dates ({count}), which are taken for categories: turn the date into numbers, such "
-            f"as days since a start, the month or the weekday, drop the column, {keep}"
+            f"{name} holds dates ({count}), which are treated as categories: turn the date into numbers, "
+            f"such as days since a start, the month or the weekday, drop the column, {keep}"
         )
-    if rows >= _FEW_ROWS and len(distinct) >= _DISTINCT * rows:
+    if rows >= _FEW_ROWS and len(distinct) >= _DISTINCT_PER_ROW * rows:
         return (
-            f"{name} has {count} and is taken for a category, though hardly any value will be seen again: "
+            f"{name} has {count} and is treated as a category, though hardly any value will be seen again: "
             f"drop the column if it is an identifier, group its values, {keep}"
         )
     return None

@@ -46,7 +46,7 @@ class Sparse:
 
     def matrix(self) -> Any:
         """Convert to SciPy's CSR array."""
-        sparse = arrays.scipy_sparse()
+        sparse = arrays.import_scipy_sparse()
         indptr = self.indptr.astype(self.indices.dtype, copy=False)
         return sparse.csr_array((self.values, self.indices, indptr), shape=(len(self), self.columns))
 
@@ -92,7 +92,7 @@ class Table:
             return _read_sparse(data)
         if arrays.is_frame(data):
             _refuse_repeated_names(data)
-            if (frame := arrays.frame(data)) is not None:
+            if (frame := arrays.wrap_frame(data)) is not None:
                 return _read_frame(frame)
         values = arrays.to_numpy(data)
         if values.dtype.kind in "US" and isinstance(data, list | tuple):  # NumPy made strings of numbers
@@ -111,7 +111,7 @@ class Table:
             return _read_columns([values[:, j] for j in range(values.shape[1])], len(values))
         if values.dtype.kind in "iub":
             return cls(values, len(values), _KINDS[values.dtype.kind])
-        return cls(arrays.matrix(values).values, len(values), "number")
+        return cls(arrays.to_matrix(values).values, len(values), "number")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -148,11 +148,11 @@ class Table:
             dense = self.data.dense(slice(None))
             return dense if columns is None else np.ascontiguousarray(dense[:, list(columns)])
         if isinstance(self.data, np.ndarray):
-            return arrays.matrix(self.data if columns is None else self.data[:, list(columns)]).values
+            return arrays.to_matrix(self.data if columns is None else self.data[:, list(columns)]).values
         columns = range(self.width) if columns is None else columns
         numbers = np.empty((self.rows, len(columns)))
         for i, j in enumerate(columns):
-            numbers[:, i] = arrays.column(self.data[j], self.name(j))
+            numbers[:, i] = arrays.to_float_column(self.data[j], self.name(j))
         return numbers
 
     def blocks(self, cells: int, rows: Rows = _ALL) -> Iterator[tuple[Rows, Array]]:
@@ -270,7 +270,7 @@ def _read_sparse(data: Any) -> Table:
     if matrix is not data:
         _refuse_outside(matrix)
     if not _is_canonical(matrix):
-        matrix = arrays.scipy_sparse().csr_array(
+        matrix = arrays.import_scipy_sparse().csr_array(
             (matrix.data.copy(), matrix.indices.copy(), matrix.indptr.copy()), shape=matrix.shape
         )
         matrix.sum_duplicates()
@@ -376,7 +376,7 @@ def _stack_columns(columns: list[Array]) -> Array:
 
 
 def _read_series(series: Any) -> tuple[Kind, Any]:
-    kind = arrays.series_kind(series)
+    kind = arrays.find_series_kind(series)
     if kind == "category":
         objects = np.empty(len(series), dtype=object)
         objects[:] = series.to_list()
@@ -384,7 +384,9 @@ def _read_series(series: Any) -> tuple[Kind, Any]:
     values = series.to_numpy()
     if values.dtype.kind == "O" or (kind == "integer" and values.dtype.kind == "f"):  # because of nulls
         values = np.array(series.to_list(), dtype=object)
-    return kind, values if values.dtype.kind in "iub" else arrays.column(values, f"column {series.name!r}")
+    return kind, values if values.dtype.kind in "iub" else arrays.to_float_column(
+        values, f"column {series.name!r}"
+    )
 
 
 def _read_columns(columns: list[NDArray[Any]], rows: int) -> Table:
@@ -396,9 +398,9 @@ def _read_columns(columns: list[NDArray[Any]], rows: int) -> Table:
 
 def _read_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
     """Read a column of Python values: of kind category, unless all are numbers, or all are bools."""
-    kinds = {arrays.object_kind(value) for value in values.tolist()} - {None}
+    kinds = {arrays.find_object_kind(value) for value in values.tolist()} - {None}
     if kinds <= {"number", "integer"}:
-        return ("integer" if kinds == {"integer"} else "number"), arrays.column(values, "the column")
+        return ("integer" if kinds == {"integer"} else "number"), arrays.to_float_column(values, "the column")
     return ("bool" if kinds == {"bool"} else "category"), values
 
 

@@ -59,10 +59,10 @@ class HeldOut:
         return float(np.average(self.log_losses, weights=self.weights))
 
     def by_fold(self) -> "list[HeldOut]":
-        """The predictions of each fold, in the order of the folds."""
-        return [self._select(self.fold == number) for number in np.unique(self.fold).tolist()]
+        """Return the predictions of each fold, in the order of the folds."""
+        return [self._select_rows(self.fold == number) for number in np.unique(self.fold).tolist()]
 
-    def _select(self, rows: NDArray[np.bool_]) -> "HeldOut":
+    def _select_rows(self, rows: NDArray[np.bool_]) -> "HeldOut":
         weights = None if self.weights is None else self.weights[rows]
         return HeldOut(self.keys, self.log_joint[rows], self.group[rows], self.fold[rows], weights)
 
@@ -74,7 +74,7 @@ def split(
     group: ArrayLike | None = None,
     groups: object = None,
 ) -> Indices:
-    """The fold of each of n rows, (n,).
+    """Assign each of n rows to a fold, (n,).
 
     With class indices (n,) as `group`, the rows of every class are distributed evenly over the folds. With
     `groups` (n,), all rows of one group (a patient, a sender) are in the same fold: groups are assigned in
@@ -87,7 +87,7 @@ def split(
     [0, 1, 0, 1, 0]
     """
     if not 2 <= folds <= n:
-        raise ValueError(f"got {folds} folds for {n} rows, expected between 2 and as many as there are rows")
+        raise ValueError(f"got {folds} folds for {n} rows, expected at least 2, and no more than rows")
     if group is not None and groups is not None:
         raise ValueError("got both group= and groups=, expected one of them: folds by class, or by group")
     if groups is not None:
@@ -184,10 +184,10 @@ def choose(
     data: LabelledRows | Joint,
     by: Literal["evidence", "leave-one-out"] = "evidence",
 ) -> Choice[K]:
-    """Choose among models that differ only in `infer`: in priors, smoothing or estimates.
+    """Choose between models that differ only in `infer`: in priors, smoothing or estimates.
 
     All candidates share one statistic, because `observe` knows no prior. The evidence needs nothing else;
-    leave-one-out also reads the rows, once per candidate. Of equal scores the first is chosen.
+    leave-one-out also reads the rows, once per candidate. Of several best models, the first is chosen.
     """
     if by not in ("evidence", "leave-one-out"):
         raise ValueError(f"got by={by!r}, expected 'evidence' or 'leave-one-out'")
@@ -258,7 +258,7 @@ def check(
 
 
 def _find_classes(keys: Keys, data: LabelledRows) -> Indices:
-    """The index of each row's class among the keys."""
+    """Return the index of each row's class among the keys."""
     index = keys.find(data.labels.keys)[data.labels.group]
     if (index < 0).any():
         label = data.labels.keys[int(data.labels.group[index.argmin()])]

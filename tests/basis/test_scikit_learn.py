@@ -145,7 +145,7 @@ def test_ranges_of_parts_are_the_range_of_the_whole(basis: Any) -> None:
 
 @pytest.mark.parametrize("kind", [GaussianBasis, SigmoidBasis, SplineBasis])
 def test_quantiles_come_from_one_fit(kind: Any) -> None:
-    with pytest.raises(ValueError, match="placed='quantiles', expected all of them at once"):
+    with pytest.raises(ValueError, match="placed='quantiles', expected all rows at once"):
         kind(placed="quantiles").partial_fit(ROWS)
 
 
@@ -242,10 +242,10 @@ def test_what_is_missing_is_refused_with_its_column(basis: Any) -> None:
         (PolynomialBasis(scale=([1.0, 2.0, 3.0], 1.0)), "each a number or one per column"),
         (GaussianBasis(0), "got centres=0, expected a whole number of at least 1"),
         (GaussianBasis([]), "got 0 centres, expected at least 1"),
-        (GaussianBasis([1.0, 1.0]), "got centres with a place twice"),
+        (GaussianBasis([1.0, 1.0]), "got centres with two equal places"),
         (GaussianBasis([1.0, np.nan]), "expected finite numbers"),
         (GaussianBasis(np.zeros((2, 3))), "got centres of shape \\(2, 3\\), expected"),
-        (GaussianBasis(np.zeros((2, 2))), "got centres with a place twice"),
+        (GaussianBasis(np.zeros((2, 2))), "got centres with two equal places"),
         (GaussianBasis(np.zeros((2, 2, 2))), "got centres of shape \\(2, 2, 2\\)"),
         (GaussianBasis(width=0.0), "got width=0.0, expected numbers above 0"),
         (
@@ -255,10 +255,10 @@ def test_what_is_missing_is_refused_with_its_column(basis: Any) -> None:
         (GaussianBasis(placed="randomly"), "got placed='randomly'"),  # type: ignore[arg-type]
         (SigmoidBasis([[1.0], [1.0, 2.0]]), "rows of different lengths, expected equal lengths"),
         (SplineBasis(1), "got knots=1, expected a whole number of at least 2"),
-        (SplineBasis([1.0, 0.0]), "expected them from low to high"),
+        (SplineBasis([1.0, 0.0]), "expected ascending numbers"),
         (SplineBasis(3, -1), "got degree=-1"),
         (SplineBasis(3, 3, extrapolation="periodic"), "got 3 knots for periodic splines of degree 3"),
-        (SplineBasis(2, 0), "got 2 knots and degree=0, expected more than the one function"),
+        (SplineBasis(2, 0), "got 2 knots and degree=0, which make only a constant function"),
         (SplineBasis(extrapolation="zero"), "got extrapolation='zero'"),  # type: ignore[arg-type]
         (FourierBasis(0), "got order=0"),
         (FourierBasis(period=-1), "got period=-1, expected numbers above 0"),

@@ -58,7 +58,9 @@ def test_an_iterator_is_refused_where_rows_are_read_again() -> None:
 
 def test_no_label_at_all_is_refused() -> None:
     rows = np.ones((4, 2))
-    with pytest.raises(ValueError, match=r"no row has a label, expected at least one: see tamis\.Mixture"):
+    with pytest.raises(
+        ValueError, match=r"no row has a label, expected at least one: without labels, use tamis\.Mixture"
+    ):
         tamis.GaussianNB().fit(Batches([(rows, [None] * 4)]))
 
 
@@ -110,9 +112,11 @@ def test_a_target_that_cannot_occur_names_its_shard_and_changes_nothing() -> Non
 def test_pairs_that_repeat_in_another_shard_are_refused_and_matrices_too() -> None:
     with pytest.raises(ValueError, match="user 1 has item 2 twice or more, expected each pair once"):
         tamis.MatrixFactorization().fit(Batches([[(1, 2, 3.0), (1, 3, 3.0)], [(1, 2, 4.0)]]))
-    with pytest.raises(TypeError, match="got a sparse matrix in a shard, where users have no numbers"):
+    with pytest.raises(TypeError, match="got a sparse matrix in a shard, where row numbers name no users"):
         tamis.MatrixFactorization().fit(Batches([sparse.eye_array(3, format="csr")]))
-    with pytest.raises(ValueError, match="got shards with times and shards without, expected all alike"):
+    with pytest.raises(
+        ValueError, match="got shards with times and shards without, expected times in all or in none"
+    ):
         tamis.MatrixFactorization().fit(Batches([[(1, 2, 3.0, 1.0)], [(1, 3, 4.0)]]))
 
 

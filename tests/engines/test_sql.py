@@ -73,7 +73,8 @@ def test_sums_of_a_database_are_those_of_its_rows(case: Case, database: Database
     table = make_table(database, data.rows, data.targets)
     label = None if data.targets is None else "y"
     if any(word in case.name for word in NEEDS_ROWS):
-        with pytest.warns(UserWarning, match="does not sum this model, so that its rows are read"):
+        expected = "cannot compute the sums of this model, so that its rows are read"
+        with pytest.warns(UserWarning, match=expected):
             learned = tamis.fit(case.make(), table, y=label)
     else:
         learned = case.make().fit(table, *([] if label is None else [label]))
@@ -284,7 +285,7 @@ BAD: dict[str, tuple[dict[str, str], list[list[Any]], Any, str]] = {
     ),
     "no label at all": (
         {"x": "BIGINT", "y": "VARCHAR"}, [[1, 2], [None, None]], tamis.GaussianNB(),
-        "^no row has a label, expected at least one: see tamis.Mixture for none$",
+        "^no row has a label, expected at least one: without labels, use tamis.Mixture$",
     ),
     "a list": (
         {"x": "BIGINT[]", "y": "VARCHAR"}, [[[1]], ["a"]], tamis.GaussianNB(),

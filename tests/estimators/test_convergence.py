@@ -186,7 +186,9 @@ def test_calibration_by_rows_that_are_all_told_right_says_so() -> None:
     model = GaussianNB().fit(rows, labels)
     with pytest.warns(ConvergenceWarning) as caught:
         model.calibrate(rows, labels)
-    assert one_line(caught, "left-out row is predicted correctly", "held at 9.5e-07", "more rows", "infer()")
+    assert one_line(
+        caught, "left-out row is predicted correctly", "set to its bound 9.5e-07", "more rows", "infer()"
+    )
     assert model.temperature_ == pytest.approx(2.0**-20)
     assert model.infer().temperature_ == 1.0
 
@@ -198,7 +200,7 @@ def test_calibration_by_rows_that_are_told_by_chance_says_so() -> None:
     model = GaussianNB().fit(rows, labels)
     with pytest.warns(ConvergenceWarning) as caught:
         model.calibrate(rows, labels)
-    assert one_line(caught, "no better than by chance", "held at 1e+06", "more rows", "infer()")
+    assert one_line(caught, "no better than by chance", "set to its bound 1e+06", "more rows", "infer()")
 
 
 # A precision by evidence

@@ -59,11 +59,11 @@ def test_exponentials_have_no_mean_below_zero(intercept_alpha: float) -> None:
 
 def test_a_model_learns_no_other_family() -> None:
     model = GeneralizedLinear("poisson").fit(X, COUNTS)
-    with pytest.raises(ValueError, match=r"got family='gaussian' .* learned 'poisson' by 'log'"):
+    with pytest.raises(ValueError, match=r"got family='gaussian' .* learned 'poisson' with link 'log'"):
         model.set_params(family="gaussian").partial_fit(X, COUNTS)
     model = GeneralizedLinear("gamma").fit(X, COUNTS + 1.0)
     with pytest.raises(
-        ValueError, match=r"got family='gamma' and link='log' .* learned 'gamma' by 'inverse'"
+        ValueError, match=r"got family='gamma' and link='log' .* learned 'gamma' with link 'inverse'"
     ):
         model.set_params(link="log").partial_fit(X, COUNTS + 1.0)
 

@@ -77,7 +77,7 @@ def test_dates_that_would_be_categories_are_reported(make: Any, rows: Any) -> No
 )
 def test_identifiers_that_would_be_categories_are_reported(make: Any, rows: Any) -> None:
     with pytest.warns(
-        UserWarning, match="has 40 distinct values in 40 rows and is taken for a category"
+        UserWarning, match="has 40 distinct values in 40 rows and is treated as a category"
     ) as caught:
         model_of(make).fit(rows, LABELS)
     assert len(caught) == 1

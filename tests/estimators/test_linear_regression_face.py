@@ -200,7 +200,7 @@ def test_models_merge_with_their_like_alone() -> None:
     model = BayesianLinearRegression().fit(X[:30], Y[:30])
     with pytest.raises(TypeError, match="got a GaussianNB to merge"):
         model.merge(tamis.GaussianNB().fit(X, Y > 0))
-    with pytest.raises(ValueError, match="the models have other columns"):
+    with pytest.raises(ValueError, match="the models have different columns"):
         model.merge(BayesianLinearRegression().fit(X[:, :2], Y))
 
 

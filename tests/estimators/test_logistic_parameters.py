@@ -180,7 +180,7 @@ def test_a_step_and_another_from_there_are_two_steps(classes: int) -> None:
         (2, {"C": 1.0, "alpha": [1.0, 1.0, 1.0]}, "and C=1.0, expected one of them"),
         (2, {"C": 0.5, "prior": (np.zeros(3), np.eye(3))}, "both alpha and prior"),
         (2, {"penalty": None, "alpha": 2.0}, "got penalty=None and alpha=2.0, expected one of them"),
-        (2, {"alpha": "l2"}, "got alpha='l2', expected a number or 'evidence': name it, penalty='l2'"),
+        (2, {"alpha": "l2"}, "got alpha='l2', expected a number or 'evidence': pass penalty='l2'"),
         (2, {"solver": "liblinear", "intercept_scaling": 0}, "got intercept_scaling=0, expected a finite"),
         (2, {"solver": "liblinear", "alpha": "evidence"}, "got solver='liblinear' and alpha='evidence'"),
         (3, {"solver": "liblinear"}, "got solver='liblinear' for 3 classes, expected two: use OneVsRest"),
@@ -205,7 +205,7 @@ def test_what_would_give_other_coefficients_is_refused_in_one_line(
 
 def test_a_strength_without_a_penalty_is_said_to_have_no_meaning() -> None:
     X, y = drawn()
-    with pytest.warns(UserWarning, match=r"penalty=None leaves C=0.5 without a meaning"):
+    with pytest.warns(UserWarning, match=r"C=0.5 is ignored with penalty=None"):
         LogisticRegression(penalty=None, C=0.5).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

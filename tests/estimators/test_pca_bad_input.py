@@ -80,7 +80,7 @@ def test_bad_input_is_refused_in_a_line(params: dict[str, Any], rows: Array, mes
 
 def test_bad_questions_are_refused_in_a_line() -> None:
     model = PCA(2).fit(X)
-    with pytest.raises(ValueError, match="got codes of 3 columns, expected 2"):
+    with pytest.raises(ValueError, match="got projections of 3 columns, expected 2"):
         model.inverse_transform(np.ones((2, 3)))
     for wrong in (2, -1, True, "a", 0.5):
         asked: Any = wrong

@@ -220,9 +220,9 @@ def test_no_code_runs_from_a_pickle_in_an_array(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "match"),
     [
-        ({"shape": [2, 4]}, "bytes and announces"),
-        ({"shape": [10**15]}, "bytes and announces"),
-        ({"shape": [0, 10**18]}, "bytes and announces"),
+        ({"shape": [2, 4]}, "bytes and declares"),
+        ({"shape": [10**15]}, "bytes and declares"),
+        ({"shape": [0, 10**18]}, "bytes and declares"),
         ({"shape": [10**30]}, "has no shape"),
         ({"shape": [-2, -3]}, "has no shape"),
         ({"shape": [True, 6]}, "has no shape"),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.text import charset
-from tamis.text.charset import GUESSED, as_utf8, decode, guess
+from tamis.text.charset import GUESSED, decode, guess, to_utf8
 from tests.text.test_language import SENTENCES
 
 TRADITIONAL = "誰也不知道那座橋能不能撐住，可是他們還是走了過去。"
@@ -36,18 +36,18 @@ def encoded() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "text"), encoded())
 def test_a_sentence_is_read_as_it_was_written(name: str, text: str) -> None:
     assert decode(text.encode(name)) == text
-    assert as_utf8(text.encode(name)) == text.encode()
+    assert to_utf8(text.encode(name)) == text.encode()
 
 
 def test_utf8_is_not_touched() -> None:
     for document in (b"", b"plain", "żółw 東京".encode()):
-        assert as_utf8(document) is document
+        assert to_utf8(document) is document
 
 
 def test_utf8_that_is_declared_is_not_touched_even_if_broken() -> None:
     document = b"caf\xe9 \xff"
     for name in ("utf-8", "UTF8", "unicode-1-1-utf-8", ' "utf-8" '):
-        assert as_utf8(document, name) is document
+        assert to_utf8(document, name) is document
 
 
 def test_a_few_broken_bytes_leave_it_utf8() -> None:
@@ -63,7 +63,7 @@ def test_marks_and_zeros_and_escapes_tell(name: str) -> None:
 
 
 def test_a_mark_is_no_text() -> None:
-    assert as_utf8(codecs.BOM_UTF8 + b"text") == b"text"
+    assert to_utf8(codecs.BOM_UTF8 + b"text") == b"text"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_mail_declares_is_read_as_it_is_meant(name: str, written: str, text
 @pytest.mark.parametrize("name", ["nonsense", "", "base64", "rot13", "a\0b", "undefined"])
 def test_what_is_no_encoding_is_told_in_one_line(name: str) -> None:
     with pytest.raises(LookupError, match="expected a name that Python knows") as caught:
-        as_utf8(b"caf\xe9", name)
+        to_utf8(b"caf\xe9", name)
     assert "\n" not in str(caught.value)
 
 
@@ -97,7 +97,7 @@ def test_declared_but_broken_bytes_are_replaced() -> None:
 @given(st.binary(max_size=300) | st.binary(min_size=1, max_size=40).map(lambda part: 50 * part))
 def test_any_bytes_have_an_encoding(document: bytes) -> None:
     codecs.lookup(guess(document))
-    found = as_utf8(document)
+    found = to_utf8(document)
     if found is not document:
         found.decode("utf-8")
     assert isinstance(decode(document), str)
@@ -108,7 +108,7 @@ def test_any_bytes_have_an_encoding(document: bytes) -> None:
 def test_utf8_is_always_found(text: str) -> None:
     document = text.encode("utf-8", "ignore")
     if "\0" not in text and "\x1b" not in text and not text.startswith("\ufeff"):
-        assert as_utf8(document) is document
+        assert to_utf8(document) is document
 
 
 def test_languages_are_those_that_are_known() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tamis.text import Corpus, Tokenizer
 from tamis.text.lexicon import Finder, Lexicon, PackedTexts
-from tamis.text.vocabulary import Gathering, Vocabulary, sum_by_class
+from tamis.text.vocabulary import ChunkMerger, Vocabulary, sum_by_class
 
 thoroughly = settings(max_examples=100, deadline=None)
 SETTINGS: list[dict[str, Any]] = [
@@ -114,17 +114,17 @@ def test_finders_find_what_is_there(
 @given(parts=st.lists(documents, min_size=1, max_size=5), always=st.booleans())
 def test_what_is_gathered_is_the_sum_over_all(parts: list[list[str]], always: bool) -> None:
     tokenizer = Tokenizer(min_length=1, ngram_range=(1, 2))
-    gathering = Gathering()
+    merger = ChunkMerger()
     for part in [["aa b"], *parts]:
         lexicon, rows = tokenizer.count(Corpus.of(part))
-        gathering.add(lexicon, sum_by_class(rows, len(lexicon), np.zeros(len(part), dtype=np.int64), 1))
+        merger.add(lexicon, sum_by_class(rows, len(lexicon), np.zeros(len(part), dtype=np.int64), 1))
         if always:
-            gathering.merge()
-    gathering.merge()
+            merger.merge()
+    merger.merge()
     tokens = [tokenizer.tokens(text) for part in [["aa b"], *parts] for text in part]
-    found = gathering.lexicons[0].names.strings()
-    assert gathering.document_frequency.tolist() == [[sum(name in t for t in tokens) for name in found]]
-    assert gathering.term_frequency.tolist() == [[sum(t.count(name) for t in tokens) for name in found]]
+    found = merger.lexicons[0].names.strings()
+    assert merger.document_frequency.tolist() == [[sum(name in t for t in tokens) for name in found]]
+    assert merger.term_frequency.tolist() == [[sum(t.count(name) for t in tokens) for name in found]]
     assert set(found) == {name for each in tokens for name in each}
 
 
@@ -138,6 +138,6 @@ def test_a_vocabulary_is_kept_in_a_pickle_without_what_can_be_made_again() -> No
     assert again.names.tolist() == vocabulary.names.tolist()
     assert again.find(lexicon).columns.tolist() == vocabulary.columns.tolist()
     assert len(pickle.dumps(vocabulary)) == len(before)
-    kept = again.keep(np.arange(len(again)) % 2 == 0)
+    kept = again.keep_columns(np.arange(len(again)) % 2 == 0)
     assert kept.names.tolist() == vocabulary.names[::2].tolist()
     assert (kept.find(lexicon).columns >= 0).sum() == len(kept)

@@ -94,7 +94,7 @@ def test_entries_that_wait_are_merged_on_the_way(
     cut(2, 10**6)
     whole = TokenCounts(ngram_range=(1, 2), min_df=2).fit(some_texts())
     cut(2, 200)
-    monkeypatch.setattr("tamis.text.vocabulary._TIDY", 10)
+    monkeypatch.setattr("tamis.text.vocabulary._MERGE_SIZE", 10)
     parts = TokenCounts(ngram_range=(1, 2), min_df=2).fit(some_texts())
     assert parts.vocabulary_ == whole.vocabulary_
 

@@ -342,7 +342,7 @@ def test_a_refusal_changes_nothing(weights: Any) -> None:
     refused(fitted.partial_fit, X[:, :4], y, match="X has 4 features")
     refused(fitted.fit, -X[:, :4], y, match="Negative")
     refused(fitted.merge, LogCounts(), match="got a LogCounts to merge")
-    refused(fitted.merge, clone(weights).fit(X[:, :4], y), match="other columns")
+    refused(fitted.merge, clone(weights).fit(X[:, :4], y), match="different columns")
     refused(fitted.merge, clone(weights), match="learned nothing yet")
     assert fitted.statistic_ is before
     assert fitted.n_features_in_ == 15

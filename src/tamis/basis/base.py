@@ -1,7 +1,8 @@
 """The base class of basis functions: it reads and checks rows, and learns the ranges of columns.
 
 `define_functions` computes a description of the functions from the parameters and the ranges, in `fit`;
-`_expand` and `_name` use only that description. So a parameter that is set later has no effect until `fit`.
+`_expand` and `_name_functions` use only that description, so that a parameter that is set later has no effect
+until `fit` is called again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,10 +19,10 @@ from tamis.arrays import Array
 from tamis.basis.placement import Placement, Range
 from tamis.tables import Table, runs
 
-Functions = dict[str, Any]  # described by arrays, lists of arrays, numbers and words: a file can hold them
+Functions = dict[str, Any]  # a description of functions, by types that a file can hold
 
 BIAS = "1"  # the name of the column of ones
-_CELLS = 1 << 15  # array elements that are computed at a time, few enough for the cache
+_CELLS = 1 << 15  # input values that are expanded at a time, few enough for the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,17 +46,18 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def partial_fit(self, X: object, y: object = None) -> Self:
         """Learn from more rows: ranges grow, and the functions move with them.
 
-        A model that learned the old functions must learn anew; for a stream, give places and widths by hand.
+        A model that was fitted to the old functions must be fitted again. For a stream of rows, set the
+        places and widths of the functions as parameters, so that they do not move.
         """
         if getattr(self, "placed", None) == "quantiles":
             raise ValueError(
-                "got rows in parts with placed='quantiles', expected all of them at once, for quantiles of "
-                "parts do not add: call fit, or place evenly"
+                "got rows in parts with placed='quantiles', expected all rows at once, because quantiles of "
+                "parts do not add: call fit, or set placed='evenly'"
             )
         return self._learn(X, fresh=not self.__sklearn_is_fitted__())
 
     def transform(self, X: object) -> Any:
-        """The functions of each row (n, functions)."""
+        """Return the values of the functions at each row (n, functions)."""
         functions = self._require_state().functions
         table, values = self._read_next(X)
         result: NDArray[Any] | None = None
@@ -70,13 +72,13 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 result[rows] = block
             if not np.isfinite(result[rows]).all():
                 raise ValueError(
-                    f"got values up to {np.abs(part).max():g}, expected such as have functions that "
-                    f"{result.dtype} holds: scale them first, or lower the degree"
+                    f"got values up to {np.abs(part).max():g}, expected values whose functions "
+                    f"{result.dtype} can hold: scale them first, or lower the degree"
                 )
         return result
 
     def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> NDArray[np.object_]:
-        """The names of the functions, which begin with those of their columns."""
+        """Return the names of the functions; each begins with the name of its column, if it has only one."""
         functions = self._require_state().functions
         known = getattr(self, "feature_names_in_", None)
         if input_features is None:
@@ -90,18 +92,23 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                     "input_features should have length equal to the number of columns: "
                     f"got {len(names)}, expected {self.n_features_in_}"
                 )
-        return np.array([*([BIAS] if functions["bias"] else []), *self._name(functions, names)], dtype=object)
+        return np.array(
+            [*([BIAS] if functions["bias"] else []), *self._name_functions(functions, names)], dtype=object
+        )
 
     def define_functions(self, values: Array, span: Range) -> Functions:
-        """Choose the functions from parameters, rows and ranges; "bias" is whether ones come first."""
+        """Describe the functions that follow from the parameters, the rows (n, d) and the ranges.
+
+        The entry "bias" is whether a column of ones comes first.
+        """
         raise NotImplementedError
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
-        """The functions of some rows, in blocks (n, k)."""
+        """Yield the values of the functions at some rows, in blocks (n, k)."""
         raise NotImplementedError
 
-    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
-        """The names of the functions, in the order of `_expand`."""
+    def _name_functions(self, functions: Functions, names: list[str]) -> Iterator[str]:
+        """Yield the names of the functions, in the order of `_expand`."""
         raise NotImplementedError
 
     def _learn(self, X: object, fresh: bool) -> Self:
@@ -117,7 +124,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return self
 
     def _read_next(self, X: object) -> tuple[Table, Array]:
-        """Further rows of the columns that were learned, matched by name where both have names."""
+        """Read further rows of the columns that were learned, matched by name if both have names."""
         table, values = _read(X)
         known = list(getattr(self, "feature_names_in_", ()))
         names = list(table.names or ())
@@ -138,18 +145,18 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return "_state" in self.__dict__
 
     def describe_state(self) -> dict[str, Any]:
-        """The state as values that a file can hold."""
+        """Return the state by types that a file can hold."""
         state = self._require_state()
         names = getattr(self, "feature_names_in_", None)
         return {
             "low": state.span.low,
             "high": state.span.high,
-            "plan": state.functions,
+            "plan": state.functions,  # the name in files
             "names": None if names is None else names.tolist(),
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """Set the state that `describe_state` described."""
+        """Restore the state that `describe_state` returned; raise TypeError if it is not of this class."""
         span, functions = Range(state["low"], state["high"]), state["plan"]
         if not isinstance(functions, dict) or span.low.shape != span.high.shape or span.low.ndim != 1:
             raise TypeError("no ranges")

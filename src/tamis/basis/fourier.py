@@ -23,9 +23,9 @@ class FourierBasis(Basis):
     Parameters
     ----------
     order : the number of harmonics; each is a sine and a cosine
-    period : the length after which the waves repeat, for all columns or (d,); None for the range of each
-        column, the ends of which then meet. Hours of the day have the period 24, and a range of 23: give the
-        period where it is known
+    period : the length after which the waves repeat, for all columns or (d,); None for the length of each
+        column's range, so that its ends meet. Give the period where it is known: hours of the day have the
+        period 24, but range only from 0 to 23
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
@@ -62,15 +62,14 @@ class FourierBasis(Basis):
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
         harmonics = np.arange(1, functions["order"] + 1)
         for j, period in enumerate(functions["period"].tolist()):
-            angle = (
-                2.0 * np.pi * harmonics * (np.fmod(values[:, j], period) / period)[:, None]
-            )  # fmod is exact
+            turns = np.fmod(values[:, j], period) / period  # fmod is exact
+            angle = 2.0 * np.pi * harmonics * turns[:, None]
             waves = np.empty((len(values), 2 * functions["order"]))
             np.sin(angle, out=waves[:, ::2])
             np.cos(angle, out=waves[:, 1::2])
             yield waves
 
-    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
+    def _name_functions(self, functions: Functions, names: list[str]) -> Iterator[str]:
         for name in names:
             for harmonic in range(1, functions["order"] + 1):
                 yield from (f"{name} {wave} {harmonic}" for wave in ("sin", "cos"))

@@ -20,8 +20,8 @@ from tamis.basis.placement import (
 class GaussianBasis(CentredBasis):
     """Bumps exp(−(x − c)² / 2s²), each 1 at its centre c and near 0 some widths s away from it.
 
-    Each column has bumps of its own. Centres with a row of coordinates for each column make a radial basis
-    instead: each bump is then a function of all columns, and falls with the distance from its centre.
+    By default, each bump is a function of one column. Centres (k, d), with one coordinate per column, make a
+    radial basis: each bump is then a function of all columns, and falls with the distance from its centre.
 
     >>> GaussianBasis(centres=[0.0, 1.0], width=0.5).fit_transform([[0.0], [0.5], [1.0]]).round(3).tolist()
     [[1.0, 0.135], [0.607, 0.607], [0.135, 1.0]]
@@ -33,12 +33,13 @@ class GaussianBasis(CentredBasis):
 
     Parameters
     ----------
-    centres : their number per column; or their places, (k,) in each column; or (k, d) for a radial basis
-    placed : where that many centres go: "evenly" from the least to the largest value, or at "quantiles"
-        (fewer where these fall together). A constant column has a range of one about it
-    width : None for the spacing of the centres (the mean distance to both neighbours; in a radial basis the
-        distance to the nearest; of one centre alone, the range); or a number, or an array that broadcasts to
-        (k, d): one per column (d,), one per centre (k, 1)
+    centres : the number of centres per column; or their places: (k,), the same in each column, or (k, d) for
+        a radial basis
+    placed : how a number of centres is placed: "evenly" from the least to the largest value, or at
+        "quantiles" (equal quantiles give one centre). A constant column gets a range of length 1 about it
+    width : None for the spacing of the centres: the mean distance to both neighbours, in a radial basis the
+        distance to the nearest one, and for a single centre the length of the range. Or a number, or an array
+        that broadcasts to (k, d): one per column (d,), one per centre (k, 1)
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
@@ -87,7 +88,7 @@ class GaussianBasis(CentredBasis):
                     distance += ((values[:, j, None] - centres[:, j]) / widths[:, j]) ** 2
                 yield np.exp(-0.5 * distance)
 
-    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
+    def _name_functions(self, functions: Functions, names: list[str]) -> Iterator[str]:
         centres = functions["centres"]
         if isinstance(centres, list):
             for name, each in zip(names, centres, strict=True):
@@ -102,7 +103,10 @@ class GaussianBasis(CentredBasis):
 
 
 def _measure_spacing(centres: Array, span: Range) -> Array:
-    """The distance of each centre (k, d) to the nearest other one (k, 1); of one alone, the longest range."""
+    """Return the distance of each centre (k, d) to the nearest other one (k, 1).
+
+    For a single centre it is the length of the longest range.
+    """
     if len(centres) == 1:
         span = span.widen_constants()
         return np.array([[np.max(span.high - span.low)]])
@@ -110,5 +114,5 @@ def _measure_spacing(centres: Array, span: Range) -> Array:
     np.fill_diagonal(distances, np.inf)
     nearest = distances.min(axis=1)
     if not nearest.all():
-        raise ValueError("got centres with a place twice, expected each once: drop one, or give a width")
+        raise ValueError("got centres with two equal places, expected distinct ones: drop one, or set width")
     return np.asarray(nearest[:, None])

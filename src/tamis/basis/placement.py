@@ -12,17 +12,17 @@ from tamis.arrays import Array
 
 Placement = Literal["evenly", "quantiles"]
 
-# A column is constant if its range is smaller than this part of its largest magnitude.
+# A column counts as constant if its range is at most this fraction of its largest magnitude.
 _NOISE = 64 * np.finfo(np.float64).eps
-_DIGITS = range(3, 18)  # 17 digits distinguish any two numbers
+_DIGITS = range(3, 18)  # the numbers of digits to try; 17 digits distinguish any two numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Range:
     """The least and the largest value of each column.
 
-    The sum of two ranges is the smallest range that has both. Ranges cannot be subtracted, so that rows
-    cannot be removed from one.
+    The sum of two ranges is the smallest range that contains both. Ranges cannot be subtracted, so rows
+    cannot be forgotten.
     """
 
     low: Array  # (d,)
@@ -30,14 +30,14 @@ class Range:
 
     @classmethod
     def of(cls, values: Array) -> "Range":
-        """The range of each column of rows (n, d)."""
+        """Return the range of each column of rows (n, d)."""
         return cls(values.min(axis=0), values.max(axis=0))
 
     def __add__(self, other: "Range") -> "Range":
         return Range(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
     def widen_constants(self) -> "Range":
-        """The same ranges, but constant columns get a range around their value.
+        """Return the same ranges, but constant columns get a range around their value.
 
         It has the length 1, or 2⁻³⁰ times the magnitude of the value if that is more.
 
@@ -53,9 +53,9 @@ class Range:
     def refuse_overflow(self, name: Callable[[int], str]) -> None:
         """Raise if twice the length of a range overflows float64."""
         with np.errstate(over="ignore"):
-            endless = ~np.isfinite(2.0 * (self.high - self.low))
-        if endless.any():
-            j = int(np.argmax(endless))
+            overflows = ~np.isfinite(2.0 * (self.high - self.low))
+        if overflows.any():
+            j = int(np.argmax(overflows))
             raise ValueError(
                 f"{name(j)} goes from {self.low[j]:g} to {self.high[j]:g}, expected a range that float64 "
                 "holds: rescale it"
@@ -67,9 +67,9 @@ def place_functions(
 ) -> list[Array]:
     """Return the places of each column's functions (k,).
 
-    `given` are the places themselves, or their number, and then `placed` says how they are chosen.
-
-    Places that coincide, as quantiles of a column with ties do, are one place.
+    `given` is an array of places, or the number of places; a number of places is chosen from the rows
+    `values` (n, d) or their ranges `span`, as `placed` says. Equal places, such as quantiles of a column with
+    ties, become one place; at least `least` are returned. `what` is the parameter's name in error messages.
 
     >>> rows = np.array([[0.0], [1.0], [1.0], [4.0]])
     >>> [
@@ -105,12 +105,12 @@ def _read_places(what: str, given: Any, columns: int, least: int) -> list[Array]
         raise ValueError(f"got {len(places)} {what}, expected at least {least}")
     by_column = [places.copy() if places.ndim == 1 else places[:, j].copy() for j in range(columns)]
     if any(len(np.unique(each)) < len(each) for each in by_column):
-        raise ValueError(f"got {what} with a place twice, expected each once: drop one of them")
+        raise ValueError(f"got {what} with two equal places, expected distinct ones: drop one of them")
     return by_column
 
 
 def choose_widths(given: object, centres: list[Array], span: Range) -> list[Array]:
-    """The widths of each column's functions (k,): as given, or from the spacing of the centres."""
+    """Return the widths of each column's functions (k,): as given, or from the spacing of the centres."""
     span = span.widen_constants()
     if given is None:
         return [
@@ -124,7 +124,7 @@ def choose_widths(given: object, centres: list[Array], span: Range) -> list[Arra
 
 
 def _compute_spacing(centres: Array, size: float) -> Array:
-    """The mean distance of each centre to its neighbours; for a single centre, the length of the range."""
+    """Return the mean distance of each centre to its neighbours; for a single centre, return `size`."""
     if len(centres) == 1:
         return np.array([size])
     order = np.argsort(centres)
@@ -135,7 +135,7 @@ def _compute_spacing(centres: Array, size: float) -> Array:
 
 
 def broadcast(what: str, given: Array, shape: tuple[int, int]) -> Array:
-    """Broadcast a parameter to every function and column."""
+    """Broadcast a parameter to the shape (functions, columns)."""
     try:
         return np.broadcast_to(given, shape)
     except ValueError:
@@ -173,13 +173,13 @@ def check_integer(what: str, given: object, least: int) -> int:
 
 
 def check_choice(what: str, given: object, known: tuple[object, ...]) -> None:
-    """Raise for a value that is not among the known ones."""
+    """Raise for a value that is not one of the known ones."""
     if not any(given is each or (isinstance(given, str) and given == each) for each in known):
         raise ValueError(f"got {what}={given!r}, expected one of {', '.join(map(repr, known))}")
 
 
 def format_numbers(numbers: Array) -> list[str]:
-    """Numbers in as few digits as distinguish them, but at least three.
+    """Format numbers with as few digits as distinguish them, but with at least three.
 
     >>> format_numbers(np.array([0.0, 1 / 3, 1e8])), format_numbers(1e8 + np.array([0.25, 0.5]))
     (['0', '0.333', '1e+08'], ['100000000.2', '100000000.5'])

@@ -11,16 +11,17 @@ from tamis.arrays import Array
 from tamis.basis.base import Basis, Functions
 from tamis.basis.placement import Range, check_finite, check_integer
 
-_CHUNK = 4096
-_MOST = 1_000_000  # the largest number of functions: a thousand rows of them are 8 GB
+_CHUNK = 4096  # array elements that `_iterate_pairs` converts at a time
+_MOST = 1_000_000  # the largest number of functions that is accepted: a thousand rows of them are 8 GB
 
 
 class PolynomialBasis(Basis):
     """Powers of each column up to a degree; with interactions, products of columns too.
 
-    By default a column is first shifted and scaled to −1 … 1, for powers of numbers near 1e8 are nearly
-    proportional to each other. A model with an intercept can reach the same functions; its weights are those
-    of the scaled columns. `interactions=True, scale=None` is scikit-learn's PolynomialFeatures.
+    By default a column is first shifted and scaled to −1 … 1, because powers of numbers near 1e8 are nearly
+    proportional to each other. The scaling does not change which curves a model with an intercept can fit;
+    its coefficients are those of the scaled columns. `interactions=True, scale=None` makes the columns of
+    scikit-learn's PolynomialFeatures.
 
     >>> PolynomialBasis(degree=2).fit_transform([[10.0], [15.0], [20.0]]).tolist()
     [[-1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
@@ -34,8 +35,8 @@ class PolynomialBasis(Basis):
     ----------
     degree : the highest power; with interactions, the highest sum of powers of a product
     interactions : whether columns are multiplied with each other; if not, each is expanded by itself
-    scale : "range" to bring the range of each column to −1 … 1 (a constant column has a range of one about
-        it); None for columns as they are; or (centre, half-width) by hand, each a number or (d,)
+    scale : "range" to scale the range of each column to −1 … 1 (a constant column gets a range of length 1
+        about it); None for no scaling; or (centre, half-width), each a number or (d,)
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
@@ -55,9 +56,9 @@ class PolynomialBasis(Basis):
     def powers_(self) -> NDArray[np.int64]:
         """The power of each column in each function, without the column of ones (functions, d)."""
         functions = self._require_state().functions
-        shorter, column = _list_factors(functions, len(functions["centre"]))
-        powers = np.zeros((len(shorter) + 1, len(functions["centre"])), dtype=np.int64)  # the last: no factor
-        for row, (before, j) in enumerate(_iterate_pairs(shorter, column)):
+        earlier, column = _list_factors(functions, len(functions["centre"]))
+        powers = np.zeros((len(earlier) + 1, len(functions["centre"])), dtype=np.int64)  # the last: no factor
+        for row, (before, j) in enumerate(_iterate_pairs(earlier, column)):
             powers[row] = powers[before]
             powers[row, j] += 1
         return powers[:-1]
@@ -108,21 +109,23 @@ class PolynomialBasis(Basis):
             centre, width = (np.broadcast_to(part, (columns,)).copy() for part in given)
             return centre, width
         if not isinstance(scale, str) or scale != "range":
-            raise ValueError(f"got scale={scale!r}, expected 'range', (centre, half-width), or None for none")
+            raise ValueError(
+                f"got scale={scale!r}, expected 'range', (centre, half-width), or None for no scaling"
+            )
         span = span.widen_constants()
         half = 0.5 * (span.high - span.low)
         return span.low + half, half
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
-        shorter, column = _list_factors(functions, values.shape[1])
-        block = np.empty((len(values), len(shorter)))
+        earlier, column = _list_factors(functions, values.shape[1])
+        block = np.empty((len(values), len(earlier)))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # infinities are refused later
             scaled = (values - functions["centre"]) / functions["width"]
-            for place, (before, j) in enumerate(_iterate_pairs(shorter, column)):
+            for place, (before, j) in enumerate(_iterate_pairs(earlier, column)):
                 block[:, place] = scaled[:, j] if before < 0 else block[:, before] * scaled[:, j]
         yield block
 
-    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
+    def _name_functions(self, functions: Functions, names: list[str]) -> Iterator[str]:
         powers: list[tuple[tuple[int, int], ...]] = []  # of each function: (column, power), …
         for before, j in _iterate_pairs(*_list_factors(functions, len(names))):
             *others, (last, power) = powers[before] if before >= 0 else ((-1, 0),)
@@ -132,20 +135,20 @@ class PolynomialBasis(Basis):
 
 
 def _list_factors(functions: Functions, columns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each function as the product of an earlier function (its place, −1 for none) and a column.
+    """Return each function as the product of an earlier function (its index, −1 for none) and a column.
 
-    A file may ask for a polynomial of degree 100,000: lists of all factors would take its square of memory.
+    A file may hold a polynomial of degree 100,000. The memory for lists of all factors would grow with the
+    square of the degree.
     """
     degree = functions["degree"]
     if not functions["interactions"]:
-        shorter = np.arange(columns * degree, dtype=np.int64) - 1
-        shorter[::degree] = -1
-        return shorter, np.repeat(np.arange(columns, dtype=np.int64), degree)
+        earlier = np.arange(columns * degree, dtype=np.int64) - 1
+        earlier[::degree] = -1
+        return earlier, np.repeat(np.arange(columns, dtype=np.int64), degree)
     places, column = [np.full(columns, -1, np.int64)], [np.arange(columns, dtype=np.int64)]
     start = 0
-    for _ in range(
-        degree - 1
-    ):  # the products of the degree before, each times the columns from its last one on
+    # Multiply each product of the degree before by its last column, and by every column after that one.
+    for _ in range(degree - 1):
         last = column[-1]
         repeats = columns - last
         within = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
@@ -156,7 +159,7 @@ def _list_factors(functions: Functions, columns: int) -> tuple[NDArray[np.int64]
 
 
 def _iterate_pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Iterate over two arrays as Python's integers, of which few are in memory at a time."""
+    """Yield pairs of elements of two arrays as Python integers; few of them are in memory at a time."""
     for start in range(0, len(one), _CHUNK):
         chunk = slice(start, start + _CHUNK)
         yield from zip(one[chunk].tolist(), other[chunk].tolist(), strict=True)

@@ -20,11 +20,13 @@ class SigmoidBasis(CentredBasis):
 
     Parameters
     ----------
-    centres : their number per column; or their places, (k,) in every column, or (k, d) with a column for each
-    placed : where that many centres go: "evenly" from the least to the largest value, or at "quantiles"
-        (fewer where these fall together). A constant column has a range of one about it
-    width : None for the spacing of the centres (the mean distance to both neighbours; of one alone, the
-        range); or a number, or an array that broadcasts to (k, d): one per column (d,), one per centre (k, 1)
+    centres : the number of centres per column; or their places: (k,), the same in each column, or (k, d),
+        one column of places per column of the data
+    placed : how a number of centres is placed: "evenly" from the least to the largest value, or at
+        "quantiles" (equal quantiles give one centre). A constant column gets a range of length 1 about it
+    width : None for the spacing of the centres: the mean distance to both neighbours, and for a single centre
+        the length of the range. Or a number, or an array that broadcasts to (k, d): one per column (d,), one
+        per centre (k, 1)
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
@@ -46,10 +48,10 @@ class SigmoidBasis(CentredBasis):
         return {"centres": centres, "widths": widths, "bias": bool(self.include_bias)}
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
-        with np.errstate(over="ignore", under="ignore"):  # far away is 0 or 1
+        with np.errstate(over="ignore", under="ignore"):  # far from the centre, the function is 0 or 1
             for j, (c, s) in enumerate(zip(functions["centres"], functions["widths"], strict=True)):
                 yield expit((values[:, j, None] - c) / s)
 
-    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
+    def _name_functions(self, functions: Functions, names: list[str]) -> Iterator[str]:
         for name, each in zip(names, functions["centres"], strict=True):
             yield from (f"{name} above {place}" for place in format_numbers(each))

@@ -13,11 +13,11 @@ from tamis.basis.placement import Placement, Range, check_choice, check_integer,
 
 
 class SplineBasis(Basis):
-    """B-splines: smooth bumps over some knots each, which sum to 1 from the first knot to the last.
+    """B-splines: smooth bumps, each nonzero between a few knots; from first to last knot they sum to 1.
 
-    Knots beyond the ends continue the distance of the two outermost, so that the functions are those of
-    scikit-learn's SplineTransformer. The sum of all is constant, as a model's intercept is, so the last
-    function of each column is left out unless `include_bias` is set.
+    Further knots follow beyond both ends, at the distance of the two outermost knots there, so that the
+    functions are those of scikit-learn's SplineTransformer. The sum of all functions is constant, as a
+    model's intercept is, so the last function of each column is left out unless `include_bias` is set.
 
     >>> basis = SplineBasis(knots=[0.0, 1.0, 2.0], degree=1, include_bias=True).fit([[0.0]])
     >>> basis.transform([[0.0], [0.5], [2.0], [9.0]]).tolist()
@@ -27,13 +27,13 @@ class SplineBasis(Basis):
 
     Parameters
     ----------
-    knots : their number per column, ends included; or their places, (k,) in every column, or (k, d) with a
-        column for each, from low to high
-    degree : of the pieces: 0 steps, 1 straight lines, 3 cubic
-    placed : where that many knots go: "evenly" from the least to the largest value, or at "quantiles" (fewer
-        where these fall together). A constant column has a range of one about it
-    extrapolation : beyond the first and the last knot, "constant" for the value there, "linear" for value and
-        slope there, or "periodic": the functions repeat, and join smoothly
+    knots : the number of knots per column, ends included; or their places in ascending order: (k,), the same
+        in each column, or (k, d), one column of places per column of the data
+    degree : the degree of the polynomials between knots: 0 for steps, 1 for straight lines, 3 for cubics
+    placed : how a number of knots is placed: "evenly" from the least to the largest value, or at "quantiles"
+        (equal quantiles give one knot). A constant column gets a range of length 1 about it
+    extrapolation : how the functions continue beyond the first and the last knot: "constant" with their value
+        there, "linear" with their value and slope there, or "periodic", so that they repeat and join smoothly
     include_bias : whether all functions are kept, for models without an intercept
     """
 
@@ -53,7 +53,7 @@ class SplineBasis(Basis):
 
     @property
     def knots_(self) -> list[Array]:
-        """The knots of each column (k,), less those beyond its ends."""
+        """The knots of each column (k,), without those beyond its ends."""
         knots: list[Array] = self._require_state().functions["knots"]
         return knots
 
@@ -63,7 +63,7 @@ class SplineBasis(Basis):
         knots = place_functions("knots", self.knots, self.placed, values, span, least=2)
         for each in knots:
             if (np.diff(each) <= 0).any():
-                raise ValueError(f"got knots {each.tolist()}, expected them from low to high: sort them")
+                raise ValueError(f"got knots {each.tolist()}, expected ascending numbers: sort them")
             if self.extrapolation == "periodic" and len(each) <= degree:
                 raise ValueError(
                     f"got {len(each)} knots for periodic splines of degree {degree}, expected at least "
@@ -78,8 +78,8 @@ class SplineBasis(Basis):
         }
         if any(_count_functions(functions, each) == 0 for each in knots):
             raise ValueError(
-                f"got {min(map(len, knots))} knots and degree={degree}, expected more than the one function "
-                "of these, which is constant: add knots, raise the degree, or set include_bias"
+                f"got {min(map(len, knots))} knots and degree={degree}, which make only a constant function, "
+                "expected two or more functions: add knots, raise the degree, or set include_bias"
             )
         return functions
 
@@ -88,19 +88,19 @@ class SplineBasis(Basis):
             splines = _evaluate(functions, knots, np.ascontiguousarray(values[:, j]))
             yield splines[:, : _count_functions(functions, knots)]
 
-    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
+    def _name_functions(self, functions: Functions, names: list[str]) -> Iterator[str]:
         for name, knots in zip(names, functions["knots"], strict=True):
             yield from (f"{name} spline {i}" for i in range(_count_functions(functions, knots)))
 
 
 def _count_functions(functions: Functions, knots: Array) -> int:
-    """The number of functions of a column."""
+    """Return the number of functions of a column."""
     count = len(knots) - 1 + (0 if functions["extrapolation"] == "periodic" else functions["degree"])
     return count if functions["all"] else count - 1
 
 
 def _evaluate(functions: Functions, knots: Array, x: Array) -> Array:
-    """All functions of a column (n, functions)."""
+    """Return the values of all functions of a column (n, functions)."""
     degree, low, high = functions["degree"], knots[0], knots[-1]
     if functions["extrapolation"] == "periodic":
         period = high - low

@@ -1,7 +1,7 @@
 """The faces: probabilistic models behind scikit-learn's interface.
 
-A face is imported when its name is first used, with what it needs and no more: scikit-learn's pipelines, say,
-are loaded to save a model and not to fit one.
+A face is imported when its name is first used, and so are only the modules that it needs: scikit-learn's
+pipelines, for example, are loaded to save a model, but not to fit one.
 """
 
 from typing import TYPE_CHECKING

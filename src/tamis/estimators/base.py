@@ -28,7 +28,7 @@ from tamis.progress import Bar, StepReport
 from tamis.schema import Schema
 
 # Parameters that some face takes as an array; each face checks their shapes.
-_ARRAYS = frozenset(
+_ARRAY_PARAMETERS = frozenset(
     (
         "alpha",
         "beta",
@@ -89,7 +89,7 @@ def _has_callbacks(face: object) -> bool:
 def _refuse_matrices(params: dict[str, Any]) -> None:
     """Raise if a parameter that is one value, or one per column, is an array of two or more axes."""
     for name, value in params.items():
-        if name not in _ARRAYS and isinstance(value, np.ndarray | list) and _count_axes(value) > 1:
+        if name not in _ARRAY_PARAMETERS and isinstance(value, np.ndarray | list) and _count_axes(value) > 1:
             raise ValueError(f"got {name}={one_line(value)}, expected one value: pass no array")
 
 
@@ -141,7 +141,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
     # ── the state ──
 
     def _get_state_or_none(self) -> S | None:
-        """The state; None if the model has learned nothing."""
+        """Return the state; None if the model has learned nothing."""
         return self.__dict__.get("_fitted")
 
     def _require_state(self, attribute: str) -> S:
@@ -250,14 +250,14 @@ class TableFace(Face[T]):
 
     def learn_sums(self, shards: SummingShards) -> None:
         """Learn from sums that the shards compute themselves, as a database can; UnfitError if it cannot."""
-        raise UnfitError(f"a {type(self).__name__} has other sums")
+        raise UnfitError(f"a {type(self).__name__} needs sums that a database does not compute")
 
     def expect_columns(self, X: object) -> Schema:
-        """Read the columns of these rows, which all shards must have; a face may prepare for their kinds."""
+        """Read the columns of these rows, which all shards must have; subclasses may store their kinds."""
         return read_first_table(X, self._accepts_sparse)[1]
 
-    def _states_to_merge(self, others: tuple[Self, ...]) -> list[T]:
-        """The states of this model and of others of its class, which must have the same columns."""
+    def _list_states_to_merge(self, others: tuple[Self, ...]) -> list[T]:
+        """Return the states of this model and of others of its class, which must have the same columns."""
         states = [self.state_]
         for other in others:
             if type(other) is not type(self):
@@ -267,7 +267,7 @@ class TableFace(Face[T]):
             ours, theirs = states[0].schema, other.state_.schema
             named = None not in (ours.names, theirs.names)
             if theirs.width != ours.width or (named and theirs.names != ours.names):
-                raise ValueError("the models have other columns, expected the same in the same order")
+                raise ValueError("the models have different columns, expected the same in the same order")
             states.append(other.state_)
         return states
 

@@ -44,9 +44,10 @@ from tamis.stats import Moments
 from tamis.tables import Table, make_frame
 from tamis.warning import warn
 
+# Remedies in error messages about rows with gaps (missing values).
 _DROP = "drop or fill those rows"
 _FILL = f"{_DROP}, or set missing='em'"
-_AT_ONCE = "rows with gaps are imputed together, so give them to fit, all at once"
+_AT_ONCE = "rows with gaps are imputed together, so pass all rows to fit at once"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,7 @@ class ComponentsState:
     is_empty: ClassVar[bool] = False  # a state is only ever made by learning
 
     def require_statistic(self, purpose: str) -> Moments:
-        """The statistic, by fold or not; raise if the solver kept none."""
+        """Return the statistic, by fold or not; raise if the solver kept none."""
         if self.statistic is None:
             raise ValueError(
                 f"this PCA was fitted with solver={self.solver!r}, which keeps no statistic to {purpose}, "
@@ -78,7 +79,7 @@ class ComponentsState:
 
 
 class RequiresStatistic:
-    """Decorates a method that does not exist (`hasattr` is False) where the solver keeps no statistic."""
+    """A decorator of a method that does not exist (`hasattr` is False) if the solver keeps no statistic."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
@@ -89,8 +90,8 @@ class RequiresStatistic:
             return self._method
         if face.solver in ("rows", "randomized"):
             raise AttributeError(
-                f"PCA(solver={face.solver!r}) has no {self._method.__name__}, for it keeps no statistic: set "
-                "solver='moments'"
+                f"PCA(solver={face.solver!r}) has no {self._method.__name__}, because it keeps no statistic: "
+                "set solver='moments'"
             )
         return self._method.__get__(face, kind)
 
@@ -105,27 +106,30 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     Parameters
     ----------
     n_components : int, float, "mle", "held-out" or None
-        How many to keep: a number; the fewest that explain more than this part of the variance; the number
-        with the largest evidence (Minka's MLE); the number with the largest density of held-out rows in
-        five-fold cross-validation, which needs no further pass over the data; or all. A row's fold depends
-        on its values. Directions without variance are ignored: at most as many are kept as the rows span.
+        How many components to keep: an int is their number; a float keeps the fewest that explain more than
+        this fraction of the variance; "mle" the number with the largest evidence (Minka's MLE); "held-out"
+        the number with the largest density of held-out rows in five-fold cross-validation, which needs no
+        further pass over the data (the fold of a row depends on its values); None keeps all. Directions
+        without variance are never kept.
     whiten : whether transformed rows are scaled to unit variance; components without variance are not scaled
     solver : "auto", "moments", "rows" or "randomized"
-        "moments" keeps the statistic. Without one, and so without `partial_fit`, `merge`, `unlearn` and
-        `decay`: "rows" decomposes the products of rows with each other, for fewer rows than columns;
-        "randomized" is for many of both and few components, and bounds its error in `error_bound_`. "auto"
-        takes moments up to 2,000 columns, and beyond chooses by the numbers of rows and columns.
+        "moments" keeps the statistic. The other solvers keep none, so that they have no `partial_fit`,
+        `merge`, `unlearn` and `decay`: "rows" decomposes the products of rows with each other, for fewer rows
+        than columns; "randomized" is for many rows, many columns and few components, and bounds its error in
+        `error_bound_`. "auto" takes "moments" for up to 2,000 columns, and beyond that chooses by the numbers
+        of rows and columns.
     missing : "refuse" or "em"
         "em" takes NaN, and imputes missing values from the others of their row by the EM algorithm.
-    tol, max_iter : EM ends when a step adds less than `tol` to a row's log-likelihood, or after `max_iter`
+    tol, max_iter : EM ends when a step adds at most `tol` to the mean log-likelihood of a row, or after
+        `max_iter` steps
     exact : whether sums of products are exact to the bit, which takes several times as long
-    random_state : of the randomized solver
-    verbose : whether to show EM's progress
+    random_state : seed or generator of the random numbers for the randomized solver
+    verbose : whether to draw a progress bar during EM
 
     Notes
     -----
-    Variances divide by the total weight less one, as scikit-learn's do. `noise_variance_` is the mean over
-    all d − K directions left over, where scikit-learn counts at most as many directions as rows; the two
+    Variances are divided by the total weight minus one, as in scikit-learn. `noise_variance_` is the mean
+    over all d − K other directions, where scikit-learn counts at most as many directions as rows; the two
     differ only with fewer rows than columns. The covariance does not depend on `whiten`.
 
     Examples
@@ -173,7 +177,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def _by_fold(self) -> bool:
         return isinstance(self.n_components, str) and self.n_components == "held-out"
 
-    def _model(self) -> PrincipalComponents:
+    def _make_model(self) -> PrincipalComponents:
         return PrincipalComponents(self.n_components, bool(self.exact))
 
     def _check_parameters(self) -> None:
@@ -188,8 +192,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def learn_sums(self, shards: SummingShards) -> None:
         """Learn from sums that the shards compute themselves; UnfitError if the rows are needed."""
         self._check_parameters()
-        asked = {"exact=True": self.exact, "missing='em'": self.missing == "em", "'held-out'": self._by_fold}
-        if reasons := [option for option, is_set in asked.items() if is_set]:
+        options = {
+            "exact=True": self.exact,
+            "missing='em'": self.missing == "em",
+            "'held-out'": self._by_fold,
+        }
+        if reasons := [option for option, is_set in options.items() if is_set]:
             raise UnfitError(f"{reasons[0]} needs the rows")
         schema, rows, statistic = shards.sum_products()
         solver = choose_solver(self.solver, rows, schema.width, self.n_components)
@@ -216,7 +224,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             components = self._decompose(solver, table, weights)
             state = ComponentsState(schema, None, solver, components=components)
         if state.statistic is not None:
-            state = replace(state, components=self._model().infer(state.statistic))
+            state = replace(state, components=self._make_model().infer(state.statistic))
         self.state_ = state
         return self
 
@@ -242,12 +250,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @RequiresStatistic
     @with_shards
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Learn more rows: the model is as if all had come at once. (Values imputed by EM stay the same.)"""
+        """Learn more rows: the model is as if all had come at once. Imputed values do not change."""
         self._check_parameters()
         state: ComponentsState | None = self._get_state_or_none()
         if state is not None:
             state.require_statistic("add to")
-            self._change(lambda statistic, part: statistic + part, self._read_next(X), sample_weight)
+            self._change_statistic(
+                lambda statistic, part: statistic + part, self._read_next(X), sample_weight
+            )
             return self
         table, schema = read_first_table(X)
         solver = choose_solver("moments", table.rows, table.width, None)
@@ -256,16 +266,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         return self
 
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Forget rows that were learned, with their weights: as if they had never come.
+        """Forget rows that were learned, with their weights, as if they had never been learned.
 
-        Products of many rows at once are rounded, unless `exact`; only outliers are summed exactly. So an
-        error is raised if less than 1e-10 of the squares of a column would be left.
+        Without `exact`, products of many rows at once are rounded, except those of outliers. Therefore an
+        error is raised if less than 1e-10 of the sum of squares of a column would be left.
         """
         self.state_.require_statistic("take from")
-        self._change(lambda statistic, part: statistic - part, self._read_next(X), sample_weight)
+        self._change_statistic(lambda statistic, part: statistic - part, self._read_next(X), sample_weight)
         return self
 
-    def _change(
+    def _change_statistic(
         self, change: Callable[[Moments, Moments], Moments], table: Table, sample_weight: object
     ) -> None:
         state: ComponentsState = self.state_
@@ -283,7 +293,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same columns have learned."""
         state: ComponentsState
-        state, *rest = self._states_to_merge(others)
+        state, *rest = self._list_states_to_merge(others)
         statistic = state.require_statistic("add to")
         for other in rest:
             theirs = other.require_statistic("add")
@@ -299,7 +309,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         """Multiply the weight of everything learned so far by `factor`."""
         state: ComponentsState = self.state_
         if not 0.0 < float(factor) <= 1.0:
-            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
+            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, such as 0.99")
         statistic = state.require_statistic("scale") * float(factor)
         self.state_ = replace(state, statistic=statistic, components=None)
         return self
@@ -310,24 +320,24 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         statistic = state.require_statistic("infer from")
         with self._try_params(params):
             self._check_parameters()
-            self.state_ = replace(state, components=self._model().infer(statistic))
+            self.state_ = replace(state, components=self._make_model().infer(statistic))
         return self
 
     def _observe(self, table: Table, weights: Array | None, by_fold: bool) -> Moments:
         fold = fold_by_content(table) if by_fold else None
         try:
-            return self._model().observe(table, None, weights, fold)
+            return self._make_model().observe(table, None, weights, fold)
         except ValueError:  # if it was about NaN, raise a message that names the remedies
             refuse_gaps(table, _FILL if self.missing != "em" else _AT_ONCE)
             raise
 
-    def _infer(self, attribute: str = "") -> Components:
-        """The components, inferred when first needed; `attribute` is named in the error if that fails."""
+    def _get_components(self, attribute: str = "") -> Components:
+        """Return the components, inferred when first needed; an error names the `attribute` that was read."""
         state: ComponentsState = self._require_state(attribute)
         if state.components is not None:
             return state.components
         try:
-            components = self._model().infer(state.require_statistic("infer from"))
+            components = self._make_model().infer(state.require_statistic("infer from"))
         except ValueError as problem:
             if attribute:  # so that `hasattr` is False
                 raise AttributeError(f"no {attribute}: {problem}") from None
@@ -338,13 +348,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     # ── answers ──
 
     def _read_next(self, X: object) -> Table:
-        """Further rows of the same columns."""
+        """Read further rows of the same columns."""
         return read_next_table(
             X, self.state_.schema, type(self).__name__, self._accepts_sparse, missing=False
         )
 
     def _read_blocks(self, table: Table) -> Iterator[Array]:
-        """Dense rows, a block at a time; NaN is allowed if it may be imputed."""
+        """Yield dense rows, a block at a time; NaN is allowed if missing="em"."""
         for block in dense_blocks(table):
             if self.missing == "em":
                 if (infinite := np.isinf(block)).any():
@@ -358,17 +368,17 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
                 raise
 
     def _impute_blocks(self, table: Table) -> Iterator[Array]:
-        """Dense rows, a block at a time, with missing values imputed."""
-        given = self._infer()
+        """Yield dense rows, a block at a time, with missing values imputed."""
+        components = self._get_components()
         for block in self._read_blocks(table):
-            gaps = self.missing == "em" and np.isnan(block).any()
-            yield impute(block, given) if gaps else block
+            has_gaps_here = self.missing == "em" and np.isnan(block).any()
+            yield impute(block, components) if has_gaps_here else block
 
     def transform(self, X: object) -> Array:
         """Project rows on the components (n, n_components); gaps are replaced by their expectation."""
-        given = self._infer()
-        codes = np.concatenate([given.codes(block) for block in self._impute_blocks(self._read_next(X))])
-        return np.asarray(codes / given.scale if self.whiten else codes)
+        components = self._get_components()
+        codes = np.concatenate([components.codes(block) for block in self._impute_blocks(self._read_next(X))])
+        return np.asarray(codes / components.scale if self.whiten else codes)
 
     def fit_transform(self, X: object, y: object = None, sample_weight: object = None) -> Any:
         """Learn from rows and return their projections."""
@@ -376,65 +386,74 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     def inverse_transform(self, X: object) -> Array:
         """Reconstruct rows (n, d) from their projections."""
-        given, codes = self._infer(), read_numbers(Table.of(X))
-        if codes.shape[1] != given.count:
+        components, codes = self._get_components(), read_numbers(Table.of(X))
+        if codes.shape[1] != components.count:
             raise ValueError(
-                f"got codes of {codes.shape[1]} columns, expected {given.count}, one per component"
+                f"got projections of {codes.shape[1]} columns, expected {components.count}, one per component"
             )
-        return given.rows(codes * given.scale if self.whiten else codes)
+        return components.rows(codes * components.scale if self.whiten else codes)
 
     def score_samples(self, X: object) -> Array:
-        """log p of each row under probabilistic PCA (n,); for a row with gaps, of its observed values."""
-        given = self._infer()
+        """Return log p of each row under probabilistic PCA (n,); missing values are integrated out."""
+        components = self._get_components()
         return np.concatenate(
             [
-                log_densities_with_gaps(block, given) if self.missing == "em" else given.log_densities(block)
+                log_densities_with_gaps(block, components)
+                if self.missing == "em"
+                else components.log_densities(block)
                 for block in self._read_blocks(self._read_next(X))
             ]
         )
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """The mean of `score_samples`."""
+        """Return the mean of `score_samples`."""
         densities = self.score_samples(X)
         return float(np.average(densities, weights=read_weights(sample_weight, len(densities))))
 
     def log_likelihood(self, statistic: Moments | None = None) -> float:
-        """Σ w log p of all rows that were learned, or of those of another statistic, from the sums alone."""
+        """Compute Σ w log p of all rows that were learned, or of another statistic, from the sums alone."""
         state: ComponentsState = self.state_
         if statistic is None and state.log_likelihoods:
             raise ValueError(
-                "the sums hold values that EM imputed, expected a statistic of whole rows: see "
+                "the sums hold values that EM imputed, expected a statistic of rows without gaps: see "
                 "log_likelihoods_ for EM's steps, or sum score_samples of the rows"
             )
         statistic = state.pooled_statistic if statistic is None else statistic
-        return self._infer().log_likelihood(statistic if statistic.keys is None else statistic.pooled())
+        return self._get_components().log_likelihood(
+            statistic if statistic.keys is None else statistic.pooled()
+        )
 
     def get_covariance(self) -> Array:
-        """The covariance of probabilistic PCA (d, d)."""
-        return self._infer().covariance()
+        """Return the covariance of probabilistic PCA (d, d)."""
+        return self._get_components().covariance()
 
     def get_precision(self) -> Array:
-        """The inverse of the covariance (d, d)."""
-        return self._infer().precision()
+        """Return the inverse of the covariance (d, d)."""
+        return self._get_components().precision()
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
-        """Rows drawn from probabilistic PCA (n, d): a frame if the model was fitted to one."""
-        rows = self._infer().draw(make_generator(random_state), check_sample_count(n_samples))
+        """Draw rows from probabilistic PCA (n, d); they are a frame if the model was fitted to one."""
+        rows = self._get_components().draw(make_generator(random_state), check_sample_count(n_samples))
         schema: Schema = self.state_.schema
         if schema.library is None or schema.names is None:
             return rows
         return make_frame(dict(zip(schema.names, rows.T, strict=True)), schema.library)
 
     def explain(self, X: object, component: int | None = None) -> LinearExplanation:
-        """Each column's contribution to a row's projection, or to its squared reconstruction error."""
-        given, table = self._infer(), self._read_next(X)
+        """Compute each column's contribution to a row's projection on a component.
+
+        Without `component`, it is the contribution to the row's squared reconstruction error.
+        """
+        components, table = self._get_components(), self._read_next(X)
         rows = np.concatenate(list(self._impute_blocks(table)))
         if component is None:
-            terms = np.square(given.residuals(rows))
+            terms = np.square(components.residuals(rows))
         else:
-            if (k := to_integer(component)) is None or not 0 <= k < given.count:
-                raise ValueError(f"got component={component!r}, expected 0 to {given.count - 1}")
-            terms = (rows - given.mean) * (given.directions[k] / (given.scale[k] if self.whiten else 1.0))
+            if (k := to_integer(component)) is None or not 0 <= k < components.count:
+                raise ValueError(f"got component={component!r}, expected 0 to {components.count - 1}")
+            terms = (rows - components.mean) * (
+                components.directions[k] / (components.scale[k] if self.whiten else 1.0)
+            )
         return explain_terms(terms, np.zeros(len(terms)), self.state_.schema, X, table)
 
     def cross_validate(
@@ -446,15 +465,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         groups: object = None,
         random_state: Any = None,
     ) -> HeldOutRows:
-        """Log-density and reconstruction error of each row by a model that never saw its fold, from one pass.
+        """Compute log-density and reconstruction error of each row by a model fitted without its fold.
 
-        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together.
+        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. This
+        takes one pass over the rows.
         """
         table, _ = read_first_table(X)
         refuse_gaps(table, _DROP)
         fold = read_folds(folds, table.rows, None, groups, random_state)
         part = np.arange(table.rows) if fold is None else fold
-        return cross_validate(self._model(), table, part, read_weights(sample_weight, table.rows))
+        return cross_validate(self._make_model(), table, part, read_weights(sample_weight, table.rows))
 
     # ── attributes ──
 
@@ -474,47 +494,47 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def components_(self) -> Array:
         """Directions of largest variance (n_components, d), largest first; the largest entry is positive."""
-        return self._infer("components_").directions
+        return self._get_components("components_").directions
 
     @property
     def n_components_(self) -> int:
         """The number of components."""
-        return self._infer("n_components_").count
+        return self._get_components("n_components_").count
 
     @property
     def _n_features_out(self) -> int:
-        return self._infer().count
+        return self._get_components().count
 
     @property
     def explained_variance_(self) -> Array:
         """The variance along each component (n_components,), divided by the total weight minus one."""
-        return self._infer("explained_variance_").variances
+        return self._get_components("explained_variance_").variances
 
     @property
     def explained_variance_ratio_(self) -> Array:
         """The variance of each component divided by the total variance; 0 if nothing varies."""
-        return self._infer("explained_variance_ratio_").ratios
+        return self._get_components("explained_variance_ratio_").ratios
 
     @property
     def singular_values_(self) -> Array:
         """The singular values of the centred rows (n_components,)."""
-        components = self._infer("singular_values_")
+        components = self._get_components("singular_values_")
         return np.asarray(np.sqrt(components.variances * components.freedom))
 
     @property
     def noise_variance_(self) -> float:
         """The mean variance of the directions that are not kept; 0 if there are none."""
-        return self._infer("noise_variance_").noise
+        return self._get_components("noise_variance_").noise
 
     @property
     def mean_(self) -> Array:
         """The mean of each column (d,)."""
-        return self._infer("mean_").mean
+        return self._get_components("mean_").mean
 
     @property
     def n_samples_(self) -> float:
-        """The total weight: the number of rows, if they were not weighed."""
-        weight = self._infer("n_samples_").weight
+        """The total weight: the number of rows, if they had no weights."""
+        weight = self._get_components("n_samples_").weight
         return int(weight) if weight.is_integer() else weight
 
     @property
@@ -538,7 +558,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def count_scores_(self) -> Array:
         """The score of 1, 2, … components: Minka's log-evidence, or the mean log-density of held-out rows."""
-        scores = self._infer("count_scores_").scores
+        scores = self._get_components("count_scores_").scores
         if scores is None:
             raise AttributeError("no count_scores_: n_components was not 'mle' or 'held-out'")
         return scores
@@ -547,10 +567,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def error_bound_(self) -> float:
         """A bound on the largest singular value of the residuals of the centred rows.
 
-        For the randomized solver it holds with probability 1 − 10⁻¹⁰; the best possible is the next singular
-        value. The other solvers are exact: 0.
+        For the randomized solver it holds with probability 1 − 10⁻¹⁰; the best possible bound is the next
+        singular value. It is 0 for the other solvers, which are exact.
         """
-        return self._infer("error_bound_").error
+        return self._get_components("error_bound_").error
 
     # ── the file ──
 

@@ -38,13 +38,14 @@ class GaussianDiscriminant(GenerativeClassifier):
         How far covariances are shrunk toward a multiple of the identity, with estimate="mle". "auto" shrinks
         that of each class toward a multiple of its variances, by Ledoit and Wolf's coefficient. `fit` chooses
         it from the rows that have a label (`shrinkage_`); `partial_fit`, `merge`, `unlearn` and `decay` keep
-        it, and a class that comes later gets the mean.
+        it, and a class that is learned later gets the mean of the coefficients.
     estimate : "mean", "map", "mle" or "predictive"
         All but "mle" have a normal–inverse-Wishart prior, so that columns that repeat each other, or more
         columns than rows, do no harm; "predictive" integrates the parameters out and gives Student t
         densities. "mle" is what textbooks call linear and quadratic discriminant analysis.
     prior : NormalInverseWishart, optional
-        By default one with the mean and the variances of all classes together, worth `strength` rows.
+        By default it has the mean and the variances of all classes together, and the strength of `strength`
+        rows.
     strength : float
     unbiased : whether covariances are divided by the degrees of freedom instead of the weight
     exact : whether sums of products are exact to the bit, which takes several times as long
@@ -99,10 +100,10 @@ class GaussianDiscriminant(GenerativeClassifier):
         self.tol = tol
         self.verbose = verbose
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         block = GaussianVectors(
             covariance=self.covariance,
-            shrinkage=self._shrinkage(),
+            shrinkage=self._get_shrinkage(),
             estimate=self.estimate,
             prior=self.prior,
             strength=self.strength,
@@ -111,8 +112,8 @@ class GaussianDiscriminant(GenerativeClassifier):
         )
         return {_BLOCK: block}
 
-    def _shrinkage(self) -> Shrinkage:
-        """The shrinkage as given; for "auto" the coefficients that `fit` chose, if it was called."""
+    def _get_shrinkage(self) -> Shrinkage:
+        """Return the shrinkage as given; for "auto" the coefficients that `fit` chose, if it was called."""
         state = self._get_state_or_none()
         if is_automatic(self.shrinkage) and state is not None:
             block = state.model.blocks[_BLOCK]
@@ -121,8 +122,8 @@ class GaussianDiscriminant(GenerativeClassifier):
         return self.shrinkage
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
-        """As in every classifier; with shrinkage="auto" only after `fit`, which chooses the coefficients."""
-        if is_automatic(self._shrinkage()):
+        """Learn more rows, as every classifier does; shrinkage="auto" needs `fit` first, which chooses it."""
+        if is_automatic(self._get_shrinkage()):
             raise ValueError(
                 "got partial_fit before fit with shrinkage='auto', expected fit first, which chooses it from "
                 "the rows: call fit with the first batch, or give a number from 0 to 1"
@@ -139,7 +140,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         groups: object = None,
         random_state: Any = None,
     ) -> validate.HeldOut:
-        """As in every classifier; not with shrinkage="auto", which was chosen with the held-out rows."""
+        """Predict each row without its fold, as every classifier does; shrinkage="auto" is refused."""
         if is_automatic(self.shrinkage):
             raise ValueError(
                 "got shrinkage='auto' in cross_validate, expected a number from 0 to 1: folds are "
@@ -151,7 +152,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         )
 
     def _describe_selected(self) -> Any:
-        chosen = self._shrinkage()
+        chosen = self._get_shrinkage()
         if not isinstance(chosen, LedoitWolf):
             return None
         by_class, others = np.asarray(chosen.by_class), [chosen.later, chosen.overall]
@@ -178,7 +179,7 @@ class GaussianDiscriminant(GenerativeClassifier):
     def shrinkage_(self) -> Array:
         """How far the covariance of each class is shrunk (classes,): as given, or as chosen by `fit`."""
         self._require_state("shrinkage_")
-        chosen, keys = self._shrinkage(), self.posterior_.keys
+        chosen, keys = self._get_shrinkage(), self.posterior_.keys
         if isinstance(chosen, LedoitWolf):
             return chosen.coefficients(keys)
         return np.full(len(keys), 0.0 if chosen is None else float(chosen))
@@ -192,69 +193,73 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def means_(self) -> Array:
         """The mean of each class (classes, columns)."""
-        return self._density("means_").mean  # type: ignore[no-any-return]
+        return self._get_density("means_").mean  # type: ignore[no-any-return]
 
     @property
     def covariance_(self) -> Array:
         """One matrix if tied; else a matrix, variances or one variance for each class."""
-        return self._density("covariance_").covariance  # type: ignore[no-any-return]
+        return self._get_density("covariance_").covariance  # type: ignore[no-any-return]
 
     @property
     def scalings_(self) -> Any:
         """The variances of each class along the axes of its covariance, largest first (columns,)."""
-        return [values[::-1] for values, _ in self._axes("scalings_")]
+        return [values[::-1] for values, _ in self._compute_axes("scalings_")]
 
     @property
     def rotations_(self) -> list[Array]:
         """The axes of the covariance of each class, as columns (columns, columns), ordered as `scalings_`."""
-        return [vectors[:, ::-1] for _, vectors in self._axes("rotations_")]
+        return [vectors[:, ::-1] for _, vectors in self._compute_axes("rotations_")]
 
-    def _axes(self, name: str) -> list[tuple[Array, Array]]:
-        covariance = self._density(name).covariance
-        if self._blocks(self.state_.schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
-            raise AttributeError(f"{name} needs covariance='full': classes have no axes of their own")
+    def _compute_axes(self, name: str) -> list[tuple[Array, Array]]:
+        covariance = self._get_density(name).covariance
+        if self._make_blocks(self.state_.schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
+            raise AttributeError(f"{name} needs covariance='full', which has axes per class")
         return [eigen(one) for one in covariance]
 
     @property
     def coef_(self) -> Array:
-        """Weights of the linear form: log-odds are coef_ · x + intercept_ (two classes: the second's)."""
-        return self._linear("coef_")[0]
+        """Coefficients of the scores coef_ · x + intercept_ of the classes.
+
+        With two classes, there is only one score: the log-odds of the second class against the first.
+        """
+        return self._compute_coefficients("coef_")[0]
 
     @property
     def intercept_(self) -> Array:
         """See `coef_`."""
-        return self._linear("intercept_")[1]
+        return self._compute_coefficients("intercept_")[1]
 
-    def _linear(self, name: str) -> tuple[Array, Array]:
-        density = self._density(name)
+    def _compute_coefficients(self, name: str) -> tuple[Array, Array]:
+        density = self._get_density(name)
         if not hasattr(density, "coefficients"):
             raise AttributeError(
-                f"{name} needs covariance='tied' and no estimate='predictive': nothing is linear"
+                f"{name} needs covariance='tied' and an estimate other than 'predictive', because otherwise "
+                "log-odds are not linear"
             )
-        weights, floors = density.coefficients, density.intercepts + self.posterior_.log_prior
-        if len(floors) == 2:
-            return weights[1:] - weights[:1], floors[1:] - floors[:1]
-        return weights, floors
+        weights, intercepts = density.coefficients, density.intercepts + self.posterior_.log_prior
+        if len(intercepts) == 2:
+            return weights[1:] - weights[:1], intercepts[1:] - intercepts[:1]
+        return weights, intercepts
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = getattr(self, "covariance", "tied") in ("diag", "spherical")
         return tags
 
-    def _density(self, name: str) -> Any:
+    def _get_density(self, name: str) -> Any:
         self._require_state(name)
         return self.posterior_.densities[_BLOCK]
 
 
 class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianDiscriminant):  # type: ignore[misc]
-    """Fisher's discriminant: the directions with the largest variance between classes over that within.
+    """Fisher's discriminant: directions in which variance between classes is largest relative to that within.
 
     `transform` projects rows on them; `predict` is that of the tied Gaussian discriminant.
 
     Parameters
     ----------
     n_components : int, optional
-        At most the number of classes less one, and of columns; all of them by default.
+        At most the number of classes minus one, and the number of columns; by default the largest possible.
     shrinkage, priors, exact, missing_label, unlabelled_weight, max_iter, tol, verbose :
         as in `GaussianDiscriminant`
 
@@ -294,10 +299,10 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
         self.tol = tol
         self.verbose = verbose
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate: Estimate = "mean" if self.shrinkage is None else "mle"
         block = GaussianVectors(
-            covariance="tied", shrinkage=self._shrinkage(), estimate=estimate, exact=self.exact
+            covariance="tied", shrinkage=self._get_shrinkage(), estimate=estimate, exact=self.exact
         )
         return {_BLOCK: block}
 
@@ -306,41 +311,43 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
             count_components(self.n_components, len(classes), schema.width)
 
     def transform(self, X: object) -> Array:
-        """Rows along the directions (n, components)."""
+        """Project rows on the directions (n, components)."""
         state = self.state_
         table = read_next_table(
             X, state.schema, type(self).__name__, self._accepts_sparse, self._takes_missing
         )
-        return self._projection("transform").transform(state.model.encode(table, learn=False).blocks[_BLOCK])
+        return self._get_projection("transform").transform(
+            state.model.encode(table, learn=False).blocks[_BLOCK]
+        )
 
     @property
     def scalings_(self) -> Array:
         """The directions (columns, components), each of unit variance within classes."""
-        return self._projection("scalings_").directions
+        return self._get_projection("scalings_").directions
 
     @property
     def xbar_(self) -> Array:
         """The point that is projected to zero."""
-        return self._projection("xbar_").centre
+        return self._get_projection("xbar_").centre
 
     @property
     def explained_variance_ratio_(self) -> Array:
         """The fraction of the variance between classes in each direction."""
-        return self._projection("explained_variance_ratio_").ratios
+        return self._get_projection("explained_variance_ratio_").ratios
 
     @property
     def _n_features_out(self) -> int:
         return int(self.scalings_.shape[1])
 
     def criterion(self, direction: NDArray[np.float64] | None = None) -> float:
-        """Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, or along the best."""
+        """Return Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, or the best one."""
         self._require_state("")
-        return self._projection("criterion").criterion(direction)
+        return self._get_projection("criterion").criterion(direction)
 
-    def _projection(self, name: str) -> Projection:
+    def _get_projection(self, name: str) -> Projection:
         state = self._require_state(name)
         if state.projection is None:
             moments: Any = state.statistic[_BLOCK]
             priors = check_class_probabilities(self.priors, self.posterior_.keys)
-            state.projection = discriminant(moments, self.n_components, self._shrinkage(), priors)
+            state.projection = discriminant(moments, self.n_components, self._get_shrinkage(), priors)
         return state.projection

@@ -52,53 +52,61 @@ _DUPLICATES = ("refuse", "mean", "last", "sum")
 class MatrixFactorization(Face[Recommender]):
     """A recommender: a rating is level + offsets + the product of the factors of its user and its item.
 
-    `X` is a frame with columns user, item, rating and maybe time and weight (or `columns` says which these
-    are; else the first three are user, item and rating); rows of (user, item, rating) and maybe time and
-    weight, in that order; pairs (n, 2) with `y`; or a sparse matrix, whose rows are users, whose columns are
-    items and whose stored values are ratings. Ids are any hashable values, known by value.
+    `X` is a frame with columns user, item, rating and optionally time and weight (`columns` can give them
+    other names; a frame without these names has user, item and rating as its first three columns); rows of
+    (user, item, rating) and optionally time and weight, in that order; pairs (n, 2), with the ratings in `y`;
+    or a sparse matrix, whose rows are users, whose columns are items and whose stored values are ratings. Ids
+    are any hashable values.
 
     Parameters
     ----------
     n_factors : int
-        May be more than the ratings determine: the ridge determines the rest.
+        The number of factors; because of the ridge, it may be more than the ratings determine.
     feedback : "explicit" or "implicit"
         Ratings; or actions (plays, clicks, purchases), where pairs without an action count a little, too.
         Scores of implicit feedback are preferences, about 0 to 1.
     method : "als" or "gibbs"
-        Least squares, or draws from the posterior, which also give standard deviations.
+        Alternating least squares, or Gibbs sampling from the posterior, which also gives standard deviations.
     ridge : float or "validated"
-        Of the factors; with ratings, per unit of weight of a row. "validated" tries up to nine, eight sweeps
-        each, holds out a tenth of the ratings and takes the ridge with the least error on them; below 200
-        ratings it is 0.15 of their standard deviation. Draws, which estimate their own, start with that, too;
-        implicit feedback has 0.15. Ratings on a larger scale need a larger ridge.
+        The ridge of the factors; for explicit feedback, it is multiplied by the total weight of the ratings
+        of a user or item, plus five. "validated" holds out a tenth of the ratings, tries up to nine ridges
+        with eight sweeps each, and takes the one with the least error on the held-out ratings; below 200
+        ratings it is 0.15 of their standard deviation. Gibbs sampling, which estimates its own, starts with
+        that, too; for implicit feedback it is 0.15. Ratings on a larger scale need a larger ridge.
     offset_ridge : float
-        Of the offsets, of times too: so many ratings of the level are added. Infinity: no level, no offsets.
+        The ridge of the offsets of users, items and times: each has so many ratings of the level's value
+        added. With infinity there is no level and there are no offsets.
     confidence : float
-        Of implicit feedback: an action counts 1 + confidence · value, a pair without one 1.
+        For implicit feedback: an action has the weight 1 + confidence · value, a pair without one 1.
     max_iter : int
-        Sweeps at most. If those of ratings end there and not by `tol`, a ConvergenceWarning says so; the
-        objective of implicit feedback falls for hundreds of sweeps, so that only `converged_` says so.
+        The largest number of sweeps. If explicit feedback has not converged by then, there is a
+        ConvergenceWarning. The objective of implicit feedback falls for hundreds of sweeps, so that there is
+        no warning, and only `converged_` is False.
     validation : float
-        The part of the ratings that is held out to find the best number of sweeps for the fit to all of them.
+        The fraction of the ratings that is held out to find the best number of sweeps; the model is then
+        fitted to all of them.
     tol : float
         Sweeps end when the relative decrease of the penalised error is smaller; with `validation`, when the
         error of the held-out ratings has not fallen by that much for three sweeps. With 0, and without
         `validation`, there are exactly `max_iter` sweeps, and no warning.
     n_draws, burn_in, n_kept : int
-        Of Gibbs: the number of draws, of those dropped before them, and of those to keep, evenly spaced.
+        For Gibbs sampling: the number of draws, of draws that are dropped before these, and of draws to keep,
+        which are evenly spaced.
     half_life : float or timedelta, optional
-        A rating of that age, counted from the newest, weighs half. In units of time; dates are days.
+        The age, counted from the newest rating, at which a rating has half its weight; in the unit of the
+        times, or in days if these are dates.
     time_bins : int
-        Offsets of all items, and of each, in so many equal parts of the time, or of the `period`.
+        The number of equal parts of the time, or of the `period`; all items together, and each item, have an
+        offset in each part.
     period : float or timedelta, optional
         Bins repeat after this time: 365.25 days for seasons.
     clip : bool
-        Whether predicted ratings stay in the range of those seen.
+        Whether predicted ratings are limited to the range of those learned.
     columns : mapping from "user", "item", "rating", "time", "weight" to names of columns, optional
         Roles that it does not name keep their own names.
     duplicates : "refuse", "mean", "last" or "sum"
-        How a pair that comes more than once is treated; the last is the newest, where there are times. Mean
-        or sum has the last one's time and weight; `partial_fit` refuses the mean with a pair it knows.
+        How a pair that occurs more than once is treated; the last is the newest, if there are times. A mean
+        or sum gets the time and weight of the last; `partial_fit` refuses "mean" for a pair learned before.
     random_state, verbose
 
     Examples
@@ -172,7 +180,7 @@ class MatrixFactorization(Face[Recommender]):
     @with_callbacks
     @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Learn from ratings; `y` holds them if X is pairs."""
+        """Learn from ratings; `y` holds them if X has only pairs."""
         self._read_options()  # errors of parameters come before those of rows
         return self._fit_table(self._read_ratings(X, y, sample_weight), X, y)
 
@@ -182,7 +190,7 @@ class MatrixFactorization(Face[Recommender]):
         self._check_duplicates()
         is_implicit = self.feedback == "implicit"
         table = shards.total(ReadRatings(self.columns, is_implicit)).join()
-        table = rating_tables.drop_inactions(table) if is_implicit else table
+        table = rating_tables.drop_zero_values(table) if is_implicit else table
         if anew or self._get_state_or_none() is None:
             return self._fit_table(table)
         return self._add_table(self._check_feedback(), table)
@@ -203,10 +211,11 @@ class MatrixFactorization(Face[Recommender]):
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn more ratings, by known or new users of known or new items; only their rows are solved again.
 
-        Those users' rows are solved, then those items', then the users of these items again; all else stays
-        as it was, the level too. Near a new fit as long as there is little new. With a `half_life`, newer
-        ratings make all others older: then all users' rows are solved. A rating without a time, in a model
-        with times, is taken to be of the newest. Times are what they were in the fit: dates, or numbers.
+        The rows of these users are solved, then those of these items, then those of all users of these items;
+        everything else stays as it was, also the level. The result is near a new fit if there are few new
+        ratings. With a `half_life`, newer ratings make all others older: then the rows of all users are
+        solved. In a model with times, a rating without a time gets the newest time. Times must be dates if
+        those of the fit were, and otherwise numbers.
         """
         if self._get_state_or_none() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
@@ -220,10 +229,10 @@ class MatrixFactorization(Face[Recommender]):
         return self
 
     def add_user(self, user: Hashable, ratings: Any) -> Self:
-        """Add a user with his ratings of known items, by one ridge regression on their factors.
+        """Add a user with ratings of known items, by one ridge regression on the items' factors.
 
-        `ratings` is a mapping from items, a series by item, a frame or pairs of (item, rating), or of
-        implicit feedback a set of items.
+        `ratings` is a mapping from items to ratings, a series by item, a frame or pairs of (item, rating); or
+        for implicit feedback a set of items.
         """
         fitted = self._check_feedback()
         rating_tables.require_new_id(fitted.users, user, "user")
@@ -233,10 +242,10 @@ class MatrixFactorization(Face[Recommender]):
         return self
 
     def add_item(self, item: Hashable, ratings: Any) -> Self:
-        """Add an item with its ratings by known users, by one ridge regression on their factors.
+        """Add an item with ratings by known users, by one ridge regression on the users' factors.
 
-        The rows of its users are then solved again, for they have one rating more; of implicit feedback,
-        those of all users, who have one preference more.
+        The rows of these users are then solved again, because they have one more rating; for implicit
+        feedback, those of all users, because each has one more preference.
         """
         fitted = self._check_feedback()
         rating_tables.require_new_id(fitted.items, item, "item")
@@ -246,36 +255,36 @@ class MatrixFactorization(Face[Recommender]):
         return self
 
     def fold_in_user(self, ratings: Any) -> FoldedUser:
-        """A user with these ratings, not added: `predict`, `recommend` and `explain` take him for an id.
+        """Return a user with these ratings, which is not added to the model.
 
-        `ratings` as in `add_user`.
+        `predict`, `recommend` and `explain` accept it in place of an id. `ratings` is as in `add_user`.
         """
         fitted = self._check_feedback()
         item, value = self._read_ratings_of_one(fitted, ratings, "item")
         return fitted.fold_in(item, value, self.duplicates, make_generator(self.random_state))
 
     def forget(self, user: Hashable, item: Hashable, of_item: bool = False) -> Self:
-        """Forget a rating: the user's row is as if solved without it; with `of_item`, so is the item's.
+        """Forget a rating: the user's row is solved again without it; with `of_item`, so is the item's.
 
-        Its effect on other rows through them, in the sweeps of the fit, stays, and so does its part in the
-        level; only a new fit is free of it.
+        Its effect on other rows in the sweeps of the fit remains, and so does its effect on the level; only a
+        new fit is free of it.
         """
         return self.unlearn([(user, item)], of_items=of_item)
 
     def unlearn(self, X: object, y: object = None, of_items: bool = False) -> Self:
         """Forget many ratings, as `forget` does one; only the users and items in X are used."""
         fitted = self.state_
-        read = rating_tables.read_columns(X, self.columns)
-        own, other = rating_tables.to_labels(read.user), rating_tables.to_labels(read.item)
-        users, items = find_ids(fitted.users, own, "user"), find_ids(fitted.items, other, "item")
-        entries = np.empty(len(read), dtype=np.int64)
+        pairs = rating_tables.read_columns(X, self.columns)
+        user_ids, item_ids = rating_tables.to_labels(pairs.user), rating_tables.to_labels(pairs.item)
+        users, items = find_ids(fitted.users, user_ids, "user"), find_ids(fitted.items, item_ids, "item")
+        entries = np.empty(len(pairs), dtype=np.int64)
         for i, (user, item) in enumerate(zip(users.tolist(), items.tolist(), strict=True)):
             entries[i] = fitted.find_entry(user, item) if user >= 0 and item >= 0 else -1
             if entries[i] < 0:
-                one, two = rating_tables.to_python(own[i]), rating_tables.to_python(other[i])
+                user_id, item_id = (rating_tables.to_python(ids[i]) for ids in (user_ids, item_ids))
                 raise ValueError(
-                    f"got user {one!r} and item {two!r}, expected a rating that was learned: nothing was "
-                    "changed"
+                    f"got user {user_id!r} and item {item_id!r}, expected a rating that was learned: nothing "
+                    "was changed"
                 )
         if len(np.unique(entries)) == len(fitted.entries):
             raise ValueError("every rating would be forgotten, expected some to be left: nothing was changed")
@@ -285,11 +294,11 @@ class MatrixFactorization(Face[Recommender]):
     # ── answers ──
 
     def predict(self, pairs: object, time: object = None, return_std: bool = False) -> Any:
-        """The expected rating of each pair (n,); with `return_std` also its standard deviation with noise.
+        """Return the expected rating of each pair (n,); with `return_std` also its standard deviation.
 
-        An unknown user is expected to rate as the item's offset says, an unknown item as the user's; of
-        implicit feedback, an unknown user's preference is the share of users who have the item. Without a
-        time it is that of the newest rating.
+        The standard deviation includes the noise. For an unknown user, the rating is the level plus the
+        item's offset, and for an unknown item plus the user's; for implicit feedback, an unknown user's
+        preference is the fraction of users who have the item. The default time is that of the newest rating.
         """
         fitted = self.state_
         if return_std:
@@ -302,7 +311,10 @@ class MatrixFactorization(Face[Recommender]):
     def predict_interval(
         self, pairs: object, coverage: float = 0.9, time: object = None
     ) -> tuple[Array, Array]:
-        """Where each rating will lie with that probability, by Gibbs: lower and upper ends, each (n,)."""
+        """Return both ends, each (n,), of the interval that holds each rating with this probability.
+
+        This needs method="gibbs".
+        """
         fitted = self.state_
         _refuse_without_draws(fitted, "predict_interval")
         given: object = coverage
@@ -312,12 +324,12 @@ class MatrixFactorization(Face[Recommender]):
         low, high = query.posterior.predict_interval(
             query.user_index, query.item_index, query.time_bin, coverage
         )
-        if not fitted.low < fitted.high:  # one value is no range
+        if not fitted.low < fitted.high:  # all ratings were equal: do not clip to a single value
             return low, high
         return self._clip(fitted, low), self._clip(fitted, high)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """R² of the predicted ratings: 1 minus the unexplained part of their variance."""
+        """Return R² of the predicted ratings: 1 minus the unexplained fraction of the ratings' variance."""
         fitted = self._check_feedback()
         if fitted.is_implicit:
             raise ValueError(
@@ -347,16 +359,15 @@ class MatrixFactorization(Face[Recommender]):
         among: Iterable[Hashable] | None = None,
         time: object = None,
     ) -> tuple[NDArray[Any], Array]:
-        """The best items for a user, best first, and their scores, which are not clipped.
+        """Return the best items for a user, best first, and their scores, which are not clipped.
 
-        A list, array or column of users has an answer (users, n), filled up with None and −∞ where too few
-        items are left; anything else is one id. An unknown user gets popular items.
+        For a list, array or column of users, both have the shape (users, n), filled up with None and −∞ if
+        too few items are left; any other value is one id. An unknown user gets popular items.
 
         `diversity`, from 0 to 1, keeps similar items apart: each next item has the largest (1 − diversity) ·
         score − diversity · (its largest cosine with those before), among the best 10 · n, whose scores are
-        scaled to 0 … 1. `recency` is the addition to an item's score, in ratings, if all its ratings are as
-        new as the newest, and in proportion if some are. `among` are the items to choose from, of which those
-        never seen are left out.
+        scaled to 0 … 1. `recency` is what is added to an item's score if all its ratings are as new as the
+        newest; older ones reduce it. `among` are the items to choose from; unknown ones are ignored.
         """
         fitted = self.state_
         count = check_integer("n", n, 1)
@@ -376,7 +387,7 @@ class MatrixFactorization(Face[Recommender]):
         return _name_items(fitted, indices[0][is_item]), scores[0][is_item]
 
     def similar_items(self, item: Hashable, n: int = 10) -> tuple[NDArray[Any], Array]:
-        """The items that are liked by the same people, most similar first, and their factors' cosines."""
+        """Return the items that the same users like, most similar first, and the cosines of their factors."""
         fitted = self.state_
         index = find_id(fitted.items, item)
         if index < 0:
@@ -385,14 +396,15 @@ class MatrixFactorization(Face[Recommender]):
         return _name_items(fitted, indices), cosines
 
     def explain(self, user: Any, item: Hashable, n: int = 5, time: object = None) -> FactorExplanation:
-        """The contributions of the user's ratings to this score: with level and offsets they sum to it.
+        """Compute the contribution of each rating of the user to the score of an item.
 
-        `top` of the answer lists the n that contribute most; `print` it to read it.
+        With the level and the offsets, they sum to the score. `top` of the result lists the n ratings that
+        contribute most; the result can be printed.
         """
         fitted = self.state_
         if fitted.has_draws:
             raise ValueError(
-                "got a model of draws, each with reasons of its own, expected method='als' to explain"
+                "got a model of several draws, which explain() cannot combine, expected method='als'"
             )
         times = self._read_times(fitted, time, 1)
         return explain(fitted, user, item, check_integer("n", n, 1), times)
@@ -400,7 +412,7 @@ class MatrixFactorization(Face[Recommender]):
     # ── reading ──
 
     def _check_feedback(self) -> Recommender:
-        """The fitted recommender, if `feedback` is still the kind that it was learned from."""
+        """Return the fitted recommender, if `feedback` is still the kind that it was learned from."""
         fitted = self.state_
         if (self.feedback == "implicit") != fitted.is_implicit:
             kind = "implicit" if fitted.is_implicit else "explicit"
@@ -411,7 +423,7 @@ class MatrixFactorization(Face[Recommender]):
         return fitted
 
     def _read_options(self) -> FitOptions:
-        """The parameters of a fit; raise for the first that will not do."""
+        """Return the parameters of a fit; raise for the first that is not valid."""
         for name, allowed in (("feedback", ("explicit", "implicit")), ("method", ("als", "gibbs"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(
@@ -459,7 +471,7 @@ class MatrixFactorization(Face[Recommender]):
         )
 
     def _make_time_scale(self, time: Array | None, dates: bool | None) -> TimeScale | None:
-        """The scale of these times by the parameters; raise if one does not go with these times."""
+        """Return the scale of these times; raise if a parameter does not suit them."""
         bins: Any = self.time_bins
         if not isinstance(bins, int | np.integer) or bins < 0:
             raise ValueError(f"got time_bins={bins!r}, expected a whole number, 0 for none")
@@ -467,7 +479,7 @@ class MatrixFactorization(Face[Recommender]):
         period = rating_tables.read_duration("period", self.period)
         if period is not None and not bins:
             raise ValueError(
-                f"got period={self.period!r} without time_bins, expected into how many parts to cut it: set "
+                f"got period={self.period!r} without time_bins, expected the number of its parts: set "
                 "time_bins, e.g. to 12"
             )
         if time is None:
@@ -492,12 +504,12 @@ class MatrixFactorization(Face[Recommender]):
     def _read_ratings_of_one(
         self, fitted: Recommender, ratings: Any, what: Literal["user", "item"]
     ) -> tuple[Indices, Array]:
-        """The indices and values of the ratings of one item by users, or of one user of items."""
+        """Return the indices and values of the ratings of one item by users, or of one user of items."""
         keys = fitted.users if what == "user" else fitted.items
         return rating_tables.read_ratings_of_one(ratings, keys, what, self.columns, fitted.is_implicit)
 
     def _read_times(self, fitted: Recommender, time: Any, rows: int) -> Array | None:
-        """Times to predict for, of the kind that was learned from."""
+        """Read times to predict for; raise if they are dates and those of the fit numbers, or the reverse."""
         if time is None:
             return None
         times = rating_tables.read_times(time, rows)
@@ -505,21 +517,21 @@ class MatrixFactorization(Face[Recommender]):
         return times.values
 
     def _locate(self, fitted: Recommender, pairs: object, time: object, draw_unknown: bool = False) -> Query:
-        read = rating_tables.read_columns(pairs, self.columns)
+        given = rating_tables.read_columns(pairs, self.columns)
         has_bins = fitted.times is not None and fitted.times.bins > 0
-        times = self._read_times(fitted, read.time if time is None and has_bins else time, len(read))
-        users, items = rating_tables.to_labels(read.user), rating_tables.to_labels(read.item)
+        times = self._read_times(fitted, given.time if time is None and has_bins else time, len(given))
+        users, items = rating_tables.to_labels(given.user), rating_tables.to_labels(given.item)
         return fitted.locate(users, items, times, draw_unknown)
 
     def _clip(self, fitted: Recommender, ratings: Array) -> Array:
         return fitted.clip(ratings) if self.clip else ratings
 
     def _warn_unless_converged(self, options: FitOptions, history: FitHistory) -> None:
-        """Warn where `max_iter` sweeps of ratings were not enough.
+        """Warn if `max_iter` sweeps over explicit ratings were not enough.
 
-        tol=0 asks for exactly so many. So does implicit feedback: its objective falls by more than the usual
-        `tol` after hundreds of sweeps (40 users, 30 items, two factors: by 1e-3 per sweep at 100, 3e-4 at
-        200).
+        There is no warning with tol=0 and without `validation`, which ask for exactly `max_iter` sweeps, nor
+        for implicit feedback, whose objective falls by more than the usual `tol` after hundreds of sweeps (40
+        users, 30 items, two factors: by 1e-3 per sweep at 100, 3e-4 at 200).
         """
         if history.converged is not False or isinstance(options.solver, Implicit):
             return
@@ -532,7 +544,7 @@ class MatrixFactorization(Face[Recommender]):
         elif options.tol:
             warn(
                 f"ALS did not converge in max_iter={options.max_iter} sweeps: raise max_iter or tol, or set "
-                "tol=0 to make as many without a test",
+                "tol=0 for exactly max_iter sweeps",
                 ConvergenceWarning,
             )
 
@@ -550,22 +562,22 @@ class MatrixFactorization(Face[Recommender]):
 
     @property
     def user_factors_(self) -> Array:
-        """(users, n_factors); of draws, the last."""
+        """The factors of the users (users, n_factors); for Gibbs sampling, those of the last draw."""
         return self._require_state("user_factors_").posterior.select_draw(-1).users[:, :-1]
 
     @property
     def item_factors_(self) -> Array:
-        """(items, n_factors); of draws, the last."""
+        """The factors of the items (items, n_factors); for Gibbs sampling, those of the last draw."""
         return self._require_state("item_factors_").posterior.select_draw(-1).items[:, :-1]
 
     @property
     def user_offsets_(self) -> Array:
-        """How far above the level each user rates (users,); of draws, the last."""
+        """How far above the level each user rates (users,); for Gibbs sampling, in the last draw."""
         return self._require_state("user_offsets_").posterior.select_draw(-1).users[:, -1]
 
     @property
     def item_offsets_(self) -> Array:
-        """How far above the level each item is rated (items,); of draws, the last."""
+        """How far above the level each item is rated (items,); for Gibbs sampling, in the last draw."""
         return self._require_state("item_offsets_").posterior.select_draw(-1).items[:, -1]
 
     @property
@@ -585,7 +597,7 @@ class MatrixFactorization(Face[Recommender]):
 
     @property
     def n_iter_(self) -> int:
-        """Sweeps, or draws."""
+        """The number of sweeps, or of draws."""
         return self._require_state("n_iter_").history.sweeps
 
     @property
@@ -593,20 +605,20 @@ class MatrixFactorization(Face[Recommender]):
         """Whether sweeps ended by `tol` rather than after `max_iter` of them."""
         converged = self._require_state("converged_").history.converged
         if converged is None:
-            raise AttributeError("draws are as many as n_draws says, and are not tested: no converged_")
+            raise AttributeError("no converged_: Gibbs sampling makes n_draws draws, without a test")
         return converged
 
     @property
     def train_rmse_(self) -> Array:
-        """The error of each sweep, or draw, on the ratings that it was learned from (n_iter_,).
+        """The root mean squared error of each sweep, or draw, on the ratings that were learned (n_iter_,).
 
-        Of implicit feedback, the distance from 1 of the preferences for pairs with an action.
+        For implicit feedback, it is the distance from 1 of the preferences for pairs with an action.
         """
         return self._require_state("train_rmse_").history.train
 
     @property
     def validation_rmse_(self) -> Array:
-        """The error of each sweep on the ratings held out (sweeps,); only with `validation`."""
+        """The root mean squared error of each sweep on the held-out ratings (sweeps,); needs `validation`."""
         errors = self._require_state("validation_rmse_").history.validation
         if errors is None:
             raise AttributeError("nothing was held out, expected validation above 0: no validation_rmse_")
@@ -619,7 +631,7 @@ class MatrixFactorization(Face[Recommender]):
 
     @property
     def noise_std_(self) -> float:
-        """The standard deviation of a rating about what is expected, by Gibbs."""
+        """The standard deviation of a rating about its expectation; it needs method="gibbs"."""
         posterior = self._require_state("noise_std_").posterior
         if posterior.hyperparameters is None:
             raise AttributeError("least squares estimates no noise, expected method='gibbs': no noise_std_")
@@ -631,8 +643,9 @@ class MatrixFactorization(Face[Recommender]):
         fitted = self.state_
         entries, posterior, solver, history = fitted.entries, fitted.posterior, fitted.solver, fitted.history
         offsets, item_offsets = posterior.time_offsets, posterior.item_time_offsets
-        last = solver.confidence if isinstance(solver, Implicit) else solver.offset_ridge
+        ridge_or_confidence = solver.confidence if isinstance(solver, Implicit) else solver.offset_ridge
         draws = posterior.hyperparameters
+        # `tamis.estimators.saved` says what the names in files mean.
         return {
             "users": fitted.users,
             "items": fitted.items,
@@ -654,25 +667,25 @@ class MatrixFactorization(Face[Recommender]):
                 draws.item_precision,
             ),
             "clock": None if fitted.times is None else astuple(fitted.times),
-            "solver": (solver.rank, solver.ridge, last, fitted.is_implicit),
+            "solver": (solver.rank, solver.ridge, ridge_or_confidence, fitted.is_implicit),
             "range": (fitted.low, fitted.high),
             "course": (history.sweeps, history.train, history.validation, history.converged),
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        level, own, other, offsets, item_offsets = state["learned"]
+        level, user_rows, item_rows, offsets, item_offsets = state["learned"]
         draws = None if state["chain"] is None else Hyperparameters(*state["chain"])
         times = None if state["clock"] is None else TimeScale(*state["clock"])
         entries, users, items = Entries(*state["entries"]), state["users"], state["items"]
-        posterior = FactorPosterior(float(level), own, other, offsets, item_offsets, draws)
+        posterior = FactorPosterior(float(level), user_rows, item_rows, offsets, item_offsets, draws)
         if not isinstance(users, Keys) or not isinstance(items, Keys):
             raise TypeError("no ids")
         if (posterior.users.shape[1], posterior.items.shape[1]) != (len(users), len(items)):
             raise TypeError("its factors are of other users or items")
         low, high = state["range"]
-        rank, ridge, last, is_implicit = state["solver"]
+        rank, ridge, ridge_or_confidence, is_implicit = state["solver"]
         kind: Any = Implicit if is_implicit else Alternating
-        solver = kind(int(rank), float(ridge), float(last))
+        solver = kind(int(rank), float(ridge), float(ridge_or_confidence))
         history = FitHistory(*state["course"])
         self.state_ = Recommender(
             users, items, entries, solver, posterior, times, float(low), float(high), history
@@ -680,7 +693,7 @@ class MatrixFactorization(Face[Recommender]):
 
 
 def _read_ridge(given: Any) -> tuple[float, bool]:
-    """A ridge, and whether it is to be chosen by the error of ratings held out."""
+    """Return the ridge, and whether it is to be chosen by the error on held-out ratings."""
     if isinstance(given, str):
         if given != "validated":
             raise ValueError(f"got ridge={given!r}, expected a number above 0, or 'validated'")
@@ -688,7 +701,7 @@ def _read_ridge(given: Any) -> tuple[float, bool]:
     ridge = check_nonnegative("ridge", given)
     if ridge == 0.0:
         raise ValueError(
-            "got ridge=0, expected more, or rows of few ratings have no answer: 1e-9 is next to none"
+            "got ridge=0, expected above 0, because few ratings do not determine all factors: set 1e-9"
         )
     return ridge, False
 
@@ -701,16 +714,16 @@ def _refuse_mixed_times(fitted: Recommender, dates: bool | None) -> None:
 def _refuse_without_draws(fitted: Recommender, what: str) -> None:
     if not fitted.has_draws:
         raise ValueError(
-            f"got {what} of least squares, which knows no spread, expected method='gibbs': fit so"
+            f"got {what} for a fit by least squares, which estimates no uncertainty, expected method='gibbs'"
         )
 
 
 def _find_candidates(fitted: Recommender, among: Iterable[Hashable] | None) -> NDArray[np.bool_] | None:
-    """Whether each item is among these (items,)."""
+    """Return whether each item is among these (items,)."""
     if among is None:
         return None
     if isinstance(among, str | bytes) or not isinstance(among, Iterable):
-        raise TypeError(f"got among={among!r}, expected a list of items: [{among!r}] is one")
+        raise TypeError(f"got among={among!r}, expected a list of items, such as [{among!r}]")
     indices = find_ids(fitted.items, among, "item")
     is_candidate = np.zeros(len(fitted.items), dtype=np.bool_)
     is_candidate[indices[indices >= 0]] = True
@@ -718,7 +731,7 @@ def _find_candidates(fitted: Recommender, among: Iterable[Hashable] | None) -> N
 
 
 def _name_items(fitted: Recommender, indices: Indices) -> NDArray[Any]:
-    """The items' ids; None for an index of −1."""
+    """Return the items' ids; None for an index of −1."""
     labels = to_label_array(fitted.items)
     if (indices >= 0).all():
         return labels[indices]
@@ -728,7 +741,7 @@ def _name_items(fitted: Recommender, indices: Indices) -> NDArray[Any]:
 
 
 def _is_many(user: object) -> bool:
-    """Whether this is a list, array or column of ids; anything else is one id."""
+    """Return whether this is a list, array or column of ids; anything else is one id."""
     if isinstance(user, np.ndarray):
         if user.ndim > 1:
             raise ValueError(f"got users of shape {user.shape}, expected one id, or a list of them: (n,)")

@@ -44,7 +44,7 @@ from tamis.warning import warn
 
 _DISPERSIONS = ("estimate", "pearson", "mle")
 _PARTS = (
-    "is known of rows that were fitted at once, and some of these came in parts or were decayed: call fit"
+    "is known only if all rows were fitted at once, and some came in parts or were decayed: call fit with all"
 )
 
 
@@ -66,31 +66,32 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ----------
     family : "gaussian", "poisson", "bernoulli" or "gamma"
     link : "identity", "log", "logit" or "inverse", optional
-        The family's canonical link if it is not given: identity, log, logit, inverse. Log is the other one
-        that gaussian and gamma take.
+        By default the family's canonical link: identity, log, logit, inverse. gaussian and gamma also accept
+        "log".
     alpha : float, array of one per column, or "evidence"
         Precision of the Gaussian prior on each coefficient, in units of the dispersion: coefficients are
-        N(0, φ/α), and minimise Σ weight · loss + α/2 |w|². That is Σ weight times scikit-learn's alpha. By
-        evidence it can be chosen where the dispersion is 1.
+        N(0, φ/α), and minimise Σ weight · loss + α/2 |w|², so that α is scikit-learn's alpha times Σ weight.
+        "evidence" chooses it, which is possible only if the dispersion is 1.
     prior : tuple, optional
-        Mean and covariance of the coefficients, in place of alpha; in units of the dispersion too.
+        Mean and covariance of the coefficients, in place of alpha; also in units of the dispersion.
     fit_intercept : bool
     intercept_alpha : float
-        Precision of the prior on the intercept: 0, none.
+        Precision of the prior on the intercept; 0 for no prior.
     dispersion : "estimate", "pearson", "mle" or a number
         "estimate" is 1 for bernoulli and poisson, and for the others Pearson's Σ weight (y − mean)²/V(mean)
-        over the degrees of freedom left; "pearson" is the latter for all families (quasi-Poisson). "mle" is
-        the likeliest. Covariances are multiplied by it; coefficients do not depend on it.
+        divided by the remaining degrees of freedom; "pearson" is Pearson's for all families (quasi-Poisson);
+        "mle" maximises the likelihood. Covariances are multiplied by the dispersion; coefficients do not
+        depend on it.
     solver, posterior, tol, max_iter, verbose
         See `LogisticRegression`.
 
     Notes
     -----
-    Steps are Newton's, by the Hessian; standard errors are by the expected information (Fisher's), with every
-    link. Without a prior, answers are those of statsmodels' GLM, and with frequency weights: standard errors,
-    deviance, AIC (for gaussian with the identity, at the likeliest dispersion) and z by the normal
-    distribution. With a prior, degrees of freedom count the parameters that the rows determine
-    (`n_effective_`), and `coef_std_` is the posterior's. With the inverse link a score that is not above zero
+    Newton's method uses the Hessian; standard errors use the expected (Fisher) information, with every link.
+    Without a prior, the results are those of statsmodels' GLM with frequency weights: standard errors,
+    deviance, AIC (for gaussian with the identity, at the dispersion of maximum likelihood), and z by the
+    normal distribution. With a prior, degrees of freedom count the parameters that the rows determine
+    (`n_effective_`), and `coef_std_` is that of the posterior. With the inverse link, a score of 0 or less
     has an infinite mean.
 
     Examples
@@ -153,21 +154,21 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ) -> Self:
         """Learn from rows and their targets; offsets are added to scores, exposures multiply means.
 
-        An exposure needs the log link: it is how long, or of how many, a count was taken. Of rows in shards,
-        targets, weights, offsets and exposures are the names of columns.
+        An exposure needs the log link; it is the time, or the number of units, over which a count was taken.
+        For rows in shards, targets, weights, offsets and exposures are the names of columns.
         """
         response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._accepts_sparse)
-        rows, _ = self._rows_of(table, response, y, sample_weight, offset, exposure)
+        rows, _ = self._build_rows(table, response, y, sample_weight, offset, exposure)
         self.state_ = GeneralizedState(schema, self._fit_rows(rows, response, schema, X, y))
         return self
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards: Newton's steps are those of all rows, and shards stay where they are."""
+        """Learn from rows in shards: each step sums over all shards, which stay where they are."""
         state, response = None if anew else self._get_state_or_none(), make_response(self.family, self.link)
         survey = survey_shards(shards, self._accepts_sparse, has_classes=False)
         if state is None:
-            plan = _ShardPlan(survey.schema, self._centre_of(survey), bool(self.fit_intercept), response)
+            plan = _ShardPlan(survey.schema, self._choose_centre(survey), bool(self.fit_intercept), response)
         else:
             _refuse_other_response(response, state.fit.response)
             refuse_drift(survey.schema, state.schema)
@@ -185,7 +186,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return self
 
     def read_shard(self, plan: "_ShardPlan", batch: Batch) -> LinearRows | None:
-        """A batch as rows of the design matrix that the plan lays out; None if it has no rows."""
+        """Convert a batch to rows of the design matrix, as the plan says; None if it has no rows."""
         if not has_rows(batch):
             return None
         table = read_shard_table(batch, plan.schema, type(self).__name__, self._accepts_sparse)
@@ -193,7 +194,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         rows, _ = self._read_rows(table, plan.response, batch.y, batch.sample_weight, offset, exposure, plan)
         return replace(rows, number=batch.number)
 
-    def _rows_of(
+    def _build_rows(
         self,
         table: Table,
         response: Response,
@@ -201,12 +202,12 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         sample_weight: object,
         offset: object,
         exposure: object,
-        like: FittedGeneralized | None = None,
+        fitted: FittedGeneralized | None = None,
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
-        """Check and convert rows; also return their indices, if rows without weight are dropped."""
-        rows, places = self._read_rows(table, response, y, sample_weight, offset, exposure, like)
+        """Check and convert rows; also return their indices if rows of weight 0 are dropped, else None."""
+        rows, indices = self._read_rows(table, response, y, sample_weight, offset, exposure, fitted)
         response.refuse_size(max(map(abs, rows.target_range)))
-        return rows, places
+        return rows, indices
 
     def _read_rows(
         self,
@@ -216,18 +217,18 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         sample_weight: object,
         offset: object,
         exposure: object,
-        like: Centred | None,
+        fitted: Centred | None,
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
         weights = read_weights(sample_weight, table.rows)
         targets = read_target(y, table.rows)
         offsets = _read_offsets(offset, exposure, table.rows, response)
-        places = None
+        indices = None
         if weights is not None and not weights.all():
-            places = np.flatnonzero(weights)
-            table, targets, weights = table.take(places), targets[places], weights[places]
-            offsets = None if offsets is None else offsets[places]
+            indices = np.flatnonzero(weights)
+            table, targets, weights = table.take(indices), targets[indices], weights[indices]
+            offsets = None if offsets is None else offsets[indices]
         response.refuse_targets(targets)
-        return LinearRows(self._build_design(table, like), targets, weights, offsets), places
+        return LinearRows(self._build_design(table, fitted), targets, weights, offsets), indices
 
     def _fit_rows(
         self,
@@ -236,12 +237,12 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         schema: Schema,
         X: object = None,
         y: object = None,
-        near: Array | None = None,
+        initial: Array | None = None,
     ) -> FittedGeneralized:
-        """Fit anew; Newton's method starts at the parameters `near` unless that is None."""
+        """Fit anew; Newton's method starts at the parameters `initial` unless that is None."""
         method, intercept_precision, intercept = (
-            self._dispersion_method(),
-            self._intercept_precision(),
+            self._read_dispersion_method(),
+            self._choose_intercept_precision(),
             bool(self.fit_intercept),
         )
         columns = rows.design.columns
@@ -254,27 +255,27 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
                 "expected a dispersion of 1: set alpha to a number, or use BayesianLinearRegression"
             )
         _refuse_without_mode(response, rows, prior)
-        result = self._fit_scaled(rows, response, prior, near, schema, X, y, by_evidence)
+        result = self._fit_scaled(rows, response, prior, initial, schema, X, y, by_evidence)
         fitted, unbounded = generalized.keep_generalized_fit(rows, response, result, method)
         warn_if_unbounded(response, unbounded, schema)
-        return _warn_if_unknown(fitted)
+        return _warn_if_dispersion_unknown(fitted)
 
     def _fit_scaled(
         self,
         rows: LinearRows,
         response: Response,
         prior: GaussianPrior,
-        near: Array | None,
+        initial: Array | None,
         schema: Schema,
         X: object,
         y: object,
         by_evidence: bool = False,
     ) -> Fit:
-        """Fit with rescaled targets, so that losses are near one."""
+        """Fit to rescaled targets, so that losses are near one, and scale the result back."""
         options = generalized.choose_options(self._check_options(), response, rows)
         scaled = ScaledRows.of(rows, response, prior)
-        near = None if near is None else scaled.scale_parameters(near)
-        start = generalized.find_start(scaled.rows, response, scaled.prior, near)
+        initial = None if initial is None else scaled.scale_parameters(initial)
+        start = generalized.find_start(scaled.rows, response, scaled.prior, initial)
         result = self._find_posterior_mode(
             scaled.rows, response, scaled.prior, start, schema, X, y, by_evidence, options
         )
@@ -289,9 +290,9 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         offset: object = None,
         exposure: object = None,
     ) -> Self:
-        """Learn more rows, with the posterior so far as their prior: near what a fit to all rows would be.
+        """Learn more rows, with the posterior so far as their prior; the result is near a fit to all rows.
 
-        For gaussian with the identity it is that fit. A dispersion is estimated over all rows seen.
+        For gaussian with the identity it equals that fit. The dispersion is estimated from all rows so far.
         """
         state = self._get_state_or_none()
         if state is None:
@@ -299,7 +300,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         table, schema = self._read(X)
         before, response = state.fit, make_response(self.family, self.link)
         _refuse_other_response(response, before.response)
-        rows, _ = self._rows_of(table, response, y, sample_weight, offset, exposure, before)
+        rows, _ = self._build_rows(table, response, y, sample_weight, offset, exposure, before)
         self.state_ = GeneralizedState(schema, self._add_rows(before, rows, schema, X, y))
         return self
 
@@ -311,27 +312,29 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         X: object = None,
         y: object = None,
     ) -> FittedGeneralized:
-        """Fit rows with the posterior of those before as their prior."""
-        response, prior, method = before.response, to_prior(before.posterior), self._dispersion_method()
+        """Fit more rows, with the posterior of the earlier ones as their prior."""
+        response, prior, method = before.response, to_prior(before.posterior), self._read_dispersion_method()
         result = self._fit_scaled(rows, response, prior, prior.mean, schema, X, y)
         after, unbounded = generalized.keep_generalized_fit(rows, response, result, method, is_part=True)
         warn_if_unbounded(response, unbounded, schema)
-        return _warn_if_unknown(generalized.continue_generalized(before, after, method))
+        return _warn_if_dispersion_unknown(generalized.continue_generalized(before, after, method))
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models learned of the same columns: near a fit to all rows.
+        """Add what other models of the same columns learned; the result is near a fit to all rows.
 
-        Each posterior is taken for a Gaussian, and their common prior is counted once.
+        Each posterior is approximated by a Gaussian, and the common prior is counted once.
         """
-        states = self._states_to_merge(others)
-        fitted = generalized.merge_generalized([state.fit for state in states], self._dispersion_method())
+        states = self._list_states_to_merge(others)
+        fitted = generalized.merge_generalized(
+            [state.fit for state in states], self._read_dispersion_method()
+        )
         self.state_ = replace(states[0], fit=fitted)
         return self
 
     def _decay_fit(self, state: GeneralizedState, factor: float) -> FittedGeneralized:
         return generalized.decay_generalized(state.fit, factor)
 
-    def _dispersion_method(self) -> str | float:
+    def _read_dispersion_method(self) -> str | float:
         """Return how the dispersion is estimated, or its value; raise if the parameter is not valid."""
         given: object = self.dispersion
         if isinstance(given, str) and given in _DISPERSIONS:
@@ -344,52 +347,55 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     # ── predictions ──
 
-    def _scores_with_offsets(
+    def _compute_scores_with_offsets(
         self, X: object, offset: object, exposure: object
     ) -> tuple[FittedGeneralized, Design, Array]:
-        state, design, scores = self._scores(X)
+        state, design, scores = self._compute_scores(X)
         offsets = _read_offsets(offset, exposure, len(design), state.fit.response)
         return state.fit, design, scores[:, 0] if offsets is None else scores[:, 0] + offsets
 
     def predict_linear(self, X: object, offset: object = None, exposure: object = None) -> Array:
-        """Scores (n,): the link of the means."""
-        return self._scores_with_offsets(X, offset, exposure)[2]
+        """Return the scores (n,): the link function of the means."""
+        return self._compute_scores_with_offsets(X, offset, exposure)[2]
 
     def predict(self, X: object, offset: object = None, exposure: object = None) -> Array:
-        """Means (n,), at the most probable coefficients."""
-        fitted, _, scores = self._scores_with_offsets(X, offset, exposure)
+        """Return the means (n,), at the most probable coefficients."""
+        fitted, _, scores = self._compute_scores_with_offsets(X, offset, exposure)
         with np.errstate(over="ignore"):
             return fitted.response.mean(scores)
 
     def mean_interval(
         self, X: object, coverage: float = 0.95, offset: object = None, exposure: object = None
     ) -> tuple[Array, Array]:
-        """Ends of the interval in which each mean lies with that probability: normal in the score."""
-        fitted, design, scores = self._scores_with_offsets(X, offset, exposure)
-        reach = -special.ndtri(tail_of(coverage)) * np.sqrt(_score_variances(fitted, design))
+        """Return both ends of the interval that holds each mean with this probability, each (n,).
+
+        The score is taken to be normally distributed.
+        """
+        fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
+        half_width = -special.ndtri(tail_of(coverage)) * np.sqrt(_score_variances(fitted, design))
         response = fitted.response
         with np.errstate(over="ignore"):
-            lower, upper = response.mean(scores - reach), response.mean(scores + reach)
+            lower, upper = response.mean(scores - half_width), response.mean(scores + half_width)
         return (upper, lower) if response.is_decreasing else (lower, upper)
 
     def predict_interval(
         self, X: object, coverage: float = 0.9, offset: object = None, exposure: object = None
     ) -> tuple[Array, Array]:
-        """Where the next target lies with that probability, at least: lower and upper ends, each (n,)."""
+        """Return both ends, each (n,), of the interval that holds a new target with at least `coverage`."""
         return self.predict_distribution(X, offset, exposure).interval(coverage)
 
     def predict_distribution(self, X: object, offset: object = None, exposure: object = None) -> Univariate:
-        """The predictive distribution of each row's target, where it has a closed form.
+        """Return the predictive distribution of each row's target, where it has a closed form.
 
         Gaussian with the identity: `Normal`. Poisson: `NegativeBinomial`, by a gamma distribution of the mean
-        whose logarithm has the score's mean and variance. Of bernoulli, `predict` is the distribution.
+        whose logarithm has the score's mean and variance. For bernoulli, `predict` gives the distribution.
         """
-        fitted, design, scores = self._scores_with_offsets(X, offset, exposure)
+        fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
         variances = _score_variances(fitted, design)
         return fitted.response.predict_distribution(scores, variances, fitted.dispersion)
 
     def sample_coefficients(self, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Coefficients drawn from the posterior (n_samples, d)."""
+        """Draw coefficients from the posterior (n_samples, d)."""
         fitted = self.state_.fit
         return self._draw_parameters(fitted, n_samples, random_state)[:, : len(fitted.centre)]
 
@@ -401,8 +407,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         offset: object = None,
         exposure: object = None,
     ) -> Array:
-        """Means of rows by coefficients drawn from the posterior (n_samples, n)."""
-        fitted, design, scores = self._scores_with_offsets(X, offset, exposure)
+        """Draw coefficients from the posterior, and return the means of rows by each draw (n_samples, n)."""
+        fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
         changes = self._draw_parameters(fitted, n_samples, random_state) - fitted.posterior.mean
         with np.errstate(over="ignore"):
             return fitted.response.mean(scores + design.scores(changes).T)
@@ -421,15 +427,15 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         offset: object = None,
         exposure: object = None,
     ) -> float:
-        """D²: the part of the deviance of an intercept-only model that this model explains."""
-        fitted, table = self.state_.fit, self._table(X)
-        rows, _ = self._rows_of(table, fitted.response, y, sample_weight, offset, exposure, fitted)
+        """Return D²: the fraction of the deviance of an intercept-only model that this model explains."""
+        fitted, table = self.state_.fit, self._read_next_table(X)
+        rows, _ = self._build_rows(table, fitted.response, y, sample_weight, offset, exposure, fitted)
         return fitted.deviance_share(rows)
 
     def explain(self, X: object, offset: object = None, exposure: object = None) -> LinearExplanation:
-        """How far each column moves the score, on the scale of the link; see `LinearExplanation`."""
-        fitted, _, scores = self._scores_with_offsets(X, offset, exposure)
-        table, schema, n = self._table(X), self.state_.schema, len(scores)
+        """Compute how far each column moves the score, on the scale of the link; see `LinearExplanation`."""
+        fitted, _, scores = self._compute_scores_with_offsets(X, offset, exposure)
+        table, schema, n = self._read_next_table(X), self.state_.schema, len(scores)
         coefficients = self.coef_
         mean = fitted.mean if fitted.intercept else np.zeros_like(fitted.mean)
         each = np.broadcast_to(coefficients, (n, len(coefficients)))
@@ -453,19 +459,19 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ) -> HeldOutResponses:
         """Predict each row by the model of the other folds; each fit starts where that of all rows ended.
 
-        With folds="leave-one-out", each row is taken away by one step of Newton's method, which is near, and
-        exact for gaussian with the identity; the dispersion is that of all rows. Rows of no weight are left
-        out.
+        With folds="leave-one-out", each row is removed by one step of Newton's method, which is exact for
+        gaussian with the identity, and otherwise an approximation; the dispersion is that of all rows. The
+        result has no rows of weight zero.
         """
         response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._accepts_sparse)
-        rows, places = self._rows_of(table, response, y, sample_weight, offset, exposure)
-        fold = assign_folds(folds, groups, table.rows, places, random_state)
+        rows, indices = self._build_rows(table, response, y, sample_weight, offset, exposure)
+        fold = assign_folds(folds, groups, table.rows, indices, random_state)
         fitted = self._fit_rows(rows, response, schema)
         if fold is not None:
-            near = fitted.posterior.mean
+            initial = fitted.posterior.mean
             return generalized.cross_validate(
-                lambda others: self._fit_rows(rows.take(others), response, schema, near=near),
+                lambda others: self._fit_rows(rows.take(others), response, schema, initial=initial),
                 response,
                 rows,
                 fold,
@@ -479,7 +485,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     # ── what was learned ──
 
-    def _dispersion(self) -> float:
+    def _get_dispersion(self) -> float:
         return self.state_.fit.dispersion
 
     def _shape_output(self, values: Array) -> Any:
@@ -487,7 +493,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def coef_(self) -> Array:
-        """Coefficients (d,): what a column adds to the score."""
+        """The coefficients (d,): what a unit of each column adds to the score."""
         return super().coef_
 
     @property
@@ -497,12 +503,12 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def intercept_std_(self) -> float:
-        """Its standard deviation under the posterior; 0 where there is none."""
+        """The standard deviation of the intercept under the posterior; 0 without an intercept."""
         return float(super().intercept_std_)
 
     @property
     def z_values_(self) -> Array:
-        """Coefficients over their standard deviations (d,)."""
+        """The coefficients divided by their standard deviations (d,)."""
         self._require_state("z_values_")
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.coef_ / self.coef_std_
@@ -515,42 +521,45 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def dispersion_(self) -> float:
-        """φ; NaN if it was to be estimated from no more rows than coefficients."""
+        """The dispersion φ; NaN if it was to be estimated from no more rows than coefficients."""
         return self._require_state("dispersion_").fit.dispersion
 
     @property
     def deviance_(self) -> float:
-        """Twice the log-likelihood below that of a perfect fit, dispersion 1; of parts, to second order."""
+        """The deviance: twice the log-likelihood of a perfect fit minus that of this one, at dispersion 1.
+
+        For rows that came in parts it is an approximation to second order.
+        """
         return self._require_state("deviance_").fit.deviance
 
     @property
     def pearson_(self) -> float:
-        """Σ weight (y − mean)²/V(mean); of rows that came in parts, to second order."""
+        """Σ weight (y − mean)²/V(mean); for rows that came in parts, an approximation to second order."""
         return self._require_state("pearson_").fit.pearson
 
     @property
     def null_deviance_(self) -> float:
-        """The deviance of a model of an intercept alone, with the same offsets."""
-        return self._check_at_once("null_deviance_").null_deviance
+        """The deviance of a model that has only an intercept, with the same offsets."""
+        return self._require_single_fit("null_deviance_").null_deviance
 
     @property
     def log_likelihood_(self) -> float:
         """The log-likelihood of the rows, at the mode and the dispersion."""
-        return self._check_at_once("log_likelihood_").log_likelihood
+        return self._require_single_fit("log_likelihood_").log_likelihood
 
     @property
     def aic_(self) -> float:
-        """Akaike's criterion: −2 log-likelihood + 2 `n_effective_`."""
-        fitted = self._check_at_once("aic_")
+        """Akaike's information criterion: −2 log-likelihood + 2 `n_effective_`."""
+        fitted = self._require_single_fit("aic_")
         return -2.0 * fitted.log_likelihood + 2.0 * fitted.effective
 
     @property
     def bic_(self) -> float:
-        """Schwarz's criterion: −2 log-likelihood + log(rows) `n_effective_`."""
-        fitted = self._check_at_once("bic_")
+        """The Bayesian information criterion: −2 log-likelihood + log(rows) `n_effective_`."""
+        fitted = self._require_single_fit("bic_")
         return -2.0 * fitted.log_likelihood + float(np.log(fitted.weight)) * fitted.effective
 
-    def _check_at_once(self, name: str) -> FittedGeneralized:
+    def _require_single_fit(self, name: str) -> FittedGeneralized:
         fitted = self._require_state(name).fit
         if np.isnan(fitted.null_deviance):
             raise AttributeError(f"{name} {_PARTS}")
@@ -558,29 +567,32 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def n_observed_(self) -> float:
-        """Rows learned: Σ weight."""
+        """The total weight of the rows that were learned."""
         return self._require_state("n_observed_").fit.weight
 
     @property
     def n_effective_(self) -> float:
-        """The effective number of coefficients, the intercept included: those not determined by the prior."""
+        """The effective number of coefficients, with the intercept: those that the rows determine."""
         return self._require_state("n_effective_").fit.effective
 
     @property
     def df_resid_(self) -> float:
-        """Degrees of freedom left: `n_observed_` − `n_effective_`."""
+        """The remaining degrees of freedom: `n_observed_` − `n_effective_`."""
         return self._require_state("df_resid_").fit.freedom
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
-        """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`."""
+        """Return a table of coefficients, standard errors, z, p-values and intervals, to be printed.
+
+        Its `to_frame` makes a data frame.
+        """
         state = self.state_
         intercepts = None
         if state.fit.intercept:
             intercepts = (np.array([self.intercept_]), np.array([self.intercept_std_]))
         coefficients, errors = self.coef_[None], self.coef_std_[None]
-        return summarize(self._headline(), state.schema, coefficients, errors, intercepts, coverage)
+        return summarize(self._format_headline(), state.schema, coefficients, errors, intercepts, coverage)
 
-    def _headline(self) -> str:
+    def _format_headline(self) -> str:
         fitted = self.state_.fit
         first = f"{fitted.response.family}, link {fitted.response.link}: {fitted.weight:g} rows"
         second = f"dispersion {fitted.dispersion:.4g}, deviance {fitted.deviance:.6g}"
@@ -622,7 +634,7 @@ def _refuse_other_response(response: Response, learned: Response) -> None:
     if response != learned:
         raise ValueError(
             f"got family={response.family!r} and link={response.link!r} for a model that learned "
-            f"{learned.family!r} by {learned.link!r}, expected the same: call fit, which learns anew"
+            f"{learned.family!r} with link {learned.link!r}, expected the same: call fit, which learns anew"
         )
 
 
@@ -630,8 +642,8 @@ def _score_variances(fitted: FittedGeneralized, design: Design) -> Array:
     return np.asarray(fitted.dispersion * fitted.posterior.score_variances(design))
 
 
-def _warn_if_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
-    """The model; with a warning if its rows leave no degree of freedom for the dispersion."""
+def _warn_if_dispersion_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
+    """Return the model; warn if its rows leave no degree of freedom for the dispersion."""
     if np.isnan(fitted.dispersion):
         warn(
             f"rows of weight {fitted.weight:g} determine {fitted.effective:g} coefficients and leave nothing "
@@ -642,11 +654,12 @@ def _warn_if_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
 
 
 def _refuse_without_mode(response: Response, rows: LinearRows, prior: GaussianPrior) -> None:
-    """Raise if the likelihood rises for ever with the intercept, or is flat, and no prior prevents that."""
-    flat = int((prior.diagonal == 0).sum())
-    if len(rows.design) == 1 and flat > 1:
+    """Raise if the likelihood has no unique finite maximum, and no prior gives the posterior a mode."""
+    without_prior = int((prior.diagonal == 0).sum())
+    if len(rows.design) == 1 and without_prior > 1:
         raise ValueError(
-            f"got 1 sample for {flat} coefficients without a prior, expected more rows: set alpha above 0"
+            f"got 1 sample for {without_prior} coefficients without a prior, expected more rows: set alpha "
+            "above 0"
         )
     if rows.design.intercept:
         has_prior = bool(prior.diagonal[-1] > 0)
@@ -654,26 +667,26 @@ def _refuse_without_mode(response: Response, rows: LinearRows, prior: GaussianPr
 
 
 def _read_offsets(offset: object, exposure: object, rows: int, response: Response) -> Array | None:
-    """What is added to the scores (n,): offsets, and the logarithms of exposures."""
+    """Read what is added to the scores (n,): offsets, and the logarithms of exposures; None if neither."""
     offsets = None if offset is None else _read_column(offset, rows, "offset")
     if exposure is None:
         return offsets
     if not response.takes_exposure:
         raise ValueError(
-            f"got exposure with link={response.link!r}, expected link='log': only there does it multiply the "
-            "mean; pass an offset instead"
+            f"got exposure with link={response.link!r}, expected link='log': with other links it does not "
+            "multiply the mean; pass an offset instead"
         )
-    times = _read_column(exposure, rows, "exposure")
-    if not (times > 0).all():
-        row = int(np.argmin(times > 0))
-        raise ValueError(f"exposure {row} is {times[row]:g}, expected above 0: drop that row")
-    return np.log(times) if offsets is None else offsets + np.log(times)
+    exposures = _read_column(exposure, rows, "exposure")
+    if not (exposures > 0).all():
+        row = int(np.argmin(exposures > 0))
+        raise ValueError(f"exposure {row} is {exposures[row]:g}, expected above 0: drop that row")
+    return np.log(exposures) if offsets is None else offsets + np.log(exposures)
 
 
 def _read_column(given: object, rows: int, name: str) -> Array:
     if np.ndim(given) == 0 and not isinstance(given, Real):  # type: ignore[arg-type]
         raise ValueError(f"got {name}={given!r}, expected a number, or one per row")
-    values = np.asarray(arrays.matrix(given).values if np.ndim(given) else np.full((rows, 1), given))  # type: ignore[arg-type]
+    values = np.asarray(arrays.to_matrix(given).values if np.ndim(given) else np.full((rows, 1), given))  # type: ignore[arg-type]
     if values.shape != (rows, 1):
         raise ValueError(f"got {name} of shape {values.shape} for {rows} rows, expected one number per row")
     column = np.ascontiguousarray(values[:, 0], dtype=np.float64)

@@ -54,12 +54,12 @@ from tamis.tables import Table, make_frame, runs
 from tamis.warning import warn
 
 _IMMUTABLE = (bool, int, float, str, type(None))  # types of parameters that can only change by assignment
-_CELLS = 1 << 22  # log-probabilities in memory at a time
-_UNCALIBRATED = {
-    True: "every left-out row is predicted correctly, so that temperature_ is held at {:.2g} and "
+_CELLS = 1 << 22  # at most so many log-probabilities are in memory at a time
+_UNCALIBRATED = {  # why the temperature is at a bound, by whether that is the lower bound
+    True: "every left-out row is predicted correctly, so that temperature_ is set to its bound {:.2g} and "
     "probabilities are nearly all 0 or 1",
-    False: "left-out rows are predicted no better than by chance, so that temperature_ is held at {:.2g} and "
-    "all classes are nearly as probable",
+    False: "left-out rows are predicted no better than by chance, so that temperature_ is set to its bound "
+    "{:.2g} and all classes are nearly equally probable",
 }
 _REMEDY = "expected some rows predicted right and some wrong: calibrate with more rows, or undo it by infer()"
 
@@ -78,7 +78,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         return True
 
     # Parameters that change the statistic, so that infer() cannot change them.
-    _learned_with: ClassVar[tuple[str, ...]] = ()
+    _statistic_parameters: ClassVar[tuple[str, ...]] = ()
     _absent: ClassVar[float] = np.nan  # the value of a column that a row given as a dict does not name
     _takes_new_columns: ClassVar[bool] = False  # whether rows given as dicts may add columns
 
@@ -86,35 +86,35 @@ class GenerativeFace(TableFace[GenerativeState]):
     tol: float
     verbose: int
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        """The blocks of a model of these columns."""
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+        """Return the blocks of a model of these columns."""
         raise NotImplementedError
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        """The arguments of `Generative` that define the probabilities of the classes."""
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
+        """Return the arguments of `Generative` that define the probabilities of the classes."""
         return {}
 
     def _check_class_prior(self, classes: Keys) -> None:
         """Raise if the parameters give no valid probabilities for these classes."""
-        self._class_prior(classes)
+        self._make_class_prior(classes)
 
-    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
-        """The model of these columns; `declared` are classes announced in advance, with or without rows."""
-        return Generative(self._blocks(schema), classes=declared, **self._class_prior(classes))
+    def _make_model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        """Return the model of these columns; `declared` are classes announced in advance."""
+        return Generative(self._make_blocks(schema), classes=declared, **self._make_class_prior(classes))
 
     def _describe_selected(self) -> Any:
-        """For a file: settings selected from the data that the statistic does not contain; usually None."""
+        """Describe, for a file, settings that were selected from the rows; None if there are none."""
         return None
 
     def _restore_selected(self, model: Generative, description: Any) -> Generative:
-        """The model with the selected settings that a file describes."""
+        """Return the model with the selected settings that a file describes."""
         return model
 
     # ── the algebra ──
 
     def merge(self, *others: Self) -> Self:
         """Add the statistics of other models of the same class and columns."""
-        states = self._states_to_merge(others)
+        states = self._list_states_to_merge(others)
         schema = states[0].schema
         for other in states[1:]:
             schema = schema.with_kinds_of(other.schema)
@@ -145,14 +145,14 @@ class GenerativeFace(TableFace[GenerativeState]):
         """
         state = self.state_
         before = self.get_params(deep=False)
-        for name in self._learned_with:
+        for name in self._statistic_parameters:
             if name in params and params[name] != before[name]:
                 raise ValueError(
                     f"got {name}={params[name]!r}, expected {before[name]!r}, which the rows were learned "
                     "with: fit a new model instead"
                 )
         with self._try_params(params):
-            model = self._model(state.schema, Keys(()), Keys(()))
+            model = self._make_model(state.schema, Keys(()), Keys(()))
             if not model.sums_like(state.model):
                 raise ValueError(
                     f"got {_format_params(params)}, which needs a different statistic from the one "
@@ -180,13 +180,13 @@ class GenerativeFace(TableFace[GenerativeState]):
         params = self._list_immutable_params()
         cached = state.inference_model
         if cached is None or params is None or cached.params != params or cached.keys != keys:
-            model = self._model(state.schema, keys, state.declared)
+            model = self._make_model(state.schema, keys, state.declared)
             state.inference_model = None if params is None else InferenceModel(params, keys, model)
             return model.infer(state.statistic)
         return cached.model.infer(state.statistic)
 
     def _list_immutable_params(self) -> list[Any] | None:
-        """The present parameters, if all are immutable, so that equal lists mean equal models; else None."""
+        """Return the parameters if all are immutable, so that equal lists mean equal models; else None."""
         params = [value for name, value in vars(self).items() if name[0] != "_" and name[-1] != "_"]
         return params if all(type(value) in _IMMUTABLE for value in params) else None
 
@@ -220,7 +220,7 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     @property
     def converged_(self) -> bool:
-        """Whether the log-likelihood gained less than `tol` in the end; True where all labels were given."""
+        """Whether EM converged: its last gain was less than `tol`. True where all labels were given."""
         history = self._require_state("converged_").history
         return history is None or history.converged
 
@@ -275,17 +275,17 @@ class GenerativeFace(TableFace[GenerativeState]):
     # ── predictions ──
 
     def _read_rows(self, X: object, state: GenerativeState) -> Table:
-        """Further rows of the same columns; words in a column of unknown kind count as missing."""
+        """Read further rows of the same columns; strings in a column of unknown kind count as missing."""
         table = read_next_table(
             X, state.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
         )
         return table.blank_categories(state.schema.unknown_columns)
 
     def _adopt_kinds(self, state: GenerativeState, schema: Schema) -> GenerativeState:
-        """The state that a model of these kinds of columns would have after the same rows."""
+        """Return the state that a model of these kinds of columns would have after the same rows."""
         if schema is state.schema:
             return state
-        return state.with_columns(schema, self._model(schema, Keys(()), Keys(())))
+        return state.with_columns(schema, self._make_model(schema, Keys(()), Keys(())))
 
     def _encode(self, X: object) -> tuple[Posterior, Encoded, Table]:
         state = self.state_
@@ -293,20 +293,20 @@ class GenerativeFace(TableFace[GenerativeState]):
         return self.posterior_, state.model.encode(table, learn=False), table
 
     def predict_joint_log_proba(self, X: object) -> Array:
-        """log p(x, class), (n, classes)."""
+        """Return log p(x, class), (n, classes)."""
         posterior, rows, _ = self._encode(X)
         return self._score(posterior, rows)
 
     def _score(self, posterior: Posterior, rows: Encoded) -> Array:
-        """log p(x, class) (n, classes), or scores that a subclass uses in its place."""
+        """Return log p(x, class) (n, classes), or scores that a subclass uses in its place."""
         return posterior.log_joint(rows)
 
     def predict_log_proba(self, X: object) -> Array:
-        """log p(class | x), (n, classes)."""
+        """Return log p(class | x), (n, classes)."""
         return decide.log_probabilities(self._apply_temperature(self.predict_joint_log_proba(X)))
 
     def predict_proba(self, X: object) -> Array:
-        """p(class | x), (n, classes)."""
+        """Return p(class | x), (n, classes)."""
         return decide.probabilities(self._apply_temperature(self.predict_joint_log_proba(X)))
 
     def _apply_temperature(self, joint: Array) -> Array:
@@ -319,7 +319,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         return self._require_state("temperature_").temperature
 
     def decision_function(self, X: object) -> Array:
-        """Log-odds of the second class against the first, (n,); with more classes, log p(x, class)."""
+        """Return log-odds of the second class against the first, (n,); with more classes, log p(x, class)."""
         return decide.log_odds(self.predict_joint_log_proba(X))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
@@ -329,29 +329,29 @@ class GenerativeFace(TableFace[GenerativeState]):
         schema = self.state_.schema
         group, blocks = self.posterior_.draw(make_generator(random_state), int(n_samples))
         columns: list[NDArray[Any]] = [np.empty(0)] * schema.width
-        for name, block in self._blocks(schema).items():
+        for name, block in self._make_blocks(schema).items():
             indices = range(schema.width) if block.columns is None else block.columns
             for index, values in zip(indices, blocks[name], strict=True):
                 columns[index] = _restore_type(values, schema.kind(index), block.type_of_draws)
         labels = self.classes_[group]
         if schema.library is not None and schema.names is not None:
             return make_frame(dict(zip(schema.names, columns, strict=True)), schema.library), labels
-        if isinstance(schema.kinds, tuple) and len(set(schema.kinds)) > 1:  # flags stay flags
+        if isinstance(schema.kinds, tuple) and len(set(schema.kinds)) > 1:  # so that each keeps its type
             columns = [values.astype(object) for values in columns]
         return np.column_stack(columns), labels
 
     def explain(self, X: object, for_: object = None, against: object = None) -> Explanation:
-        """How much each column adds to the log-odds of one class against another; see `Explanation`.
+        """Compute how much each column adds to the log-odds of class `for_` against class `against`.
 
-        With two classes it is the second against the first; with more, the likeliest class of each row
-        against the next, unless they are named.
+        The default is, with two classes, the second against the first; with more, the most probable class of
+        each row against the next most probable one. See `Explanation`.
         """
         posterior, rows, table = self._encode(X)
         if len(posterior.keys) < 2:
             raise ValueError("got a model of one class, expected two or more to compare")
         one, other = choose_classes(posterior.log_joint(rows), posterior.keys, for_, against)
         schema = self.state_.schema
-        parts = compute_contributions(self._blocks(schema), posterior, rows, one, other, schema.width)
+        parts = compute_contributions(self._make_blocks(schema), posterior, rows, one, other, schema.width)
         return Explanation(
             frame_like(parts.terms, schema, table, X),
             parts.rest,
@@ -382,7 +382,7 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     def restore_state(self, state: dict[str, Any]) -> None:
         schema, history = Schema(*state["schema"]), state["history"]
-        model = self._model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema, Keys(()), Keys(()))
         # Only a model that is loaded from a file comes here, and only then are the rules of files needed.
         rules = importlib.import_module("tamis.estimators.saved")
         rules.check_statistic(model, state["statistic"], schema.width)
@@ -406,18 +406,18 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     missing_label: object
     unlabelled_weight: float
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         return {"prior": check_class_probabilities(self.priors, classes)}
 
-    def _counts_classes(self) -> bool:
-        """Whether the probabilities of the classes are estimated from counts.
+    def _is_prior_counted(self) -> bool:
+        """Return whether the probabilities of the classes are estimated from counts.
 
         If so, a new class needs no entry in `priors`.
         """
         return self.priors is None
 
-    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
-        model = super()._model(schema, classes, declared)
+    def _make_model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        model = super()._make_model(schema, classes, declared)
         weight = check_nonnegative("unlabelled_weight", self.unlabelled_weight)
         return replace(model, unlabelled_weight=weight)
 
@@ -425,9 +425,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Raise if the parameters do not suit these columns and classes; the default checks nothing."""
 
     def expect_columns(self, X: object) -> Schema:
-        """Fix the columns and their kinds from X, without learning its rows."""
+        """Store the columns of X and their kinds, without learning its rows."""
         _, schema = read_first_table(X, self._accepts_sparse, self._absent)
-        self._fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+        self._fitted = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
         return schema
 
     def learn_sums(self, shards: SummingShards) -> None:
@@ -437,10 +437,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         the rows.
         """
         schema = shards.read_schema()
-        model = self._model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema, Keys(()), Keys(()))
         schema, statistic = shards.sum_by_class(schema, model.blocks, self.missing_label)
         # Built again because the kinds are now known; this also warns of columns unsuitable as categories.
-        model = self._model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema, Keys(()), Keys(()))
         self._check_class_prior(classes_of(statistic))
         self._fitted = GenerativeState(schema, model, statistic, Keys(()))
 
@@ -457,8 +457,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         weights = read_weights(sample_weight, table.rows)
         labels, weights, table = drop_weightless(labels, weights, table)
         if not len(labels.keys):
-            raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
-        model = self._model(schema, labels.keys, Keys(()))
+            raise ValueError("no row has a label, expected at least one: without labels, use tamis.Mixture")
+        model = self._make_model(schema, labels.keys, Keys(()))
         self._check_suitability(schema, labels.keys)
         data = LabelledRows(model.encode(table), labels, weights)
         labelled = data.select_labelled()
@@ -481,7 +481,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Learn more rows: the model is as if all had come at once. Classes and categories may be new.
 
-        `classes` may name classes that are still to come, and need not. Rows may be a dict or a list of
+        `classes`, which is optional, names classes that later rows will have. Rows may be a dict or a list of
         dicts, from the names of columns to values: see `learn_one`.
         """
         self._learn_rows(X, y, classes, sample_weight)
@@ -499,7 +499,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             y = [y]  # the label of the one row
         if state is None:
             table, schema = read_first_table(X, self._accepts_sparse, self._absent)
-            state = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+            state = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
         else:
             # A batch of at most 16 rows of numbers is only stored here, and summed when the statistic is next
             # read; None if there are more rows, or if they need the checks below.
@@ -547,7 +547,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             return super().learn_shards(shards, anew)
         learned = learn_in_one_pass(self, shards, skip_unlabelled=True)
         if learned.face is None:
-            raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
+            raise ValueError("no row has a label, expected at least one: without labels, use tamis.Mixture")
         learned.face.infer()
         self._fitted = self._run_shards(learned.face, shards) if learned.unlabelled else learned.face.state_
         return self
@@ -556,7 +556,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Run EM over shards, starting from the model `start` of the rows that have a label."""
         check_em_options(self.max_iter, self.tol)
         schema, posterior = start.state_.schema, start.posterior_
-        model = self._model(schema, posterior.keys, Keys(()))
+        model = self._make_model(schema, posterior.keys, Keys(()))
         reader = RowReader(
             type(self).__name__,
             self._accepts_sparse,
@@ -575,7 +575,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return GenerativeState(schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history)
 
     def _add_columns(self, state: GenerativeState, X: object) -> GenerativeState:
-        """Add the new columns of dict rows; earlier rows are missing there."""
+        """Add the new columns of rows given as dicts; they are missing values in earlier rows."""
         rows = list_named_rows(X)
         if rows is None:
             return state
@@ -616,8 +616,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self.partial_fit([_require_mapping(row)], [label], sample_weight=[weight])
 
     def _read_plain_row(self, state: GenerativeState, row: Mapping[Any, Any], label: Any) -> Table | None:
-        """Read a dict of numbers and words with its label; None if `partial_fit` must check them."""
-        if type(row) is not dict or type(label) not in (str, int, bool) or not self._counts_classes():
+        """Read a dict of numbers and strings with its label; None if `partial_fit` must check them."""
+        if type(row) is not dict or type(label) not in (str, int, bool) or not self._is_prior_counted():
             return None
         if label == self.missing_label or not state.has_columns(row.keys()):
             return None
@@ -632,9 +632,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         self._fitted = state.replace(state.model.add_row(state.statistic, row, label, weight))
 
     def predict_one(self, row: Mapping[Any, Any]) -> Any:
-        """The most probable class of one row, a dict; None if nothing was learned yet.
+        """Return the most probable class of one row, a dict; None if nothing was learned yet.
 
-        Names that no learned row had are left out; columns that the row does not name are as in `learn_one`.
+        Names that no learned row had are ignored; columns that the row does not name are as in `learn_one`.
         """
         state = self._get_state_or_none()
         if state is None or state.is_empty:
@@ -644,7 +644,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return posterior.keys[int(scores.argmax())]
 
     def predict_proba_one(self, row: Mapping[Any, Any]) -> dict[Any, float]:
-        """p(class | row) by class, of one row as in `predict_one`; no class if nothing was learned yet."""
+        """Return p(class | row) by class, for one row as in `predict_one`; {} if nothing was learned yet."""
         state = self._get_state_or_none()
         if state is None or state.is_empty:
             _require_mapping(row)
@@ -680,7 +680,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         state = self._get_state_or_none()
         if state is None:
             schema = Schema(width, "number")
-            state = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+            state = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
         elif width != state.schema.width:
             raise ValueError(f"got sums of {width} columns, expected {state.schema.width}")
         part = state.model.convert_sums(sums)
@@ -692,8 +692,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def _can_sum_later(self, state: GenerativeState, values: Array, labels: list[Any]) -> bool:
-        """Whether rows are sure to be learned without an error, so that they may be summed later."""
-        return state.model.admits(values) and self.missing_label not in labels and self._counts_classes()
+        """Return whether rows are sure to be learned without an error, so that they may be summed later."""
+        return state.model.admits(values) and self.missing_label not in labels and self._is_prior_counted()
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their labels and weights: as if they had never been learned."""
@@ -711,7 +711,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         rest = state.statistic - self._observe(state, table, labels, weights)
         keys = all_classes(rest, state.declared)
         # Raises if more was subtracted than was learned.
-        self._model(state.schema, keys, state.declared).refuse_impossible(rest)
+        self._make_model(state.schema, keys, state.declared).refuse_impossible(rest)
         if not len(classes_of(rest)):
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
@@ -721,7 +721,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def predict(self, X: object) -> NDArray[Any]:
-        """The most probable class of each row; many rows are scored in parts, to save memory."""
+        """Return the most probable class of each row; many rows are scored in parts, to save memory."""
         posterior, rows, _ = self._encode(X)
         if len(rows) * len(posterior.keys) <= _CELLS:
             return np.asarray(self.classes_[posterior.log_joint(rows).argmax(axis=1)])
@@ -730,7 +730,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return np.asarray(self.classes_[np.concatenate(best)])
 
     def decide(self, X: object, loss: ArrayLike | None = None, reject: float | None = None) -> NDArray[Any]:
-        """The class with the least expected loss; None where rejecting costs less. See `tamis.decide`."""
+        """Return the class with the least expected loss; None where rejecting costs less.
+
+        If `loss` has more or fewer actions than there are classes, the action's index is returned instead,
+        and −1 where rejecting costs less. See `tamis.decide`.
+        """
         chosen = decide.decide(self._apply_temperature(self.predict_joint_log_proba(X)), loss, reject)
         if reject is None and loss is None:
             return self.classes_[chosen]
@@ -750,8 +754,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     ) -> validate.HeldOut:
         """Predict each row by a model that was fitted without its fold; this takes one pass over the rows.
 
-        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. Rows
-        of no weight are left out of the result.
+        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. The
+        result has no rows of weight zero.
         """
         table, schema = read_first_table(X, self._accepts_sparse)
         labels = read_labels(y, table.rows, self.missing_label)
@@ -763,7 +767,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
             groups = None if groups is None else np.asarray(groups)[kept]
             labels, weights, table = drop_weightless(labels, weights, table)
-        model = self._model(schema, labels.keys, Keys(()))
+        model = self._make_model(schema, labels.keys, Keys(()))
         data = LabelledRows(model.encode(table), labels, weights)
         fold = read_folds(folds, len(data.rows), labels.group, groups, random_state)
         if fold is None:
@@ -774,14 +778,14 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Calibrate probabilities by rows that were learned, each left out in turn.
 
         One number, the temperature, is fitted (see `tamis.decide.Temperature`); from then on `predict_proba`
-        and `predict_log_proba` use it. It changes no prediction. Where all rows are predicted right, or no
-        better than by chance, the best temperature would be 0 or infinite, so it is held at a bound, with a
+        and `predict_log_proba` use it. It changes no prediction. If all rows are predicted correctly, or no
+        better than by chance, the best temperature would be 0 or infinite; then it is set to a bound, with a
         ConvergenceWarning.
         """
         state, data = self.state_, self._read_labelled_rows(X, y, sample_weight)
-        model = self._model(state.schema, self.posterior_.keys, state.declared)
-        held = validate.leave_one_out(model, data, state.statistic)
-        temperature = decide.Temperature.fit(held.log_joint, held.group, held.weights)
+        model = self._make_model(state.schema, self.posterior_.keys, state.declared)
+        held_out = validate.leave_one_out(model, data, state.statistic)
+        temperature = decide.Temperature.fit(held_out.log_joint, held_out.group, held_out.weights)
         if temperature.is_at_bound:
             reason = _UNCALIBRATED[temperature.value < 1.0].format(temperature.value)
             warn(f"{reason}, {_REMEDY}", ConvergenceWarning)
@@ -796,7 +800,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         sample_weight: object = None,
         **grid: Iterable[Any],
     ) -> Self:
-        """Set the parameter named to the best of the values given, and infer again: `tune(alpha=[0.1, 1])`.
+        """Set one parameter to the best of some values, and infer again: `tune(alpha=[0.1, 1])`.
 
         `by="evidence"` needs no rows; `by="leave-one-out"` needs the learned rows again, with their labels
         and weights, and does not learn them twice. `tune_scores_` holds the score of each value.
@@ -814,7 +818,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         candidates = {}
         for value in values:
             if not isinstance(value, Hashable):
-                raise TypeError(f"got {name}={value!r} to try, expected values like numbers, words or None")
+                raise TypeError(f"got {name}={value!r} to try, expected numbers, strings or None")
             candidates[value] = self._make_candidate(state, {name: value})
         data = self._read_labelled_rows(X, y, sample_weight) if by == "leave-one-out" else state.statistic
         selection = validate.choose(candidates, data, by)
@@ -828,16 +832,16 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def _make_candidate(self, state: GenerativeState, params: dict[str, Any]) -> Generative:
-        """The model that these parameters make of the state."""
+        """Return the model with these parameters; those of the face stay as they are."""
         keys, before = self.posterior_.keys, self.get_params(deep=False)
         try:
             self.set_params(**params)
-            return self._model(state.schema, keys, state.declared)
+            return self._make_model(state.schema, keys, state.declared)
         finally:
             self.set_params(**before)
 
     def _read_learned(self, state: GenerativeState, X: object, y: object) -> tuple[Table, Labels]:
-        """Rows that were learned, and their labels."""
+        """Read rows that were learned before, and their labels."""
         table = self._read_rows(X, state)
         labels = read_labels(y, table.rows, self.missing_label)
         if (labels.group < 0).any():
@@ -845,7 +849,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return table, labels
 
     def _read_labelled_rows(self, X: object, y: object, sample_weight: object) -> LabelledRows:
-        """Rows that were learned, encoded."""
+        """Read and encode rows that were learned before."""
         state = self.state_
         table, labels = self._read_learned(state, X, y)
         weights = read_weights(sample_weight, table.rows)

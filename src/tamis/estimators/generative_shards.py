@@ -59,7 +59,7 @@ class RowReader:
         return self.read(batch)[0]
 
     def read(self, batch: Batch) -> tuple[TableRows, Schema]:
-        """The rows of a batch that is not empty, and their columns."""
+        """Read the rows of a batch that is not empty; return them and their columns."""
         if self.schema is None:
             table, schema = read_first_table(batch.X, self.sparse, self.absent)
         else:
@@ -90,7 +90,7 @@ class RowSurvey:
         return RowSurvey(first.number, first.schema.with_kinds_of(second.schema), self.counts | other.counts)
 
     def __mul__(self, weight: float) -> "RowSurvey":
-        return self  # what is added over shards can be scaled, but a survey does not depend on weights
+        return self  # engines require a product, but a survey does not depend on weights
 
     @property
     def n_rows(self) -> int:
@@ -100,10 +100,10 @@ class RowSurvey:
 
 def survey_rows(shards: BatchShards[Batch], reader: RowReader) -> RowSurvey:
     """Find the columns of all shards, and how many rows each has."""
-    return shards.total(partial(_survey, reader))
+    return shards.total(partial(_survey_shard, reader))
 
 
-def _survey(reader: RowReader, batch: Batch) -> RowSurvey | None:
+def _survey_shard(reader: RowReader, batch: Batch) -> RowSurvey | None:
     if not has_rows(batch):
         return None
     rows, schema = reader.read(batch)
@@ -134,18 +134,20 @@ class _Gathered:
 def gather_rows(
     shards: BatchShards[TableRows], survey: RowSurvey, row_numbers: NDArray[np.int64]
 ) -> TableRows:
-    """Gather rows by their numbers.
+    """Copy the rows of these numbers from all shards.
 
     `row_numbers` are ascending indices into the concatenation of all shards, in the order of shard numbers.
     """
     numbers = sorted(survey.counts)
     ends = np.cumsum([survey.counts[number] for number in numbers])
     starts = {number: int(end) - survey.counts[number] for number, end in zip(numbers, ends, strict=True)}
-    gathered = shards.total(partial(_gather, row_numbers, starts))
+    gathered = shards.total(partial(_gather_from_shard, row_numbers, starts))
     return _join([gathered.parts[number] for number in sorted(gathered.parts)])
 
 
-def _gather(row_numbers: NDArray[np.int64], starts: dict[int, int], rows: TableRows) -> _Gathered | None:
+def _gather_from_shard(
+    row_numbers: NDArray[np.int64], starts: dict[int, int], rows: TableRows
+) -> _Gathered | None:
     start = starts[rows.number]
     low, high = np.searchsorted(row_numbers, (start, start + rows.table.rows))
     return None if low == high else _Gathered({rows.number: rows.take(row_numbers[low:high] - start)})
@@ -174,14 +176,14 @@ def join_tables(tables: list[Table]) -> Table:
     columns: list[NDArray[Any]] = []
     kinds: list[Kind] = []
     for j in range(first.width):
-        values = [_column_of(table, j) for table in tables]
+        values = [_get_column(table, j) for table in tables]
         has_category = any(table.kind(j) == "category" for table in tables)
         columns.append(np.concatenate([each.astype(object) if has_category else each for each in values]))
         kinds.append("category" if has_category else first.kind(j))
     return Table(tuple(columns), rows, tuple(kinds), first.names)
 
 
-def _column_of(table: Table, column: int) -> NDArray[Any]:
+def _get_column(table: Table, column: int) -> NDArray[Any]:
     data: Any = table.data
     return np.asarray(data[:, column] if isinstance(data, np.ndarray) else data[column])
 

@@ -1,7 +1,7 @@
 """Bayesian linear regression: coefficients and noise with their uncertainty, from sums of products.
 
-It also has what the estimators of all linear models share: rows of numbers, tables of coefficients,
-explanations.
+This module also has what the faces of all linear models share: reading rows of numbers, tables of
+coefficients, and explanations.
 """
 
 import importlib.util
@@ -59,21 +59,21 @@ class LinearFace(TableFace[T]):
     """The base of linear estimators (faces), which read rows of numbers."""
 
     def _read(self, X: object) -> tuple[Table, Schema]:
-        """Read rows to learn: the first ones define the columns; later ones must have the same."""
+        """Read rows to learn: the first rows define the columns, and later ones must have the same."""
         state = self._get_state_or_none()
         if state is None:
             return read_first_table(X, self._accepts_sparse)
-        return self._table(X), state.schema
+        return self._read_next_table(X), state.schema
 
-    def _table(self, X: object) -> Table:
-        """Further rows of the same columns."""
+    def _read_next_table(self, X: object) -> Table:
+        """Read further rows of the same columns."""
         return read_next_table(
             X, self.state_.schema, type(self).__name__, self._accepts_sparse, missing=False
         )
 
-    def _rows(self, X: object) -> Array:
-        """Dense rows to predict (n, d)."""
-        return read_numbers(self._table(X))
+    def _read_dense_rows(self, X: object) -> Array:
+        """Read rows to predict as a dense array (n, d)."""
+        return read_numbers(self._read_next_table(X))
 
 
 def check_sample_count(n_samples: object) -> int:
@@ -88,14 +88,14 @@ def assign_folds(
     folds: int | str | ArrayLike,
     groups: Any,
     rows: int,
-    places: NDArray[np.int64] | None,
+    indices: NDArray[np.int64] | None,
     random_state: Any,
 ) -> NDArray[np.int64] | None:
-    """The fold of each row, or of the rows with these indices; None for leave-one-out."""
-    if places is not None:
-        folds = folds if np.ndim(folds) == 0 else _check_per_row(folds, rows, "folds")[places]
-        groups = None if groups is None else _check_per_row(groups, rows, "groups")[places]
-    count = rows if places is None else len(places)
+    """Return the fold of each row, or of the rows with these indices; None for leave-one-out."""
+    if indices is not None:
+        folds = folds if np.ndim(folds) == 0 else _check_per_row(folds, rows, "folds")[indices]
+        groups = None if groups is None else _check_per_row(groups, rows, "groups")[indices]
+    count = rows if indices is None else len(indices)
     fold = read_folds(folds, count, None, groups, random_state)
     if fold is not None and len(np.unique(fold)) < 2:
         raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
@@ -114,12 +114,12 @@ def _check_per_row(given: Any, rows: int, name: str) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class CoefficientSummary:
-    """A row for each coefficient; it prints as a table, and `to_frame` makes a frame of it.
+    """A row for each coefficient; it prints as a table, and `to_frame` makes a data frame of it.
 
-    The columns are `name`; `class` or `target`, where there are several; `coef`, `std_err`, and `z` or `t`,
-    which is the former over the latter; `p_value`; and `lower` and `upper`, the ends of the interval that
-    holds the coefficient with probability `coverage`. Without a prior, p values are the usual ones; with one
-    they are twice the posterior probability that the coefficient has the other sign.
+    The columns are `name`; `class` or `target`, if there are several; `coef`, `std_err`, and `z` or `t`, the
+    ratio coef / std_err; `p_value`; and `lower` and `upper`, the ends of the interval that holds the
+    coefficient with probability `coverage`. Without a prior, p-values are the usual ones; with a prior they
+    are twice the posterior probability that the coefficient has the other sign.
 
     Examples
     --------
@@ -137,9 +137,9 @@ class CoefficientSummary:
     library: str | None = None  # the library of the data frame that the model was fitted to
 
     def to_frame(self, library: str | None = None) -> Any:
-        """A frame of that library: by default of the one whose frame was fitted, and else pandas.
+        """Return a data frame of a library: "pandas", "polars", "pyarrow", "modin" or "cudf".
 
-        "pandas", "polars", "pyarrow", "modin" and "cudf" are known, where they are installed.
+        The default is the library of the frame that the model was fitted to, or else pandas.
         """
         chosen = self.library if library is None else library
         chosen = chosen if library is not None or chosen in _LIBRARIES else "pandas"
@@ -192,10 +192,11 @@ def summarize(
     outputs: tuple[str, Sequence[Any]] | None = None,
     degrees: Array | None = None,
 ) -> CoefficientSummary:
-    """A table of coefficients (k, d) of k outputs and their standard errors, by the normal distribution.
+    """Make a table of the coefficients (k, d) of k outputs and their standard errors.
 
-    Intercepts (k,) and their standard errors are its first rows. `outputs` is "class" or "target", and the
-    labels of the outputs; `degrees` (k,) are degrees of freedom, by which it is Student's t.
+    `intercepts`, (k,) and their standard errors (k,), come first. `outputs` is "class" or "target", and the
+    labels of the outputs. Intervals and p-values follow from the normal distribution, or, if `degrees` of
+    freedom (k,) are given, from Student's t.
     """
     names = [str(schema.name(j)) for j in range(schema.width)]
     if intercepts is not None:
@@ -223,7 +224,7 @@ def summarize(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearExplanation(Contributions):
-    """The prediction of each row on the scale on which the model is linear, column by column.
+    """The prediction of each row as a sum over columns, on the scale on which the model is linear.
 
     For each row, `contributions` and `baseline` sum to `prediction`. The baseline is the prediction for a row
     of means, if the model has an intercept; a contribution is how far its column moves the prediction.
@@ -238,14 +239,14 @@ class LinearExplanation(Contributions):
         return self.sum_columns() + self.baseline
 
     def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:
-        """The columns of a row that move it most, strongest first: (name, contribution)."""
+        """Return the columns of a row that move it most, strongest first: (name, contribution)."""
         return self.find_largest(row, count, self.names)
 
 
 def explain_terms(
     terms: Array, baseline: Array, schema: Schema, X: object, table: Table
 ) -> LinearExplanation:
-    """An explanation by contributions (n, d) in the order of the data's columns; a frame for a frame."""
+    """Make an explanation of contributions (n, d); they become a data frame if X is one."""
     names = tuple(schema.name(j) for j in range(schema.width))
     contributions: Any = terms
     if schema.names is not None and table.names is not None:
@@ -259,12 +260,12 @@ def explain_terms(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegressionState(LinearState):
-    """The statistic, and the posterior inferred from it, once it was needed."""
+    """The statistic, and the posterior that was inferred from it when it was first needed."""
 
     model: BayesianLinear  # infers the posterior
     statistic: Gram
-    is_flat: bool  # whether targets had the shape (n,); then predictions have it, too
-    cache: list[LinearPosterior] = field(default_factory=list)  # the posterior, once it was needed
+    targets_are_1d: bool  # whether targets had the shape (n,); then predictions have it, too
+    cache: list[LinearPosterior] = field(default_factory=list)  # the posterior; empty until it is needed
 
 
 class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # type: ignore[misc]  # scikit-learn has no types
@@ -272,30 +273,31 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
     y = intercept + x·w + noise, with a normal prior on the coefficients w, a flat one on the intercept, and
     normal noise of precision β = 1/variance. A row of weight 2 is that row twice. Several columns of targets
-    share the sums of the rows; each has its own coefficients, noise and, if evidence chooses it, α.
+    share the sums of the rows; each has its own coefficients, noise and, with alpha="evidence", α.
 
     Parameters
     ----------
     alpha : float, array of one per column, or "evidence"
-        Precision of the coefficients about 0; 0 is a flat prior, as least squares have. By evidence it is
-        the one that makes the targets most probable; where columns do not predict them, it is large, and
-        bounded.
+        Precision of the prior of the coefficients, whose mean is 0; 0 is a flat prior, as in least squares.
+        "evidence" chooses the precision under which the targets are most probable; if the columns do not
+        predict them, it is large, up to a bound.
     beta : float or array of one per target, "unknown" or "evidence"
         Precision of the noise. "unknown" integrates it out and predicts by a Student t; the prior of its
-        variance σ² is an inverse gamma, and the prior of the coefficients is in units of it: N(0, σ²/α). By
-        evidence it is one number; for a perfect fit it is bounded, σ² at 1e-12 of the targets' variance.
+        variance σ² is an inverse gamma, and the prior of the coefficients is in units of it: N(0, σ²/α).
+        "evidence" chooses one number; for a perfect fit, σ² is 1e-12 of the targets' variance, its bound.
     prior : tuple, optional
         Mean and covariance (d, d), or variances (d,), of the coefficients, in place of `alpha`.
     noise_shape, noise_scale : float
-        Of the inverse gamma prior, for beta="unknown". 0 and 0 are an improper prior without evidence.
+        Parameters of the inverse gamma prior, for beta="unknown". With 0 and 0 the prior is improper, and
+        there is no log-evidence.
     fit_intercept : bool
     exact : whether sums of products are exact to the bit, which takes several times as long
 
     Notes
     -----
-    With alpha=0, coefficients are those of least squares. Then beta="evidence" has their usual standard
-    errors as `coef_std_`, and beta="unknown" their usual t intervals (n − d − 1 degrees of freedom) as
-    `coef_interval`; its `coef_std_` is that of the t distribution, and so a little larger.
+    With alpha=0, coefficients are those of least squares. With beta="evidence", `coef_std_` are then their
+    usual standard errors. With beta="unknown", `coef_interval` returns their usual t intervals (n − d − 1
+    degrees of freedom), and `coef_std_` is the standard deviation of the t distribution, a little larger.
 
     Examples
     --------
@@ -325,7 +327,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         self.fit_intercept = fit_intercept
         self.exact = exact
 
-    def _model(self, schema: Schema) -> BayesianLinear:
+    def _make_model(self, schema: Schema) -> BayesianLinear:
         return BayesianLinear(
             alpha=self.alpha,
             beta=self.beta,
@@ -344,16 +346,16 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         if self.exact:
             raise UnfitError("exact=True asks for products that are not rounded")
         schema, gram = shards.sum_normal_equations()
-        model = self._model(schema)
+        model = self._make_model(schema)
         model.refuse_impossible(schema.width, gram.targets)
-        self.state_ = RegressionState(schema, model, gram, is_flat=True)
+        self.state_ = RegressionState(schema, model, gram, targets_are_1d=True)
 
     @with_callbacks
     @with_shards
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their targets, (n,) or (n, q)."""
         table, schema = read_first_table(X, self._accepts_sparse)
-        model = self._model(schema)
+        model = self._make_model(schema)
         state = RegressionState(schema, model, *self._observe(table, y, sample_weight))
         state.cache.append(model.infer(state.statistic))
         self.state_ = state
@@ -363,18 +365,18 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn more rows: the model is as if all had come at once."""
         table, schema = self._read(X)
-        part, is_flat = self._observe(table, y, sample_weight)
+        part, targets_are_1d = self._observe(table, y, sample_weight)
         before = self._get_state_or_none()
         if before is not None:
             self.state_ = self._with_statistic(before, before.statistic + _check_targets(part, before))
             return self
-        model = self._model(schema)
+        model = self._make_model(schema)
         model.refuse_impossible(schema.width, part.targets)
-        self.state_ = RegressionState(schema, model, part, is_flat)
+        self.state_ = RegressionState(schema, model, part, targets_are_1d)
         return self
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Forget rows that were learned, with their targets and weights: as if they had never come."""
+        """Forget rows that were learned, with their targets and weights, as if never learned."""
         state = self.state_
         part, _ = self._observe(self._read(X)[0], y, sample_weight)
         rest = state.statistic - _check_targets(part, state)
@@ -390,7 +392,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same columns have learned."""
-        state, *rest = self._states_to_merge(others)
+        state, *rest = self._list_states_to_merge(others)
         statistic = state.statistic
         for other in rest:
             statistic = statistic + _check_targets(other.statistic, state)
@@ -407,24 +409,24 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         """Set parameters and infer again from what was learned, without reading data again."""
         state = self.state_
         with self._try_params(params):
-            model = self._model(state.schema)
+            model = self._make_model(state.schema)
             posterior = model.infer(state.statistic)
         self.state_ = replace(state, model=model, cache=[posterior])
         return self
 
     def _with_statistic(self, state: RegressionState, statistic: Gram) -> RegressionState:
-        """The state with another statistic, and a model with the present parameters."""
-        model = self._model(state.schema)
+        """Return the state with another statistic, and a model with the present parameters."""
+        model = self._make_model(state.schema)
         model.refuse_impossible(state.schema.width, statistic.targets)
-        return RegressionState(state.schema, model, statistic, state.is_flat)
+        return RegressionState(state.schema, model, statistic, state.targets_are_1d)
 
     def _observe(self, table: Table, y: object, sample_weight: object) -> tuple[Gram, bool]:
-        """The sums of the rows, and whether y had one dimension."""
+        """Return the sums of the rows, and whether y had one dimension."""
         targets, weights = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
         rows = arrays.Matrix(table.numbers(), table.names)
         return Gram.observe(rows, targets, weights, exact=bool(self.exact)), targets.ndim == 1
 
-    def _posterior(self, attribute: str = "") -> LinearPosterior:
+    def _get_posterior(self, attribute: str = "") -> LinearPosterior:
         state = self._require_state(attribute)
         if not state.cache:
             try:
@@ -437,63 +439,71 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
     def _drop_target_axis(self, values: Array, axis: int = -1) -> Array:
         """Drop the axis of targets, if y had none."""
-        return np.asarray(np.take(values, 0, axis=axis) if self.state_.is_flat else values)
+        return np.asarray(np.take(values, 0, axis=axis) if self.state_.targets_are_1d else values)
 
-    def _number_or_array(self, attribute: str, values: Array) -> Any:
-        """One number per target, or just one if y had one dimension."""
-        return float(values[0]) if self._require_state(attribute).is_flat else values
+    def _to_number_or_array(self, attribute: str, values: Array) -> Any:
+        """Return values, one per target; only a number if y had one dimension."""
+        return float(values[0]) if self._require_state(attribute).targets_are_1d else values
 
     # ── predictions ──
 
     def predict(self, X: object, return_std: bool = False) -> Any:
-        """Predicted means (n,) or (n, q); with `return_std` also standard deviations, including the noise."""
-        posterior, rows = self._posterior(), self._rows(X)
+        """Return means (n,) or (n, q); with `return_std` also standard deviations, noise included."""
+        posterior, rows = self._get_posterior(), self._read_dense_rows(X)
         mean = self._drop_target_axis(posterior.predict(rows))
         if not return_std:
             return mean
         return mean, self._drop_target_axis(posterior.deviation(1.0 + posterior.leverage(rows)))
 
     def predict_interval(self, X: object, coverage: float = 0.9) -> tuple[Array, Array]:
-        """The interval that holds a new target with this probability: both ends, each (n,) or (n, q)."""
+        """Return both ends of the interval that holds a new target with this probability, (n,) or (n, q)."""
         return self.predict_distribution(X).interval(coverage)
 
     def predict_distribution(self, X: object) -> Univariate:
-        """The distribution of a new target for each row: a `Normal`, or a `StudentT` for beta="unknown"."""
-        return self._posterior().distribution(self._rows(X), 0 if self.state_.is_flat else slice(None))
+        """Return the distribution of each row's target: `Normal`, or `StudentT` for beta="unknown"."""
+        return self._get_posterior().distribution(
+            self._read_dense_rows(X), 0 if self.state_.targets_are_1d else slice(None)
+        )
 
     def sample_functions(self, X: object, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Functions drawn from the posterior, without noise: (n_samples, n) or (n_samples, n, q)."""
-        posterior, rows = self._posterior(), self._rows(X)
+        """Draw functions from the posterior, without noise: (n_samples, n) or (n_samples, n, q)."""
+        posterior, rows = self._get_posterior(), self._read_dense_rows(X)
         coefficients, levels = posterior.draw(make_generator(random_state), check_sample_count(n_samples))
         functions = levels[:, None] + (rows - posterior.centre) @ np.swapaxes(coefficients, -1, -2)
         return self._drop_target_axis(functions)
 
     def sample_coefficients(self, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Coefficients drawn from the posterior, (n_samples, d) or (n_samples, q, d)."""
-        coefficients, _ = self._posterior().draw(make_generator(random_state), check_sample_count(n_samples))
+        """Draw coefficients from the posterior, (n_samples, d) or (n_samples, q, d)."""
+        coefficients, _ = self._get_posterior().draw(
+            make_generator(random_state), check_sample_count(n_samples)
+        )
         return self._drop_target_axis(coefficients, axis=1)
 
     def coef_interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
-        """Ends of the interval in which each coefficient lies with that probability, (d,) or (q, d)."""
-        low, high = self._posterior().marginals().interval(coverage)
+        """Return both ends of the interval that holds each coefficient with this probability.
+
+        Their shape is (d,) or (q, d).
+        """
+        low, high = self._get_posterior().marginals().interval(coverage)
         return self._drop_target_axis(low.T, axis=0), self._drop_target_axis(high.T, axis=0)
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
-        """Coefficients with their standard errors, z or t, p and intervals: print it, or call its `to_frame`.
+        """Return a table of coefficients, standard errors, z or t, p-values and intervals.
 
-        For beta="unknown" it is t, and the standard error is the scale of its distribution.
+        Print it, or call its `to_frame`. With beta="unknown" it has t, and the standard error is the scale of
+        the t distribution.
         """
-        posterior, state = self._posterior(), self.state_
+        posterior, state = self._get_posterior(), self.state_
         weight = float(state.statistic.weight.value)
         return _summarize_posterior(posterior, state.schema, state.model.intercept, weight, coverage)
 
     def explain(self, X: object, target: int = 0) -> LinearExplanation:
-        """How far each column moves the prediction of a target; see `LinearExplanation`."""
-        posterior, schema = self._posterior(), self.state_.schema
-        place: object = target
-        if not isinstance(place, int | np.integer) or not 0 <= place < len(posterior.level):
+        """Compute how far each column moves the prediction of a target; see `LinearExplanation`."""
+        posterior, schema = self._get_posterior(), self.state_.schema
+        index: object = target
+        if not isinstance(index, int | np.integer) or not 0 <= index < len(posterior.level):
             raise ValueError(f"got target={target!r}, expected 0 to {len(posterior.level) - 1}")
-        table = self._table(X)
+        table = self._read_next_table(X)
         terms = (read_numbers(table) - posterior.centre) * posterior.mean[target]
         return explain_terms(terms, np.full(len(terms), posterior.level[target]), schema, X, table)
 
@@ -510,16 +520,16 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         """Predict each row by a model that was fitted without its fold; this takes one pass over the rows.
 
         `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. If α
-        or β are chosen by evidence, they are chosen anew for each fold, but not for leave-one-out. Rows
-        without weight are left out of the result.
+        or β are chosen by evidence, they are chosen anew for each fold, but not for leave-one-out. The result
+        has no rows of weight zero.
         """
         table, schema = read_first_table(X, self._accepts_sparse)
         targets, weights = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
-        model, rows = self._model(schema), read_numbers(table)
-        places = None if weights is None or weights.all() else np.flatnonzero(weights)
-        fold = assign_folds(folds, groups, len(rows), places, random_state)
-        if weights is not None and places is not None:
-            rows, targets, weights = rows[places], targets[places], weights[places]
+        model, rows = self._make_model(schema), read_numbers(table)
+        indices = None if weights is None or weights.all() else np.flatnonzero(weights)
+        fold = assign_folds(folds, groups, len(rows), indices, random_state)
+        if weights is not None and indices is not None:
+            rows, targets, weights = rows[indices], targets[indices], weights[indices]
         if fold is None:
             return leave_one_out(model, rows, targets, weights)
         return cross_validate(model, rows, targets, fold, weights)
@@ -534,78 +544,79 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     @property
     def coef_(self) -> Array:
         """The mean of the coefficients, (d,) or (q, d)."""
-        return self._drop_target_axis(self._posterior("coef_").mean, axis=0)
+        return self._drop_target_axis(self._get_posterior("coef_").mean, axis=0)
 
     @property
     def coef_std_(self) -> Array:
         """The standard deviation of each coefficient, (d,) or (q, d)."""
-        posterior = self._posterior("coef_std_")
+        posterior = self._get_posterior("coef_std_")
         return self._drop_target_axis(posterior.deviation(posterior.variances.T).T, axis=0)
 
     @property
     def coef_covariance_(self) -> Array:
         """The covariance of the coefficients, (d, d) or (q, d, d)."""
-        return self._drop_target_axis(self._posterior("coef_covariance_").covariance, axis=0)
+        return self._drop_target_axis(self._get_posterior("coef_covariance_").covariance, axis=0)
 
     @property
     def intercept_(self) -> Any:
         """The prediction for a row of zeros; 0 without an intercept."""
-        return self._number_or_array("intercept_", self._posterior("intercept_").intercept)
+        return self._to_number_or_array("intercept_", self._get_posterior("intercept_").intercept)
 
     @property
     def intercept_std_(self) -> Any:
         """The standard deviation of the intercept."""
-        posterior = self._posterior("intercept_std_")
+        posterior = self._get_posterior("intercept_std_")
         std = posterior.deviation(posterior.leverage(np.zeros((1, len(posterior.centre)))))[0]
         has_intercept = self.state_.model.intercept
-        return self._number_or_array("intercept_std_", std if has_intercept else np.zeros_like(std))
+        return self._to_number_or_array("intercept_std_", std if has_intercept else np.zeros_like(std))
 
     @property
     def alpha_(self) -> Any:
         """The precision of the coefficients: that chosen by evidence, one per target, or as given."""
-        alpha = self._posterior("alpha_").alpha
+        alpha = self._get_posterior("alpha_").alpha
         if alpha is None:
             raise AttributeError("alpha_ is not known: a prior was given in its place")
         if isinstance(self.state_.model.alpha, str):
-            return self._number_or_array("alpha_", alpha)
+            return self._to_number_or_array("alpha_", alpha)
         return alpha if alpha.ndim else float(alpha)
 
     @property
     def beta_(self) -> Any:
         """The precision of the noise; its posterior mean, for beta="unknown"."""
-        return self._number_or_array("beta_", self._posterior("beta_").beta)
+        return self._to_number_or_array("beta_", self._get_posterior("beta_").beta)
 
     @property
     def noise_std_(self) -> Any:
         """The standard deviation of the noise, 1/√β."""
-        return self._number_or_array("noise_std_", 1.0 / np.sqrt(self._posterior("noise_std_").beta))
+        return self._to_number_or_array("noise_std_", 1.0 / np.sqrt(self._get_posterior("noise_std_").beta))
 
     @property
     def n_effective_(self) -> Any:
         """The effective number of coefficients, γ, plus 1 for the intercept."""
-        effective = self._posterior("n_effective_").effective
-        return self._number_or_array("n_effective_", effective + self.state_.model.intercept)
+        effective = self._get_posterior("n_effective_").effective
+        return self._to_number_or_array("n_effective_", effective + self.state_.model.intercept)
 
     @property
     def log_evidence_(self) -> Any:
         """log p(targets | rows), parameters integrated out: one number per target.
 
-        The intercept's flat prior counts as a density of 1, so that models compare if both have one.
+        The flat prior of the intercept counts as a density of 1, so that models can be compared only if both
+        have an intercept, or neither.
         """
-        log_evidence = self._posterior("log_evidence_").log_evidence
+        log_evidence = self._get_posterior("log_evidence_").log_evidence
         if log_evidence is None:
             raise AttributeError(
                 "log_evidence_ is not defined for a prior that does not integrate to one: give alpha above "
                 "0, and with beta='unknown' noise_shape and noise_scale above 0"
             )
-        return self._number_or_array("log_evidence_", log_evidence)
+        return self._to_number_or_array("log_evidence_", log_evidence)
 
     def describe_state(self) -> dict[str, Any]:
         state, schema = self.state_, self.state_.schema
         return {
             "schema": schema.to_tuple(),
             "statistic": state.statistic,
-            "flat": state.is_flat,
+            "flat": state.targets_are_1d,  # the name in files
             "inferred_with": {name: getattr(state.model, name) for name in _INFERRED_WITH},
         }
 
@@ -613,7 +624,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         schema, statistic = Schema(*state["schema"]), state["statistic"]
         if not isinstance(statistic, Gram) or statistic.width != schema.width or statistic.keys is not None:
             raise TypeError("its statistic is of other columns")
-        model = replace(self._model(schema), **state.get("inferred_with", {}))
+        model = replace(self._make_model(schema), **state.get("inferred_with", {}))
         self.state_ = RegressionState(schema, model, statistic, bool(state["flat"]))
 
     def __sklearn_tags__(self) -> Any:
@@ -626,14 +637,14 @@ def _check_targets(part: Gram, state: RegressionState) -> Gram:
     """Return the sums; raise unless they have as many targets as the learned ones."""
     learned = state.statistic.targets
     if part.targets != learned:
-        raise ValueError(f"got {part.targets} targets per row, expected {learned}, as were learned")
+        raise ValueError(f"got {part.targets} targets per row, expected {learned}, as in the rows so far")
     return part
 
 
 def _summarize_posterior(
     posterior: LinearPosterior, schema: Schema, intercept: bool, weight: float, coverage: float
 ) -> CoefficientSummary:
-    """A table of the coefficients; by Student's t if the noise is unknown, with the scale as its error."""
+    """Make a table of the coefficients; for unknown noise by Student's t, whose scales are the errors."""
     count = len(posterior.level)
     errors = np.sqrt(posterior.variances / posterior.beta[:, None])
     level = posterior.leverage(np.zeros((1, len(posterior.centre))))[0]

@@ -40,7 +40,7 @@ class TableSurvey:
         return self
 
     def choose_centre(self) -> Array:
-        """The mean of the columns where some is far from zero, else zeros; zeros of sparse columns."""
+        """Return the columns' means if one is far from zero; otherwise, and for sparse columns, zeros."""
         if self.moments is None:
             return np.zeros(self.schema.width)
         mean, std = np.asarray(self.moments.mean), np.sqrt(np.asarray(self.moments.variance))
@@ -49,6 +49,8 @@ class TableSurvey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SurveyShard:
+    """A function that surveys one shard; it returns None if the shard has no rows."""
+
     sparse: bool  # whether sparse rows are taken
     has_classes: bool
 
@@ -70,7 +72,7 @@ def survey_shards(shards: BatchShards[Batch], sparse: bool, has_classes: bool) -
 
 
 def read_all_labels(y: Any, rows: int) -> Labels:
-    """Labels, none of which may be missing."""
+    """Read labels; raise if one of them is missing."""
     labels = read_labels(y, rows)
     if (labels.group < 0).any():
         row = int(np.argmax(labels.group < 0))
@@ -79,5 +81,5 @@ def read_all_labels(y: Any, rows: int) -> Labels:
 
 
 def read_shard_table(batch: Batch, schema: Schema, caller: str, sparse: bool) -> Table:
-    """The rows of a batch, which has the columns of the first shard."""
+    """Read the rows of a batch, which must have the columns of the first shard."""
     return read_next_table(batch.X, schema, caller, sparse, missing=False)

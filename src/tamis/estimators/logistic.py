@@ -1,6 +1,6 @@
 """Logistic regression: two classes, or more by softmax, with a Gaussian posterior of the coefficients.
 
-scikit-learn minimises C Σ loss + ½|w|², which has its minimum where Σ loss + ½ α|w|² has it for α = 1/C.
+scikit-learn minimises C Σ loss + ½|w|²; its minimum is that of Σ loss + ½ α|w|² for α = 1/C.
 """
 
 import math
@@ -43,7 +43,7 @@ SolverName = Literal["lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag"
 Predictive = Literal["plugin", "probit", "monte-carlo"]
 
 _PREDICTIVES = ("plugin", "probit", "monte-carlo")
-_THEIRS = "use scikit-learn's LogisticRegression(solver='saga')"
+_USE_SKLEARN = "use scikit-learn's LogisticRegression(solver='saga')"
 _ONE_AGAINST_THE_REST = "use OneVsRestClassifier(LogisticRegression())"
 
 
@@ -61,34 +61,36 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     Parameters
     ----------
     alpha : float, array of one number per column, or "evidence", optional
-        Precision of the Gaussian prior on each coefficient, 1/C; 1 if neither is given. 0 is maximum
-        likelihood; "evidence" chooses one for all.
+        Precision of the Gaussian prior on each coefficient, 1/C; 1 if neither alpha nor C is given. 0 is
+        maximum likelihood; "evidence" chooses one number for all coefficients.
     prior : tuple, optional
-        Mean and covariance of the coefficients, for two classes; it replaces alpha, which is not set then.
+        Mean and covariance of the coefficients, for two classes, in place of alpha.
     fit_intercept : bool
     intercept_alpha : float
-        Precision of the prior on intercepts: 0, none.
+        Precision of the prior on intercepts; 0 for no prior.
     solver : "auto", "newton", "whitened" or "diagonal"
-        "newton" takes the full Hessian at each step; "whitened" that of a sample of rows once, and then
-        gradients alone; "diagonal" does the same with its diagonal, for very many columns. scikit-learn's
-        names are taken too; "liblinear" puts the prior on the intercept as well, as it does there.
+        "newton" computes the full Hessian at each step; "whitened" computes that of a sample of rows once,
+        and then only gradients; "diagonal" does the same with the Hessian's diagonal, for very many columns.
+        scikit-learn's names are accepted, too; with "liblinear", the intercept has the prior as well.
     posterior : "auto", "full", "diagonal" or "none"
-        What to keep of the posterior; "auto" keeps it in full up to 1,000 parameters, and a diagonal beyond.
+        The form in which the posterior's precision is kept: a matrix, its diagonal or nothing. "auto" keeps
+        the matrix for up to 1,000 parameters, and beyond that the diagonal.
     predictive : "plugin", "probit" or "monte-carlo"
         Whether probabilities are those of the most probable coefficients, or their average over the
         posterior, by MacKay's closed form or by `n_draws` draws.
     class_weight : "balanced" or a mapping from labels to weights, optional
     tol : float
-        Steps end when the log-posterior is expected to rise by less.
+        Steps end when the log-posterior is expected to rise by less than this.
     max_iter, n_draws, random_state, verbose
     C : float, optional
-        scikit-learn's: 1/alpha, give one of the two. ∞ is maximum likelihood.
+        scikit-learn's parameter, 1/alpha; give only one of the two. ∞ is maximum likelihood.
     penalty : "l2" or None
         None is maximum likelihood. "l1" and "elasticnet" are refused, as is an `l1_ratio` other than 0.
     warm_start : bool
-        Whether `fit` begins at the coefficients of the last one; it ends at the same ones.
+        Whether `fit` starts at the coefficients of the last fit; the result does not depend on it.
     l1_ratio, dual, intercept_scaling, multi_class, n_jobs
-        scikit-learn's: refused where they ask for other coefficients; `intercept_scaling` is liblinear's.
+        scikit-learn's parameters; values that ask for other coefficients are refused. `intercept_scaling`
+        is used with solver="liblinear".
 
     Examples
     --------
@@ -169,18 +171,18 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         table, schema = read_first_table(X, self._accepts_sparse)
         labels = self._read_labels(y, table.rows)
         self._refuse_options(labels.keys)
-        rows = self._rows_of(table, labels, read_weights(sample_weight, table.rows))
+        rows = self._build_rows(table, labels, read_weights(sample_weight, table.rows))
         self.state_ = self._fit_rows(rows, schema, labels.keys, X, y)
         return self
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards: Newton's steps are those of all rows, and shards stay where they are."""
+        """Learn from rows in shards: each step sums over all shards, which stay where they are."""
         state = None if anew else self._get_state_or_none()
         survey = survey_shards(shards, self._accepts_sparse, has_classes=True)
         counts: Any = survey.classes
         if state is None:
             keys = counts.terms
-            plan = ShardPlan(survey.schema, keys, self._centre_of(survey), bool(self.fit_intercept))
+            plan = ShardPlan(survey.schema, keys, self._choose_centre(survey), bool(self.fit_intercept))
         else:
             self._refuse_balanced()
             refuse_drift(survey.schema, state.schema)
@@ -188,10 +190,11 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             match_labels(plan.keys, Labels(counts.terms, np.empty(0, dtype=np.int64)))
         self._refuse_options(plan.keys)
         if self.class_weight is not None:
-            every = Labels(counts.terms, np.arange(len(counts.terms)))
-            own = _weigh_classes(self.class_weight, every, counts.total.value)
+            one_row_per_class = Labels(counts.terms, np.arange(len(counts.terms)))
             weights = np.ones(len(plan.keys))
-            weights[plan.keys.find(counts.terms)] = own
+            weights[plan.keys.find(counts.terms)] = _weigh_classes(
+                self.class_weight, one_row_per_class, counts.total.value
+            )
             plan = replace(plan, class_weights=weights)
         reader: Any = clone(self)
         rows = ShardedRows.of(
@@ -211,33 +214,33 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         labels = match_labels(plan.keys, self._read_labels(batch.y, table.rows))
         weights = read_weights(batch.sample_weight, table.rows)
         if plan.class_weights is not None:
-            own = plan.class_weights[labels.group]
-            weights = own if weights is None else weights * own
+            row_weights = plan.class_weights[labels.group]
+            weights = row_weights if weights is None else weights * row_weights
         targets = labels.group.astype(np.float64)
         return LinearRows(self._build_design(table, plan), targets, weights, number=batch.number)
 
     def _refuse_options(self, keys: Keys) -> None:
-        _refuse_averages(self.predictive, self.n_draws)
+        _refuse_predictive(self.predictive, self.n_draws)
         _refuse_class_weight(self.class_weight, keys)
-        _refuse_scheme(self.solver, self.dual, self.multi_class, len(keys))
+        _refuse_other_optimum(self.solver, self.dual, self.multi_class, len(keys))
 
     def _read_labels(self, y: object, rows: int) -> Labels:
         return read_all_labels(y, rows)
 
-    def _rows_of(
+    def _build_rows(
         self,
         table: Table,
         labels: Labels,
         weights: Array | None,
-        like: FittedLinear | None = None,
+        fitted: FittedLinear | None = None,
         may_lack_classes: bool = False,
     ) -> LinearRows:
-        """Convert rows for the model; with `may_lack_classes`, rows of some classes may come later."""
-        design = self._build_design(table, like)
+        """Build the rows of the design matrix; `may_lack_classes` is whether a class may have no rows."""
+        design = self._build_design(table, fitted)
         if self.class_weight is not None:
-            own = _weigh_classes(self.class_weight, labels, weights)[labels.group]
-            weights = own if weights is None else weights * own
-        if weights is not None and not weights.all() and like is None and not may_lack_classes:
+            row_weights = _weigh_classes(self.class_weight, labels, weights)[labels.group]
+            weights = row_weights if weights is None else weights * row_weights
+        if weights is not None and not weights.all() and fitted is None and not may_lack_classes:
             present = np.unique(labels.group[np.flatnonzero(weights)])
             absent = np.setdiff1d(np.arange(len(labels.keys)), present)
             if len(absent):
@@ -247,14 +250,14 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
                 )
         return LinearRows(design, labels.group.astype(np.float64), weights)
 
-    def _prior_precision(self) -> Any:
+    def _choose_prior_precision(self) -> Any:
         return _choose_alpha(self.alpha, self.C, self.penalty, self.l1_ratio)
 
-    def _intercept_precision(self) -> float:
-        precision = super()._intercept_precision()
+    def _choose_intercept_precision(self) -> float:
+        precision = super()._choose_intercept_precision()
         if self.solver != "liblinear":
             return precision
-        return _choose_intercept_alpha(precision, self.intercept_scaling, self._prior_precision())
+        return _choose_intercept_alpha(precision, self.intercept_scaling, self._choose_prior_precision())
 
     def _fit_rows(
         self,
@@ -263,19 +266,19 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         keys: Keys,
         X: object,
         y: object,
-        near: Array | None = None,
+        initial: Array | None = None,
         may_lack_classes: bool = False,
     ) -> LogisticState:
-        """Fit anew; Newton's method starts at the parameters `near` unless that is None."""
+        """Fit anew; Newton's method starts at the parameters `initial` unless that is None."""
         if len(keys) < 2:
             raise ValueError(
-                f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples "
-                "of at least 2 classes"
+                f"got 1 class, {keys!r}, expected two or more: this classifier needs samples of at least 2 "
+                "classes"
             )
         response = classification.make_class_response(len(keys))
         alpha, intercept_precision, intercept = (
-            self._prior_precision(),
-            self._intercept_precision(),
+            self._choose_prior_precision(),
+            self._choose_intercept_precision(),
             bool(self.fit_intercept),
         )
         outputs = response.contrasts.shape[1]
@@ -283,12 +286,12 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         prior, by_evidence = make_prior(alpha, self.prior, columns, outputs, intercept, intercept_precision)
         if self.prior is not None and response.classes > 2:
             raise ValueError(f"got a prior for {len(keys)} classes, expected two: set alpha instead")
-        full = classification.add_unseen_classes(prior, rows, response) if may_lack_classes else prior
-        start = self._choose_start(rows, response, prior, keys) if near is None else near
-        result = self._find_posterior_mode(rows, response, full, start, schema, X, y, by_evidence)
-        if full is not prior:
-            # The half rows count as data, because models that are merged must have the same prior.
-            precision = result.prior.precision - (full.precision - prior.precision)
+        prior_of_fit = classification.add_unseen_classes(prior, rows, response) if may_lack_classes else prior
+        start = self._choose_start(rows, response, prior, keys) if initial is None else initial
+        result = self._find_posterior_mode(rows, response, prior_of_fit, start, schema, X, y, by_evidence)
+        if prior_of_fit is not prior:
+            # The half rows of unseen classes count as data, because merged models must have the same prior.
+            precision = result.prior.precision - (prior_of_fit.precision - prior.precision)
             result = replace(result, prior=GaussianPrior(prior.mean, precision))
         fitted = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
         return LogisticState(schema, fitted, keys, response)
@@ -296,7 +299,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     def _choose_start(
         self, rows: LinearRows, response: ClassResponse, prior: GaussianPrior, keys: Keys
     ) -> Array:
-        """The parameters at which steps start: those of the last fit, for warm_start."""
+        """Return the parameters at which steps start: with `warm_start`, those of the last fit if better."""
         state = self._get_state_or_none() if self.warm_start else None
         fresh, design = classification.start_at_frequencies(rows, response, prior), rows.design
         if state is None or state.keys != keys:
@@ -307,7 +310,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         cells = last.posterior.mean.reshape(-1, design.width).copy()
         cells[:, d:] += (cells[:, :d] @ (design.centre - last.centre))[:, None]
         loss = Objective.of(rows, response, prior).value_and_gradient
-        # The last coefficients may be a worse start than none if the rows are quite different.
+        # The last coefficients may be the worse start if the rows are quite different.
         return min(fresh, cells.ravel(), key=lambda parameters: loss(parameters)[0])
 
     def _refuse_balanced(self) -> None:
@@ -319,11 +322,11 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     @with_shards
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
-        """Learn more rows, with the posterior so far as their prior: near what a fit to all rows would be.
+        """Learn more rows, with the posterior so far as their prior; the result is near a fit to all rows.
 
-        All classes must be named, or there, in the first call. Of classes that are named and have no row in
-        it, intercepts are fitted as if half a row had been seen, or they would have no mode; a stream is best
-        begun with rows of all classes, as far from its mode a posterior is no Gaussian.
+        The first call must have rows of all classes, or name all in `classes`. A class without rows in the
+        first call is fitted as if half a row had been seen, because its intercept would have no mode. It is
+        better to begin a stream with rows of all classes: far from its mode, the posterior is not Gaussian.
         """
         state = self._get_state_or_none()
         self._refuse_balanced()
@@ -331,15 +334,15 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         labels = self._read_labels(y, table.rows)
         weights = read_weights(sample_weight, table.rows)
         if state is None:
-            lacks = classes is not None
+            may_lack_classes = classes is not None
             labels = match_labels(Keys.of(classes)[0], labels) if classes is not None else labels
             self._refuse_options(labels.keys)
-            rows = self._rows_of(table, labels, weights, may_lack_classes=lacks)
-            self.state_ = self._fit_rows(rows, schema, labels.keys, X, y, may_lack_classes=lacks)
+            rows = self._build_rows(table, labels, weights, may_lack_classes=may_lack_classes)
+            self.state_ = self._fit_rows(rows, schema, labels.keys, X, y, may_lack_classes=may_lack_classes)
             return self
         labels = match_labels(state.keys, labels)
         self._refuse_options(state.keys)
-        rows = self._rows_of(table, labels, weights, state.fit)
+        rows = self._build_rows(table, labels, weights, state.fit)
         self.state_ = self._add_rows(state, rows, schema, X, y)
         return self
 
@@ -355,11 +358,11 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return replace(state, fit=continue_fit(state.fit, after))
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models learned of the same columns and classes: near a fit to all rows.
+        """Add what other models of the same columns and classes learned; the result is near one fit to all.
 
-        Each posterior is taken for a Gaussian, and their common prior is counted once.
+        Each posterior is approximated by a Gaussian, and the common prior is counted once.
         """
-        states = self._states_to_merge(others)
+        states = self._list_states_to_merge(others)
         for state in states:
             if state.keys != states[0].keys:
                 raise ValueError(f"got a model of classes {state.keys!r}, expected {states[0].keys!r}")
@@ -373,34 +376,34 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         """
         state = self.state_
         self._refuse_balanced()
-        table = self._table(X)
+        table = self._read_next_table(X)
         labels = match_labels(state.keys, self._read_labels(y, table.rows))
-        rows = self._rows_of(table, labels, read_weights(sample_weight, table.rows), state.fit)
+        rows = self._build_rows(table, labels, read_weights(sample_weight, table.rows), state.fit)
         self.state_ = replace(state, fit=remove_rows(state.fit, rows))
         return self
 
     # ── predictions ──
 
     def decision_function(self, X: object) -> Array:
-        """Log-odds of the second class against the first (n,); with more classes, scores (n, classes)."""
-        _, _, scores = self._scores(X)
+        """Return log-odds of the second class against the first (n,), or scores (n, classes) if more."""
+        _, _, scores = self._compute_scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_log_proba(self, X: object) -> Array:
-        """log p(class | x), (n, classes)."""
-        return self._log_probabilities(*self._scores(X))
+        """Return log p(class | x), (n, classes)."""
+        return self._compute_log_probabilities(*self._compute_scores(X))
 
-    def _log_probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
+    def _compute_log_probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
         if self._check_predictive(state.fit) == "plugin":
             return state.response.log_probabilities(scores)
         with np.errstate(divide="ignore"):
-            return np.log(self._probabilities(state, design, scores))
+            return np.log(self._compute_probabilities(state, design, scores))
 
     def predict_proba(self, X: object) -> Array:
-        """p(class | x), (n, classes); see the parameter `predictive`."""
-        return self._probabilities(*self._scores(X))
+        """Return p(class | x), (n, classes); see the parameter `predictive`."""
+        return self._compute_probabilities(*self._compute_scores(X))
 
-    def _probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
+    def _compute_probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
         method, response = self._check_predictive(state.fit), state.response
         if method == "monte-carlo":
             rng, count = make_generator(self.random_state), int(self.n_draws)
@@ -410,7 +413,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return response.probabilities(scores)
 
     def _check_predictive(self, fitted: FittedLinear) -> Predictive:
-        _refuse_averages(self.predictive, self.n_draws)
+        _refuse_predictive(self.predictive, self.n_draws)
         if self.predictive != "plugin" and fitted.posterior.precision is None:
             raise ValueError(
                 f"predictive={self.predictive!r} needs a posterior, expected posterior='full' or 'diagonal'"
@@ -418,25 +421,27 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return self.predictive
 
     def predict(self, X: object) -> NDArray[Any]:
-        """The most probable class of each row; ties go to the first."""
-        state, design, scores = self._scores(X)
+        """Return the most probable class of each row; ties go to the first."""
+        state, design, scores = self._compute_scores(X)
         # With two classes, averaged probabilities have the same order as scores.
         is_ordered = self.predictive == "plugin" or state.response.classes == 2
         best = (
-            state.response.class_scores(scores) if is_ordered else self._probabilities(state, design, scores)
+            state.response.class_scores(scores)
+            if is_ordered
+            else self._compute_probabilities(state, design, scores)
         )
         return np.asarray(self.classes_[best.argmax(axis=1)])
 
     def explain(self, X: object, for_: Hashable = None, against: Hashable = None) -> Explanation:
-        """The contribution of each column to the log-odds of one class against another.
+        """Return the contribution of each column to the log-odds of one class against another.
 
-        For dense rows it is relative to the mean row, whose log-odds are `prior`. With two classes it is the
-        second against the first; with more, each row's likeliest class against the next, unless named.
+        For dense rows it is relative to the mean row, whose log-odds are `prior`. The default is, with two
+        classes, the second against the first; with more, each row's most probable class against the next.
         """
-        state, _, scores = self._scores(X)
+        state, _, scores = self._compute_scores(X)
         response, schema = state.response, state.schema
         one, other = choose_classes(response.class_scores(scores), state.keys, for_, against)
-        table = self._table(X)
+        table = self._read_next_table(X)
         coefficients, intercepts = state.fit.coefficients
         coefficients = response.class_scores(coefficients.T).T
         intercepts = response.class_scores(intercepts[None])[0]
@@ -458,26 +463,27 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     ) -> validate.HeldOut:
         """Predict each row by the model of the other folds; each fit starts where that of all rows ended.
 
-        With folds="leave-one-out", each row is taken away by one step of Newton's method, which is near and
-        not exact.
+        With folds="leave-one-out", each row is removed by one step of Newton's method, an approximation.
         """
         table, schema = read_first_table(X, self._accepts_sparse)
         labels = self._read_labels(y, table.rows)
         self._refuse_options(labels.keys)
         weights = read_weights(sample_weight, table.rows)
         fold = read_folds(folds, table.rows, labels.group, groups, random_state)
-        state = self._fit_rows(self._rows_of(table, labels, weights), schema, labels.keys, X, y)
+        state = self._fit_rows(self._build_rows(table, labels, weights), schema, labels.keys, X, y)
 
-        def fit_rows(places: NDArray[np.int64], own: Labels) -> Callable[[NDArray[np.int64]], Array]:
-            like = state.fit if len(own.keys) == len(labels.keys) else None
-            part = None if weights is None else weights[places]
-            rows = self._rows_of(table.take(places), own, part, like)
-            near = None if like is None else like.posterior.mean
-            model = self._fit_rows(rows, schema, own.keys, None, None, near)
+        def fit_rows(
+            indices: NDArray[np.int64], labels_of_rows: Labels
+        ) -> Callable[[NDArray[np.int64]], Array]:
+            fitted = state.fit if len(labels_of_rows.keys) == len(labels.keys) else None
+            part = None if weights is None else weights[indices]
+            rows = self._build_rows(table.take(indices), labels_of_rows, part, fitted)
+            initial = None if fitted is None else fitted.posterior.mean
+            model = self._fit_rows(rows, schema, labels_of_rows.keys, None, None, initial)
 
             def predict(held_out: NDArray[np.int64]) -> Array:
                 design = self._build_design(table.take(held_out), model.fit)
-                return self._log_probabilities(model, design, design.scores(model.fit.outputs))
+                return self._compute_log_probabilities(model, design, design.scores(model.fit.outputs))
 
             return predict
 
@@ -489,7 +495,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
                 f"got posterior={self.posterior!r}: leave-one-out needs the full posterior, expected "
                 "posterior='full' or a number of folds"
             )
-        rows = self._rows_of(table, labels, weights, state.fit)
+        rows = self._build_rows(table, labels, weights, state.fit)
         joint = classification.leave_one_out(state.fit, state.response, rows)
         return validate.HeldOut(labels.keys, joint, labels.group, np.arange(table.rows), weights)
 
@@ -502,7 +508,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     @property
     def coef_(self) -> Array:
-        """Coefficients (1, d) of the second class's log-odds, or (classes, d), which sum to zero."""
+        """Coefficients (1, d) of the second class's log-odds; or (classes, d), with sum 0 over classes."""
         return super().coef_
 
     @property
@@ -512,7 +518,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     @property
     def n_iter_(self) -> NDArray[np.int32]:
-        """Steps over all rows (1,)."""
+        """The number of steps over all rows (1,)."""
         return np.array([super().n_iter_], dtype=np.int32)
 
     @property
@@ -527,13 +533,14 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     @property
     def removal_shift_(self) -> float:
-        """How far the coefficients moved when rows were taken away, in posterior standard deviations."""
+        """How far the coefficients moved when rows were removed, in posterior standard deviations."""
         return _check_removal("removal_shift_", self._require_state("removal_shift_").fit.shift)
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
-        """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`.
+        """Return a table of coefficients, standard errors, z, p-values and intervals.
 
-        Of two classes, they are of the second's log-odds; of more, each class has its own.
+        Print it, or call its `to_frame`. With two classes, the coefficients are those of the second class's
+        log-odds; with more, each class has its own.
         """
         state, classes = self.state_, self.classes_.tolist()
         fitted = state.fit
@@ -562,7 +569,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardPlan:
-    """What a shard needs to convert its batches to rows of one design matrix."""
+    """How batches become rows of one design matrix, wherever they are read."""
 
     schema: Schema
     keys: Keys
@@ -573,7 +580,7 @@ class ShardPlan:
 
 def _check_removal(name: str, value: float) -> float:
     if np.isnan(value):
-        raise AttributeError(f"no rows were taken away since the last fit: no {name}")
+        raise AttributeError(f"no {name}: no rows were removed since the last fit")
     return value
 
 
@@ -581,19 +588,17 @@ def _check_removal(name: str, value: float) -> float:
 
 
 def _choose_alpha(alpha: Any, C: Any, penalty: Any, l1_ratio: Any) -> Any:
-    """The precision of the prior, from alpha and scikit-learn's C, penalty and l1_ratio."""
+    """Return the precision of the prior, from alpha and scikit-learn's C, penalty and l1_ratio."""
     _refuse_sparse_penalty(penalty, l1_ratio)
     if isinstance(alpha, str) and alpha in ("l1", "l2", "elasticnet", "none"):
-        raise ValueError(f"got alpha={alpha!r}, expected a number or 'evidence': name it, penalty={alpha!r}")
+        raise ValueError(f"got alpha={alpha!r}, expected a number or 'evidence': pass penalty={alpha!r}")
     if C is not None and (not isinstance(C, Real) or not float(C) > 0.0):
-        raise ValueError(f"got C={C!r}, expected a number above 0, or None for what alpha says")
+        raise ValueError(f"got C={C!r}, expected a number above 0, or None to use alpha")
     if penalty is None:
         if alpha is not None and (isinstance(alpha, str) or np.any(np.asarray(alpha) != 0)):
             raise ValueError(f"got penalty=None and alpha={alpha!r}, expected one of them: drop one")
         if C is not None and C not in (1.0, np.inf):
-            warn(
-                f"penalty=None leaves C={C!r} without a meaning: coefficients are not penalised", UserWarning
-            )
+            warn(f"C={C!r} is ignored with penalty=None: coefficients are not penalised", UserWarning)
         return 0.0
     if C is None:
         return 1.0 if alpha is None else alpha
@@ -612,29 +617,33 @@ def _refuse_sparse_penalty(penalty: Any, l1_ratio: Any) -> None:
     if l1_ratio is not None and (not isinstance(l1_ratio, Real) or not 0.0 <= float(l1_ratio) <= 1.0):
         raise ValueError(f"got l1_ratio={l1_ratio!r}, expected 0")
     if penalty == "l1" or (penalty == "elasticnet" and l1_ratio is None):
-        raise ValueError(f"got penalty={penalty!r}, expected 'l2' or None: {_THEIRS} for sparse coefficients")
+        raise ValueError(
+            f"got penalty={penalty!r}, expected 'l2' or None: {_USE_SKLEARN} for sparse coefficients"
+        )
     if l1_ratio and penalty is not None:
-        raise ValueError(f"got l1_ratio={l1_ratio!r}, expected 0: {_THEIRS} for sparse coefficients")
+        raise ValueError(f"got l1_ratio={l1_ratio!r}, expected 0: {_USE_SKLEARN} for sparse coefficients")
 
 
 def _choose_intercept_alpha(intercept_alpha: float, intercept_scaling: Any, alpha: Any) -> float:
-    """The precision of liblinear's prior on intercepts: `intercept_alpha`, else α / intercept_scaling²."""
+    """Return the precision of liblinear's prior on intercepts: by default α / intercept_scaling²."""
     if intercept_alpha:
         return intercept_alpha
     if not isinstance(intercept_scaling, Real) or not 0.0 < float(intercept_scaling) < np.inf:
         raise ValueError(f"got intercept_scaling={intercept_scaling!r}, expected a finite number above 0")
     if not isinstance(alpha, Real):
         raise ValueError(
-            f"got solver='liblinear' and alpha={alpha!r}, expected one number, which is the intercept's "
+            f"got solver='liblinear' and alpha={alpha!r}, expected one number, which the intercept has, "
             "too: set solver='auto'"
         )
     return float(alpha) / float(intercept_scaling) ** 2
 
 
-def _refuse_scheme(solver: Any, dual: Any, multi_class: Any, classes: int) -> None:
+def _refuse_other_optimum(solver: Any, dual: Any, multi_class: Any, classes: int) -> None:
     """Raise if scikit-learn's parameters ask for an optimum that softmax does not have."""
     if dual and solver not in ("auto", "liblinear"):
-        raise ValueError(f"got dual={dual!r} and solver={solver!r}, expected dual=False: it has no dual")
+        raise ValueError(
+            f"got dual={dual!r} and solver={solver!r}, expected dual=False: this solver has no dual form"
+        )
     if multi_class not in ("auto", "deprecated", "multinomial", "ovr"):
         raise ValueError(f"got multi_class={multi_class!r}, expected 'auto'")
     if classes > 2 and (solver == "liblinear" or multi_class == "ovr"):
@@ -643,12 +652,12 @@ def _refuse_scheme(solver: Any, dual: Any, multi_class: Any, classes: int) -> No
     if classes == 2 and multi_class == "multinomial":
         raise ValueError(
             "got multi_class='multinomial' for 2 classes, expected 'auto': a softmax of two classes halves "
-            "the penalty, which alpha=1/(2C) says"
+            "the penalty; for the same coefficients, set alpha=1/(2C)"
         )
 
 
-def _refuse_averages(predictive: Any, n_draws: Any) -> None:
-    """Raise if probabilities cannot be averaged that way, or by so many draws."""
+def _refuse_predictive(predictive: Any, n_draws: Any) -> None:
+    """Raise unless these parameters of averaged probabilities are valid."""
     if predictive not in _PREDICTIVES:
         raise ValueError(
             f"got predictive={predictive!r}, expected one of {', '.join(map(repr, _PREDICTIVES))}"
@@ -658,7 +667,7 @@ def _refuse_averages(predictive: Any, n_draws: Any) -> None:
 
 
 def _refuse_class_weight(given: Any, keys: Keys) -> None:
-    """Raise unless it is "balanced", or maps some of the classes to weights."""
+    """Raise unless `class_weight` is None, "balanced" or a mapping from some of the classes to weights."""
     if given is None or (isinstance(given, str) and given == "balanced"):
         return
     if not isinstance(given, Mapping):
@@ -677,7 +686,7 @@ def _refuse_class_weight(given: Any, keys: Keys) -> None:
 
 
 def _weigh_classes(given: Mapping[Any, float] | str, labels: Labels, weights: Array | None) -> Array:
-    """The weight of a row of each class (K,)."""
+    """Return the weight of a row of each class (K,)."""
     if isinstance(given, Mapping):
         return np.array([float(given.get(key, 1.0)) for key in labels.keys])
     return classification.balance_classes(labels, weights)

@@ -51,20 +51,23 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     ----------
     n_components : int
     covariance : "full", "tied", "diag" or "spherical"
-        Of the columns that are Gaussian, all together.
+        The form of the covariance of all Gaussian columns together.
     families : "auto", a family, or a mapping from columns to families
         As in `NaiveBayes`.
     integers : the family that "auto" takes for columns of whole numbers
     estimate : "map", "mle", "mean" or "predictive"
-        What each step infers. All but "mle" have priors, so that no component can collapse on a row.
+        The estimate that each step makes. All but "mle" have priors, so that no component can collapse on a
+        row.
     prior : NormalInverseWishart, optional
-        Of a Gaussian component; by default that of all rows together, worth `strength` of them.
+        The prior of a Gaussian component; by default it has the mean and the variances of all rows, and the
+        strength of `strength` rows.
     strength, alpha : float
         The strength of priors of Gaussian columns, and of probabilities and rates, in observations.
     weight_alpha : float
-        Pseudo-observations of every component.
+        The number of pseudo-observations that are added to every component.
     reg_covar : float
-        Added to every variance, with estimate="mle"; the other estimates have a prior, and take 0 alone.
+        A number that is added to every variance, with estimate="mle". The other estimates have a prior, and
+        accept only 0.
     hard : bool
         Whether each row belongs to its most probable component alone, as in k-means (which also has one
         variance and one weight for all).
@@ -78,14 +81,14 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     precisions_init : array, optional
         Inverse covariances of the Gaussian columns to start from, in the shape of `precisions_`.
     n_init : int
-        Runs, each from a start of its own; the one with the largest `lower_bound_` is kept.
+        The number of runs, each from another start; the one with the largest `lower_bound_` is kept.
     warm_start : bool
-        Whether another `fit` goes on from the components of the last one, in one run.
+        Whether `fit` continues from the components of the last fit, in one run.
     max_iter, tol : int, float
-        EM stops when the mean log-likelihood per row changes by less than `tol`. If it has not after
-        `max_iter` iterations, there is a ConvergenceWarning, and `converged_` is False.
-    random_state : of the start, and of `sample`
-    verbose : whether a bar shows the iterations
+        EM stops when the mean log-likelihood per row changes by less than `tol`. If it has not converged
+        after `max_iter` iterations, there is a ConvergenceWarning, and `converged_` is False.
+    random_state : seed or generator of the random numbers for the start and for `sample`
+    verbose : whether to draw a progress bar
 
     Examples
     --------
@@ -97,7 +100,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     ([[-0.0, 0.0], [8.0, 8.0]], [0.5, 0.5])
     """
 
-    _learned_with = ("n_components", "covariance", "families", "integers")
+    _statistic_parameters = ("n_components", "covariance", "families", "integers")
 
     def __init__(
         self,
@@ -151,10 +154,10 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """Sparse input is read only by count and binary families: Gaussian columns are rarely mostly zero."""
         return can_read_sparse(self.families)
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         # A Dirichlet prior with alpha < 1 has no interior mode: MAP adds 1, so that alpha=0 does not smooth.
-        own = check_nonnegative("alpha", self.alpha)
-        alpha = own + 1.0 if self.estimate == "map" else own
+        alpha = check_nonnegative("alpha", self.alpha)
+        outcome_alpha = alpha + 1.0 if self.estimate == "map" else alpha
         floor = check_nonnegative("reg_covar", self.reg_covar)
         if floor and self.estimate != "mle":
             raise ValueError(
@@ -170,26 +173,28 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             strength=self.strength,
             floor=floor,
         )
-        options = BlockOptions(estimate=self.estimate, alpha=own, outcome_alpha=alpha, vectors=vectors)
+        options = BlockOptions(
+            estimate=self.estimate, alpha=alpha, outcome_alpha=outcome_alpha, vectors=vectors
+        )
         return make_blocks(schema, self.families, self.integers, options)
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         # the components exist from the start, even without rows
         return {"alpha": check_nonnegative("weight_alpha", self.weight_alpha)}
 
-    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
-        return replace(super()._model(schema, classes, self._components()), hard=bool(self.hard))
+    def _make_model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        return replace(super()._make_model(schema, classes, self._list_components()), hard=bool(self.hard))
 
-    def _components(self) -> Keys:
+    def _list_components(self) -> Keys:
         return Keys(tuple(range(check_integer("n_components", self.n_components))))
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards: EM's steps are those of all rows, and shards stay where they are."""
-        keys, state = self._components(), None if anew else self._get_state_or_none()
+        """Learn from rows in shards: each step of EM sums over all shards, which stay where they are."""
+        keys, state = self._list_components(), None if anew else self._get_state_or_none()
         if state is not None:
             return self._add_shards(self.state_, shards)
         last = self._get_state_or_none() if self.warm_start else None
-        reader = self._row_reader(keys, None if last is None else last.schema)
+        reader = self._make_reader(keys, None if last is None else last.schema)
         survey = survey_rows(shards, reader)
         if survey.n_rows < len(keys):
             raise ValueError(
@@ -197,7 +202,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             )
         check_em_options(self.max_iter, self.tol, self.n_init)
         schema = survey.schema
-        model = self._model(schema, keys, keys)
+        model = self._make_model(schema, keys, keys)
         tables = shards.map(replace(reader, schema=schema))
         data = tables.map(partial(encode_rows, model)).keep()
         rng = make_generator(self.random_state)
@@ -209,15 +214,21 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
                 return em.run(model, data, start, self.max_iter, self.tol, report_step)
 
-            def begin() -> Posterior:
+            def draw_start() -> Posterior:
                 row_numbers = em.draw_row_numbers(survey.n_rows, len(keys), rng)
                 sample = encode_rows(model, gather_rows(tables, survey, row_numbers))
                 return em.start_shards(
-                    model, data, sample, len(keys), rng, self.init_params, self._initial(model, sample)
+                    model,
+                    data,
+                    sample,
+                    len(keys),
+                    rng,
+                    self.init_params,
+                    self._read_initial_parameters(model, sample),
                 )
 
             if last is None:
-                outcomes = [run(begin()) for _ in range(self.n_init)]
+                outcomes = [run(draw_start()) for _ in range(self.n_init)]
                 outcome = max(outcomes, key=lambda each: each.log_likelihoods[-1])
             else:
                 self._refuse_other_model(last, model)
@@ -225,15 +236,15 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         self._adopt_outcome(schema, model, outcome)
         return self
 
-    def _row_reader(self, keys: Keys, schema: Schema | None) -> RowReader:
+    def _make_reader(self, keys: Keys, schema: Schema | None) -> RowReader:
         return RowReader(
             type(self).__name__, self._accepts_sparse, self._takes_missing, labels=keys, schema=schema
         )
 
     def _add_shards(self, state: GenerativeState, shards: BatchShards[Batch]) -> Self:
-        """One step of online EM over rows in shards."""
+        """Learn more rows, in shards, by one step of online EM."""
         posterior = self._infer_posterior(state) if state.posterior is None else state.posterior
-        reader = self._row_reader(posterior.keys, state.schema)
+        reader = self._make_reader(posterior.keys, state.schema)
         model = replace(state.model, hard=bool(self.hard))
         data = shards.map(reader).map(partial(encode_rows, model))
         self._fitted = state.replace(state.statistic + observe_shards(model, data, posterior))
@@ -254,14 +265,14 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         weights = read_weights(sample_weight, table.rows)
         if weights is not None and not weights.all():
             table, weights = table.take(np.flatnonzero(weights)), weights[weights > 0]
-        keys = self._components()
+        keys = self._list_components()
         if table.rows < len(keys):
             raise ValueError(
                 f"got n_samples={table.rows} rows for n_components={len(keys)}, expected one per component"
             )
         check_em_options(self.max_iter, self.tol, self.n_init)
-        model = self._model(schema, keys, keys)
-        data = _leave_unlabelled(model.encode(table), keys, weights)
+        model = self._make_model(schema, keys, keys)
+        data = _make_unlabelled_rows(model.encode(table), keys, weights)
         rng = make_generator(self.random_state)
         with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as report:
 
@@ -269,9 +280,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 report(step.objective)
 
             outcome = (
-                self._run(model, data, rng, report_step)
+                self._run_em(model, data, rng, report_step)
                 if last is None
-                else self._continue(last, model, data, report_step)
+                else self._continue_em(last, model, data, report_step)
             )
         self._adopt_outcome(schema, model, outcome)
         return self
@@ -285,34 +296,34 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history
         )
 
-    def _run(
+    def _run_em(
         self,
         model: Generative,
         data: LabelledRows,
         rng: np.random.Generator,
         report_step: em.StepReport | None = None,
     ) -> em.Outcome:
-        """Run EM `n_init` times, each from a start of its own."""
-        k, start, tol = len(self._components()), self.init_params, self.tol
-        given = self._initial(model, data)
+        """Run EM `n_init` times, each from another start; return the best run."""
+        k, start, tol = len(self._list_components()), self.init_params, self.tol
+        given = self._read_initial_parameters(model, data)
         return em.best(model, data, k, rng, self.n_init, self.max_iter, tol, report_step, start, given)
 
-    def _initial(self, model: Generative, data: LabelledRows) -> em.Initial:
-        """The parameters of the first components that the user gives."""
+    def _read_initial_parameters(self, model: Generative, data: LabelledRows) -> em.Initial:
+        """Check the parameters of the components to start from, which the user gave."""
         width = data.rows.blocks["gaussian"].shape[1] if "gaussian" in model.blocks else 0
-        k = len(self._components())
+        k = len(self._list_components())
         return em.Initial.of(model, k, width, self.weights_init, self.means_init, self.precisions_init)
 
     def _refuse_other_model(self, last: GenerativeState, model: Generative) -> None:
-        """Raise if a fit cannot go on from the components of the last one."""
+        """Raise if a fit cannot continue from the components of the last one."""
         count = len(self.posterior_.keys)
-        if count != len(self._components()) or not model.sums_like(last.model):
+        if count != len(self._list_components()) or not model.sums_like(last.model):
             raise ValueError(
                 f"got warm_start=True with other parameters than the last fit had ({count} components), "
                 "expected the same components, families and covariance: set warm_start=False"
             )
 
-    def _continue(
+    def _continue_em(
         self, last: GenerativeState, model: Generative, data: LabelledRows, report_step: em.StepReport
     ) -> em.Outcome:
         """Run EM from the components of the last fit."""
@@ -324,9 +335,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return em.run(model, data, posterior, self.max_iter, self.tol, report_step, before)
 
     def merge(self, *others: Self) -> Self:
-        """Add other mixtures' components to these, each to the one of the same number.
+        """Add the statistics of other mixtures' components, each to that of the component with its index.
 
-        That makes sense for mixtures that began as one: copies that learned rows of their own.
+        This is meaningful for copies of one mixture that have learned different rows since.
         """
         for other in others:
             if type(other) is type(self) and other.n_components != self.n_components:
@@ -349,8 +360,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Subtract rows by their responsibilities under the present components.
 
-        That is near a model that never learned them, and not exact, for responsibilities have changed since;
-        a new `fit` without the rows is exact.
+        The result is near a model that never learned them, but not equal to it, because the responsibilities
+        have changed since. A new `fit` without the rows is exact.
         """
         state = self.state_
         rest = state.statistic - self._observe_rows(state, self._read_rows(X, state), sample_weight)
@@ -367,11 +378,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     def _observe_rows(self, state: GenerativeState, table: Table, sample_weight: object) -> Joint:
         weights = read_weights(sample_weight, table.rows)
         posterior = self._infer_posterior(state) if state.posterior is None else state.posterior
-        data = _leave_unlabelled(state.model.encode(table), posterior.keys, weights)
+        data = _make_unlabelled_rows(state.model.encode(table), posterior.keys, weights)
         return replace(state.model, hard=bool(self.hard)).observe(data, posterior)
 
     def predict(self, X: object) -> NDArray[np.int64]:
-        """The most probable component of each row."""
+        """Return the most probable component of each row."""
         return np.asarray(self.predict_joint_log_proba(X).argmax(axis=1))
 
     def fit_predict(self, X: object, y: object = None, sample_weight: object = None) -> NDArray[np.int64]:
@@ -379,11 +390,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return self.fit(X, y, sample_weight).predict(X)  # type: ignore[no-any-return]
 
     def score_samples(self, X: object) -> Array:
-        """log p(x) of each row."""
+        """Return log p(x) of each row."""
         return decide.log_evidence(self.predict_joint_log_proba(X))
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """The mean log p(x) of the rows."""
+        """Return the mean log p(x) of the rows."""
         log_densities = self.score_samples(X)
         weights = read_weights(sample_weight, len(log_densities))
         return float(np.average(log_densities, weights=weights))
@@ -393,43 +404,44 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return super().sample(n_samples, self.random_state if random_state is None else random_state)
 
     def bic(self, X: object) -> float:
-        """Schwarz's criterion of the rows: less is better."""
+        """Return the Bayesian information criterion of the rows: less is better."""
         log_densities = self.score_samples(X)
         return float(self.n_parameters_ * np.log(len(log_densities)) - 2.0 * log_densities.sum())
 
     def aic(self, X: object) -> float:
-        """Akaike's criterion of the rows: less is better."""
+        """Return Akaike's information criterion of the rows: less is better."""
         return float(2.0 * self.n_parameters_ - 2.0 * self.score_samples(X).sum())
 
     def lower_bound(self, X: object, given: "Mixture | None" = None) -> float:
-        """The bound that EM raises: at most the log-likelihood of the rows, equal if `given` is this model.
+        """Return the lower bound on the log-likelihood of the rows, which EM raises.
 
-        Responsibilities are those under the mixture `given`, by default this one.
+        Its responsibilities are those under the mixture `given`; it equals the log-likelihood if that is this
+        model, as by default.
         """
         other = self if given is None else given
         posterior, rows, _ = self._encode(X)
-        return em.lower_bound(_leave_unlabelled(rows, posterior.keys, None), posterior, other.posterior_)
+        return em.lower_bound(_make_unlabelled_rows(rows, posterior.keys, None), posterior, other.posterior_)
 
     def cross_validate(
         self, X: object, folds: int = 5, *, sample_weight: object = None, random_state: Any = 0
     ) -> Array:
-        """log p(x) of each row under a mixture fitted to the other folds; EM runs once per fold."""
+        """Return log p(x) of each row under a mixture fitted to the other folds; EM runs once per fold."""
         table, schema = read_first_table(X, self._accepts_sparse)
         weights = read_weights(sample_weight, table.rows)
         check_em_options(self.max_iter, self.tol, self.n_init)
-        model = self._model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema, Keys(()), Keys(()))
         fold = validate.split(table.rows, folds, make_generator(random_state))
         log_densities = np.empty(table.rows)
         rows = model.encode(table)
         for number in range(int(fold.max()) + 1):
-            held = fold == number
-            data = _leave_unlabelled(rows, self._components(), weights)
-            train = data.take(np.flatnonzero(~held))
+            is_held_out = fold == number
+            data = _make_unlabelled_rows(rows, self._list_components(), weights)
+            train = data.take(np.flatnonzero(~is_held_out))
             rng = make_generator(self.random_state)
-            outcome = self._run(model, train, rng)
+            outcome = self._run_em(model, train, rng)
             self._warn_unless_converged(outcome.history)
-            joint = outcome.posterior.log_joint(rows.take(np.flatnonzero(held)))
-            log_densities[held] = _kernels.log_sum_rows(joint)
+            joint = outcome.posterior.log_joint(rows.take(np.flatnonzero(is_held_out)))
+            log_densities[is_held_out] = _kernels.log_sum_rows(joint)
         return log_densities
 
     @property
@@ -447,22 +459,22 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def means_(self) -> Array:
         """The mean of each component, of the Gaussian columns."""
-        return self._gaussian("means_").mean  # type: ignore[no-any-return]
+        return self._get_gaussian("means_").mean  # type: ignore[no-any-return]
 
     @property
     def covariances_(self) -> Array:
         """The covariance of each component, of the Gaussian columns; one for all if tied."""
-        return self._gaussian("covariances_").covariance  # type: ignore[no-any-return]
+        return self._get_gaussian("covariances_").covariance  # type: ignore[no-any-return]
 
     @property
     def precisions_(self) -> Array:
         """The inverse of each of `covariances_`, in the same shape."""
-        return precisions_of(self._gaussian("precisions_"))
+        return precisions_of(self._get_gaussian("precisions_"))
 
     @property
     def precisions_cholesky_(self) -> Array:
-        """Upper triangular U with U Uᵀ = precision, of each component; square roots of diagonals."""
-        return precision_factors_of(self._gaussian("precisions_cholesky_"))
+        """Upper triangular U with U Uᵀ = precision, for each component; if diagonal, square roots of it."""
+        return precision_factors_of(self._get_gaussian("precisions_cholesky_"))
 
     @property
     def log_likelihoods_(self) -> Array:
@@ -470,7 +482,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         history = self._require_state("log_likelihoods_").history
         return np.array(() if history is None else history.log_likelihoods)
 
-    def _gaussian(self, name: str) -> Any:
+    def _get_gaussian(self, name: str) -> Any:
         self._require_state(name)
         densities = self.posterior_.densities
         if "gaussian" not in densities:
@@ -483,5 +495,5 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         raise AttributeError("a mixture has no evidence in closed form: see bic and lower_bound")
 
 
-def _leave_unlabelled(rows: Encoded, keys: Keys, weights: Array | None) -> LabelledRows:
+def _make_unlabelled_rows(rows: Encoded, keys: Keys, weights: Array | None) -> LabelledRows:
     return LabelledRows(rows, Labels(keys, np.full(len(rows), -1)), weights)

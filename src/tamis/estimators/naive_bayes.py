@@ -35,8 +35,8 @@ from tamis.schema import Schema
 from tamis.stats import Keys
 from tamis.warning import warn
 
-_LEAST_ALPHA = 1e-10
-_MOST_CODES = 1 << 16
+_LEAST_ALPHA = 1e-10  # the least alpha with force_alpha=False, as in scikit-learn
+_MOST_CODES = 1 << 16  # tables of whole numbers are not filled up from 0 if they would be longer than this
 
 
 class NaiveBayes(GenerativeClassifier):
@@ -45,32 +45,32 @@ class NaiveBayes(GenerativeClassifier):
     Parameters
     ----------
     families : "auto", a family, or a mapping from columns to families
-        "auto" takes flags for Bernoulli, strings and categories for categorical, floats for Gaussian.
+        "auto" takes bools as Bernoulli, strings and categories as categorical, and floats as Gaussian.
         Families are those of `tamis.families` by name: "gaussian", "bernoulli", "categorical", "poisson",
-        "exponential", "geometric", and "multinomial" for columns that count together; or a member, where a
-        parameter is not inferred: `tamis.families.NegativeBinomial(size=3)`, `tamis.families.Gamma(shape=2)`.
-        Columns that a mapping does not name are taken as "auto".
+        "exponential", "geometric", and "multinomial" for columns of counts that form one vector; or a member
+        of a family, to fix a parameter: `tamis.families.NegativeBinomial(size=3)`,
+        `tamis.families.Gamma(shape=2)`. Columns that a mapping does not name are taken as "auto".
     integers : the family that "auto" takes for columns of whole numbers
         They may be amounts, counts or codes, and nothing in the data says which: "gaussian", "poisson" or
         "categorical".
     estimate : "mean", "map", "mle" or "predictive"
-        What stands for the parameters: their posterior mean, the most probable ones, those of maximum
-        likelihood, or all of them, integrated out.
+        The parameters that predictions use: the posterior mean, the posterior mode, the maximum of the
+        likelihood, or all parameters, integrated out.
     alpha : float
-        Pseudo-observations behind every probability and rate.
+        The number of pseudo-observations that are added for each outcome of a column, and for each rate.
     strength : float
-        Observations that the prior of a Gaussian column's mean and variance is worth; it is centred on the
-        column's mean and variance over all classes.
+        The strength, in observations, of the prior of a Gaussian column's mean and variance; it is centred on
+        the column's mean and variance over all classes.
     var_smoothing : float
-        Share of the largest variance that is added to every variance, with estimate="mle".
+        The fraction of the largest variance that is added to every variance, with estimate="mle".
     priors : sequence or mapping of the classes' probabilities, optional
     class_alpha : float
-        Pseudo-observations of every class.
-    missing_label : a label that counts as missing, besides None and NaN, as -1
+        The number of pseudo-observations that are added to every class.
+    missing_label : a label that counts as missing, such as -1, besides None and NaN
     unlabelled_weight : float
-        What a row without a label weighs.
-    max_iter, tol : when EM stops, where labels are missing
-    verbose : whether to draw a bar meanwhile
+        The weight of a row without a label.
+    max_iter, tol : when EM stops, if labels are missing
+    verbose : whether to draw a progress bar during EM
 
     Examples
     --------
@@ -84,7 +84,7 @@ class NaiveBayes(GenerativeClassifier):
     [2.0, 2.0]
     """
 
-    _learned_with = ("families", "integers")
+    _statistic_parameters = ("families", "integers")
     _takes_new_columns = True
 
     def __init__(
@@ -118,7 +118,7 @@ class NaiveBayes(GenerativeClassifier):
         self.tol = tol
         self.verbose = verbose
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate, alpha = self.estimate, check_nonnegative("alpha", self.alpha)
         options = BlockOptions(
             estimate=estimate,
@@ -129,8 +129,10 @@ class NaiveBayes(GenerativeClassifier):
         )
         return make_blocks(schema, self.families, self.integers, options)
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        return super()._class_prior(classes) | {"alpha": check_nonnegative("class_alpha", self.class_alpha)}
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
+        return super()._make_class_prior(classes) | {
+            "alpha": check_nonnegative("class_alpha", self.class_alpha)
+        }
 
     @property
     def families_(self) -> dict[Any, str]:
@@ -148,9 +150,9 @@ class NaiveBayes(GenerativeClassifier):
 class GaussianNB(GenerativeClassifier):
     """Gaussian naive Bayes, with scikit-learn's parameters and predictions.
 
-    Where `partial_fit` of scikit-learn adds a smoothing that depends on the order of the batches, this is the
-    same to the bit however the rows come. Its smoothing goes by the weighted variances, where scikit-learn's
-    forgets the weights. Missing values are left out.
+    The model does not depend, to the bit, on how the rows are divided into batches; in scikit-learn, the
+    smoothing that `partial_fit` adds depends on the order of the batches. The smoothing is a fraction of the
+    weighted variance, where scikit-learn's ignores the weights. Missing values are ignored.
 
     >>> import tamis
     >>> model = tamis.GaussianNB().fit([[1.0, 8.0], [1.2, 7.9], [3.0, 1.0], [3.2, 1.1]], [0, 0, 1, 1])
@@ -179,19 +181,19 @@ class GaussianNB(GenerativeClassifier):
         self.tol = tol
         self.verbose = verbose
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         smoothing = check_nonnegative("var_smoothing", self.var_smoothing)
         return {"gaussian": GaussianColumns(estimate="mle", smoothing=smoothing)}
 
     @property
     def theta_(self) -> Array:
         """The mean of each class and column."""
-        return self._density("theta_").mean  # type: ignore[no-any-return]
+        return self._get_density("theta_").mean  # type: ignore[no-any-return]
 
     @property
     def var_(self) -> Array:
         """The variance of each class and column, smoothing included."""
-        return self._density("var_").variance  # type: ignore[no-any-return]
+        return self._get_density("var_").variance  # type: ignore[no-any-return]
 
     @property
     def epsilon_(self) -> float:
@@ -206,7 +208,7 @@ class GaussianNB(GenerativeClassifier):
         self._require_state("class_prior_")
         return np.exp(self.posterior_.log_prior)
 
-    def _density(self, name: str) -> Any:
+    def _get_density(self, name: str) -> Any:
         self._require_state(name)
         return self.posterior_.densities["gaussian"]
 
@@ -240,7 +242,7 @@ class DiscreteClassifier(GenerativeClassifier):
         self.tol = tol
         self.verbose = verbose
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         return {
             "prior": check_class_probabilities(
                 self.class_prior, classes, must_sum_to_one=False, name="class_prior"
@@ -248,10 +250,10 @@ class DiscreteClassifier(GenerativeClassifier):
             "even": not self.fit_prior,
         }
 
-    def _counts_classes(self) -> bool:
+    def _is_prior_counted(self) -> bool:
         return self.class_prior is None
 
-    def _alpha(self, schema: Schema) -> Any:
+    def _check_alpha(self, schema: Schema) -> Any:
         """Check the pseudo-counts: one number, or one per column where the estimator accepts that."""
         expected = "one number of at least 0"
         shapes: tuple[tuple[int, ...], ...] = ((),)
@@ -276,7 +278,7 @@ class DiscreteClassifier(GenerativeClassifier):
             alpha = np.maximum(alpha, _LEAST_ALPHA)
         return float(alpha) if alpha.ndim == 0 else alpha
 
-    def _density(self, name: str) -> Any:
+    def _get_density(self, name: str) -> Any:
         self._require_state(name)
         (density,) = self.posterior_.densities.values()
         return density
@@ -286,7 +288,7 @@ class MultinomialNB(DiscreteClassifier):
     """Multinomial naive Bayes for counts, with scikit-learn's parameters and predictions; dense or sparse.
 
     NaN is refused: the probability of the other counts depends on the lengths of rows, which the model does
-    not describe. `PoissonNB` leaves missing counts out.
+    not describe. `PoissonNB` ignores missing counts.
 
     >>> import tamis
     >>> model = tamis.MultinomialNB().fit([[2, 1, 0], [2, 0, 1], [1, 0, 0], [0, 1, 2]], [1, 1, 1, 0])
@@ -301,8 +303,8 @@ class MultinomialNB(DiscreteClassifier):
     def _takes_missing(self) -> bool:
         return False
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        return {"multinomial": MultinomialCounts(alpha=self._alpha(schema))}
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+        return {"multinomial": MultinomialCounts(alpha=self._check_alpha(schema))}
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
@@ -311,12 +313,12 @@ class MultinomialNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The sum of each column in each class."""
-        return self._density("feature_count_").class_sums.total.value  # type: ignore[no-any-return]
+        return self._get_density("feature_count_").class_sums.total.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column | class)."""
-        return self._density("feature_log_prob_").log_probabilities  # type: ignore[no-any-return]
+        return self._get_density("feature_log_prob_").log_probabilities  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -355,11 +357,11 @@ class ComplementNB(MultinomialNB):
         )
         self.norm = norm
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        return {"complement": ComplementCounts(alpha=self._alpha(schema), norm=self.norm)}
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+        return {"complement": ComplementCounts(alpha=self._check_alpha(schema), norm=self.norm)}
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        super()._class_prior(classes)  # raises if the parameter is not valid
+    def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
+        super()._make_class_prior(classes)  # raises if the parameter is not valid
         return {"even": True}
 
     @property
@@ -372,11 +374,11 @@ class ComplementNB(MultinomialNB):
         """log p(class), which the scores leave out."""
         self._require_state("class_log_prior_")
         keys = self.posterior_.keys
-        counted = Generative({}, classes=keys, **super()._class_prior(keys))
+        counted = Generative({}, classes=keys, **super()._make_class_prior(keys))
         return counted.log_prior(self.statistic_, keys)
 
     def _score(self, posterior: Posterior, rows: Encoded) -> Array:
-        """Scores in the place of log p(x, class): without the classes' prior."""
+        """Return scores without the classes' prior, in place of log p(x, class)."""
         return posterior.log_joint(rows) - posterior.log_prior
 
 
@@ -389,7 +391,7 @@ class BernoulliNB(DiscreteClassifier):
     ['spam']
     """
 
-    _learned_with = ("binarize",)
+    _statistic_parameters = ("binarize",)
     _alpha_per_column = True
 
     def __init__(
@@ -419,11 +421,11 @@ class BernoulliNB(DiscreteClassifier):
         )
         self.binarize = binarize
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         given: object = self.binarize
         if given is not None and (not isinstance(given, Real) or not np.isfinite(float(given))):
             raise ValueError(f"got binarize={one_line(given)}, expected a finite number, or None for 0 and 1")
-        return {"bernoulli": BernoulliColumns(alpha=self._alpha(schema), threshold=self.binarize)}
+        return {"bernoulli": BernoulliColumns(alpha=self._check_alpha(schema), threshold=self.binarize)}
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
@@ -432,12 +434,12 @@ class BernoulliNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The number of rows in which each column was present, in each class."""
-        return self._density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
+        return self._get_density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column is present | class)."""
-        return self._density("feature_log_prob_").log_one  # type: ignore[no-any-return]
+        return self._get_density("feature_log_prob_").log_one  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -448,7 +450,7 @@ class BernoulliNB(DiscreteClassifier):
 class PoissonNB(DiscreteClassifier):
     """Naive Bayes with a Poisson rate for each column and class; dense or sparse.
 
-    `alpha` is the strength of the prior in observations, which has the rate of all classes together.
+    `alpha` is the strength of the prior, in observations; its mean is the rate of all classes together.
 
     >>> import tamis
     >>> model = tamis.PoissonNB().fit([[9, 1], [8, 0], [1, 7]], ["day", "day", "night"])
@@ -483,8 +485,8 @@ class PoissonNB(DiscreteClassifier):
         )
         self.estimate = estimate
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        return {"poisson": PoissonColumns(alpha=self._alpha(schema), estimate=self.estimate)}
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+        return {"poisson": PoissonColumns(alpha=self._check_alpha(schema), estimate=self.estimate)}
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
@@ -493,12 +495,12 @@ class PoissonNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The sum of each column in each class."""
-        return self._density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
+        return self._get_density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def rate_(self) -> Array:
         """The mean count of each class and column."""
-        density = self._density("rate_")
+        density = self._get_density("rate_")
         return density.shape / density.rate if self.estimate == "predictive" else density.rates  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
@@ -509,10 +511,10 @@ class PoissonNB(DiscreteClassifier):
 
 
 class CategoricalNB(DiscreteClassifier):
-    """Categorical naive Bayes, with scikit-learn's parameters and predictions; categories of any kind.
+    """Categorical naive Bayes, with scikit-learn's parameters and predictions; categories of any type.
 
-    Numbers are taken for 0, 1, 2 … up to the largest seen, as in scikit-learn. Strings need no encoder, and a
-    category may be new in `predict`.
+    Whole numbers are taken as the codes 0, 1, 2 … up to the largest one, as in scikit-learn. Strings need no
+    encoder, and a category may be new in `predict`.
 
     >>> import tamis
     >>> model = tamis.CategoricalNB().fit([["red", "s"], ["red", "m"], ["blue", "m"]], [1, 1, 0])
@@ -551,11 +553,11 @@ class CategoricalNB(DiscreteClassifier):
         )
         self.min_categories = min_categories
 
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+    def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {
             "categorical": CategoryColumns(
                 columns=tuple(range(schema.width)),
-                alpha=self._alpha(schema),
+                alpha=self._check_alpha(schema),
                 numbered=True,
                 least=self.min_categories,
             )
@@ -564,29 +566,29 @@ class CategoricalNB(DiscreteClassifier):
     @property
     def category_count_(self) -> list[Array]:
         """The count of each value in each class, per column; values as in `categories_`."""
-        density = self._density("category_count_")
-        never = np.zeros_like(density.absent)
-        columns = zip(density.counts, density.values, density.sizes, never, strict=True)
+        density = self._get_density("category_count_")
+        zeros = np.zeros_like(density.absent)
+        columns = zip(density.counts, density.values, density.sizes, zeros, strict=True)
         return [_fill_codes(*column) for column in columns]
 
     @property
     def feature_log_prob_(self) -> list[Array]:
         """log p(value | class), per column; values as in `categories_`."""
-        density = self._density("feature_log_prob_")
+        density = self._get_density("feature_log_prob_")
         columns = zip(density.tables, density.values, density.sizes, density.absent, strict=True)
         return [_fill_codes(*column) for column in columns]
 
     @property
     def categories_(self) -> list[Sequence[Any]]:
-        """The values that each column was seen with; of whole numbers, all from 0 up."""
-        density = self._density("categories_")
+        """The values that each column was seen with; for whole numbers, all from 0 to the largest."""
+        density = self._get_density("categories_")
         columns = zip(density.values, density.sizes.tolist(), strict=True)
         return [list(range(size) if _are_codes(keys, size) else keys) for keys, size in columns]
 
     @property
     def n_categories_(self) -> NDArray[np.int64]:
         """The number of values that each column may have."""
-        return self._density("n_categories_").sizes  # type: ignore[no-any-return]
+        return self._get_density("n_categories_").sizes  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -597,12 +599,12 @@ class CategoricalNB(DiscreteClassifier):
 
 
 def _are_codes(keys: Keys, size: int) -> bool:
-    """Whether the values are integers 0, 1, 2 … of a narrow range."""
+    """Return whether the values are whole numbers of a small range."""
     return size <= _MOST_CODES and all(isinstance(key, int | float) and key == int(key) for key in keys)
 
 
 def _fill_codes(table: Array, keys: Keys, size: int, absent: Array) -> Array:
-    """Reorder a table to a column for each of 0, 1, … size − 1, as in scikit-learn, if keys are integers."""
+    """Make a column for each of 0, 1, … size − 1, as in scikit-learn, if the keys are whole numbers."""
     if not _are_codes(keys, size):
         return table
     columns = np.repeat(absent[:, None], size, axis=1)

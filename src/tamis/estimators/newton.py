@@ -65,15 +65,15 @@ class NewtonState(LinearState):
 
 
 class Centred(Protocol):
-    """A model, or a plan for one, that says how rows become a design matrix."""
+    """A model, fitted or not, that says how rows become a design matrix."""
 
     @property
     def centre(self) -> Array:
-        """What is subtracted from the columns (d,)."""
+        """The values that are subtracted from the columns (d,)."""
 
     @property
     def intercept(self) -> bool:
-        """Whether a column of ones follows."""
+        """Whether a column of ones is appended."""
 
 
 StateT = TypeVar("StateT", bound=NewtonState)
@@ -115,7 +115,7 @@ class NewtonFace(LinearFace[StateT]):
         tol = check_nonnegative("tol", self.tol)
         return FitOptions(self._solvers[self.solver], self.posterior, tol, int(max_iter))
 
-    def _intercept_precision(self) -> float:
+    def _choose_intercept_precision(self) -> float:
         return check_nonnegative("intercept_alpha", self.intercept_alpha)
 
     def _build_design(self, table: Table, fitted: "Centred | None" = None) -> Design:
@@ -130,14 +130,14 @@ class NewtonFace(LinearFace[StateT]):
         values = read_numbers(table)
         _refuse_large(table, values)
         if fitted is None:
-            return DenseDesign.of(values, intercept, centred=not self._intercept_precision())
+            return DenseDesign.of(values, intercept, centred=not self._choose_intercept_precision())
         return DenseDesign(
             fitted.centre, intercept, values - fitted.centre if fitted.centre.any() else values
         )
 
-    def _centre_of(self, survey: TableSurvey) -> Array:
-        """The centre of columns in shards; zeros unless an intercept without a prior compensates for it."""
-        is_free = bool(self.fit_intercept) and not self._intercept_precision()
+    def _choose_centre(self, survey: TableSurvey) -> Array:
+        """Return the centre of columns in shards; zeros, unless there is an intercept without a prior."""
+        is_free = bool(self.fit_intercept) and not self._choose_intercept_precision()
         return survey.choose_centre() if is_free else np.zeros(survey.schema.width)
 
     def _find_posterior_mode(
@@ -152,7 +152,7 @@ class NewtonFace(LinearFace[StateT]):
         by_evidence: bool = False,
         options: FitOptions | None = None,
     ) -> Fit:
-        """Fit with a progress bar and callbacks; errors and warnings name the columns."""
+        """Fit, with a progress bar and callbacks; errors and warnings name the columns."""
         options = self._check_options() if options is None else options
         smallest_precision = _find_smallest_precision(prior, rows)
         with self._report_progress(options.max_iter, X, y) as report:
@@ -163,7 +163,7 @@ class NewtonFace(LinearFace[StateT]):
             try:
                 result = fit(rows, response, prior, start, options, by_evidence, report_step)
             except UnidentifiedError as problem:
-                if self._intercept_precision() and _varies_far_from_zero(rows.design):
+                if self._choose_intercept_precision() and _varies_far_from_zero(rows.design):
                     raise ValueError(
                         "the columns' means are far beyond their spread, and a prior on the intercept "
                         "prevents centring, expected columns about zero: centre them, or set "
@@ -192,7 +192,7 @@ class NewtonFace(LinearFace[StateT]):
 
     @property
     def n_iter_(self) -> Any:
-        """Steps over all rows."""
+        """The number of steps over all rows."""
         return self._require_state("n_iter_").fit.iterations
 
     @property
@@ -224,11 +224,11 @@ class NewtonFace(LinearFace[StateT]):
             )
         return fitted.log_evidence
 
-    def _dispersion(self) -> float:
-        """The factor that scales all covariances."""
+    def _get_dispersion(self) -> float:
+        """Return the factor that scales all covariances."""
         return 1.0
 
-    def _covariance(self, name: str) -> tuple[Array, Array]:
+    def _compute_covariance(self, name: str) -> tuple[Array, Array]:
         """Return the covariance of the coefficients, or their variances, and the intercepts' variances.
 
         The covariance matrix is (outputs·d, outputs·d); the diagonal form has only variances (outputs·d,).
@@ -237,17 +237,17 @@ class NewtonFace(LinearFace[StateT]):
         if fitted.posterior.precision is None:
             raise AttributeError(f"{name} needs a posterior, expected posterior='full' or 'diagonal'")
         coefficients, intercepts = fitted.covariance()
-        scale = self._dispersion()
+        scale = self._get_dispersion()
         return scale * coefficients, scale * intercepts
 
     @property
     def coef_(self) -> Array:
-        """Coefficients."""
+        """The coefficients."""
         return np.asarray(self._shape_output(self._require_state("coef_").fit.coefficients[0]))
 
     @property
     def intercept_(self) -> Any:
-        """Intercepts: the score of a row of zeros; 0 without an intercept."""
+        """The intercepts: the scores of a row of zeros; 0 without an intercept."""
         return self._shape_output(self._require_state("intercept_").fit.coefficients[1])
 
     def _shape_output(self, values: Array) -> Any:
@@ -257,35 +257,38 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def coef_std_(self) -> Array:
         """Standard deviations of the coefficients under the posterior, in the shape of `coef_`."""
-        covariance, _ = self._covariance("coef_std_")
+        covariance, _ = self._compute_covariance("coef_std_")
         variances = covariance if covariance.ndim == 1 else np.diagonal(covariance)
         return np.sqrt(variances).reshape(self.coef_.shape)
 
     @property
     def intercept_std_(self) -> Any:
         """Standard deviations of the intercepts under the posterior; 0 where there is none."""
-        _, variances = self._covariance("intercept_std_")
+        _, variances = self._compute_covariance("intercept_std_")
         has_intercept = self.state_.fit.intercept
         return self._shape_output(np.sqrt(variances) if has_intercept else np.zeros_like(variances))
 
     @property
     def coef_covariance_(self) -> Array:
         """The covariance of all coefficients under the posterior, row by row of `coef_`."""
-        covariance, _ = self._covariance("coef_covariance_")
+        covariance, _ = self._compute_covariance("coef_covariance_")
         if covariance.ndim == 1:
             raise AttributeError("coef_covariance_ needs posterior='full': see coef_std_")
         return covariance
 
     def coef_interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
-        """Ends of the intervals that hold each coefficient with this probability, in the shape of `coef_`."""
+        """Return the ends of the interval that holds each coefficient with this probability.
+
+        Both have the shape of `coef_`.
+        """
         self._require_state("")  # raises if nothing was learned
         coefficients = self.coef_
         half_width = -special.ndtri(tail_of(coverage)) * self.coef_std_
         return coefficients - half_width, coefficients + half_width
 
-    def _scores(self, X: object) -> tuple[StateT, Design, Array]:
+    def _compute_scores(self, X: object) -> tuple[StateT, Design, Array]:
         """Return the state, the design matrix of the rows, and their scores (n, outputs)."""
-        state, table = self.state_, self._table(X)
+        state, table = self.state_, self._read_next_table(X)
         design = self._build_design(table, state.fit)
         return state, design, design.scores(state.fit.outputs)
 
@@ -344,12 +347,10 @@ def _refuse_nonfinite(table: Table, sparse: Sparse) -> None:
 
 
 def _varies_far_from_zero(design: Design) -> bool:
-    """Return whether the columns vary so little, compared with their means, that rounding hides the variation
-    in products.
-    """
+    """Return whether all columns vary, and some have means that are far larger than their spread."""
     if not isinstance(design, DenseDesign) or not design.intercept:
         return False
-    centred = DenseDesign.of(design.values, True)
+    centred = DenseDesign.of(design.values, intercept=True)
     return bool(centred.centre.any() and centred.values.any(axis=0).all())
 
 
@@ -391,14 +392,14 @@ def _warn_of_fit(result: Fit, schema: Schema, smallest_precision: float, options
         )
     elif result.is_evidence_unbounded:
         warn(
-            "the classes are separable, and the evidence has no maximum: it rises as the prior fades, and "
-            "its alpha means nothing: set alpha",
+            "the classes are separable, and the evidence has no maximum: it rises as alpha falls to 0, so "
+            "that no alpha is the best: set alpha to a number",
             SeparationWarning,
         )
     elif not result.is_evidence_settled:
         warn(
-            f"stopped after {result.iterations} of max_iter={options.max_iter} steps before evidence had "
-            "settled on an alpha: raise max_iter, or set alpha to a number",
+            f"stopped after {result.iterations} of max_iter={options.max_iter} steps before the alpha of "
+            "the largest evidence was found: raise max_iter, or set alpha to a number",
             ConvergenceWarning,
         )
     elif not result.converged:

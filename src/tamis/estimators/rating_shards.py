@@ -1,8 +1,9 @@
 """Ratings in shards → one table of ratings, in the order of the shards.
 
-A recommender keeps the ratings that it learned, to explain, to update and to forget them, so that they are
-its statistic. Each shard is reduced where it is read to the ids that it names and 24 bytes per rating, 40
-with times and weights; these add, and sweeps over all of them are those of ratings that were given at once.
+A recommender stores the ratings that it learned, because it needs them to explain, to update and to forget:
+they are its statistic. Each shard is reduced, where it is read, to its ids and 24 bytes per rating (40 with
+times and weights). The ratings of all shards are then concatenated, and fitted as if they had been given at
+once.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from tamis.stats import Keys
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatheredRatings:
-    """The ratings of some shards, by the number of each; they add."""
+    """The ratings of some shards, by the number of each shard; two of these can be added."""
 
     tables: dict[int, RatingTable]
 
@@ -29,10 +30,10 @@ class GatheredRatings:
         return GatheredRatings(self.tables | other.tables)
 
     def __mul__(self, weight: float) -> "GatheredRatings":
-        raise TypeError("ratings of shards are not scaled: learn them with weights")
+        raise TypeError("ratings in shards cannot be multiplied by a weight: learn them with sample_weight")
 
     def join(self) -> RatingTable:
-        """The ratings of all shards."""
+        """Concatenate the ratings of all shards."""
         tables = [self.tables[number] for number in sorted(self.tables)]
         users, user_index = _join_ids([(table.users, table.entries.user_index) for table in tables])
         items, item_index = _join_ids([(table.items, table.entries.item_index) for table in tables])
@@ -50,7 +51,7 @@ class GatheredRatings:
 
 
 def _join_ids(parts: list[tuple[Keys, Indices]]) -> tuple[Keys, Indices]:
-    """All ids, and the index among them of each rating's."""
+    """Return all ids, and the index among them of each rating's id."""
     keys, places = Keys.of([key for own, _ in parts for key in own])
     starts = np.cumsum([0, *(len(own) for own, _ in parts)])
     return keys, np.concatenate(
@@ -70,16 +71,16 @@ def _join_times(parts: list[Entries]) -> Array | None:
     times = [part.time for part in parts if part.time is not None]
     if times and len(times) < len(parts):
         raise ValueError(
-            "got shards with times and shards without, expected all alike: write all shards alike"
+            "got shards with times and shards without, expected times in all or in none: write all alike"
         )
     return np.concatenate(times) if times else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadRatings:
-    """A batch → its ratings; None if it has no rows."""
+    """A function that reads the ratings of a batch; it returns None if the batch has no rows."""
 
-    columns: Mapping[str, Any] | None  # of the face
+    columns: Mapping[str, Any] | None  # the parameter of the face
     is_implicit: bool
 
     def __call__(self, batch: Batch) -> GatheredRatings | None:
@@ -87,7 +88,7 @@ class ReadRatings:
             return None
         if hasattr(batch.X, "tocoo"):
             raise TypeError(
-                "got a sparse matrix in a shard, where users have no numbers, expected rows of "
+                "got a sparse matrix in a shard, where row numbers name no users, expected rows of "
                 "(user, item, rating)"
             )
         table = read_shard(batch.X, batch.y, batch.sample_weight, self.columns, self.is_implicit)

@@ -19,11 +19,11 @@ ROLES = ("user", "item", "rating", "time", "weight")  # the order of columns tha
 _EXACT = 2.0**53  # from here on not every whole number is a float
 _MAX_RATING = 1e30  # posterior draws of ratings are stored as float32, which overflows at 3e38
 _DAY = np.timedelta64(86_400_000_000, "us")
-_REMEDIES = {
+_REMEDIES = {  # by role: what is expected, and how to convert to it, for error messages
     "rating": "numbers: convert them, e.g. with astype(float)",
     "time": "numbers or dates: parse them, e.g. with pandas.to_datetime",
 }
-_KINDS = "a frame, rows of (user, item, rating), pairs with y, or a sparse matrix"
+_ACCEPTED_INPUTS = "a frame, rows of (user, item, rating), pairs with y, or a sparse matrix"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class Times:
     """The times of n ratings."""
 
     values: Array  # (n,): numbers as they are, dates in days since 1970
-    dates: bool | None  # whether they were dates or numbers; None if there are none
+    dates: bool | None  # whether they were dates, not numbers; None if there are no times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,26 +57,26 @@ class RatingTable:
     users: Keys
     items: Keys
     entries: Entries
-    dates: bool | None  # whether the times are dates or numbers; None if there are none
+    dates: bool | None  # whether the times were dates, not numbers; None if there are no times
 
 
 def read_ratings(
     X: object, y: object, sample_weight: object, columns: Mapping[str, Any] | None, is_implicit: bool
 ) -> RatingTable:
-    """Rows to learn; `y` holds the ratings if X is pairs."""
+    """Read ratings to learn; `y` holds them if X has only pairs."""
     table = read_shard(X, y, sample_weight, columns, is_implicit)
-    return drop_inactions(table) if is_implicit else table
+    return drop_zero_values(table) if is_implicit else table
 
 
-def drop_inactions(table: RatingTable) -> RatingTable:
-    """The same users and items, without the entries of value 0."""
+def drop_zero_values(table: RatingTable) -> RatingTable:
+    """Return the same users and items, without the entries of value 0."""
     return replace(table, entries=select_actions(table.entries))
 
 
 def read_shard(
     X: object, y: object, sample_weight: object, columns: Mapping[str, Any] | None, is_implicit: bool
 ) -> RatingTable:
-    """Some of the rows to learn; of implicit feedback, values of 0 are still among them."""
+    """Read ratings to learn, of all rows or of one shard; values of 0 of implicit feedback are kept."""
     read = read_columns(X, columns, ("rating",) if y is not None else ())
     rows = len(read)
     if not rows:
@@ -106,7 +106,7 @@ def read_shard(
 
 
 def select_actions(entries: Entries) -> Entries:
-    """The entries of implicit feedback with a value above 0; 0 is no action."""
+    """Return the entries of implicit feedback with a value above 0; 0 is no action."""
     value = entries.values
     if (value < 0.0).any():
         row = int(np.argmax(value < 0.0))
@@ -122,12 +122,12 @@ def select_actions(entries: Entries) -> Entries:
 def read_ratings_of_one(
     ratings: Any, keys: Keys, what: str, columns: Mapping[str, Any] | None, is_implicit: bool
 ) -> tuple[Indices, Array]:
-    """The indices and values of the ratings of one user or item.
+    """Return the indices and values of the ratings of one user or item.
 
     `what` is "item" for the ratings of one user, and "user" for those of one item; `keys` are these ids.
     """
     pairs: Iterable[Any]
-    frame = arrays.frame(ratings) if arrays.is_frame(ratings) else None
+    frame = arrays.wrap_frame(ratings) if arrays.is_frame(ratings) else None
     if frame is not None:
         pairs = _read_pairs(frame, what, columns)
     elif hasattr(ratings, "items"):  # a mapping, or a series with an index
@@ -156,7 +156,10 @@ def read_ratings_of_one(
 
 
 def _read_pairs(frame: Any, what: str, columns: Mapping[str, Any] | None) -> list[tuple[Any, Any]]:
-    """(id, rating) of a frame with the ratings of one user or item; `what` says whose ids these are."""
+    """Return pairs (id, rating) of a frame with the ratings of one user or item.
+
+    `what` is "user" or "item", whichever the ids are.
+    """
     series, names_by_role = _map_columns(frame), dict(columns or {})
     names = list(series)
     id_column, rating_column = (names_by_role.get(role, role) for role in (what, "rating"))
@@ -192,7 +195,7 @@ def read_columns(
         return _read_array(arrays.to_numpy(X))
     if isinstance(X, Iterable) and not isinstance(X, str | bytes | Set | Mapping):
         return _read_rows(list(X))
-    raise TypeError(f"got a {type(X).__name__}, expected {_KINDS}")
+    raise TypeError(f"got a {type(X).__name__}, expected {_ACCEPTED_INPUTS}")
 
 
 def _read_sparse(X: Any) -> Columns:
@@ -207,9 +210,9 @@ def _read_sparse(X: Any) -> Columns:
 
 
 def _read_frame(X: Any, columns: Mapping[str, Any] | None, optional: Sequence[str]) -> Columns:
-    frame = arrays.frame(X)
+    frame = arrays.wrap_frame(X)
     if frame is None:
-        raise TypeError(f"got a {type(X).__name__} of one column, expected {_KINDS}")
+        raise TypeError(f"got a {type(X).__name__} of one column, expected {_ACCEPTED_INPUTS}")
     names = list(frame.columns)
     by_role = _assign_roles(names, columns, optional) if columns is not None else _infer_roles(names)
     series = _map_columns(frame)
@@ -217,23 +220,23 @@ def _read_frame(X: Any, columns: Mapping[str, Any] | None, optional: Sequence[st
 
 
 def _assign_roles(names: list[Any], columns: Mapping[str, Any], optional: Sequence[str]) -> dict[str, Any]:
-    """The column of each role as `columns` says; a role that it does not name has its own name."""
+    """Return the column of each role as `columns` says; a role that it does not name has its own name."""
     if unknown := [role for role in columns if role not in ROLES]:
         raise ValueError(f"got columns for {unknown[0]!r}, expected some of {', '.join(ROLES)}")
     given = dict(columns)
     if missing := [name for role, name in given.items() if name not in names and role not in optional]:
-        raise ValueError(f"X has no column {missing[0]!r}, expected it by columns={given!r}: it has {names}")
+        raise ValueError(f"X has no column {missing[0]!r}, which columns={given!r} names: it has {names}")
     assigned = list(given.values())
     by_role = {role: role for role in ROLES if role in names and role not in assigned} | given
     if missing := [role for role in ROLES[:2] if role not in by_role]:
         raise ValueError(
-            f"columns={given!r} names no {missing[0]}, expected a name of it, for X has the columns {names}"
+            f"columns={given!r} has no {missing[0]!r}, expected the name of its column: X has {names}"
         )
     return by_role
 
 
 def _infer_roles(names: list[Any]) -> dict[str, Any]:
-    """The column of each role by the roles' names, or else by position."""
+    """Return the column of each role by the roles' names, or else by position."""
     if "user" in names and "item" in names:
         return {role: role for role in ROLES}
     if len(names) < 2:
@@ -329,11 +332,13 @@ def to_labels(values: Any) -> Any:
 
 
 def _encode_ids(values: Any, what: str) -> tuple[Keys, Indices]:
-    """The distinct ids and each row's index among them; `what` is whose ids these are."""
+    """Return the distinct ids and each row's index among them; `what` is whose ids these are."""
     try:
         keys, index = Keys.encode(to_labels(values))
     except TypeError as problem:
-        raise TypeError(f"got a {what} that is no id ({problem})") from None
+        raise TypeError(
+            f"got a {what} that cannot be an id ({problem}), expected strings, numbers or tuples"
+        ) from None
     if (index < 0).any():
         row = int(np.argmax(index < 0))
         raise ValueError(f"{what} of row {row} is missing, expected an id: drop that row")
@@ -341,7 +346,7 @@ def _encode_ids(values: Any, what: str) -> tuple[Keys, Indices]:
 
 
 def _keep_used(keys: Keys, index: Indices) -> tuple[Keys, Indices]:
-    """The keys that have rows, and those rows' indices among them."""
+    """Return the keys that occur in `index`, and the index of each row among these keys."""
     is_used = np.bincount(index, minlength=len(keys)) > 0
     return keys.keep(is_used), (np.cumsum(is_used) - 1)[index]
 
@@ -364,10 +369,10 @@ def require_new_id(keys: Keys, name: Hashable, what: str) -> None:
 
 
 def _read_numbers(values: Any, rows: int, what: str = "rating") -> Array:
-    """Ratings or times (n,): finite numbers."""
+    """Read ratings or times (n,), which must be finite numbers."""
     given = values if arrays.is_frame(values) else arrays.to_numpy(values)
     try:
-        numbers = _read_frame_column(given) if arrays.is_frame(given) else arrays.column(given, what)
+        numbers = _read_frame_column(given) if arrays.is_frame(given) else arrays.to_float_column(given, what)
     except TypeError:
         raise _make_type_error(values, what) from None
     if numbers.shape != (rows,):
@@ -380,19 +385,19 @@ def _read_numbers(values: Any, rows: int, what: str = "rating") -> Array:
     if what == "rating" and len(numbers) and np.abs(numbers).max() > _MAX_RATING:
         row = int(np.abs(numbers).argmax())
         raise ValueError(
-            f"rating {row} is {numbers[row]:g}, expected at most {_MAX_RATING:g} in size: rescale them"
+            f"rating {row} is {numbers[row]:g}, expected a magnitude of at most {_MAX_RATING:g}: rescale them"
         )
     return np.ascontiguousarray(numbers)
 
 
 def _read_frame_column(values: Any) -> Array:
-    matrix = arrays.matrix(values).values
+    matrix = arrays.to_matrix(values).values
     return matrix[:, 0] if matrix.shape[1] == 1 else matrix
 
 
 def _make_type_error(values: Any, what: str) -> TypeError:
-    """The error that names the first value that is no number."""
-    frame = arrays.frame(values) if arrays.is_frame(values) else None
+    """Return the error that names the first value that is no number."""
+    frame = arrays.wrap_frame(values) if arrays.is_frame(values) else None
     items = list(values if frame is None else next(frame.iter_columns()).to_list())
     row = next((row for row, value in enumerate(items) if not _is_number(value)), 0)
     value = to_python(items[row])
@@ -404,7 +409,7 @@ def _make_type_error(values: Any, what: str) -> TypeError:
 
 def _is_number(value: Any) -> bool:
     if not isinstance(value, np.str_):
-        return arrays.object_kind(value) != "category"
+        return arrays.find_object_kind(value) != "category"
     try:  # NumPy may have made strings of numbers
         float(value)
     except ValueError:
@@ -413,12 +418,12 @@ def _is_number(value: Any) -> bool:
 
 
 def to_python(value: Any) -> Any:
-    """A scalar of NumPy as Python's own, to be read in a message."""
+    """Convert a scalar of NumPy to Python's type, which is shorter in messages."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _multiply_weights(column: Any, sample_weight: object, rows: int) -> Array | None:
-    """The product of both kinds of weights; at least 0 and not all 0."""
+    """Return the product of both kinds of weights; at least 0 and not all 0."""
     given = [w for each in (column, sample_weight) if (w := read_weights(each, rows)) is not None]
     if not given:
         return None
@@ -429,7 +434,7 @@ def _multiply_weights(column: Any, sample_weight: object, rows: int) -> Array | 
 
 
 def read_times(values: Any, rows: int) -> Times:
-    """Numbers, dates or datetimes, one per row; a single one is that of every row."""
+    """Read numbers, dates or datetimes, one per row; a single one is the time of every row."""
     if isinstance(values, date | np.datetime64) or (np.ndim(values) == 0 and not arrays.is_frame(values)):
         values = [values] * rows
     if hasattr(values, "to_list"):
@@ -443,7 +448,7 @@ def read_times(values: Any, rows: int) -> Times:
     known = [
         (row, isinstance(x, date | np.datetime64))
         for row, x in enumerate(items)
-        if arrays.object_kind(x) is not None
+        if arrays.find_object_kind(x) is not None
     ]
     if not any(is_date for _, is_date in known):
         return Times(_read_numbers(values, rows, "time"), False if known else None)
@@ -461,14 +466,14 @@ def read_times(values: Any, rows: int) -> Times:
 
 
 def _count_days(value: Any) -> float:
-    """Days since 1970."""
+    """Return the days since 1970, with a fraction."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.timestamp() / 86_400.0
     return float((np.datetime64(value, "us") - np.datetime64(0, "us")) / _DAY)
 
 
 def read_duration(name: str, given: Any) -> float | None:
-    """A length of time: a number as it is, a timedelta in days."""
+    """Read a length of time: a number stays as it is, and a timedelta is converted to days."""
     if isinstance(given, np.timedelta64 | timedelta):
         given = given / (timedelta(days=1) if isinstance(given, timedelta) else np.timedelta64(1, "D"))
     if given is None:

@@ -1,4 +1,4 @@
-"""Checks and converts labels, targets, folds and random states in the forms that scikit-learn accepts."""
+"""Check and convert labels, targets, folds and random states in the forms that scikit-learn accepts."""
 
 from typing import Any
 
@@ -63,8 +63,9 @@ def read_folds(
 ) -> NDArray[np.int64] | None:
     """Return the fold of each row (n,), or None for "leave-one-out".
 
-    `folds` is their number, or the fold of each row. A number of folds is stratified by `class_index`, or
-    keeps the rows of one of scikit-learn's `groups` together. With a `random_state`, rows are shuffled.
+    `folds` is the number of folds, or the fold of each row (n,). If it is a number, the folds are stratified
+    by `class_index` (n,), or keep the rows of each of scikit-learn's `groups` (n,) together. With a
+    `random_state`, rows are shuffled.
     """
     if isinstance(folds, str):
         if folds != "leave-one-out":
@@ -90,7 +91,7 @@ def read_folds(
 def drop_weightless(
     labels: Labels, weights: Array | None, table: Table
 ) -> tuple[Labels, Array | None, Table]:
-    """Drop rows of weight zero, the classes that only they have, and their values."""
+    """Drop rows of weight zero, with their labels and weights, and the classes that only these rows have."""
     if weights is None or weights.all():
         return labels, weights, table
     kept = weights > 0

@@ -51,7 +51,9 @@ from tamis.persistence.rules import (
 )
 from tamis.stats import Gram, Joint, Keys, Moments, Tally
 
-_MAX_FUNCTIONS = 1 << 18  # largest number of basis functions per row: 2 MB
+_MAX_HARMONICS = (
+    1 << 18
+)  # largest number of harmonics of all columns; their sines and cosines take 4 MB per row
 _MAX_KNOTS = 4096  # largest number of knots per column: memory grows with the square
 _MAX_CLASSES = 4096  # largest number of classes of softmax: memory grows with the square
 _KINDS = ("number", "integer", "bool", "category", "unknown")
@@ -177,7 +179,7 @@ _REGRESSION = DictOf(
             ),
             _find_gram_fault,
         ),
-        "flat": Flag(),  # whether the prior of some coefficients is flat
+        "flat": Flag(),  # whether targets had the shape (n,), not (n, q)
         "inferred_with": DictOf(
             {
                 "alpha": Anything(),
@@ -359,7 +361,7 @@ _HASHED = DictOf(
 
 
 def _find_order_fault(knots: Any, _: Mapping[str, int]) -> str | None:
-    return None if (np.diff(knots) > 0).all() else "does not ascend, expected knots from low to high"
+    return None if (np.diff(knots) > 0).all() else "does not ascend, expected knots in ascending order"
 
 
 def _make_basis_rule(**plan: Rule) -> DictOf:
@@ -392,7 +394,7 @@ def _find_degree_fault(state: Any, sizes: Mapping[str, int]) -> str | None:
     count = (
         comb(columns + plan["degree"], plan["degree"]) if plan["interactions"] else columns * plan["degree"]
     )
-    return None if count <= 1_000_001 else f"makes {count} functions of a row"
+    return None if count <= 1_000_001 else f"makes {count} functions, expected at most 1000000"
 
 
 def _find_knot_fault(state: Any, _: Mapping[str, int]) -> str | None:
@@ -403,7 +405,7 @@ def _find_knot_fault(state: Any, _: Mapping[str, int]) -> str | None:
         if plan["extrapolation"] == "periodic" and len(knots) <= plan["degree"]:
             return f"has {len(knots)} knots for periodic splines of degree {plan['degree']}"
         if len(knots) < 2:
-            return "has a knot alone"
+            return "has a single knot, expected two or more"
     return None
 
 
@@ -481,7 +483,7 @@ _GENERATIVE = Also(
                 )
             ),
             "temperature": _POSITIVE,
-            "choice": Nullable(  # the strengths that `shrinkage="auto"` chose
+            "choice": Nullable(  # the shrinkage that `shrinkage="auto"` chose
                 DictOf(
                     {
                         "classes": KeysOf("chosen"),
@@ -498,7 +500,7 @@ _GENERATIVE = Also(
 
 
 def check_statistic(model: Generative, statistic: Joint, columns: int) -> None:
-    """Raise a ValueError for a statistic that is not one of this model."""
+    """Raise a ValueError if the statistic does not have the parts and sizes that this model sums."""
     if statistic.parts.keys() != {CLASSES, *model.blocks}:
         raise ValueError("the columns of its statistic are not those of its parameters")
     for name, block in model.blocks.items():
@@ -530,16 +532,16 @@ def _check_terms(terms: Keys | None, name: str, columns: int) -> None:
 # ── the list ──
 
 GENERATIVE = (
-    Entry("BernoulliNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
-    Entry("CategoricalNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
-    Entry("ComplementNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
-    Entry("FisherDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, is_flat=True),
-    Entry("GaussianDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, is_flat=True),
-    Entry("GaussianNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
-    Entry("Mixture", "tamis.estimators.mixture", _GENERATIVE, is_flat=True),
-    Entry("MultinomialNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
-    Entry("NaiveBayes", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
-    Entry("PoissonNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_flat=True),
+    Entry("BernoulliNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
+    Entry("CategoricalNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
+    Entry("ComplementNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
+    Entry("FisherDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, is_state_inline=True),
+    Entry("GaussianDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, is_state_inline=True),
+    Entry("GaussianNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
+    Entry("Mixture", "tamis.estimators.mixture", _GENERATIVE, is_state_inline=True),
+    Entry("MultinomialNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
+    Entry("NaiveBayes", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
+    Entry("PoissonNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
 )
 MODELS = (
     Entry("BayesianLinearRegression", "tamis.estimators.linear", _REGRESSION),
@@ -554,7 +556,7 @@ TRANSFORMERS = (
         "tamis.basis",
         Also(
             _make_basis_rule(period=Numbers("f8", "columns", least=5e-324), order=Integer(1, name="order")),
-            lambda _, s: None if s["order"] * s["columns"] <= _MAX_FUNCTIONS else "makes too many functions",
+            lambda _, s: None if s["order"] * s["columns"] <= _MAX_HARMONICS else "makes too many functions",
         ),
     ),
     Entry(

@@ -30,7 +30,7 @@ from tamis.warning import warn
 F = TypeVar("F")
 M = TypeVar("M", bound=Callable[..., Any])
 
-_ROLES = ("y", "sample_weight")
+_ROLES = ("y", "sample_weight")  # arguments of `fit` that are columns of shards
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +38,7 @@ class Learned(Generic[F]):
     """A face fitted to some shards; adding two of them merges the faces. It can be pickled."""
 
     face: F | None  # None if it learned nothing
-    unlabelled: int = 0  # rows that were passed over, since their label is missing
+    unlabelled: int = 0  # the number of rows that were skipped because their label is missing
 
     def __add__(self, other: "Learned[F]") -> "Learned[F]":
         unlabelled = self.unlabelled + other.unlabelled
@@ -56,17 +56,17 @@ class Learned(Generic[F]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnShard(Generic[F]):
-    """Fits a copy of a face, which has learned nothing yet, to a batch; None if the batch has no rows."""
+    """A function that fits a copy of an unfitted face to a batch; it returns None for an empty batch."""
 
     face: F
     schema: Schema | None = None  # the columns that all shards must have
-    skip_unlabelled: bool = False  # whether rows whose label is missing are passed over
+    skip_unlabelled: bool = False  # whether rows whose label is missing are skipped
 
     def __call__(self, batch: Batch) -> Learned[F] | None:
         if not has_rows(batch):
             return None
         face: Any = copy.copy(self.face)
-        arguments = {name: value for name, value in _list_roles(batch) if value is not None}
+        arguments = {name: value for name, value in _list_targets_and_weights(batch) if value is not None}
         skipped = 0
         if self.skip_unlabelled:
             skipped = face.learn_labelled(batch.X, **arguments)
@@ -79,12 +79,12 @@ class LearnShard(Generic[F]):
         return Learned(face, skipped)
 
 
-def _list_roles(batch: Batch) -> list[tuple[str, Any]]:
+def _list_targets_and_weights(batch: Batch) -> list[tuple[str, Any]]:
     return [("y", batch.y), ("sample_weight", batch.sample_weight)]
 
 
 def has_rows(batch: Batch) -> bool:
-    """Whether a batch has rows with a weight above 0."""
+    """Return whether a batch has rows with a weight above 0."""
     weights = batch.sample_weight
     return batch.rows > 0 and (weights is None or bool(np.any(np.asarray(weights) != 0)))
 
@@ -93,7 +93,8 @@ def refuse_drift(schema: Schema, expected: Schema) -> None:
     """Raise if a shard's schema differs from that of the first: other columns, or another order."""
     if schema.width != expected.width:
         raise ValueError(
-            f"got {schema.width} columns, expected the {expected.width} of the first shard: give all the same"
+            f"got {schema.width} columns, expected the {expected.width} of the first shard: "
+            "give all shards the same columns"
         )
     if None in (schema.names, expected.names) or schema.names == expected.names:
         return
@@ -114,7 +115,10 @@ def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool
         try:
             fresh.learn_sums(shards)
         except UnfitError as reason:
-            warn(f"the database does not sum this model, so that its rows are read: {reason}", UserWarning)
+            warn(
+                f"the database cannot compute the sums of this model, so that its rows are read: {reason}",
+                UserWarning,
+            )
         else:
             return Learned(fresh)
     head = shards.read_first()
@@ -124,7 +128,7 @@ def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool
 
 
 def with_shards(method: M) -> M:
-    """Decorate `fit` or `partial_fit`: rows may come in shards, with labels and weights in named columns."""
+    """Decorate `fit` or `partial_fit`: X may be shards; y and sample_weight then name columns of them."""
     arguments = signature(method)
     is_fit = method.__name__ == "fit"
 
@@ -140,13 +144,13 @@ def with_shards(method: M) -> M:
             )
         bar = type(face).__name__ if getattr(face, "verbose", 0) else ""
         request = Request(given.get("y"), given.get("sample_weight"), others, progress=bar)
-        return face.learn_shards(open_shards(X, request), is_fit)
+        return face.learn_shards(open_shards(X, request), anew=is_fit)
 
     return cast("M", open_and_call)
 
 
 def make_refusal(face: object) -> TypeError:
-    """The error of a face that does not learn from shards."""
+    """Return the error for a face that does not learn from shards."""
     return TypeError(
         f"a {type(face).__name__} does not learn from shards, expected rows in memory: read them first"
     )
@@ -167,16 +171,20 @@ def fit(
     `data` is a path of Parquet, CSV or Arrow files, a dataset of Arrow, a relation of DuckDB, a memory map,
     batches (`tamis.engines.Batches`), or a collection of Dask. `y` and `sample_weight` are the names of
     columns, or data of the same kind. `columns` names those to learn from; by default all others. `engine`
-    says where to observe: by default in threads of this process, or where the data is. A face is fitted in
-    place and returned; of a model, the posterior is returned.
+    says where the rows are observed: by default in threads of this process, or where the data is. A face is
+    fitted in place and returned; for a model, the posterior is returned.
     """
     name = type(model).__name__ if progress else ""
     shards = open_shards(data, Request(y, sample_weight, {}, columns, engine, name))
     if hasattr(model, "learn_shards"):
-        return model.learn_shards(shards, True)
-    return protocols.fit(model, shards.map(_take_rows))
+        return model.learn_shards(shards, anew=True)
+    return protocols.fit(model, shards.map(_unwrap_rows))
 
 
-def _take_rows(batch: Batch) -> Any:
-    """The rows, for a model that observes nothing else; else the batch."""
-    return batch if batch.others or any(value is not None for _, value in _list_roles(batch)) else batch.X
+def _unwrap_rows(batch: Batch) -> Any:
+    """Return the rows alone if the batch has no targets, weights or other arguments; else the batch."""
+    return (
+        batch
+        if batch.others or any(value is not None for _, value in _list_targets_and_weights(batch))
+        else batch.X
+    )

@@ -62,8 +62,8 @@ _FORMAT = 1
 _MANIFEST, _SUFFIX = "manifest.json", ".npy"
 _FIELDS = {"format", "tamis", "content", "arrays", "sha256"}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_LABEL, _DIGEST = b"tamis sha256 ", 64
-_CHUNK = 1 << 20
+_LABEL, _DIGEST = b"tamis sha256 ", 64  # the comment is the label and a digest of so many digits
+_CHUNK = 1 << 20  # bytes that are hashed at a time
 _START = b"PK\x03\x04"  # of a ZIP archive that is not empty
 _PARSE_ERRORS = (  # of zipfile and json for files made by hand; a RecursionError is a RuntimeError
     AttributeError,
@@ -79,13 +79,13 @@ _PARSE_ERRORS = (  # of zipfile and json for files made by hand; a RecursionErro
     struct.error,
 )
 # A bracket of JSON is a list or dict of some 70 bytes in memory. `pack` writes about eight letters for each;
-# a list of empty lists has three.
+# a list of empty lists has three. So a manifest may have _BRACKETS brackets, and one more per _LETTERS bytes.
 _BRACKETS, _LETTERS = 1 << 16, 6
 _REMEDY = "copy it anew, or save the model again"
 
 
 class _RefusedError(ValueError):
-    """The reason to refuse a file; `read` puts the file's name in front."""
+    """The reason to refuse a file; `read` adds the name of the file."""
 
 
 def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> None:
@@ -101,7 +101,7 @@ def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> No
     members: dict[str, list[Any]] = {_MANIFEST: [_make_manifest(manifest, plain)]}
     for name, array in plain.items():
         members[name + _SUFFIX] = [_make_header(array.dtype.str, array.shape), _view_bytes(array)]
-    with _replace(target) as file:
+    with _open_replacement(target) as file:
         with ZipFile(file, "w", ZIP_STORED) as archive:
             for name, parts in members.items():
                 _add_member(archive, name, parts)
@@ -122,7 +122,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
         raise ValueError(f"got {path}, which is {kind}, expected a saved model: check the path")
     with source.open("rb") as file:
         try:
-            size = _refuse_damaged(file)
+            size = _check_digest(file)
             with ZipFile(file) as archive:
                 return _read_contents(archive, size)
         except _RefusedError as refusal:
@@ -130,11 +130,11 @@ def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
         except (*_PARSE_ERRORS, OSError) as problem:
             if isinstance(problem, OSError) and problem.errno != errno.EINVAL:  # a seek to before the start
                 raise
-            raise ValueError(f"got {path}, {_refusal(' '.join(str(problem).split()))}") from None
+            raise ValueError(f"got {path}, {_make_refusal(' '.join(str(problem).split()))}") from None
 
 
 def _to_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """The array in row-major order and little-endian, as in files."""
+    """Return the array in row-major order and little-endian, as in files."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"got an array named {name!r}, expected letters, digits and _.- in its name")
     little = array.dtype.newbyteorder("<")
@@ -144,7 +144,7 @@ def _to_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _make_manifest(content: Content, arrays: Arrays) -> bytes:
-    announced = [
+    declared = [
         {
             "name": name,
             "dtype": array.dtype.str,
@@ -153,7 +153,7 @@ def _make_manifest(content: Content, arrays: Arrays) -> bytes:
         }
         for name, array in arrays.items()
     ]
-    tree: Content = {"format": _FORMAT, "tamis": version("tamis"), "content": content, "arrays": announced}
+    tree: Content = {"format": _FORMAT, "tamis": version("tamis"), "content": content, "arrays": declared}
     try:
         text = _write_json(tree)
         is_same = json.loads(text) == tree
@@ -167,12 +167,12 @@ def _make_manifest(content: Content, arrays: Arrays) -> bytes:
 
 
 def _write_json(tree: Content) -> bytes:
-    """The only form of a tree in a file."""
+    """Return the only form of a tree in a file."""
     return json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _make_header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """The bytes before the numbers in an .npy file of version 1.0, the same with every NumPy."""
+    """Return the bytes before the numbers in an .npy file of version 1.0, the same with every NumPy."""
     text = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
     width = -(-(10 + len(text) + 1) // 64) * 64 - 10
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", width) + text.ljust(width - 1).encode() + b"\n"
@@ -192,7 +192,7 @@ def _add_member(archive: ZipFile, name: str, parts: list[Any]) -> None:
 
 
 @contextmanager
-def _replace(target: Path) -> Iterator[BinaryIO]:
+def _open_replacement(target: Path) -> Iterator[BinaryIO]:
     """Open a new file, which replaces the old one atomically once all of it is on the disk."""
     fresh = target.with_name(f".tamis-{secrets.token_hex(8)}")
     try:
@@ -214,7 +214,7 @@ def _replace(target: Path) -> Iterator[BinaryIO]:
 
 
 def _compute_digest(file: BinaryIO, size: int) -> bytes:
-    """The SHA-256 of the first `size` bytes, in hexadecimal."""
+    """Return the SHA-256 of the first `size` bytes, in hexadecimal."""
     file.seek(0)
     digest = sha256()
     while size > 0 and (chunk := file.read(min(size, _CHUNK))):
@@ -223,13 +223,13 @@ def _compute_digest(file: BinaryIO, size: int) -> bytes:
     return digest.hexdigest().encode()
 
 
-def _refuse_damaged(file: BinaryIO) -> int:
-    """The length of a file whose digest is right; nothing else in it has been read yet."""
+def _check_digest(file: BinaryIO) -> int:
+    """Return the length of the file; raise if its digest is wrong, before anything else in it is read."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     start = file.read(len(_START))
     if not start or (start != _START and not _START.startswith(start)):
-        raise _refusal("it is empty" if not size else "it is no ZIP archive")
+        raise _make_refusal("it is empty" if not size else "it is no ZIP archive")
     file.seek(max(0, size - _DIGEST - len(_LABEL)))
     end = file.read()
     if not end.startswith(_LABEL):
@@ -242,57 +242,57 @@ def _refuse_damaged(file: BinaryIO) -> int:
 def _read_contents(archive: ZipFile, size: int) -> tuple[Content, Arrays]:
     members = archive.infolist()
     if not members or members[0].filename != _MANIFEST:
-        raise _refusal(f"it does not begin with {_MANIFEST}")
+        raise _make_refusal(f"it does not begin with {_MANIFEST}")
     for member in members:
         if member.compress_type != ZIP_STORED or member.compress_size != member.file_size or member.flag_bits:
-            raise _refusal(f"{member.filename!r} is compressed or encrypted")
+            raise _make_refusal(f"{member.filename!r} is compressed or encrypted")
     if sum(member.file_size for member in members) > size:
-        raise _refusal("its members are longer than itself")
+        raise _make_refusal("its members are longer than itself")
     manifest = _read_manifest(_read_member(archive, members[0]))
-    announced = [_read_announcement(entry) for entry in manifest["arrays"]]
-    expected = [name + _SUFFIX for name, *_ in announced]
+    declared = [_read_declaration(entry) for entry in manifest["arrays"]]
+    expected = [name + _SUFFIX for name, *_ in declared]
     if [member.filename for member in members[1:]] != expected or len(set(expected)) < len(expected):
-        raise _refusal("it holds other members than its manifest names")
+        raise _make_refusal("it holds other members than its manifest names")
     arrays = {
         name: _read_array(archive, member, dtype, shape, digest, size)
-        for member, (name, dtype, shape, digest) in zip(members[1:], announced, strict=True)
+        for member, (name, dtype, shape, digest) in zip(members[1:], declared, strict=True)
     }
     return manifest["content"], arrays
 
 
 def _read_manifest(raw: bytes) -> Content:
     if raw.count(b"[") + raw.count(b"{") > _BRACKETS + len(raw) // _LETTERS:
-        raise _refusal("its manifest is of too many lists")
+        raise _make_refusal("its manifest has too many lists")
     manifest = json.loads(raw.decode())
     if not isinstance(manifest, dict):
-        raise _refusal("its manifest is no object")
+        raise _make_refusal("its manifest is no object")
     form = manifest.get("format")
     if type(form) is int and form > _FORMAT:  # first: all else may differ in a newer format
         raise _RefusedError(
             f"which was written by a newer tamis in format {form}, expected format {_FORMAT}: upgrade tamis"
         )
     if manifest.keys() != _FIELDS or type(form) is not int or form != _FORMAT:
-        raise _refusal(f"its manifest is not of format {_FORMAT}")
+        raise _make_refusal(f"its manifest is not of format {_FORMAT}")
     digest = manifest.pop("sha256")
     text = _write_json(manifest)
     if digest != sha256(text).hexdigest() or _write_json({**manifest, "sha256": digest}) != raw:
-        raise _refusal("its manifest is not as it was written")
+        raise _make_refusal("its manifest is not as it was written")
     if not isinstance(manifest["content"], dict) or not isinstance(manifest["arrays"], list):
-        raise _refusal("its manifest has no content or no arrays")
+        raise _make_refusal("its manifest has no content or no arrays")
     return manifest
 
 
-def _read_announcement(entry: Any) -> tuple[str, str, tuple[int, ...], str]:
-    """Name, type, shape and digest of an array."""
+def _read_declaration(entry: Any) -> tuple[str, str, tuple[int, ...], str]:
+    """Return name, type, shape and digest of an array, as the manifest declares them."""
     if not isinstance(entry, dict) or entry.keys() != {"name", "dtype", "shape", "sha256"}:
-        raise _refusal("its manifest announces something that is no array")
+        raise _make_refusal("its manifest declares something that is no array")
     name, dtype, shape, digest = entry["name"], entry["dtype"], entry["shape"], entry["sha256"]
     if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(digest, str):
-        raise _refusal("its manifest announces an array without a name or digest")
+        raise _make_refusal("its manifest declares an array without a name or digest")
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise _refusal(f"array {name!r} is of type {dtype!r}, not of numbers")
+        raise _make_refusal(f"array {name!r} is of type {dtype!r}, not of numbers")
     if not isinstance(shape, list) or not all(type(side) is int and 0 <= side < 2**62 for side in shape):
-        raise _refusal(f"array {name!r} has no shape")
+        raise _make_refusal(f"array {name!r} has no shape")
     return name, dtype, tuple(shape), digest
 
 
@@ -301,18 +301,18 @@ def _read_array(
 ) -> NDArray[Any]:
     kind = np.dtype(dtype)
     if len(shape) > 32:
-        raise _refusal(f"{member.filename!r} has {len(shape)} dimensions")
+        raise _make_refusal(f"{member.filename!r} has {len(shape)} dimensions")
     header, length = _make_header(dtype, shape), prod(shape) * kind.itemsize
     if len(header) + length != member.file_size:
-        raise _refusal(
-            f"{member.filename!r} has {member.file_size} bytes and announces {len(header) + length}"
+        raise _make_refusal(
+            f"{member.filename!r} has {member.file_size} bytes and declares {len(header) + length}"
         )
     if 0 in shape and prod(side for side in shape if side) > size:  # no bytes, and sides of any length
-        raise _refusal(f"{member.filename!r} is larger than the file")
+        raise _make_refusal(f"{member.filename!r} is larger than the file")
     raw = _read_member(archive, member)
     numbers = memoryview(raw)[len(header) :]
     if raw[: len(header)] != header or sha256(numbers).hexdigest() != digest:
-        raise _refusal(f"{member.filename!r} is not the array that its manifest announces")
+        raise _make_refusal(f"{member.filename!r} is not the array that its manifest declares")
     array: NDArray[Any] = np.ndarray(shape, kind, buffer=raw, offset=len(header))  # read-only, as bytes are
     if not kind.isnative:
         array = array.astype(kind.newbyteorder("="))
@@ -321,12 +321,12 @@ def _read_array(
 
 
 def _read_member(archive: ZipFile, member: ZipInfo) -> bytes:
-    """The bytes of a member, no more than its announced size."""
+    """Return the bytes of a member, no more than its declared size."""
     with archive.open(member) as stream:
         return stream.read(member.file_size)
 
 
-def _refusal(reason: str) -> _RefusedError:
+def _make_refusal(reason: str) -> _RefusedError:
     return _RefusedError(
         f"which is no model that tamis saved ({reason}), expected one: check the path, or save again"
     )

@@ -17,17 +17,17 @@ from tamis.persistence.rules import Anything, DictOf, Rule, SequenceOf, Text, Tu
 
 _NESTED = DictOf({"params": Anything(), "state": Anything()})
 _PIPELINE = "Pipeline"
-_LONGEST = 300  # characters of an error, which may repeat what a file holds
+_LONGEST = 300  # at most so many characters of an error are shown: it may repeat what a file holds
 
 
 class Saveable(Protocol):
     """A model that can be saved: it has parameters, and a state of types that `values` knows."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters of its constructor."""
+        """Return the parameters of its constructor."""
 
     def describe_state(self) -> dict[str, Any]:
-        """What was learned."""
+        """Describe what was learned by types that `values` knows."""
 
     def restore_state(self, state: dict[str, Any]) -> None:
         """Restore the state from its description; raise if it does not match the parameters."""
@@ -40,17 +40,17 @@ class Entry:
     name: str
     module: str  # the module that defines the class; imported when such a file is read
     rule: Rule  # of the state
-    is_flat: bool = (
+    is_state_inline: bool = (
         False  # whether the fields of the state stand beside "params" in the file, not under "state"
     )
 
-    def owns(self, model: object) -> bool:
-        """Whether the model is of this class, not only of one with the same name."""
+    def matches(self, model: object) -> bool:
+        """Return whether the model is of this class, not only of one with the same name."""
         kind = type(model)
         return kind.__name__ == self.name and f"{kind.__module__}.".startswith(f"{self.module}.")
 
     def describe(self, model: Saveable) -> dict[str, Any]:
-        """The content of a file for this model."""
+        """Return the content of a file for this model."""
         params = {
             name: sorted(value) if isinstance(value, set | frozenset) else value
             for name, value in model.get_params(deep=False).items()
@@ -58,13 +58,13 @@ class Entry:
         if "dtype" in params:
             params["dtype"] = np.dtype(params["dtype"]).name
         state = model.describe_state()
-        return {"params": params, **state} if self.is_flat else {"params": params, "state": state}
+        return {"params": params, **state} if self.is_state_inline else {"params": params, "state": state}
 
     def make(self, content: Any, length: int, parameters: Mapping[str, Rule]) -> Saveable:
-        """The model that a file of so many bytes holds."""
+        """Return the model that a file of so many bytes holds."""
         if type(content) is not dict or type(params := content.get("params")) is not dict:
             raise ValueError("it has no parameters")
-        if self.is_flat:
+        if self.is_state_inline:
             state = {name: value for name, value in content.items() if name != "params"}
         else:
             check(_NESTED, content, self.name, length)
@@ -122,18 +122,18 @@ class Registry:
             reason = " ".join(str(problem).split())[:_LONGEST] or type(problem).__name__
             raise ValueError(
                 f"{path} does not hold a {name} as this tamis knows it ({reason}): "
-                "was it made by a newer one?"
+                "was it written by a newer tamis?"
             ) from None
 
     def describe(self, model: Any) -> tuple[str, dict[str, Any]]:
-        """The name of a model's class, and what a file holds of the model."""
+        """Return the name of a model's class, and what a file holds of the model."""
         for entry in self.entries:
-            if entry.owns(model):
+            if entry.matches(model):
                 return entry.name, entry.describe(model)
         raise TypeError(f"a {type(model).__name__} cannot be saved, expected one of {', '.join(self.names)}")
 
     def restore(self, name: str, content: Any, length: int) -> Saveable:
-        """The model that `describe` described, from a file of so many bytes."""
+        """Return the model that `describe` described, from a file of so many bytes."""
         entry = next(entry for entry in self.entries if entry.name == name)
         return entry.make(content, length, self.parameters)
 

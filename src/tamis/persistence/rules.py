@@ -36,7 +36,7 @@ class Rule(Protocol):
 def check(rule: Rule, value: Any, place: str, length: int) -> Sizes:
     """Return the sizes of the value; raise a ValueError if it violates the rule.
 
-    `length` is that of the file in bytes.
+    `place` names the value in error messages. `length` is that of the file in bytes.
 
     >>> check(Numbers("f8", "rows", 2), np.zeros((3, 2)), "mean", 1000)
     {'bytes': 1000, 'rows': 3}
@@ -54,7 +54,7 @@ def check(rule: Rule, value: Any, place: str, length: int) -> Sizes:
 class Numbers:
     """An array of one of some types (as NumPy abbreviates them) and of these axes."""
 
-    kinds: str  # as "f8", or "f8 f4"
+    kinds: str  # such as "f8", or "f8 f4"
     shape: tuple[Size, ...]
     finite: bool
     least: Bound
@@ -89,7 +89,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Real:
-    """A number, an integer too, in a range."""
+    """A float or an integer in a range; `nan` and `infinite` are whether it may be NaN or infinite."""
 
     least: Bound = None
     most: Bound = None
@@ -104,17 +104,17 @@ class Real:
                 raise ValueError(f"{place} is NaN, expected a number")
             return
         try:
-            endless = abs(float(value)) == float("inf")
+            is_infinite = abs(float(value)) == float("inf")
         except OverflowError:
-            endless = True
-        if endless and not self.infinite:
+            is_infinite = True
+        if is_infinite and not self.infinite:
             raise ValueError(f"{place} is not finite, expected a finite number")
         _check_range(value, self.least, self.most, place, sizes)
 
 
 @dataclass(frozen=True)
 class Integer:
-    """An integer in a range; `name` makes it a size."""
+    """An integer in a range; if `name` is given, it is the size of that name."""
 
     least: Bound = 0
     most: Bound = None
@@ -130,7 +130,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Flag:
-    """True or false; `name` makes it a size of 1 or 0."""
+    """True or false; if `name` is given, it is the size of that name, 1 or 0."""
 
     name: str = ""
 
@@ -143,7 +143,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Text:
-    """A string, one of some if these are given."""
+    """A string; if `among` is given, one of these strings."""
 
     among: tuple[str, ...] = ()
 
@@ -178,7 +178,8 @@ class Statistic:
         if type(value) is not self.kind:
             raise ValueError(f"{place} is {_describe(value)}, expected {self.kind.__name__}")
         if self.labelled is not None and (value.keys is not None) != self.labelled:
-            raise ValueError(f"{place} is {'not ' * self.labelled}grouped by label, expected the contrary")
+            grouped, expected = ("not grouped", "a group") if self.labelled else ("grouped", "no groups")
+            raise ValueError(f"{place} is {grouped} by label, expected {expected} per label")
         for name, expected in self.traits.items():
             if getattr(value, name) != expected:
                 raise ValueError(f"{place}.{name} is {getattr(value, name)!r}, expected {expected!r}")
@@ -262,7 +263,7 @@ class TupleOf:
 
 @dataclass(frozen=True)
 class DictOf:
-    """A dict with these names and no others, and conditions (`holds`) on its sizes."""
+    """A dict with these names and no others. `holds` maps what is expected of its sizes to a test of them."""
 
     rules: Mapping[str, Rule]
     optional: tuple[str, ...] = ()
@@ -280,7 +281,7 @@ class DictOf:
                 rule.check(value[name], f"{place}.{name}", sizes)
         for claim, holds in self.holds.items():
             if not holds(sizes):
-                raise ValueError(f"{place} has other sizes than fit together, expected {claim}")
+                raise ValueError(f"{place} has sizes that do not fit together, expected {claim}")
 
 
 @dataclass(frozen=True)
@@ -297,7 +298,7 @@ class Also:
 
 
 def _match_shape(shape: tuple[int, ...], expected: tuple[Size, ...], place: str, sizes: Sizes) -> None:
-    """Name the sizes that have no name yet; raise if the others differ."""
+    """Store the sizes whose names are new; raise if the shape differs from numbers or from known sizes."""
     known = [sizes.get(side, -1) if isinstance(side, str) else side for side in expected]
     if len(shape) != len(known) or any(side not in (-1, own) for own, side in zip(shape, known, strict=True)):
         names = ", ".join(
@@ -307,7 +308,7 @@ def _match_shape(shape: tuple[int, ...], expected: tuple[Size, ...], place: str,
         raise ValueError(f"{place} is of shape {shape}, expected ({names})")
     for own, side in zip(shape, expected, strict=True):
         if isinstance(side, str) and sizes.setdefault(side, own) != own:  # named twice in one shape
-            raise ValueError(f"{place} is of shape {shape}, expected as much of each {side}")
+            raise ValueError(f"{place} is of shape {shape}, expected all axes {side!r} of one length")
 
 
 def _check_range(value: float, least: Bound, most: Bound, place: str, sizes: Sizes) -> None:

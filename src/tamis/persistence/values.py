@@ -26,10 +26,11 @@ from tamis.stats.consistency import refuse_inconsistent
 
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 
-_DEEPEST = 64  # the deepest nesting; so a list that contains itself raises an error
-_LONGEST = 1 << 63  # integers from here on are written in hexadecimal, which takes linear time
-_PROBLEMS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
-_SEEDS = (np.random.Generator, np.random.RandomState, np.random.SeedSequence, np.random.BitGenerator)
+_DEEPEST = 64  # the deepest nesting that is accepted, so that a list that contains itself raises an error
+_LARGE_INTEGER = 1 << 63  # integers from here on are written in hexadecimal, which takes linear time
+# The errors that reading a tree which `pack` did not make can raise.
+_READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
+_GENERATORS = (np.random.Generator, np.random.RandomState, np.random.SeedSequence, np.random.BitGenerator)
 _EXPECTED = "expected numbers, strings, dates, arrays, statistics, priors, families, lists, tuples or dicts"
 
 # Statistics, priors and members of families are saved as the parameters of their constructors.
@@ -54,7 +55,7 @@ _KINDS = {tag: kind for kind, tag in _TAGS.items()}
 
 
 def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
-    """The value as a tree; arrays that it holds are added to `arrays`.
+    """Return the value as a tree; arrays that it holds are added to `arrays`.
 
     Errors name a value that cannot be saved by its keys in the dicts around it, after `name`. Numbers of
     NumPy become Python's, and pandas' times too. A time zone that is not of `zoneinfo` becomes its offset.
@@ -75,13 +76,13 @@ def unpack(tree: object, arrays: Arrays) -> Any:
     """Return the value that `pack` converted; its arrays are read-only."""
     try:
         return _Reader(arrays).read(tree, 0)
-    except _PROBLEMS as problem:
+    except _READ_ERRORS as problem:
         text = " ".join(str(problem).split())
         raise ValueError(f"got a value that cannot be read ({text}), expected one made by pack()") from None
 
 
 class _Packer:
-    """Collects the arrays, and keeps the names on the path to the value that is packed."""
+    """Packs a value: it collects the arrays, and the names on the path to the value that is being packed."""
 
     def __init__(self, given: Arrays, new: Arrays, name: str) -> None:
         self.given, self.new = given, new
@@ -90,7 +91,7 @@ class _Packer:
     def pack(self, value: Any, depth: int) -> Tree:
         if depth > _DEEPEST:
             raise ValueError(
-                f"{self._describe_place()}: got values {depth} deep, expected less: does one hold itself?"
+                f"{self._describe_failure()}: got values {depth} deep, expected less: does one hold itself?"
             )
         kind = type(value)
         if value is None or kind is bool:
@@ -111,7 +112,7 @@ class _Packer:
             return self._pack_scalar(value)
         if isinstance(value, datetime | timedelta):
             return self._pack_time(value)
-        raise self._refusal(value)
+        raise self._make_refusal(value)
 
     def _pack_pair(self, key: Any, item: Any, depth: int) -> list[Tree]:
         self.path.append(key)
@@ -130,24 +131,24 @@ class _Packer:
             refuse_inconsistent(kind, parameters)
         except (TypeError, ValueError) as problem:
             raise ValueError(
-                f"{self._describe_place()}: got {problem}, expected one that tamis made"
+                f"{self._describe_failure()}: got {problem}, expected one that tamis made"
             ) from None
         return {_TAGS[kind]: {name: self.pack(item, depth + 1) for name, item in parameters.items()}}
 
     def _pack_array(self, value: NDArray[Any], depth: int) -> Tree:
         kind = value.dtype.kind
         if value.dtype.newbyteorder("<").str in DTYPES:
-            return {"array": self._keep_array(value)}
+            return {"array": self._add_array(value)}
         if kind in "US":  # as codes of their characters
             tag, code = ("texts", np.uint32) if kind == "U" else ("byte texts", np.uint8)
             width = max(1, value.dtype.itemsize // np.dtype(code).itemsize)
             plain = value.astype(f"={kind}{width}", order="C", copy=False)
-            return {tag: self._keep_array(plain.reshape(-1).view(code).reshape(*value.shape, width))}
+            return {tag: self._add_array(plain.reshape(-1).view(code).reshape(*value.shape, width))}
         if kind == "O":
             return {"objects": [list(value.shape), [self.pack(cell, depth + 1) for cell in value.flat]]}
-        raise self._refusal(value)
+        raise self._make_refusal(value)
 
-    def _keep_array(self, array: NDArray[Any]) -> str:
+    def _add_array(self, array: NDArray[Any]) -> str:
         number = len(self.new) + len(self.given)
         while (name := f"array{number}") in self.given or name in self.new:
             number += 1
@@ -156,39 +157,39 @@ class _Packer:
 
     def _pack_scalar(self, value: np.generic) -> Tree:
         if value.dtype.kind in "mM" and value.dtype.newbyteorder("<").str in DTYPES:
-            return {"scalar": self._keep_array(np.asarray(value))}
+            return {"scalar": self._add_array(np.asarray(value))}
         simple = _SIMPLE.get(type(plain := value.item()))
         if isinstance(plain, bool):
             return plain
         if simple is None:  # a record; a float longer than Python's
-            raise self._refusal(value)
+            raise self._make_refusal(value)
         return simple(plain)
 
     def _pack_time(self, value: Any) -> Tree:
-        """A time of pandas, whose types derive from Python's and may be finer."""
+        """Pack a time of pandas, whose types derive from Python's; raise if it is finer than Python's."""
         convert = getattr(value, "to_pydatetime" if isinstance(value, datetime) else "to_pytimedelta", None)
         if (
             convert is None
             or value != value
             or getattr(value, "nanosecond", getattr(value, "nanoseconds", 0))
         ):
-            raise self._refusal(value)
+            raise self._make_refusal(value)
         return _SIMPLE[type(plain := convert())](plain)
 
-    def _describe_place(self) -> str:
+    def _describe_failure(self) -> str:
         names = [key if type(key) is str else repr(key)[:40] for key in self.path]
         return f"{'.'.join(names) or 'the value'} cannot be saved"
 
-    def _refusal(self, value: object) -> TypeError:
+    def _make_refusal(self, value: object) -> TypeError:
         kind = type(value).__name__
-        if isinstance(value, _SEEDS):
-            return TypeError(f"{self._describe_place()}: got a {kind}, expected a seed: pass an int")
+        if isinstance(value, _GENERATORS):
+            return TypeError(f"{self._describe_failure()}: got a {kind}, expected a seed: pass an int")
         what = f"a {kind}"
         if isinstance(value, type) or isroutine(value):
             what = f"{'the class' if isinstance(value, type) else 'the function'} {value.__name__}"
         elif isinstance(value, np.ndarray | np.generic):
             what += f" of type {value.dtype}"
-        return TypeError(f"{self._describe_place()}: got {what}, {_EXPECTED}")
+        return TypeError(f"{self._describe_failure()}: got {what}, {_EXPECTED}")
 
 
 def _pack_float(value: float) -> Tree:
@@ -205,17 +206,17 @@ def _pack_text(value: str) -> Tree:
 
 
 def _pack_datetime(value: datetime) -> Tree:
-    place: Tree = None
+    zone: Tree = None
     if isinstance(value.tzinfo, ZoneInfo) and value.tzinfo.key:
-        place = value.tzinfo.key
+        zone = value.tzinfo.key
     elif (offset := value.utcoffset()) is not None:
-        place = [offset.days, offset.seconds, offset.microseconds]
-    return {"datetime": [value.replace(tzinfo=None).isoformat(), value.fold, place]}
+        zone = [offset.days, offset.seconds, offset.microseconds]
+    return {"datetime": [value.replace(tzinfo=None).isoformat(), value.fold, zone]}
 
 
 # Only these exact types: subclasses may have further data.
 _SIMPLE: dict[type, Callable[[Any], Tree]] = {
-    int: lambda value: value if -_LONGEST < value < _LONGEST else {"int": hex(value)},
+    int: lambda value: value if -_LARGE_INTEGER < value < _LARGE_INTEGER else {"int": hex(value)},
     float: _pack_float,
     complex: lambda value: {"complex": repr(value)},
     str: _pack_text,
@@ -233,12 +234,12 @@ class _Reader:
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
         self.nested: dict[str, Callable[[Any, int], Any]] = {
-            "tuple": lambda made, depth: tuple(self._read_list(made, depth)),
+            "tuple": lambda content, depth: tuple(self._read_list(content, depth)),
             "dict": self._read_dict,
-            "array": lambda made, _: self._read_array(made),
-            "scalar": lambda made, _: self._read_array(made).reshape(())[()],
-            "texts": lambda made, _: self._read_texts(made, np.uint32, "U"),
-            "byte texts": lambda made, _: self._read_texts(made, np.uint8, "S"),
+            "array": lambda content, _: self._read_array(content),
+            "scalar": lambda content, _: self._read_array(content).reshape(())[()],
+            "texts": lambda content, _: self._read_texts(content, np.uint32, "U"),
+            "byte texts": lambda content, _: self._read_texts(content, np.uint8, "S"),
             "objects": self._read_objects,
         }
 
@@ -254,13 +255,13 @@ class _Reader:
             return self._read_list(tree, depth)
         if kind is not dict or len(tree) != 1:
             return _fail(f"a {kind.__name__} that is no value")
-        ((tag, made),) = tree.items()
+        ((tag, content),) = tree.items()
         if tag in self.nested:
-            return self.nested[tag](made, depth)
+            return self.nested[tag](content, depth)
         if tag in _READERS:
-            return _READERS[tag](made)
+            return _READERS[tag](content)
         if tag in _KINDS:
-            return self._make(_KINDS[tag], made, depth)
+            return self._make(_KINDS[tag], content, depth)
         return _fail(f"the unknown type {str(tag)[:40]!r}: upgrade tamis if a newer one wrote it")
 
     def _read_list(self, tree: Any, depth: int) -> list[Any]:
@@ -298,34 +299,36 @@ class _Reader:
     def _make(self, kind: type, tree: Any, depth: int) -> Any:
         if _expect(tree, dict).keys() - {_ROUNDED} != set(_PARAMETERS[kind]):
             _fail(f"a {kind.__name__} with other parameters")
-        parameters = {name: self.read(made, depth + 1) for name, made in tree.items()}
+        parameters = {name: self.read(content, depth + 1) for name, content in tree.items()}
         refuse_inconsistent(kind, parameters)
         return kind(**parameters)
 
 
-def _read_timedelta(made: Any) -> timedelta:
-    days, seconds, microseconds = (_expect(part, int) for part in _expect(made, list))
+def _read_timedelta(content: Any) -> timedelta:
+    days, seconds, microseconds = (_expect(part, int) for part in _expect(content, list))
     return timedelta(days, seconds, microseconds)
 
 
-def _read_datetime(made: Any) -> datetime:
-    text, fold, place = _expect(made, list)
-    zone: tzinfo | None = ZoneInfo(place) if isinstance(place, str) else None
-    if isinstance(place, list):
-        zone = timezone(_read_timedelta(place))
+def _read_datetime(content: Any) -> datetime:
+    text, fold, name_or_offset = _expect(content, list)
+    zone: tzinfo | None = ZoneInfo(name_or_offset) if isinstance(name_or_offset, str) else None
+    if isinstance(name_or_offset, list):
+        zone = timezone(_read_timedelta(name_or_offset))
     return datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone)
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "int": lambda made: int(made, 16),
-    "float": lambda made: float(made) if made in ("nan", "inf", "-inf") else _fail("no float"),
-    "complex": lambda made: complex(_expect(made, str)),
-    "text": lambda made: b64decode(made, validate=True).decode(errors="surrogatepass"),
-    "bytes": lambda made: b64decode(made, validate=True),
+    "int": lambda content: int(content, 16),
+    "float": lambda content: (
+        float(content) if content in ("nan", "inf", "-inf") else _fail("an unknown float")
+    ),
+    "complex": lambda content: complex(_expect(content, str)),
+    "text": lambda content: b64decode(content, validate=True).decode(errors="surrogatepass"),
+    "bytes": lambda content: b64decode(content, validate=True),
     "date": date.fromisoformat,
     "datetime": _read_datetime,
     "timedelta": _read_timedelta,
-    "Decimal": lambda made: Decimal(_expect(made, str)),
+    "Decimal": lambda content: Decimal(_expect(content, str)),
 }
 
 
@@ -334,8 +337,12 @@ def _freeze(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _expect(made: Any, kind: type) -> Any:
-    return made if type(made) is kind else _fail(f"a {type(made).__name__} in place of a {kind.__name__}")
+def _expect(content: Any, kind: type) -> Any:
+    return (
+        content
+        if type(content) is kind
+        else _fail(f"a {type(content).__name__} in place of a {kind.__name__}")
+    )
 
 
 def _fail(reason: str) -> Any:

@@ -12,7 +12,7 @@ from tamis.stats import Keys
 from tamis.tables import Table
 
 _MARGIN = 0.08  # how far the plot extends beyond the data, relative to their range
-_PALE = 0.36  # the opacity of a class's colour where the class is certain
+_OPACITY = 0.36  # the opacity of a class's colour where the class is certain
 
 
 @dataclass(eq=False)
@@ -52,12 +52,12 @@ class BoundaryDisplay:
     ) -> "BoundaryDisplay":
         """Draw the predictions of a fitted model of two columns over the plane of the rows.
 
-        With `y`, rows have the colours of their labels, and are grey where they have none. Style goes to
+        With `y`, rows have the colours of their labels, and are grey if they have none. `style` goes to
         matplotlib's `scatter`. Any model with `predict_log_proba` and `classes_` can be drawn.
         """
         table = Table.of(X)
         if table.width != 2:
-            raise ValueError(f"got rows of {table.width} columns, expected 2: a plane has no more")
+            raise ValueError(f"got rows of {table.width} columns, expected 2, the axes of the plot")
         if grid < 2:
             raise ValueError(f"got grid={grid}, expected at least 2 points per side")
         rows = table.numbers()
@@ -76,12 +76,12 @@ class BoundaryDisplay:
         display = cls(
             horizontal, vertical, logs, classes, rows, group, means, covariances, (names[0], names[1])
         )
-        return display.plot(ax, ellipses, points, **style)
+        return display.plot(ax, ellipses=ellipses, points=points, **style)
 
     def plot(
         self, ax: Any = None, ellipses: bool = True, points: bool = True, **style: Any
     ) -> "BoundaryDisplay":
-        """Draw; style goes to matplotlib's `scatter`."""
+        """Draw the plot; `style` is passed to matplotlib's `scatter`."""
         ax = canvas.make_axes(ax, (6.0, 4.8))
         self._draw_probabilities(ax)
         self._draw_boundaries(ax)
@@ -99,15 +99,20 @@ class BoundaryDisplay:
         return self
 
     def _draw_probabilities(self, ax: Any) -> None:
-        """Each class's colour by its probability, in steps of a tenth; white where all are equal."""
+        """Draw the colour of the most probable class; it is white where all classes are equally probable.
+
+        Its opacity grows with the probability, in steps of a tenth.
+        """
         probabilities = np.exp(self.log_probabilities)
-        even = 1.0 / len(self.classes)
+        uniform = 1.0 / len(self.classes)
         strength = np.clip(
-            np.round((probabilities.max(axis=-1) - even) / max(1.0 - even, 1e-9) * 10.0) / 10.0, 0.0, 1.0
+            np.round((probabilities.max(axis=-1) - uniform) / max(1.0 - uniform, 1e-9) * 10.0) / 10.0,
+            0.0,
+            1.0,
         )
         convert = canvas.import_matplotlib("colors").to_rgb
         colours = np.array([convert(canvas.choose_colour(k)) for k in range(len(self.classes))])
-        picture = 1.0 - _PALE * strength[..., None] * (1.0 - colours[probabilities.argmax(axis=-1)])
+        picture = 1.0 - _OPACITY * strength[..., None] * (1.0 - colours[probabilities.argmax(axis=-1)])
         ax.imshow(
             picture,
             extent=(self.x[0], self.x[-1], self.y[0], self.y[-1]),
@@ -161,7 +166,7 @@ class BoundaryDisplay:
 
 
 def _find_gaussians(model: Any) -> tuple[Array | None, Array | None]:
-    """Means and covariances of a model's classes, if they are Gaussians in these two columns."""
+    """Return the means and covariances of a model's classes, if they are Gaussians in these two columns."""
     means = next((getattr(model, name) for name in ("means_", "theta_") if hasattr(model, name)), None)
     names = ("covariances_", "covariance_", "var_")
     given = next((getattr(model, name) for name in names if hasattr(model, name)), None)
@@ -180,12 +185,12 @@ def _find_gaussians(model: Any) -> tuple[Array | None, Array | None]:
 
 
 def _is_by_column(model: Any) -> bool:
-    """Whether an array (2, 2) holds the variances of two classes, not a matrix."""
+    """Return whether an array (2, 2) holds the variances of two classes, not a matrix."""
     return hasattr(model, "var_") or getattr(model, "covariance", "tied") in ("diag", "spherical")
 
 
 def _find_classes(y: object, classes: tuple[Any, ...], rows: int) -> NDArray[np.int64]:
-    """The index of each row's label among the classes; -1 where it is missing or none of them."""
+    """Return the index of each row's label among the classes; -1 where it is missing or none of them."""
     keys, group = Keys.encode(y)
     if len(group) != rows:
         raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")

@@ -12,7 +12,7 @@ from tamis.conjugate import Beta
 from tamis.plots import canvas
 from tamis.validate import HeldOut
 
-_COVERAGE = 0.9  # of the bands: credible intervals of a bin's frequency, from its rows and a flat prior
+_COVERAGE = 0.9  # probability of the credible intervals of frequencies, which have a flat prior
 
 
 @dataclass(eq=False)
@@ -26,11 +26,11 @@ class CalibrationDisplay:
     [0.1, 0.3, 0.5, 0.7, 0.9]
     """
 
-    given: Array  # (bins,): the mean probability
+    given: Array  # (bins,): the mean predicted probability
     share: Array  # (bins,): the fraction of rows for which the event occurred
-    low: Array  # (bins,)
-    high: Array  # (bins,)
-    count: Array  # (bins,)
+    low: Array  # (bins,): the lower end of the credible interval of that fraction
+    high: Array  # (bins,): its upper end
+    count: Array  # (bins,): the number of rows
     ax_: Any = field(default=None, init=False)
     figure_: Any = field(default=None, init=False)
 
@@ -38,7 +38,10 @@ class CalibrationDisplay:
     def from_predictions(
         cls, came_true: ArrayLike, probability: ArrayLike, bins: int = 10, ax: Any = None, **style: Any
     ) -> "CalibrationDisplay":
-        """Draw from flags and the probabilities that they were given; style goes to matplotlib's `plot`."""
+        """Draw for rows of which each has a flag, whether the event occurred, and a predicted probability.
+
+        `style` is passed to matplotlib's `plot`.
+        """
         truth = np.asarray(came_true, dtype=np.bool_)
         p = floats(probability, "the probabilities")
         if truth.shape != p.shape or truth.ndim != 1 or not len(p):
@@ -46,7 +49,7 @@ class CalibrationDisplay:
                 f"got {truth.shape} flags and {p.shape} probabilities, expected one of each per row"
             )
         if not ((p >= 0) & (p <= 1)).all():
-            raise ValueError("got a probability below 0 or above 1, expected predict_proba's, or exp of logs")
+            raise ValueError("got a probability below 0 or above 1, expected the result of predict_proba")
         if bins < 1:
             raise ValueError(f"got bins={bins}, expected at least 1")
         index = np.minimum((p * bins).astype(np.int64), bins - 1)
@@ -72,7 +75,7 @@ class CalibrationDisplay:
     def from_estimator(
         cls, model: Any, X: object, y: ArrayLike, bins: int = 10, ax: Any = None, **style: Any
     ) -> "CalibrationDisplay":
-        """Draw for rows that the model was not fitted to."""
+        """Draw the predictions of a model for rows that it was not fitted to."""
         p = np.asarray(model.predict_proba(X))
         labels = np.asarray(y)
         if p.shape[1] == 2:
@@ -81,7 +84,7 @@ class CalibrationDisplay:
         return cls.from_predictions(predicted == labels, p.max(axis=1), bins, ax, **style)
 
     def plot(self, ax: Any = None, **style: Any) -> "CalibrationDisplay":
-        """Draw; style goes to matplotlib's `plot`."""
+        """Draw the plot; `style` is passed to matplotlib's `plot`."""
         ax = canvas.make_axes(ax, (4.8, 4.6))
         options = {"color": canvas.FOR, "marker": "o", "markersize": 4, **style}
         ax.plot([0, 1], [0, 1], color=canvas.PALE, linewidth=0.9, linestyle=":")

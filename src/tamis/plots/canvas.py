@@ -10,7 +10,7 @@ FOR, AGAINST, DARK, PALE = COLOURS[0], COLOURS[1], "#333333", "#999999"
 
 
 def import_matplotlib(part: str = "pyplot") -> Any:
-    """A module of matplotlib, which is imported when the first picture is drawn."""
+    """Import a module of matplotlib, when the first picture is drawn."""
     try:
         return importlib.import_module(f"matplotlib.{part}")
     except ModuleNotFoundError:
@@ -20,17 +20,17 @@ def import_matplotlib(part: str = "pyplot") -> Any:
 
 
 def make_axes(ax: Any = None, figsize: tuple[float, float] | None = None) -> Any:
-    """These axes, or new ones in a figure of their own."""
+    """Return these axes; if they are None, new ones in a new figure."""
     if ax is not None:
         return ax
     return import_matplotlib().subplots(figsize=figsize, layout="constrained")[1]
 
 
 def choose_colour(index: int) -> str:
-    """The colour of a class, by its index among the classes."""
+    """Return the colour of a class, by its index among the classes."""
     return COLOURS[index % len(COLOURS)]
 
 
 def choose_marker(index: int) -> str:
-    """The marker of a class, by its index among the classes."""
+    """Return the marker of a class, by its index among the classes."""
     return MARKERS[index % len(MARKERS)]

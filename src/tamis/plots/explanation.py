@@ -10,8 +10,8 @@ from tamis.estimators import Explanation
 from tamis.plots import canvas
 from tamis.tables import Sparse, Table
 
-_LONGEST = 36  # characters of a label; the middle of a longer one is omitted
-_BEYOND = 1.25  # length of an infinite bar, in units of the longest finite one
+_LONGEST = 36  # the largest number of characters of a label; the middle of a longer one is omitted
+_INFINITE_LENGTH = 1.25  # length of an infinite bar, in units of the longest finite one
 
 
 @dataclass(eq=False)
@@ -39,8 +39,8 @@ class ExplanationDisplay:
     def from_explanation(
         cls, explanation: Explanation, row: int = 0, count: int = 10, ax: Any = None, **style: Any
     ) -> "ExplanationDisplay":
-        """Draw the strongest `count` columns of a row; style goes to matplotlib's `barh`."""
-        return cls._make(explanation, row, count, {}).plot(ax, **style)
+        """Draw the strongest `count` columns of a row; `style` is passed to matplotlib's `barh`."""
+        return cls._make_display(explanation, row, count, {}).plot(ax, **style)
 
     @classmethod
     def from_estimator(
@@ -56,10 +56,12 @@ class ExplanationDisplay:
     ) -> "ExplanationDisplay":
         """Explain a row by a fitted model and draw it, with the row's values beside the columns' names."""
         explanation = model.explain(X, for_, against)
-        return cls._make(explanation, row, count, _format_cells(X, row, explanation)).plot(ax, **style)
+        return cls._make_display(explanation, row, count, _format_cells(X, row, explanation)).plot(
+            ax, **style
+        )
 
     @classmethod
-    def _make(
+    def _make_display(
         cls, explanation: Explanation, row: int, count: int, cells: dict[Any, str]
     ) -> "ExplanationDisplay":
         rows = len(explanation.prior)
@@ -89,24 +91,26 @@ class ExplanationDisplay:
 
     @property
     def probability(self) -> float:
-        """The probability of the one class, where there are only these two."""
+        """The probability of class `for_`, if there are only these two classes."""
         return float(0.5 * (1.0 + np.tanh(0.5 * self.log_odds)))
 
     def plot(self, ax: Any = None, **style: Any) -> "ExplanationDisplay":
-        """Draw; style goes to matplotlib's `barh`."""
+        """Draw the plot; `style` is passed to matplotlib's `barh`."""
         values = np.append(self.values, self.log_odds)
         ax = canvas.make_axes(ax, (7.0, 1.3 + 0.32 * len(values)))
         finite = np.abs(values[np.isfinite(values)])
         longest = float(finite.max(initial=0.0)) or 1.0
-        lengths = np.clip(np.nan_to_num(values, nan=0.0), -_BEYOND * longest, _BEYOND * longest)
-        places = np.arange(len(values), dtype=np.float64)
-        places[-1] += 0.4  # the total stands apart
+        lengths = np.clip(
+            np.nan_to_num(values, nan=0.0), -_INFINITE_LENGTH * longest, _INFINITE_LENGTH * longest
+        )
+        positions = np.arange(len(values), dtype=np.float64)
+        positions[-1] += 0.4  # the total stands apart
         colours = [canvas.FOR if value > 0 else canvas.AGAINST for value in values[:-1]] + [canvas.DARK]
-        ax.barh(places, lengths, **{"color": colours, "height": 0.72, **style})
-        for place, value, width in zip(places, values, lengths, strict=True):
+        ax.barh(positions, lengths, **{"color": colours, "height": 0.72, **style})
+        for position, value, width in zip(positions, values, lengths, strict=True):
             ax.annotate(
                 _format_signed(value),
-                (width, place),
+                (width, position),
                 xytext=(4 if width >= 0 else -4, 0),
                 textcoords="offset points",
                 ha="left" if width >= 0 else "right",
@@ -114,14 +118,14 @@ class ExplanationDisplay:
                 fontsize="small",
             )
         ax.axvline(0.0, color=canvas.DARK, linewidth=0.8)
-        ax.axhline(places[-1] - 0.7, color=canvas.PALE, linewidth=0.8, linestyle=":")
-        ax.set_yticks(places, [*self.labels, "total"])
+        ax.axhline(positions[-1] - 0.7, color=canvas.PALE, linewidth=0.8, linestyle=":")
+        ax.set_yticks(positions, [*self.labels, "total"])
         ax.tick_params(axis="y", length=0)
-        # Room for the numbers at the ends of the bars.
+        # A margin for the numbers at the ends of the bars.
         ends = min(0.0, lengths.min()), max(0.0, lengths.max())
-        room = 0.16 * (ends[1] - ends[0]) or 1.0
-        ax.set_xlim(ends[0] - room * (ends[0] < 0), ends[1] + room * (ends[1] > 0 or ends[0] == 0))
-        ax.set_ylim(places[-1] + 0.6, -0.6)
+        margin = 0.16 * (ends[1] - ends[0]) or 1.0
+        ax.set_xlim(ends[0] - margin * (ends[0] < 0), ends[1] + margin * (ends[1] > 0 or ends[0] == 0))
+        ax.set_ylim(positions[-1] + 0.6, -0.6)
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.set_xlabel(f"log-odds:  ← for {_shorten(self.against)}    for {_shorten(self.for_)} →")
         probability = _format_probability(self.log_odds)
@@ -133,7 +137,7 @@ class ExplanationDisplay:
 
 
 def _format_cells(X: object, row: int, explanation: Explanation) -> dict[Any, str]:
-    """The values of the row, by the names of columns."""
+    """Return the values of the row, by the names of columns."""
     table = Table.of(X)
     index = range(table.rows)[row] if -table.rows <= row < table.rows else 0
     names = explanation.names if table.names is None else table.names
@@ -168,7 +172,7 @@ def _format_signed(value: float) -> str:
 
 
 def _format_probability(log_odds: float) -> str:
-    """Three digits; near 0 and 1, the distance."""
+    """Format the probability with at least three digits; very near 0 or 1, format the distance from it."""
     if np.isnan(log_odds):
         return "unknown"
     distance = float(np.exp(-abs(log_odds)))

@@ -56,7 +56,7 @@ class Gram(Sums):
         and takes about six times as long. At most 65,536 values (16,384 if there are weights), and the
         products of outliers (`tamis.stats.outliers`), are never rounded.
         """
-        phi, z = arrays.matrix(features), arrays.matrix(targets)
+        phi, z = arrays.to_matrix(features), arrays.to_matrix(targets)
         if len(phi.values) != len(z.values):
             raise ValueError(
                 f"got {len(phi.values)} rows of features and {len(z.values)} of targets, "

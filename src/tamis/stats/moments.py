@@ -80,7 +80,7 @@ class Moments(Sums):
         else:
             weight, first = rows.sum_weights_by_column(), rows.sum_values()
         moments = cls(weight=weight, first=first, second=second, form=form, keys=rows.keys, rounded=rounded)
-        if rows.table.flat and form != "full":
+        if rows.table.had_one_axis and form != "full":
             moments = moments.with_fields(
                 **{name: _drop_column(part) for name, part in moments.parts().items()}
             )

@@ -39,19 +39,19 @@ class Rows:
     @classmethod
     def of(cls, data: object, weights: object = None, by: object = None, missing: bool = False) -> Self:
         """Check the data. With `missing`, NaN is accepted and left out of every sum."""
-        table = arrays.matrix(data)
+        table = arrays.to_matrix(data)
         bounds, largest, nonfinite = _kernels.span(table.values)
         present = None
         if nonfinite >= 0 and missing:
             present = ~np.isnan(table.values)
-            table = Matrix(np.where(present, table.values, 0.0), table.names, table.flat)
+            table = Matrix(np.where(present, table.values, 0.0), table.names, table.had_one_axis)
             bounds, largest, nonfinite = _kernels.span(table.values)
         if nonfinite >= 0:
             table.refuse_nonfinite(nonfinite)
         if weights is None and by is None:
             return cls(table, bounds, largest, present=present)
         weight_column = weight_bounds = None
-        if (row_weights := arrays.weights(weights, len(table.values))) is not None:
+        if (row_weights := arrays.to_weights(weights, len(table.values))) is not None:
             weight_column = row_weights[:, None]
             weight_bounds, _, _ = _kernels.span(weight_column)
         keys, group = (None, None) if by is None else Keys.of(by)
@@ -178,7 +178,7 @@ class Rows:
     def take(self, rows: slice | NDArray[np.int64]) -> "Rows":
         """Select rows; the groups stay, even those without rows."""
         return Rows(
-            Matrix(self.values[rows], self.table.names, self.table.flat),
+            Matrix(self.values[rows], self.table.names, self.table.had_one_axis),
             self.bounds,
             self.largest,
             None if self.weights is None else self.weights[rows],

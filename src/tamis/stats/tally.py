@@ -69,7 +69,7 @@ class Tally(Sums):
             tally = cls(weight=number, total=Exact.from_integers(counts), terms=values.keys)
             return tally if counts.all() else tally.drop_zeros()
         terms, codes = Keys.of(values)
-        row_weights = arrays.weights(weights, len(codes))
+        row_weights = arrays.to_weights(weights, len(codes))
         keys, group = (None, np.zeros(len(codes), dtype=np.int64)) if by is None else Keys.of(by)
         if len(group) != len(codes):
             raise ValueError(f"got {len(group)} labels for {len(codes)} values, expected one per value")

@@ -35,7 +35,7 @@ RATE = Chart(
     lambda prior, u: np.exp(u[:, 0]),
     lambda prior, rate: np.log(rate),
 )
-SHARES = Chart(
+PROBABILITIES = Chart(
     lambda prior, p: _log(p[:, :-1]) - _log(p[:, -1:]),
     lambda prior, u: special.softmax(np.column_stack([u, np.zeros(len(u))]), axis=-1),
     lambda prior, p: _log(p).sum(axis=-1),
@@ -43,15 +43,15 @@ SHARES = Chart(
 
 
 # The coordinate of a mean is its distance from the prior's location in units of the drawn covariance, which
-# is normal; the marginal of the mean is a t, whose tails draws would not integrate.
+# is normally distributed. The mean itself has a t distribution, whose tails would need too many draws.
 
 
-def _matrix_coordinates(prior: Any, both: Any) -> Array:
-    factor = Cholesky.of(both[1])
+def _matrix_coordinates(prior: Any, parameters: Any) -> Array:
+    factor = Cholesky.of(parameters[1])
     rows, columns = np.tril_indices(prior.dimension, -1)
     diagonal = np.log(np.diagonal(factor.lower, axis1=-2, axis2=-1))
     return np.column_stack(
-        [factor.whiten(both[0] - prior.location), diagonal, factor.lower[:, rows, columns]]
+        [factor.whiten(parameters[0] - prior.location), diagonal, factor.lower[:, rows, columns]]
     )
 
 
@@ -64,16 +64,21 @@ def _matrix_parameters(prior: Any, u: Array) -> tuple[Array, Array]:
     return prior.location + Cholesky(root).colour(u[:, :d]), root @ np.swapaxes(root, -1, -2)
 
 
-def _matrix_volume(prior: Any, both: Any) -> Array:
-    """dΣ = 2^d ∏ L_ii^(d − i + 1) dL for i = 1 … d, dL_ii = L_ii d log L_ii, and dμ = ∏ L_ii dz."""
-    d, lower = prior.dimension, Cholesky.of(both[1]).lower
+def _matrix_volume(prior: Any, parameters: Any) -> Array:
+    """Return log |d(μ, Σ) / d coordinates|.
+
+    dΣ = 2^d ∏ L_ii^(d − i + 1) dL for i = 1 … d, dL_ii = L_ii d log L_ii, and dμ = ∏ L_ii dz.
+    """
+    d, lower = prior.dimension, Cholesky.of(parameters[1]).lower
     logs = np.log(np.diagonal(lower, axis1=-2, axis2=-1))
     return np.asarray(d * np.log(2.0) + (logs * np.arange(d + 2, 2, -1)).sum(axis=-1))
 
 
 MEAN_AND_COVARIANCE = Chart(_matrix_coordinates, _matrix_parameters, _matrix_volume)
 MEAN_AND_VARIANCE = Chart(
-    lambda prior, both: np.column_stack([(both[0] - prior.location) / np.sqrt(both[1]), np.log(both[1])]),
+    lambda prior, parameters: np.column_stack(
+        [(parameters[0] - prior.location) / np.sqrt(parameters[1]), np.log(parameters[1])]
+    ),
     lambda prior, u: (prior.location + np.exp(0.5 * u[:, 1]) * u[:, 0], np.exp(u[:, 1])),
-    lambda prior, both: 1.5 * np.log(both[1]),
+    lambda prior, parameters: 1.5 * np.log(parameters[1]),
 )

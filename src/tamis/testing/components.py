@@ -32,7 +32,7 @@ __all__ = [
     "weight_is_repetition",
 ]
 
-COLUMNS = 4
+COLUMNS = 4  # of the rows that are drawn
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ComponentsCase:
     outlier_column: ClassVar[int] = 1
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
-        """Rows far from zero with distinct variances, and weights that are not whole numbers."""
+        """Draw rows far from zero with distinct variances, and weights that are not whole numbers."""
         rotation = np.linalg.qr(rng.normal(size=(COLUMNS, COLUMNS)))[0]
         rows = 1000.0 + (rng.normal(size=(n, COLUMNS)) * [8.0, 3.0, 1.0, 0.4]) @ rotation
         return Sample(rows, rng.random(n) + 0.5)
@@ -88,12 +88,12 @@ def cross_validation_is_refitting(case: ComponentsCase, rng: np.random.Generator
     """`cross_validate` scores each fold as a model fitted to the other folds does."""
     data = case.sample(rng)
     fold = rng.integers(0, 4, len(data))
-    held = case.make().cross_validate(data.rows, folds=fold, sample_weight=data.weights)
+    held_out = case.make().cross_validate(data.rows, folds=fold, sample_weight=data.weights)
     for number in np.unique(fold):
         rest, rows = data.take(np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
-        model = case.make().set_params(n_components=int(held.counts[rows[0]]))
+        model = case.make().set_params(n_components=int(held_out.counts[rows[0]]))
         model.fit(rest.rows, sample_weight=rest.weights)
         log_densities, x = model.score_samples(data.rows[rows]), data.rows[rows]
         error = np.square(x - model.inverse_transform(model.transform(x))).sum(axis=1)
-        np.testing.assert_allclose(held.log_densities[rows], log_densities, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(held.errors[rows], error, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(held_out.log_densities[rows], log_densities, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(held_out.errors[rows], error, rtol=1e-6, atol=1e-6)

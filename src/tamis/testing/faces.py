@@ -62,7 +62,7 @@ class FaceCase:
     outlier_column: ClassVar[int] = 0
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
-        """Rows that suit the classifier, of three classes, and weights that are not whole numbers."""
+        """Draw rows that suit the classifier, of three classes, and weights that are not whole numbers."""
         rows, labels = self.draw(rng, n), rng.choice(["a", "b", "c"], n)
         return Sample(rows, rng.random(n) + 0.1, labels)
 
@@ -124,10 +124,10 @@ def cross_validation_is_refitting(case: FaceCase, rng: np.random.Generator) -> N
     """`cross_validate` predicts each fold as a model fitted to the other folds does."""
     data = case.sample(rng)
     fold = rng.integers(0, 4, len(data))
-    held = case.make().cross_validate(*data.arguments, folds=fold, sample_weight=data.weights)
+    held_out = case.make().cross_validate(*data.arguments, folds=fold, sample_weight=data.weights)
     for number in np.unique(fold):
         train, test = data.take(np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
         model = fit(case, train)
         encoded = model.state_.model.encode(Table.of(data.rows[test]), learn=False)
         expected = model.posterior_.log_joint(encoded)
-        _compare(held.log_joint[test], expected, case.tolerance)
+        _compare(held_out.log_joint[test], expected, case.tolerance)

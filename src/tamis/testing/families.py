@@ -7,7 +7,7 @@ integrated over `nodes`, so the laws hold to about ten digits. To test another f
 nodes for it and make a `FamilyCase`.
 
 Tolerances are in the family's own units: s is the standard deviation of T(x), parameters η that differ by a
-small part of 1/s cannot be told apart by any data, nor can means that differ by a small part of s.
+small part of 1/s cannot be distinguished by any data, nor can means that differ by a small part of s.
 """
 
 import pickle
@@ -44,7 +44,7 @@ from tamis.testing.statistics import assert_same
 FALSE_ALARM = 1e-9  # the probability that `samples_have_the_right_moments` fails for a correct family
 
 _CLOSE = 1e-8  # tolerance, in units of s or of 1/s
-_DRAWS = 4000
+_DRAWS = 4000  # the number of draws whose means are compared with expectations
 _STEP = 0.02  # in units of 1/s; the error of the eighth-order difference is about 64 · 0.02⁸ s
 _DIFFERENCE = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}  # f′ ≈ Σ c (f(jh) − f(−jh)) / h
 
@@ -72,55 +72,56 @@ class Nodes:
 
 @singledispatch
 def nodes(member: Family) -> Nodes:
-    """Points and weights to sum or integrate under the member, with an error of about 1e-12.
+    """Return points and weights to sum or integrate under the member, with an error of about 1e-12.
 
-    A family of counts, or of positive numbers, needs no nodes of its own: see `_nodes_of_any`.
+    A family of counts, or of positive numbers, needs no nodes of its own: see `_make_generic_nodes`.
     """
     if not isinstance(member, ConjugateFamily) or member.event_axes or member.supports(-1.0):
         raise TypeError(
             f"got a {type(member).__name__}, expected a family with nodes: register them with @nodes.register"
         )
-    return _nodes_of_any(member)
+    return _make_generic_nodes(member)
 
 
-def _nodes_of_any(member: Family) -> Nodes:
-    """Counts from 0 to far beyond any draw; on the positive half-line, the trapezoidal rule in log x.
+def _make_generic_nodes(member: Family) -> Nodes:
+    """Return counts from 0 to far beyond any draw; or the trapezoidal rule for positive numbers.
 
-    The integrand falls faster than any power at both ends of t, where x is exp(t − exp(−t)) medians.
+    The rule has equal steps in t, where x is exp(t − exp(−t)) times the median: the integrand falls faster
+    than any power at both ends of t.
     """
     draws = member.sample(np.random.default_rng(0), 1000)
     if member.discrete:
-        return _count(np.arange(12.0 * draws.max() + 100.0), member)
+        return _make_count_nodes(np.arange(12.0 * draws.max() + 100.0), member)
     t = np.arange(-5.0, 5.0, 0.02).reshape(-1, *(1,) * len(member.batch))
     points = np.median(draws, axis=0) * np.exp(t - np.exp(-t))
     return Nodes(points, 0.02 * points * (1.0 + np.exp(-t)))
 
 
-def _count(points: Array, member: Family) -> Nodes:
-    """The same points for every member of the batch, each of weight 1."""
+def _make_count_nodes(points: Array, member: Family) -> Nodes:
+    """Return the same points for every member of the batch, each of weight 1."""
     one = (1,) * len(member.batch)
     return Nodes(points.reshape(len(points), *one, *points.shape[1:]), np.ones((len(points), *one)))
 
 
 @nodes.register
 def _(member: Bernoulli) -> Nodes:
-    return _count(np.arange(2.0), member)
+    return _make_count_nodes(np.arange(2.0), member)
 
 
 @nodes.register
 def _(member: Categorical) -> Nodes:
-    return _count(np.arange(float(member.categories)), member)
+    return _make_count_nodes(np.arange(float(member.categories)), member)
 
 
 @nodes.register
 def _(member: Poisson) -> Nodes:
-    top = float(member.rate.max())
-    return _count(np.arange(np.ceil(top + 12.0 * np.sqrt(top) + 40.0)), member)
+    largest = float(member.rate.max())
+    return _make_count_nodes(np.arange(np.ceil(largest + 12.0 * np.sqrt(largest) + 40.0)), member)
 
 
 @nodes.register
 def _(member: Geometric) -> Nodes:
-    return _count(np.arange(np.ceil(50.0 / member.probability.min())), member)
+    return _make_count_nodes(np.arange(np.ceil(50.0 / member.probability.min())), member)
 
 
 @nodes.register
@@ -131,14 +132,14 @@ def _(member: Multinomial) -> Nodes:
         for n in np.unique(member.trials)
         for chosen in combinations_with_replacement(range(k), int(n))
     ]
-    return _count(np.array(counts, dtype=np.float64), member)
+    return _make_count_nodes(np.array(counts, dtype=np.float64), member)
 
 
 # On the real line the trapezoidal rule is exact up to rounding for functions this smooth, at such steps.
 @nodes.register
 def _(member: Exponential) -> Nodes:
     t = np.arange(-4.5, 4.5, 0.04).reshape(-1, *(1,) * len(member.batch))
-    points = np.exp(t - np.exp(-t)) / member.rate  # crowds towards 0, where the support ends
+    points = np.exp(t - np.exp(-t)) / member.rate  # dense near 0, where the support ends
     return Nodes(points, 0.04 * points * (1.0 + np.exp(-t)))
 
 
@@ -210,7 +211,7 @@ def _vectors(draw: st.DrawFn, form: Any) -> MultivariateGaussian:
 
 @st.composite
 def _members_of(draw: st.DrawFn, member: Any) -> Any:
-    """Members of any family with a conjugate prior: drawn from it, about the one that is registered."""
+    """Draw members of any family with a conjugate prior from a prior about the registered member."""
     changes = {name: getattr(member, name) * draw(_powers((), -0.5, 1.0)) for name in member.fixed}
     kind = replace(member, **{name: float(value) for name, value in changes.items()})
     batch, rng = draw(_batches), np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -220,7 +221,7 @@ def _members_of(draw: st.DrawFn, member: Any) -> Any:
     )
 
 
-_WRITTEN: tuple[FamilyCase, ...] = (
+_CASES_BY_HAND: tuple[FamilyCase, ...] = (
     FamilyCase(Bernoulli, _batches.flatmap(lambda batch: _floats(batch, 0.01, 0.99)).map(Bernoulli)),
     FamilyCase(Categorical, _batches.flatmap(_shares).map(Categorical)),
     FamilyCase(Categorical, _batches.flatmap(_shares).map(lambda p: Categorical(p, minimal=True)), "minimal"),
@@ -235,50 +236,50 @@ _WRITTEN: tuple[FamilyCase, ...] = (
     FamilyCase(MultivariateGaussian, _vectors("spherical"), "spherical"),
 )
 FAMILIES: tuple[FamilyCase, ...] = (
-    *_WRITTEN,
+    *_CASES_BY_HAND,
     *(
         FamilyCase(type(member), _members_of(member))
         for member in registry.FAMILIES.values()
-        if isinstance(member, ConjugateFamily) and type(member) not in {case.kind for case in _WRITTEN}
+        if isinstance(member, ConjugateFamily) and type(member) not in {case.kind for case in _CASES_BY_HAND}
     ),
 )
 
 
 def the_gradient_of_the_log_partition_is_the_mean_of_the_statistic(member: Family) -> None:
     """∇A(η) = mean_of(η) = E[T]."""
-    s = _deviation(member)
+    s = _compute_deviations(member)
     mean = member.mean_of(member.natural)
     _assert_close("mean_of(η), E[T]", mean, _expect(member, member.sufficient(nodes(member).points)), s)
     _assert_close("mean_of(η), the mean parameters", mean, member.mean_parameters, s)
     for i in range(member.natural.shape[-1]):
-        slope = _slope(member, member.log_partition, i)
+        slope = _differentiate(member, member.log_partition, i)
         _assert_close(f"∂A/∂η[{i}], mean_of(η)[{i}]", slope, mean[..., i], s[..., i])
 
 
 def the_curvature_of_the_log_partition_is_the_covariance_of_the_statistic(member: Family) -> None:
     """∇²A(η) = ∂mean_of/∂η = Cov[T]."""
-    s = _deviation(member)
+    s = _compute_deviations(member)
     centred = member.sufficient(nodes(member).points) - member.mean_parameters
     for i in range(member.natural.shape[-1]):
         covariance = _expect(member, centred * centred[..., i : i + 1])
-        slope = _slope(member, member.mean_of, i)
+        slope = _differentiate(member, member.mean_of, i)
         _assert_close(f"∂mean/∂η[{i}], Cov[T, T[{i}]]", slope, covariance, s * s[..., i : i + 1])
 
 
 def parameters_make_the_round_trip(member: Family) -> None:
-    """natural ↔ mean ↔ usual parameters."""
-    s = _deviation(member)
+    """Converting natural to mean to natural parameters, or either to the usual ones, changes no member."""
+    s = _compute_deviations(member)
     back = member.natural_of(member.mean_of(member.natural))
     _assert_close("natural_of(mean_of(η)), η", back, member.natural, 1.0 / np.where(s > 0, s, 1.0))
-    for way, found in (
+    for way, result in (
         ("with_natural", member.with_natural(member.natural)),
         ("with_mean", member.with_mean(member.mean_parameters)),
         ("pickle", pickle.loads(pickle.dumps(member))),
     ):
-        assert type(found) is type(member), f"{way} made a {type(found).__name__}"
-        _assert_close(f"E[T] by way of {way}, before", found.mean_parameters, member.mean_parameters, s)
+        assert type(result) is type(member), f"{way} made a {type(result).__name__}"
+        _assert_close(f"E[T] by way of {way}, before", result.mean_parameters, member.mean_parameters, s)
         for field in fields(member):  # type: ignore[arg-type]
-            before, after = getattr(member, field.name), getattr(found, field.name)
+            before, after = getattr(member, field.name), getattr(result, field.name)
             if isinstance(before, np.ndarray):
                 size = np.abs(before).max(initial=0.0)
                 _assert_close(f"{field.name} by way of {way}, before", after, before, np.asarray(size))
@@ -300,16 +301,16 @@ def the_density_is_that_of_an_exponential_family(member: Family) -> None:
 
 def total_probability_is_one(member: Family) -> None:
     """Σ p(x) = 1 or ∫ p(x) dx = 1."""
-    at = nodes(member)
-    _assert_close("total probability, one", (at.weights * member.density(at.points)).sum(axis=0), 1.0)
+    grid = nodes(member)
+    _assert_close("total probability, one", (grid.weights * member.density(grid.points)).sum(axis=0), 1.0)
 
 
 def outside_the_support_nothing_is_possible(member: Family) -> None:
     """log p is −∞ there: not NaN, not a warning, not an exception."""
     event = nodes(member).points.shape[1 + len(member.batch) :]
     for value in (np.nan, np.inf, -np.inf, *((0.5, -1.0) if member.discrete else ())):
-        found = member.log_density(np.full((*member.batch, *event), value))
-        assert np.isneginf(found).all(), f"log p({value}) is {found}, expected −∞"
+        result = member.log_density(np.full((*member.batch, *event), value))
+        assert np.isneginf(result).all(), f"log p({value}) is {result}, expected −∞"
 
 
 def entropy_is_the_expected_surprise(member: Family) -> None:
@@ -325,7 +326,7 @@ def entropy_is_the_expected_surprise(member: Family) -> None:
 
 def divergence_is_the_expected_log_ratio(member: Family, rng: np.random.Generator) -> None:
     """KL(p ‖ q) = E[log p(x) − log q(x)] ≥ 0, the Bregman divergence of A; and KL(p ‖ p) = 0."""
-    other = neighbour(member, rng)
+    other = draw_neighbour(member, rng)
     kl = member.kl(other)
     assert (kl >= 0).all(), f"KL(p ‖ q) is {kl}, expected at least 0"
     same = member.kl(member)
@@ -345,9 +346,9 @@ def maximum_likelihood_is_the_mean_of_the_statistic(member: Family, rng: np.rand
     x = member.sample(rng, 50)
     fitted = member.fit(member.observe(x))
     gradient = member.sufficient(x).mean(axis=0) - fitted.mean_parameters
-    _assert_close("gradient of the log-likelihood, zero", gradient, 0.0, _deviation(member))
+    _assert_close("gradient of the log-likelihood, zero", gradient, 0.0, _compute_deviations(member))
     best = fitted.log_density(x).sum(axis=0)
-    for other in (member, neighbour(member, rng)):
+    for other in (member, draw_neighbour(member, rng)):
         worse = other.log_density(x).sum(axis=0)
         assert (worse <= best + _CLOSE * (1.0 + np.abs(best))).all(), (
             f"log-likelihood {worse} beats fit's {best}"
@@ -357,20 +358,21 @@ def maximum_likelihood_is_the_mean_of_the_statistic(member: Family, rng: np.rand
 def samples_have_the_right_moments(member: Family, rng: np.random.Generator) -> None:
     """Draws are of the right shape and in the support; T(x) and p(x) have the right means over them.
 
-    A right sampler fails with probability below `FALSE_ALARM`, whatever its tails. For T, the
-    exponential of n(t·(mean of T − E[T]) − (A(η + t) − A(η) − t·E[T])) has expectation 1 for any t, so by
-    Markov's inequality it seldom is large. For p over its peak, between 0 and 1, Hoeffding's inequality.
+    A correct sampler fails with probability below `FALSE_ALARM`, whatever its tails. For T, the exponential
+    of n(t·(mean of T − E[T]) − (A(η + t) − A(η) − t·E[T])) has expectation 1 for any t, so that by Markov's
+    inequality it is seldom large. For p divided by its peak, which is between 0 and 1, the bound is
+    Hoeffding's inequality.
     """
-    at, eta, s = nodes(member), member.natural, _deviation(member)
+    grid, eta, s = nodes(member), member.natural, _compute_deviations(member)
     x = member.sample(rng, _DRAWS)
-    shape = (_DRAWS, *member.batch, *at.points.shape[1 + len(member.batch) :])
+    shape = (_DRAWS, *member.batch, *grid.points.shape[1 + len(member.batch) :])
     assert x.shape == shape, f"draws of shape {x.shape}, expected {shape}"
     assert member.supports(x).all(), "a draw is outside the support"
     tests = 3 * s.size + 1
     gap = member.sufficient(x).mean(axis=0) - member.mean_parameters
     for i in range(eta.shape[-1]):
         for sign in (-1.0, 1.0):
-            t = sign * 6.0 / np.sqrt(_DRAWS) * _reach(member)[..., i]
+            t = sign * 6.0 / np.sqrt(_DRAWS) * _choose_steps(member)[..., i]
             tilted = eta + t[..., None] * (np.arange(eta.shape[-1]) == i)
             growth = (
                 member.log_partition(tilted) - member.log_partition(eta) - t * member.mean_parameters[..., i]
@@ -379,12 +381,12 @@ def samples_have_the_right_moments(member: Family, rng: np.random.Generator) -> 
             assert (evidence < np.log(tests / FALSE_ALARM)).all(), (
                 f"the mean of T[{i}] is off by {gap[..., i]}"
             )
-    density = np.broadcast_to(member.density(at.points), (len(at.points), *member.batch))
+    density = np.broadcast_to(member.density(grid.points), (len(grid.points), *member.batch))
     peak = density.max(axis=0)
     expected = _expect(member, (density / peak)[..., None])[..., 0]
-    apart = np.abs((member.density(x) / peak).mean(axis=0) - expected)
+    difference = np.abs((member.density(x) / peak).mean(axis=0) - expected)
     limit = np.sqrt(np.log(2.0 * tests / FALSE_ALARM) / (2.0 * _DRAWS))
-    assert (apart < limit).all(), f"the mean of p(x)/peak is off by {apart}, expected below {limit}"
+    assert (difference < limit).all(), f"the mean of p(x)/peak is off by {difference}, expected below {limit}"
 
 
 def shards_add_up(member: Family, rng: np.random.Generator) -> None:
@@ -397,15 +399,15 @@ def shards_add_up(member: Family, rng: np.random.Generator) -> None:
     assert_same(first + second - second, first)
 
 
-def prior_of(member: ConjugateFamily, strength: float = 6.0) -> tuple[Array, Array]:
-    """A prior whose mean parameters are the member's."""
+def make_prior(member: ConjugateFamily, strength: float = 6.0) -> tuple[Array, Array]:
+    """Return ν and τ of a prior whose mean parameters are the member's."""
     weight = np.full(member.batch, strength)
     return weight, np.asarray(weight[..., None] * member.mean_parameters)
 
 
 def evidence_is_a_ratio_of_prior_normalizers(member: ConjugateFamily, rng: np.random.Generator) -> None:
     """log p(data) − Σ log h = log Z(ν + n, τ + ΣT) − log Z(ν, τ)."""
-    weight, total = prior_of(member)
+    weight, total = make_prior(member)
     x = member.sample(rng, 5)
     n, t = np.full(member.batch, 5.0), member.sufficient(x).sum(axis=0)
     before = member.log_prior_normalizer(weight, total)
@@ -416,7 +418,7 @@ def evidence_is_a_ratio_of_prior_normalizers(member: ConjugateFamily, rng: np.ra
 
 def evidence_in_parts_is_evidence_at_once(member: ConjugateFamily, rng: np.random.Generator) -> None:
     """p(x, y) = p(x) p(y | x), the last by `log_predictive`."""
-    weight, total = prior_of(member)
+    weight, total = make_prior(member)
     first, second = member.sample(rng, 2)
     one, t, u = np.ones(member.batch), member.sufficient(first), member.sufficient(second)
     both = member.log_evidence(weight, total, 2.0 * one, t + u)
@@ -430,10 +432,10 @@ def expectations_under_the_prior_are_those_of_its_draws(
     member: ConjugateFamily, rng: np.random.Generator
 ) -> None:
     """E[E[T]] = τ/ν and E[p(x)] is the predictive probability of x, within six standard errors of draws."""
-    weight, total = prior_of(member)
-    wide = (_DRAWS, *member.batch)
+    weight, total = make_prior(member)
+    shape = (_DRAWS, *member.batch)
     drawn = member.sample_prior(
-        rng, np.broadcast_to(weight, wide), np.broadcast_to(total, (*wide, total.shape[-1]))
+        rng, np.broadcast_to(weight, shape), np.broadcast_to(total, (*shape, total.shape[-1]))
     )
     expected = member.prior_mean(weight, total)
     if type(member) is not Gaussian:  # its prior mean is that of mean and variance, not of E[x²]
@@ -446,7 +448,7 @@ def expectations_under_the_prior_are_those_of_its_draws(
 def the_prior_is_flat_at_its_mode(member: Any) -> None:
     """η·τ − νA(η) + log |dη/dθ| has slope zero in the one usual parameter θ that is inferred."""
     (name,) = (field.name for field in fields(member) if field.name not in member.fixed)
-    weight, total = prior_of(member, 1000.0)  # so many that the mode is inside
+    weight, total = make_prior(member, 1000.0)  # so many that the mode is inside
     mode = member.prior_mode(weight, total)
     theta = getattr(mode, name)
     step = 1e-3 * np.minimum(theta, 1.0 - theta) if name == "probability" else 1e-3 * theta
@@ -470,42 +472,42 @@ def the_prior_is_flat_at_its_mode(member: Any) -> None:
 
 
 def _assert_expected(what: str, draws: Array, expected: Array) -> None:
-    """The mean over draws (n, …), give or take six standard errors."""
+    """Raise unless the mean over draws (n, …) is as expected, within six standard errors."""
     mean, error = draws.mean(axis=0), draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(mean - expected) <= 6.0 * error + _CLOSE * np.abs(expected)).all(), (
         f"{what} is {expected}, and {mean} ± {error} by {len(draws)} draws"
     )
 
 
-def neighbour(member: Family, rng: np.random.Generator) -> Any:
-    """Another member, about a third of a standard deviation of T away."""
+def draw_neighbour(member: Family, rng: np.random.Generator) -> Any:
+    """Return another member, about a third of a standard deviation of T away."""
     direction = rng.uniform(-1.0, 1.0, member.natural.shape) / member.natural.shape[-1]
-    return member.with_natural(member.natural + 0.3 * direction * _reach(member))
+    return member.with_natural(member.natural + 0.3 * direction * _choose_steps(member))
 
 
 def _expect(member: Family, values: Array) -> Array:
-    """E[f] for values f(x) at the nodes (n, *batch, terms)."""
-    at = nodes(member)
-    mass = at.weights * member.density(at.points)
+    """Return E[f] for values f(x) at the nodes (n, *batch, terms)."""
+    grid = nodes(member)
+    mass = grid.weights * member.density(grid.points)
     return np.asarray((mass[..., None] * values).sum(axis=0))
 
 
-def _deviation(member: Family) -> Array:
-    """s: the standard deviations of T (*batch, k)."""
+def _compute_deviations(member: Family) -> Array:
+    """Return s, the standard deviations of T (*batch, k)."""
     centred = member.sufficient(nodes(member).points) - member.mean_parameters
     return np.sqrt(_expect(member, centred**2))
 
 
-def _reach(member: Family) -> Array:
-    """The step of each η for numerical derivatives of A (*batch, k): 1/s, and at most 1 for counts."""
-    s = _deviation(member)
-    reach = 1.0 / np.where(s > 0, s, 1.0)
-    return np.minimum(reach, 1.0) if member.discrete else reach
+def _choose_steps(member: Family) -> Array:
+    """Return the step of each η for numerical derivatives of A (*batch, k): 1/s, and at most 1 for counts."""
+    s = _compute_deviations(member)
+    steps = 1.0 / np.where(s > 0, s, 1.0)
+    return np.minimum(steps, 1.0) if member.discrete else steps
 
 
-def _slope(member: Family, function: Any, i: int) -> Array:
-    """The derivative of a function of η by η[i]."""
-    h = _STEP * _reach(member)[..., i : i + 1]
+def _differentiate(member: Family, function: Any, i: int) -> Array:
+    """Return the derivative of a function of η by η[i]."""
+    h = _STEP * _choose_steps(member)[..., i : i + 1]
     along: NDArray[np.bool_] = np.arange(member.natural.shape[-1]) == i
     slope = np.asarray(0.0)
     for j, coefficient in _DIFFERENCE.items():
@@ -516,6 +518,8 @@ def _slope(member: Family, function: Any, i: int) -> Array:
 
 def _assert_close(what: str, left: Array, right: Array | float, scale: Array | float = 1.0) -> None:
     """Raise unless both agree within a small part of the scale, and of the right side for its rounding."""
-    apart = np.abs(left - right)
+    difference = np.abs(left - right)
     allowed = _CLOSE * scale + 1e-11 * np.abs(right)
-    assert (apart <= allowed).all(), f"{what}: {left} and {right}, {apart} apart, expected within {allowed}"
+    assert (difference <= allowed).all(), (
+        f"{what}: {left} and {right}, {difference} apart, expected within {allowed}"
+    )

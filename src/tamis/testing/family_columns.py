@@ -33,7 +33,7 @@ CLASSES = Keys(("a", "b", "c"))
 OBSERVED = Keys(("a", "b"))  # the classes that have rows
 CATEGORIES = 3
 
-_CLOSE = 1e-10
+_CLOSE = 1e-10  # tolerance, relative to results
 _ROUNDING = 1e-14  # relative to the largest terms, which nearly cancel where counts are large
 
 
@@ -59,14 +59,14 @@ class BlockCase:
 
 @st.composite
 def _columns(draw: st.DrawFn, values: Callable[[tuple[int, int]], SearchStrategy[Array]]) -> LabelledColumns:
-    """Some rows, including two in each of two classes in which every column varies, for the variances."""
+    """Draw some rows; each of two classes has two rows that differ in every column, for the variances."""
     n, d = draw(st.integers(0, 12)), draw(st.integers(1, 3))
     drawn = np.where(draw(hnp.arrays(np.bool_, (n, d))), np.nan, draw(values((n, d))))
     rows = np.concatenate([drawn, [[0.0] * d, [1.0] * d] * 2])
     group = np.concatenate([draw(hnp.arrays(np.int64, n, elements=st.integers(0, 1))), [0, 0, 1, 1]])
     weights = draw(st.none() | hnp.arrays(np.float64, n + 4, elements=st.sampled_from([0.5, 1.0, 3.0])))
-    shares = draw(hnp.arrays(np.float64, (n + 4, 3), elements=st.sampled_from([0.125, 0.25, 0.5])))
-    return LabelledColumns(rows, group, weights, shares)
+    responsibilities = draw(hnp.arrays(np.float64, (n + 4, 3), elements=st.sampled_from([0.125, 0.25, 0.5])))
+    return LabelledColumns(rows, group, weights, responsibilities)
 
 
 def _integers(most: int) -> Callable[[tuple[int, int]], SearchStrategy[Array]]:
@@ -112,7 +112,7 @@ FASTER_BLOCKS: tuple[BlockCase, ...] = (
 
 
 def draw_columns(family: Family, rng: np.random.Generator, n: int) -> Array:
-    """Three columns (n, 3) of a family, each of its own member; one in ten values of the second is NaN."""
+    """Draw three columns (n, 3), each of another member of a family; a tenth of the second is NaN."""
     if not isinstance(family, ConjugateFamily):
         return rng.multinomial(8, [0.2, 0.3, 0.5], n).astype(np.float64)
     mean = family.mean_parameters
@@ -140,7 +140,7 @@ def a_faster_block_is_the_block_of_any_family(
     fast = case.make(estimate, alpha)
     any_family = FamilyColumns(family=case.family, estimate=estimate, alpha=alpha)
     table = Table.of(data.values)
-    sizes = _sizes(data.values)
+    sizes = _compute_sizes(data.values)
     scores, contrasts, evidence = [], [], []
     for block in (fast, any_family):
         rows = block.encode(table)
@@ -155,14 +155,14 @@ def a_faster_block_is_the_block_of_any_family(
     assert_close("log-evidence", evidence[0], evidence[1], sizes.sum())
 
 
-def _sizes(values: Array) -> Array:
-    """The size of the terms of a log-density, x log x, which nearly cancel where a count is near its mean."""
+def _compute_sizes(values: Array) -> Array:
+    """Return the size x log x of the terms of a log-density, which nearly cancel if x is near its mean."""
     x = np.nan_to_num(np.abs(values), nan=0.0)
     return np.asarray(x * (1.0 + np.log1p(x.max(initial=0.0))))
 
 
 def assert_close(what: str, left: Array, right: Array, size: Array) -> None:
-    """Equal, or within a small part of themselves and of the terms that they are sums of."""
+    """Raise unless both are equal up to a small fraction of themselves and of the terms that they sum."""
     with np.errstate(invalid="ignore"):
         apart = np.where(left == right, 0.0, np.abs(left - right))
     allowed = _CLOSE * (1.0 + np.abs(right)) + _ROUNDING * size

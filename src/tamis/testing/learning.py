@@ -43,12 +43,12 @@ class Sample:
         return (self.rows,) if self.targets is None else (self.rows, self.targets)
 
     def take(self, index: NDArray[np.int64]) -> "Sample":
-        """The rows with these indices, in this order."""
+        """Return the rows with these indices, in this order."""
         targets = None if self.targets is None else self.targets[index]
         return Sample(self.rows[index], self.weights[index], targets)
 
     def with_outliers(self, row: int, column: int) -> Iterator["Sample"]:
-        """The sample with a row of 1e9, and with a cell of 2e8; cells that are no numbers stay."""
+        """Yield the sample with a row of 1e9, and with a cell of 2e8; cells that are no floats stay."""
         for cells, value in ((slice(None), 1e9), (slice(column, column + 1), 2e8)):
             rows = self.rows.copy()
             changed = [value if isinstance(cell, float) else cell for cell in rows[row, cells].tolist()]
@@ -66,7 +66,7 @@ class LearningCase(Protocol):
         """A function that makes the model, not fitted."""
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
-        """Rows that suit the model, and weights that are not whole numbers."""
+        """Draw rows that suit the model, and weights that are not whole numbers."""
 
     def assert_alike(self, left: Any, right: Any, rows: Any) -> None:
         """Raise unless the models, which learned the same rows in different parts, are the same."""
@@ -76,19 +76,19 @@ class LearningCase(Protocol):
 
 
 def fit(case: LearningCase, data: Sample) -> Any:
-    """A model fitted to all rows at once."""
+    """Return a model that was fitted to all rows at once."""
     return case.make().fit(*data.arguments, sample_weight=data.weights)
 
 
 def learn_parts(case: LearningCase, parts: list[Sample]) -> Any:
-    """A model that learned the parts one after another."""
+    """Return a model that learned the parts one after another."""
     model = case.make()
     for part in parts:
         model.partial_fit(*part.arguments, sample_weight=part.weights)
     return model
 
 
-def _deal(rng: np.random.Generator, data: Sample) -> list[Sample]:
+def _split_randomly(rng: np.random.Generator, data: Sample) -> list[Sample]:
     """Split the rows into random shards (parts) in random order."""
     cuts = np.sort(rng.choice(np.arange(1, len(data)), 5, replace=False))
     return [data.take(index) for index in np.split(rng.permutation(len(data)), cuts)]
@@ -97,13 +97,13 @@ def _deal(rng: np.random.Generator, data: Sample) -> list[Sample]:
 def shards_leave_no_trace(case: LearningCase, rng: np.random.Generator) -> None:
     """fit = partial_fit of any shards in any order."""
     data = case.sample(rng)
-    case.assert_alike(fit(case, data), learn_parts(case, _deal(rng, data)), data.rows)
+    case.assert_alike(fit(case, data), learn_parts(case, _split_randomly(rng, data)), data.rows)
 
 
 def merging_is_learning(case: LearningCase, rng: np.random.Generator) -> None:
     """fit = merge of models that each learned a shard."""
     data = case.sample(rng)
-    first, *others = [learn_parts(case, [shard]) for shard in _deal(rng, data)]
+    first, *others = [learn_parts(case, [shard]) for shard in _split_randomly(rng, data)]
     case.assert_alike(fit(case, data), first.merge(*others), data.rows)
 
 
@@ -115,7 +115,7 @@ def an_engine_leaves_no_trace(
     One of the shards is empty.
     """
     data = case.sample(rng)
-    parts = [*_deal(rng, data), data.take(np.arange(0))]
+    parts = [*_split_randomly(rng, data), data.take(np.arange(0))]
     batches = [Batch(part.rows, part.targets, part.weights) for part in parts]
     case.assert_alike(fit(case, data), case.make().fit(distribute(batches)), data.rows)
 
@@ -123,10 +123,10 @@ def an_engine_leaves_no_trace(
 def forgetting_restores_the_model(case: LearningCase, rng: np.random.Generator) -> None:
     """unlearn after partial_fit restores the model, whatever came between."""
     data = case.sample(rng, 90)
-    kept, gone = data.take(np.arange(60)), data.take(np.arange(60, 90))
-    model = learn_parts(case, [gone, kept])
+    kept, forgotten = data.take(np.arange(60)), data.take(np.arange(60, 90))
+    model = learn_parts(case, [forgotten, kept])
     for index in np.array_split(rng.permutation(30), 3):
-        part = gone.take(index)
+        part = forgotten.take(index)
         model.unlearn(*part.arguments, sample_weight=part.weights)
     case.assert_alike(learn_parts(case, [kept]), model, data.rows)
 
@@ -137,12 +137,12 @@ def an_outlier_is_forgotten(case: LearningCase, rng: np.random.Generator) -> Non
     kept = data.take(np.delete(np.arange(90), 40))
     for changed in data.with_outliers(40, case.outlier_column):
         model = learn_parts(case, [changed])
-        if _can_unlearn(model, changed.take(np.array([40]))):
+        if _try_to_unlearn(model, changed.take(np.array([40]))):
             case.assert_near(model, learn_parts(case, [kept]), kept.rows)
 
 
-def _can_unlearn(model: Any, data: Sample) -> bool:
-    """Unlearn rows; False if the model refuses because rounding would hide the rest."""
+def _try_to_unlearn(model: Any, data: Sample) -> bool:
+    """Unlearn rows; return False if the model refuses, because rounding would hide the rest."""
     try:
         model.unlearn(*data.arguments, sample_weight=data.weights)
     except ValueError as refusal:

@@ -25,8 +25,8 @@ from tamis.testing import charts
 from tamis.testing.charts import Chart
 
 _DRAWS = 4000
-_ERRORS = 6.0
-_NATS = 25.0  # 2 e^−25 is 3e-11
+_ERRORS = 6.0  # standard errors by which a mean over draws may differ from its expectation
+_NATS = 25.0  # a comparison fails by chance with probability 2 e^−25, which is 3e-11
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PriorCase:
     batch: tuple[int, ...] = ()
 
 
-COLUMNS = 2  # of vectors
+COLUMNS = 2  # the dimension of vectors
 CATEGORIES = 3
 
 Shape = tuple[int, ...]
@@ -59,17 +59,23 @@ def _positive(shape: Shape, least: float = 0.5, most: float = 30.0) -> SearchStr
 
 
 def _tallies(batch: Shape, terms: int = 1) -> SearchStrategy[Tally]:
-    """Multiples of ½, since weights may be fractions; of several terms, the weight is their sum."""
+    """Draw sums that are multiples of ½, because weights may be fractions.
+
+    With several terms, the weight is the sum of the terms.
+    """
     halves = _numbers((*batch, terms), st.integers(0, 60).map(lambda k: k / 2))
     if terms > 1:
         return halves.map(lambda total: Tally.of(total.sum(axis=-1), total))
-    more = _numbers(batch, st.integers(0, 60).map(lambda k: k / 2))
-    return st.builds(lambda total, rest: Tally.of(total[..., 0] + rest, total), halves, more)
+    failures = _numbers(batch, st.integers(0, 60).map(lambda k: k / 2))
+    return st.builds(lambda total, rest: Tally.of(total[..., 0] + rest, total), halves, failures)
 
 
 @st.composite
 def _moments(draw: st.DrawFn, batch: Shape, full: bool) -> Moments:
-    """Of a few weighed rows about large and small means; in a batch, diagonal by column and full by group."""
+    """Draw moments of a few weighted rows with a large or small mean.
+
+    The members of a batch are columns if moments are diagonal, and groups of rows if they are full.
+    """
     columns = COLUMNS if full else (batch[0] if batch else 1)
     groups = batch[0] if full and batch else 1
     rows = draw(st.integers(1, 6)) * groups
@@ -95,51 +101,51 @@ def _wisharts(draw: st.DrawFn, batch: Shape) -> NormalInverseWishart:
     )
 
 
-def _one_row(x: Array) -> Moments:
+def _observe_number(x: Array) -> Moments:
     return Moments(weight=Exact.of(np.ones(x.shape)), first=Exact.of(x), second=Exact.of(x).times(x))
 
 
-def _one_vector(x: Array) -> Moments:
+def _observe_vector(x: Array) -> Moments:
     left, right = np.triu_indices(x.shape[-1])
     second = Exact.of(x[..., left]).times(x[..., right])
     return Moments(weight=Exact.of(np.ones(x.shape[:-1])), first=Exact.of(x), second=second, form="full")
 
 
-def _one_number(x: Array) -> Tally:
+def _observe_count(x: Array) -> Tally:
     return Tally.of(1.0, x[..., None])
 
 
-def _read(tally: Tally) -> tuple[Array, Array]:
+def _read_sums(tally: Tally) -> tuple[Array, Array]:
     return tally.weight.value, tally.total.value[..., 0]
 
 
-def _bits(p: Array, tally: Tally) -> Array:
-    weight, total = _read(tally)
+def _bernoulli_log_likelihood(p: Array, tally: Tally) -> Array:
+    weight, total = _read_sums(tally)
     return np.asarray(special.xlogy(total, p) + special.xlog1py(weight - total, -p))
 
 
-def _waits(p: Array, tally: Tally) -> Array:
-    weight, total = _read(tally)
+def _geometric_log_likelihood(p: Array, tally: Tally) -> Array:
+    weight, total = _read_sums(tally)
     return np.asarray(special.xlogy(weight, p) + special.xlog1py(total, -p))
 
 
-def _events(rate: Array, tally: Tally) -> Array:
-    weight, total = _read(tally)
+def _poisson_log_likelihood(rate: Array, tally: Tally) -> Array:
+    weight, total = _read_sums(tally)
     return np.asarray(special.xlogy(total, rate) - weight * rate)
 
 
-def _times(rate: Array, tally: Tally) -> Array:
-    weight, total = _read(tally)
+def _exponential_log_likelihood(rate: Array, tally: Tally) -> Array:
+    weight, total = _read_sums(tally)
     return np.asarray(special.xlogy(weight, rate) - total * rate)
 
 
-def _normal(both: Any, data: Moments) -> Array:
+def _normal_log_likelihood(both: Any, data: Moments) -> Array:
     (mean, variance), weight = both, data.weight.value
     square = data.scatter + weight * np.square(data.mean - mean)
     return np.asarray(-0.5 * (weight * np.log(2.0 * np.pi * variance) + square / variance))
 
 
-def _multinormal(both: Any, data: Moments) -> Array:
+def _vector_log_likelihood(both: Any, data: Moments) -> Array:
     (mean, covariance), weight = both, data.weight.value
     factor, d = Cholesky.of(covariance), mean.shape[-1]
     scatter = np.broadcast_to(data.scatter, covariance.shape)
@@ -147,38 +153,66 @@ def _multinormal(both: Any, data: Moments) -> Array:
     return np.asarray(-0.5 * (weight * (d * np.log(2.0 * np.pi) + factor.log_determinant()) + square))
 
 
-def _betas(name: str, batch: Shape, likelihood: Any) -> PriorCase:
+def _make_beta_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Beta(a, b, likelihood), _positive(batch), _positive(batch))
-    density = _bits if likelihood == "bernoulli" else _waits
+    density = _bernoulli_log_likelihood if likelihood == "bernoulli" else _geometric_log_likelihood
     chart = charts.PROBABILITY
-    return PriorCase(name, Beta, priors, _tallies(batch), _one_number, density, chart, batch=batch)
+    return PriorCase(name, Beta, priors, _tallies(batch), _observe_count, density, chart, batch=batch)
 
 
-def _gammas(name: str, batch: Shape, likelihood: Any) -> PriorCase:
+def _make_gamma_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Gamma(a, b, likelihood), _positive(batch), _positive(batch))
     if likelihood == "exponential":
-        return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _times, charts.RATE, batch=batch)
+        return PriorCase(
+            name,
+            Gamma,
+            priors,
+            _tallies(batch),
+            _observe_count,
+            _exponential_log_likelihood,
+            charts.RATE,
+            batch=batch,
+        )
     base = lambda x: -special.gammaln(x + 1.0)  # noqa: E731
-    return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _events, charts.RATE, base, batch)
+    return PriorCase(
+        name,
+        Gamma,
+        priors,
+        _tallies(batch),
+        _observe_count,
+        _poisson_log_likelihood,
+        charts.RATE,
+        base,
+        batch,
+    )
 
 
-def _dirichlets(name: str, batch: Shape) -> PriorCase:
+def _make_dirichlet_case(name: str, batch: Shape) -> PriorCase:
     priors = _positive((*batch, CATEGORIES)).map(Dirichlet)
     density = lambda p, tally: special.xlogy(tally.total.value, p).sum(axis=-1)  # noqa: E731
     zero = lambda x: np.zeros(x.shape[:-1])  # noqa: E731
     statistics, one = _tallies(batch, CATEGORIES), lambda x: Tally.of(1.0, x)
-    return PriorCase(name, Dirichlet, priors, statistics, one, density, charts.SHARES, zero, batch)
+    return PriorCase(name, Dirichlet, priors, statistics, one, density, charts.PROBABILITIES, zero, batch)
 
 
-def _normals(name: str, batch: Shape) -> PriorCase:
+def _make_normal_case(name: str, batch: Shape) -> PriorCase:
     location, positive = _numbers(batch, st.floats(-10.0, 10.0)), _positive(batch)
     priors = st.builds(NormalInverseGamma, location, positive, positive, positive)
     statistics = _moments(batch, full=False)
     chart = charts.MEAN_AND_VARIANCE
-    return PriorCase(name, NormalInverseGamma, priors, statistics, _one_row, _normal, chart, batch=batch)
+    return PriorCase(
+        name,
+        NormalInverseGamma,
+        priors,
+        statistics,
+        _observe_number,
+        _normal_log_likelihood,
+        chart,
+        batch=batch,
+    )
 
 
-def _multinormals(name: str, batch: Shape) -> PriorCase:
+def _make_vector_case(name: str, batch: Shape) -> PriorCase:
     statistics, zero = _moments(batch, full=True), lambda x: np.zeros(x.shape[:-1])
     chart = charts.MEAN_AND_COVARIANCE
     return PriorCase(
@@ -186,8 +220,8 @@ def _multinormals(name: str, batch: Shape) -> PriorCase:
         NormalInverseWishart,
         _wisharts(batch),
         statistics,
-        _one_vector,
-        _multinormal,
+        _observe_vector,
+        _vector_log_likelihood,
         chart,
         zero,
         batch,
@@ -195,37 +229,37 @@ def _multinormals(name: str, batch: Shape) -> PriorCase:
 
 
 PRIORS: tuple[PriorCase, ...] = (
-    _betas("Beta of bits", (), "bernoulli"),
-    _betas("Betas of bits", (3,), "bernoulli"),
-    _betas("Beta of waiting times", (), "geometric"),
-    _dirichlets("Dirichlet", ()),
-    _dirichlets("Dirichlets", (2,)),
-    _gammas("Gamma of counts", (), "poisson"),
-    _gammas("Gammas of counts", (2, 3), "poisson"),
-    _gammas("Gamma of waiting times", (), "exponential"),
-    _normals("normal–inverse-gamma", ()),
-    _normals("normal–inverse-gammas", (3,)),
-    _multinormals("normal–inverse-Wishart", ()),
-    _multinormals("normal–inverse-Wisharts", (2,)),
+    _make_beta_case("Beta of bits", (), "bernoulli"),
+    _make_beta_case("Betas of bits", (3,), "bernoulli"),
+    _make_beta_case("Beta of waiting times", (), "geometric"),
+    _make_dirichlet_case("Dirichlet", ()),
+    _make_dirichlet_case("Dirichlets", (2,)),
+    _make_gamma_case("Gamma of counts", (), "poisson"),
+    _make_gamma_case("Gammas of counts", (2, 3), "poisson"),
+    _make_gamma_case("Gamma of waiting times", (), "exponential"),
+    _make_normal_case("normal–inverse-gamma", ()),
+    _make_normal_case("normal–inverse-gammas", (3,)),
+    _make_vector_case("normal–inverse-Wishart", ()),
+    _make_vector_case("normal–inverse-Wisharts", (2,)),
 )
 
 
-def parameters_of(prior: Prior) -> dict[str, Array]:
-    """A prior's own numbers, by name."""
+def list_parameters(prior: Prior) -> dict[str, Array]:
+    """Return the arrays of a prior's parameters, by name."""
     named = {field.name: getattr(prior, field.name) for field in fields(prior)}  # type: ignore[arg-type]
     return {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
 
 
 def assert_close(left: Array, right: Array, tolerance: float, what: str) -> None:
-    """Equal within a tolerance, relative for large numbers and absolute for small."""
+    """Raise unless both are equal within a tolerance, relative for large numbers and absolute for small."""
     apart = np.abs(left - right) / (1.0 + np.maximum(np.abs(left), np.abs(right)))
     assert (apart <= tolerance).all(), f"{what}: {left} is not {right}, {apart.max()} apart"
 
 
 def assert_same_prior(left: Prior, right: Prior, tolerance: float = 0.0) -> None:
-    """All parameters are equal within a tolerance."""
-    for name, value in parameters_of(left).items():
-        assert_close(value, parameters_of(right)[name], tolerance, name)
+    """Raise unless all parameters are equal within a tolerance."""
+    for name, value in list_parameters(left).items():
+        assert_close(value, list_parameters(right)[name], tolerance, name)
 
 
 def updating_in_parts_is_updating_at_once(prior: Prior, a: Any, b: Any) -> None:
@@ -277,7 +311,7 @@ def divergence_is_an_expectation(prior: Prior, other: Prior, rng: np.random.Gene
 
 
 def interval_has_its_coverage(prior: Prior, coverage: float, rng: np.random.Generator) -> None:
-    """Of many draws, each parameter lies below and above its interval in half of 1 − coverage."""
+    """A fraction (1 − coverage) / 2 of draws lies below the interval of each parameter, and as many above."""
     drawn = prior.sample(rng, _DRAWS)
     lower, upper = prior.interval(coverage)
     if not isinstance(drawn, tuple):
@@ -291,7 +325,10 @@ def interval_has_its_coverage(prior: Prior, coverage: float, rng: np.random.Gene
 
 
 def density_integrates_to_one(case: PriorCase, prior: Prior, rng: np.random.Generator) -> None:
-    """By importance sampling in free coordinates, from a t about the prior's own draws; for one prior."""
+    """∫ p(θ) dθ = 1, by importance sampling in unbounded coordinates, for one prior.
+
+    Proposals are from a t distribution with the mean and covariance of the prior's draws.
+    """
     u = case.chart.coordinates(prior, prior.sample(rng, _DRAWS))
     proposal = MultivariateT(5.0, u.mean(axis=0), 1.2 * np.atleast_2d(np.cov(u.T)))
     u = proposal.sample(rng, _DRAWS)
@@ -319,7 +356,7 @@ def mode_is_where_the_density_is_flat(prior: Prior, rng: np.random.Generator) ->
     for _ in range(5):
         length, drawn = 1.0, prior.sample(rng)
         while np.isfinite(peak) and length > 1e-12:
-            ahead, behind = (prior.log_density(_interpolate(mode, drawn, way)) for way in (length, -length))
+            ahead, behind = (prior.log_density(_interpolate(mode, drawn, step)) for step in (length, -length))
             if max(abs(peak - ahead), abs(peak - behind)) < 1e-4:
                 fall = 2.0 * peak - ahead - behind
                 assert abs(ahead - behind) <= 0.5 * abs(fall) + 1e-11 * (1.0 + abs(peak)), (
@@ -329,19 +366,19 @@ def mode_is_where_the_density_is_flat(prior: Prior, rng: np.random.Generator) ->
             length *= 0.5
 
 
-def _interpolate(mode: Any, drawn: Any, way: float) -> Any:
+def _interpolate(mode: Any, drawn: Any, step: float) -> Any:
     if isinstance(mode, tuple):
-        return tuple(_interpolate(m, d, way) for m, d in zip(mode, drawn, strict=True))
-    return mode + way * (drawn - mode)
+        return tuple(_interpolate(m, d, step) for m, d in zip(mode, drawn, strict=True))
+    return mode + step * (drawn - mode)
 
 
 def draws_are_those_of_the_predictive(prior: Prior, rng: np.random.Generator) -> None:
-    """Of many draws, as many lie below an end as its cdf says, in each coordinate and in a sum of them.
+    """The fraction of draws below a quantile is its cdf, in each coordinate and in a sum of coordinates.
 
-    By Bernstein's inequality chance breaks one such comparison less than once in 1e10.
+    By Bernstein's inequality, a comparison fails by chance less than once in 1e10.
     """
     predictive = prior.predictive()
-    for one, drawn in _views(predictive, predictive.sample(rng, _DRAWS)):
+    for one, drawn in _list_marginals(predictive, predictive.sample(rng, _DRAWS)):
         for probability in (0.1, 0.5, 0.9):
             end = one.quantile(probability)
             expected, share = one.cdf(end), (drawn <= end).mean(axis=0)
@@ -351,8 +388,10 @@ def draws_are_those_of_the_predictive(prior: Prior, rng: np.random.Generator) ->
             )
 
 
-def _views(predictive: conjugate.Distribution, drawn: Array) -> list[tuple[conjugate.Univariate, Array]]:
-    """The univariate marginals of a distribution, and its draws of these numbers."""
+def _list_marginals(
+    predictive: conjugate.Distribution, drawn: Array
+) -> list[tuple[conjugate.Univariate, Array]]:
+    """Return univariate distributions of coordinates and of a sum of them, each with its draws."""
     if isinstance(predictive, MultivariateT):
         pooled = np.sqrt(predictive.scale.sum(axis=(-2, -1)))
         sums = conjugate.StudentT(predictive.freedom, predictive.location.sum(axis=-1), pooled)
@@ -367,18 +406,18 @@ def _views(predictive: conjugate.Distribution, drawn: Array) -> list[tuple[conju
 
 
 def a_batch_is_its_members(prior: Prior, a: Any) -> None:
-    """A statistic of no batch updates each prior of a batch as it would by itself."""
+    """A statistic without batch axes updates each prior of a batch as it would update that prior alone."""
     after, evidence = prior.update(a), prior.log_evidence(a)
     assert after.batch == prior.batch, f"a batch of {prior.batch} became one of {after.batch}"
     for index in np.ndindex(prior.batch):
-        alone = _member(prior, index)
-        assert_same_prior(_member(after, index), alone.update(a), 1e-12)
+        alone = _select_member(prior, index)
+        assert_same_prior(_select_member(after, index), alone.update(a), 1e-12)
         assert_close(evidence[index], alone.log_evidence(a), 1e-11, "log-evidence")
 
 
-def _member(prior: Any, index: Shape) -> Prior:
+def _select_member(prior: Any, index: Shape) -> Prior:
     rest = {"likelihood": prior.likelihood} if hasattr(prior, "likelihood") else {}
-    numbers = {name: value[index] for name, value in parameters_of(prior).items()}
+    numbers = {name: value[index] for name, value in list_parameters(prior).items()}
     member: Prior = type(prior)(**numbers, **rest)
     return member
 
@@ -392,7 +431,7 @@ def a_prior_is_a_statistic(prior: Any, a: Any) -> None:
 
 
 def _assert_expectation(terms: Array, expected: Array, what: str) -> None:
-    """The mean over draws (n, …) is the expected value, give or take its standard error."""
+    """Raise unless the mean over draws (n, …) is as expected, within six standard errors."""
     mean, error = terms.mean(axis=0), terms.std(axis=0) / np.sqrt(len(terms))
     apart = np.abs(mean - expected)
     assert (apart <= _ERRORS * error + 1e-9 * (1.0 + np.abs(expected))).all(), (

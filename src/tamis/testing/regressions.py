@@ -44,10 +44,9 @@ _COVARIANCE = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.2], [0.0, -0.2, 0.5]])
 class RegressionCase:
     """A regression of three columns on one target or several.
 
-    `fixed` makes a model with the α and β that evidence chose, to leave one out; None if nothing
-    is chosen.
-    `tolerance` is the largest difference of results if rows are learned in different parts: 0 requires the
-    same bits of the statistic.
+    `fixed` makes a model with the α and β that another model chose by evidence, which leave-one-out does not
+    choose again; None if nothing is chosen. `tolerance` is the largest difference of results if rows are
+    learned in different parts: 0 requires the same bits of the statistic.
     """
 
     name: str
@@ -59,7 +58,7 @@ class RegressionCase:
     outlier_column: ClassVar[int] = 1
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
-        """Correlated rows far from zero, noisy targets, and weights that are not whole numbers."""
+        """Draw correlated rows far from zero, noisy targets, and weights that are not whole numbers."""
         mixing = np.array([[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 5.0]])
         rows = 100.0 + rng.normal(size=(n, COLUMNS)) @ mixing
         slopes = rng.normal(size=(COLUMNS, max(1, self.targets)))
@@ -115,27 +114,33 @@ def cross_validation_is_refitting(case: RegressionCase, rng: np.random.Generator
     """`cross_validate` predicts each fold as a model fitted to the other folds does."""
     data = case.sample(rng)
     fold = rng.integers(0, 4, len(data))
-    held = case.make().cross_validate(*data.arguments, folds=fold, sample_weight=data.weights)
+    held_out = case.make().cross_validate(*data.arguments, folds=fold, sample_weight=data.weights)
     for number in np.unique(fold):
         model = fit(case, data.take(np.flatnonzero(fold != number)))
-        _assert_held_out(held, model, data, np.flatnonzero(fold == number), max(case.tolerance, 1e-10))
+        _assert_held_out(held_out, model, data, np.flatnonzero(fold == number), max(case.tolerance, 1e-10))
 
 
 def leave_one_out_is_refitting(case: RegressionCase, rng: np.random.Generator) -> None:
     """Leave-one-out predicts as a model fitted to the other rows does, with the same α and β."""
     data = case.sample(rng, 20)
-    held = case.make().cross_validate(*data.arguments, folds="leave-one-out", sample_weight=data.weights)
+    held_out = case.make().cross_validate(*data.arguments, folds="leave-one-out", sample_weight=data.weights)
     model_of_all = fit(case, data)
     for row in range(len(data)):
         rest = data.take(np.delete(np.arange(len(data)), row))
         model = case.make() if case.fixed is None else case.fixed(model_of_all)
         model.fit(*rest.arguments, sample_weight=rest.weights)
-        _assert_held_out(held, model, data, np.array([row]), max(case.tolerance, 1e-8))
+        _assert_held_out(held_out, model, data, np.array([row]), max(case.tolerance, 1e-8))
 
 
-def _assert_held_out(held: Any, model: Any, data: Sample, rows: NDArray[np.int64], tolerance: float) -> None:
+def _assert_held_out(
+    held_out: Any, model: Any, data: Sample, rows: NDArray[np.int64], tolerance: float
+) -> None:
     """Assert that the predictions for held-out rows are those of this model."""
     mean, std = model.predict(data.rows[rows], return_std=True)
     log_densities = model.predict_distribution(data.rows[rows]).log_density(data.targets[rows])
-    for ours, theirs in ((held.predictions, mean), (held.std, std), (held.log_densities, log_densities)):
+    for ours, theirs in (
+        (held_out.predictions, mean),
+        (held_out.std, std),
+        (held_out.log_densities, log_densities),
+    ):
         np.testing.assert_allclose(ours[rows], theirs, rtol=tolerance, atol=tolerance)

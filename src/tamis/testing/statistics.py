@@ -31,7 +31,7 @@ class Sample:
     labels: tuple[str, ...] | None = None  # n of them
 
     def take(self, index: Sequence[int]) -> Self:
-        """The rows with these indices, in this order."""
+        """Return the rows with these indices, in this order."""
         return type(self)(
             self.values[list(index)],
             None if self.weights is None else self.weights[list(index)],
@@ -39,7 +39,7 @@ class Sample:
         )
 
     def tame(self) -> Self:
-        """Rounded to multiples of 2**-20: sums of their squares have few enough bits to be scaled exactly."""
+        """Round to multiples of 2**-20, so that sums of squares have few enough bits to be scaled exactly."""
         weights = None if self.weights is None else np.round(self.weights * 2**20) / 2**20
         return type(self)(np.round(self.values * 2**20) / 2**20, weights, self.labels)
 
@@ -66,8 +66,8 @@ COLUMNS = 3
 
 
 @st.composite
-def samples(draw: st.DrawFn, counts: bool = False, weighed: bool = True, most: int = 12) -> Sample:
-    """A few rows: spread about means from 0 to 1e8, or counts; weighed or not, grouped by label or not."""
+def samples(draw: st.DrawFn, counts: bool = False, weighted: bool = True, most: int = 12) -> Sample:
+    """Draw a few rows: numbers with means of 0 to 1e8, or counts; with or without weights and labels."""
     n = draw(st.integers(1, most))
     if counts:
         values = draw(hnp.arrays(np.float64, (n, COLUMNS), elements=st.integers(0, 20).map(float)))
@@ -76,7 +76,7 @@ def samples(draw: st.DrawFn, counts: bool = False, weighed: bool = True, most: i
         mean = draw(st.sampled_from([0.0, 1.0, -1e4, 1e8]))
         values = mean + draw(hnp.arrays(np.float64, (n, COLUMNS), elements=spread))
     weights = None
-    if weighed and draw(st.booleans()):
+    if weighted and draw(st.booleans()):
         weights = draw(hnp.arrays(np.float64, n, elements=st.floats(0.0, 10.0)))
     labels = None
     if draw(st.booleans()):
@@ -101,9 +101,9 @@ def _gram(exact: bool) -> Callable[[Sample], Gram]:
 
 
 def _repeat_rows(strategy: SearchStrategy[Sample]) -> SearchStrategy[Sample]:
-    """Enough rows that BLAS is used: the drawn ones repeated with small changes.
+    """Repeat the drawn rows, with small changes, until there are enough that BLAS is used.
 
-    Values whose squares would underflow are left out: a variance below 1e-300 has no bits to compare.
+    Values whose squares would underflow become 0: a variance below 1e-300 has no bits to compare.
     """
 
     def repeat(sample: Sample) -> Sample:
@@ -129,21 +129,21 @@ STATISTICS: tuple[StatisticCase, ...] = (
 
 
 def pairs_of_samples(case: StatisticCase, parts: int = 2) -> SearchStrategy[tuple[Sample, ...]]:
-    """Samples that can be concatenated: all with labels or none, all with weights or none."""
+    """Draw samples that can be concatenated: all with labels or none, all with weights or none."""
     return st.lists(case.samples, min_size=parts, max_size=parts).map(_make_alike)
 
 
 def _make_alike(parts: list[Sample]) -> tuple[Sample, ...]:
-    filed = all(part.labels is not None for part in parts)
-    weighed = all(part.weights is not None for part in parts)
+    has_labels = all(part.labels is not None for part in parts)
+    has_weights = all(part.weights is not None for part in parts)
     return tuple(
-        Sample(part.values, part.weights if weighed else None, part.labels if filed else None)
+        Sample(part.values, part.weights if has_weights else None, part.labels if has_labels else None)
         for part in parts
     )
 
 
 def end_to_end(*parts: Sample) -> Sample:
-    """All rows of all parts, which must be of one kind."""
+    """Concatenate the rows of all parts, which all have labels or none, and all have weights or none."""
     weights, labels = None, None
     if parts[0].weights is not None:
         weights = np.concatenate([part.weights for part in parts if part.weights is not None])
@@ -153,7 +153,7 @@ def end_to_end(*parts: Sample) -> Sample:
 
 
 def assert_same(left: Sums, right: Sums, tolerance: float = 0.0) -> None:
-    """Equal to the bit, or within a tolerance relative to the size of the columns involved."""
+    """Raise unless both are equal to the bit, or within a tolerance relative to the largest sums."""
     if tolerance == 0.0:
         assert left == right, f"{left!r} is not {right!r}"
         return
@@ -183,14 +183,14 @@ def _assert_scatter_same(left: Moments | Gram, right: Moments | Gram, tolerance:
 
 
 def an_outlier_is_taken_away(case: StatisticCase, rows: Sample) -> None:
-    """(a + outlier observed together) − outlier = a, but for the case's tolerance of a."""
+    """(a + outlier observed together) − outlier = a, within the tolerance of the case."""
     for cells, value in ((slice(None), 1e9), (slice(0, 1), 2e8)):
         values = rows.values.copy()
         values[0, cells] = value
-        spoilt = Sample(values, rows.weights, rows.labels)
+        with_outlier = Sample(values, rows.weights, rows.labels)
         rest = list(range(1, len(rows)))
         assert_same(
-            case.observe(spoilt) - case.observe(spoilt.take([0])),
+            case.observe(with_outlier) - case.observe(with_outlier.take([0])),
             case.observe(rows.take(rest)),
             case.tolerance,
         )
@@ -238,6 +238,6 @@ def shards_do_not_matter(case: StatisticCase, sample: Sample, order: Sequence[in
 
 
 def it_survives_a_journey(a: Sums) -> None:
-    """Pickled and unpickled, and as an Arrow table, it is the same."""
+    """A statistic that was pickled and unpickled, or converted to an Arrow table and back, is the same."""
     assert_same(pickle.loads(pickle.dumps(a)), a)
     assert_same(type(a).from_arrow(a.to_arrow()), a)

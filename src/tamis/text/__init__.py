@@ -31,7 +31,7 @@ __all__ = [
     "languages",
 ]
 
-_HOMES = {
+_MODULES = {
     "LANGUAGES": "tamis.text.identifier",
     "LogCounts": "tamis.text.weights",
     "NaiveBayesWeights": "tamis.text.weights",
@@ -45,4 +45,4 @@ _HOMES = {
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = make_getattr(globals(), _HOMES, "tamis.text")
+    __getattr__ = make_getattr(globals(), _MODULES, "tamis.text")

@@ -20,7 +20,7 @@ _ZERO = WORD | 1 << 3 | 1 << 8  # the cell of a WORD character that is folded to
 
 
 @lru_cache(maxsize=1)
-def _tables() -> dict[str, NDArray[Any]]:
+def _load_tables() -> dict[str, NDArray[Any]]:
     with (
         (files("tamis.text") / "alphabet.npz").open("rb") as file,
         np.load(file, allow_pickle=False) as tables,
@@ -30,7 +30,7 @@ def _tables() -> dict[str, NDArray[Any]]:
 
 def unicode_version() -> str:
     """Return the version of Unicode that the table was made from."""
-    return str(_tables()["version"])
+    return str(_load_tables()["version"])
 
 
 @lru_cache(maxsize=16)
@@ -49,7 +49,7 @@ def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = 
     ):
         if given not in get_args(known):
             raise ValueError(f"got {name}={given!r}, expected one of {', '.join(map(repr, get_args(known)))}")
-    tables = _tables()
+    tables = _load_tables()
     blocks, cells = tables[f"blocks_{fold}"], tables["cells"]
     if unspaced == "words":
         cells = np.where(cells & 7 == UNSPACED, cells - np.uint32(UNSPACED - WORD), cells).astype(np.uint32)

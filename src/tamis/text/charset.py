@@ -1,8 +1,8 @@
-"""Converts bytes to UTF-8, by the declared encoding or by a guess.
+"""Convert bytes to UTF-8, by the declared encoding or by a guess.
 
-A guess never fails. Valid UTF-8 is taken for UTF-8: in other encodings it occurs by chance only in a word or
-two. Other bytes are decoded in each encoding of `GUESSED`, and the guess is the one whose text is most
-probable in one of the encoding's languages.
+A guess never fails. Valid UTF-8 is taken as UTF-8: text in another encoding is valid UTF-8 only by chance, if
+it is a word or two. Other bytes are decoded in each encoding of `GUESSED`, and the guess is the one whose
+text is most probable in one of the encoding's languages.
 """
 
 import codecs
@@ -36,8 +36,8 @@ GUESSED: Final = {
 
 _ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # declared for unknown encodings
 
-_HEAD = 1 << 16  # bytes that are examined
-_SAMPLE = 1500  # bytes of words beyond ASCII that are decoded; more do not change a guess
+_HEAD = 1 << 16  # at most so many bytes are examined: the first ones, or the first block that is not ASCII
+_SAMPLE = 1500  # at most so many bytes of non-ASCII words are decoded; more do not change a guess
 _USUAL = 3.0  # nats, the prior log-odds of cp1252: it is 20 times as frequent as any other but UTF-8
 _SURE = 2  # bytes are UTF-8 if the ratio of valid to invalid characters is above this
 
@@ -48,10 +48,10 @@ _QUOTE, _SIGN, _NO_TEXT = 4.0, 8.0, 14.0
 _QUOTES = frozenset("\xa0«»¿¡„“”‘’‚–—…•·€°§№、。，：；？！「」『』（）《》～　،؛؟।")
 
 
-def as_utf8(document: bytes, encoding: str | None = None) -> bytes:
+def to_utf8(document: bytes, encoding: str | None = None) -> bytes:
     """Return the text in UTF-8; bytes that are UTF-8, or are declared so, stay unchanged.
 
-    >>> as_utf8("Größe".encode("cp1252"), "iso-8859-1").decode()
+    >>> to_utf8("Größe".encode("cp1252"), "iso-8859-1").decode()
     'Größe'
     """
     name = guess(document) if encoding is None else _look_up_codec(encoding)
@@ -62,7 +62,7 @@ def as_utf8(document: bytes, encoding: str | None = None) -> bytes:
     try:
         return document.decode(name, "replace").encode("utf-8", "replace")
     except (LookupError, UnicodeError) as error:  # codecs such as base64 give no text
-        raise LookupError(_unknown_message(encoding or name)) from error
+        raise LookupError(_describe_unknown(encoding or name)) from error
 
 
 def decode(document: bytes, encoding: str | None = None) -> str:
@@ -71,7 +71,7 @@ def decode(document: bytes, encoding: str | None = None) -> str:
     >>> decode("Где мои ключи? Они были на столе.".encode("koi8-r"))
     'Где мои ключи? Они были на столе.'
     """
-    return as_utf8(document, encoding).decode("utf-8", "replace")
+    return to_utf8(document, encoding).decode("utf-8", "replace")
 
 
 def guess(document: bytes) -> str:
@@ -86,8 +86,8 @@ def guess(document: bytes) -> str:
     for mark, name in BYTE_ORDER_MARKS:
         if head.startswith(mark):  # Python's codecs of these names skip the mark
             return "utf-8-sig" if name == "utf-8" else name.rpartition("-")[0]
-    if b"\0" in head and (wide := _guess_utf16(head)):
-        return wide
+    if b"\0" in head and (utf16 := _guess_utf16(head)):
+        return utf16
     if b"\x1b$" in head:
         return "iso2022_kr" if b"\x1b$)C" in head else "iso2022_jp_2"
     if document.isascii():
@@ -111,9 +111,12 @@ def _guess_utf16(head: bytes) -> str | None:
 
 
 def _find_words(document: bytes) -> bytes:
-    """Return words with bytes beyond ASCII; the first such byte begins a character in any encoding."""
+    """Return the words that have non-ASCII bytes, separated by spaces, of the first block with such bytes.
+
+    The first such byte begins a character in any encoding.
+    """
     first = next(
-        place for place in range(0, len(document), _HEAD) if not document[place : place + _HEAD].isascii()
+        start for start in range(0, len(document), _HEAD) if not document[start : start + _HEAD].isascii()
     )
     return b" ".join(word for word in document[first : first + _HEAD].split() if not word.isascii())
 
@@ -126,25 +129,28 @@ def _guess_by_words(words: bytes) -> str:
     if len(text) - len(text.encode("ascii", "ignore")) - broken > _SURE * broken:
         return "utf-8"
     sample = words[:_SAMPLE]
-    costs = {name: _cost(sample, name, languages.split()) for name, languages in GUESSED.items()}
+    costs = {name: _compute_cost(sample, name, languages.split()) for name, languages in GUESSED.items()}
     costs["cp1252"] -= _USUAL
     return min(costs, key=costs.__getitem__)
 
 
-def _cost(sample: bytes, name: str, languages: list[str]) -> float:
-    """Return -log P of the sample in an encoding, in nats. Encodings are one-to-one, so the costs compare."""
+def _compute_cost(sample: bytes, name: str, languages: list[str]) -> float:
+    """Return -log P of the sample in an encoding, in nats.
+
+    Encodings are one-to-one, so that the costs in different encodings can be compared.
+    """
     decoder = codecs.getincrementaldecoder(resolve_alias(name))("replace")
     text = decoder.decode(sample)  # without a character that is cut off at the end
     signs = 0.0
     for character in set(text):
         if not character.isascii() and not character.isalpha():
-            signs += text.count(character) * _sign_cost(character)
+            signs += text.count(character) * _get_sign_cost(character)
     # The identifier loads a table and imports this module, so it is imported only for a guess.
-    nats: float = import_module("tamis.text.identifier").nats(text, languages)
+    nats: float = import_module("tamis.text.identifier").find_least_cost(text, languages)
     return nats + signs
 
 
-def _sign_cost(character: str) -> float:
+def _get_sign_cost(character: str) -> float:
     if character in _QUOTES:
         return _QUOTE
     if character == "\ufffd" or "\x80" <= character < "\xa0" or "\ue000" <= character < "\uf900":
@@ -157,8 +163,8 @@ def _look_up_codec(encoding: str) -> str:
     try:
         return "ascii" if name in _ANY_TEXT else codecs.lookup(resolve_alias(name)).name
     except (LookupError, ValueError) as error:  # the name has a zero byte
-        raise LookupError(_unknown_message(encoding)) from error
+        raise LookupError(_describe_unknown(encoding)) from error
 
 
-def _unknown_message(encoding: str) -> str:
-    return f"got encoding={encoding!r}, expected a name that Python knows, as 'utf-8', or None to guess"
+def _describe_unknown(encoding: str) -> str:
+    return f"got encoding={encoding!r}, expected a name that Python knows, such as 'utf-8', or None to guess"

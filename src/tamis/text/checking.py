@@ -1,13 +1,13 @@
-"""Checks the parameters that a user gives. Each error message names the parameter and what is expected."""
+"""Check the parameters that a user gives. Each error message names the parameter and what is expected."""
 
 from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 
-LONGEST = 1000  # words or characters per phrase, at most: each length takes one pass over the text
+LONGEST = 1000  # the largest number of words or characters per phrase: each length takes a pass over the text
 
 
 def check_integer(name: str, given: object, least: int, most: int | None = None) -> int:
-    """Return a whole number within bounds."""
+    """Return a parameter as an int; raise unless it is a whole number within the bounds."""
     number = int(given) if isinstance(given, Integral) else least - 1
     if number < least or (most is not None and number > most):
         bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
@@ -16,7 +16,7 @@ def check_integer(name: str, given: object, least: int, most: int | None = None)
 
 
 def check_range(given: object) -> tuple[int, int] | None:
-    """Return the least and the largest n of a range, or None."""
+    """Return the least and the largest n of `ngram_range`, or None; raise if it is not valid."""
     if given is None:
         return None
     pair = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else ()
@@ -33,7 +33,7 @@ def is_share(given: object) -> bool:
 
 
 def count_texts(name: str, given: object, documents: int) -> float:
-    """Return a number of texts; a float is a share of all documents."""
+    """Return the number of texts that a parameter stands for; a float is a share of all documents."""
     number = float(given) if isinstance(given, Real) else -1.0
     share = is_share(given)
     if not number >= 0.0 or (share and number > 1.0):
@@ -42,7 +42,7 @@ def count_texts(name: str, given: object, documents: int) -> float:
 
 
 def check_words(name: str, given: object) -> list[str]:
-    """Return a list of strings."""
+    """Return a parameter as a list of strings; raise if it is not a collection of strings."""
     if not isinstance(given, Iterable) or isinstance(given, Iterator | str):
         raise TypeError(f"got {name}={given!r}, expected a list of words")
     strings = []

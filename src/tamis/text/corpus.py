@@ -1,4 +1,4 @@
-"""Reads texts of any kind (strings, bytes, files, frames, Arrow arrays, endless iterables) as UTF-8.
+"""Read texts of any kind (strings, bytes, files, frames, Arrow arrays, endless iterables) as UTF-8.
 
 Chunks end between documents. Their size depends on the texts only, so that no result depends on threads.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from tamis import arrays
 from tamis._kernels.text import Bytes, Int64s
-from tamis.text.charset import as_utf8, guess
+from tamis.text.charset import guess, to_utf8
 
 Input = Literal["content", "filename", "file"]
 DecodeError = Literal["strict", "ignore", "replace"]
@@ -65,9 +65,8 @@ def read_corpora(
 ) -> Iterator[Corpus]:
     """Yield the documents in chunks of about `chunk` bytes; a missing document becomes an empty one.
 
-    Chunks grow up to `most` bytes, if that is more: fewer chunks have to be merged then.
-
-    The encoding of bytes and files is guessed if it is not given.
+    If `most` is more than `chunk`, chunks grow up to `most` bytes, so that fewer have to be merged. The
+    encoding of bytes and files is guessed if it is not given.
     """
     refuse_single_text(documents)
     column = find_column(documents)
@@ -106,7 +105,7 @@ def read_document(document: Any, encoding: str | None, row: int) -> str | bytes:
     if isinstance(document, Path):
         document = document.read_bytes()
     if isinstance(document, bytes | bytearray | memoryview):
-        return as_utf8(bytes(document), encoding)
+        return to_utf8(bytes(document), encoding)
     if is_missing(document):
         return ""
     raise TypeError(
@@ -136,7 +135,7 @@ def find_column(documents: Any) -> Any:
             return documents[:, 0]
         if hasattr(documents, "column"):  # a table of Arrow
             return documents.column(0)
-        frame = arrays.frame(documents)
+        frame = arrays.wrap_frame(documents)
         return documents if frame is None else frame[frame.columns[0]].to_native()
     return documents
 
@@ -159,7 +158,7 @@ def _to_arrow(column: Any) -> Any:
 
 
 def grow_chunk(chunk: int, most: int) -> int:
-    """Return the size of the next chunk."""
+    """Return the size of the next chunk: a quarter more, up to `most` bytes."""
     return max(chunk, min(chunk + chunk // 4, most))
 
 
@@ -171,15 +170,15 @@ def _read_arrow(column: Any, encoding: str | None, chunk: int, most: int) -> Ite
         if part.null_count:  # the bytes under a null are undefined
             part = part.fill_null("")
         _, offsets, text = part.buffers()
-        wide = np.int64 if "large" in str(part.type) else np.int32
+        offset_type = np.int64 if "large" in str(part.type) else np.int32
         rows = slice(part.offset, part.offset + len(part) + 1)
-        places = np.frombuffer(offsets, dtype=wide)[rows].astype(np.int64)
+        starts = np.frombuffer(offsets, dtype=offset_type)[rows].astype(np.int64)
         buffer = np.zeros(0, dtype=np.uint8) if text is None else np.frombuffer(text, dtype=np.uint8)
         start = 0
         while start < len(part):
-            stop = int(np.searchsorted(places, places[start] + chunk))
+            stop = int(np.searchsorted(starts, starts[start] + chunk))
             stop = min(max(stop, start + 1), len(part))
-            yield Corpus(buffer[places[start] : places[stop]], places[start : stop + 1] - places[start])
+            yield Corpus(buffer[starts[start] : starts[stop]], starts[start : stop + 1] - starts[start])
             start, chunk = stop, grow_chunk(chunk, most)
 
 
@@ -195,7 +194,9 @@ class Source:
         if self.input not in ("content", "filename", "file"):
             raise ValueError(f"got input={self.input!r}, expected 'content', 'filename' or 'file'")
         if not (self.encoding is None or isinstance(self.encoding, str)):
-            raise TypeError(f"got encoding={self.encoding!r}, expected a name, as 'utf-8', or None to guess")
+            raise TypeError(
+                f"got encoding={self.encoding!r}, expected a name, such as 'utf-8', or None to guess"
+            )
         if self.decode_error not in ("strict", "ignore", "replace"):
             raise ValueError(
                 f"got decode_error={self.decode_error!r}, expected 'strict', 'ignore' or 'replace'"

@@ -34,11 +34,17 @@ from tamis.text.lexicon import ColumnSigns
 from tamis.text.matrix import stack_rows, to_csr
 from tamis.text.stop_words import stop_words
 from tamis.text.tokenizer import Analyzer, Reader, Tokenizer
-from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, class_information, sum_by_class
+from tamis.text.vocabulary import (
+    ChunkMerger,
+    GivenVocabulary,
+    Vocabulary,
+    compute_class_information,
+    sum_by_class,
+)
 from tamis.threads import map_ahead, run_together
 
 UNKNOWN = "<unknown>"
-_LEAST = 1 << 16  # the least number of bytes of a chunk, however many tokens a text has
+_LEAST_CHUNK = 1 << 16  # bytes: chunks are no smaller, however many tokens a text has
 # Parameters that scikit-learn does not have, with their defaults; parameters that may be functions.
 _OURS: Final = {"fold": "case", "unspaced": "pairs", "digits": "keep", "min_length": 2}
 _FUNCTIONS: Final = ("analyzer", "preprocessor", "tokenizer", "strip_accents")
@@ -65,7 +71,7 @@ class TextCounter:
         return self.arrange(*self.find_columns(corpus))
 
     def find_columns(self, corpus: Corpus | Tokenized) -> tuple[Rows, ColumnSigns]:
-        """Return the counts of some texts by number in their lexicon, and the columns of these numbers."""
+        """Return the counts of the entries of a lexicon of these texts, and the column of each entry."""
         lexicon, rows = self.tokenizer.count(corpus)
         return rows, self.columns.find(lexicon)
 
@@ -112,22 +118,26 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     pairs : the largest distance of two words that also make a token (sparse orthogonal bigrams), with a star
         for each word that is skipped: "send money", "send * mary"
     form : "vocabulary" learns its columns from texts; "hashed" has `n_features` columns and learns nothing
-    vocabulary : terms in the order of their columns, or terms with their columns; they are not learned then
+    vocabulary : a list of terms in the order of their columns, or a mapping from terms to columns, if the
+        columns are not to be learned
     alternate_sign : whether hashed columns are signed, so that tokens that share a column cancel, not add
     names : the number of hashed columns that are named after their tokens, the most frequent first
-    stop_words : words that are dropped: a list, or the language of a list, as "en", or several languages
+    stop_words : words that are dropped: a list of words, a language, such as "en", or several: "en+de"
     min_length : the least number of characters of a word; words of scripts without spaces may be shorter
-    min_df, max_df : the least and the largest number of texts that have a token, or their share if a float
-    max_features : the largest number of columns: those that are best by `keep_by` are kept
-    keep_by : "count", or "evidence": the information of a token about the class, for which `fit` needs labels
+    min_df, max_df : the least and the largest number of texts that have a token; a float is a share of texts
+    max_features : the largest number of columns; those with the largest score are kept
+    keep_by : the score: "count", or "evidence", the information of a token about the class, for which `fit`
+        needs labels
     binary : whether to count each token once per text
     unknown : whether a last column counts the tokens that are not in the vocabulary
     fold, unspaced, digits : see `tamis.text.alphabet`
     input : "content", or "filename" or "file" where documents are names of files or open files
-    encoding, decode_error : of bytes and files; encoding None is UTF-8 where that is valid, else a guess
+    encoding, decode_error : how bytes and files are decoded; encoding None takes UTF-8 if that is valid, and
+        otherwise guesses
     preprocessor, tokenizer, token_pattern, strip_accents, lowercase : as in scikit-learn. With a function, a
-        pattern, or accents stripped to ASCII or with case kept, texts are read in Python, with the columns
-        and the speed of CountVectorizer, and `fold`, `unspaced`, `digits`, `min_length` must not be set
+        pattern, strip_accents="ascii", or strip_accents and lowercase=False, texts are read in Python, with
+        the columns and the speed of CountVectorizer; `fold`, `unspaced`, `digits` and `min_length` must then
+        not be set
     """
 
     def __init__(
@@ -197,18 +207,18 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def fit(self, X: object, y: object = None) -> Self:
         """Learn the columns; the texts are not kept in memory. Labels are needed for keep_by="evidence"."""
-        self._learn(X, y, keep=False)
+        self._learn(X, y, return_counts=False)
         return self
 
     def fit_transform(self, X: object, y: object = None) -> Any:
         """Learn the columns, and count."""
         if self.form == "hashed" or self.vocabulary is not None:
-            texts = list(X) if self.names and isinstance(X, Iterator) else X  # names need a pass of their own
+            texts = list(X) if self.names and isinstance(X, Iterator) else X  # names need a pass before
             return self.fit(texts, y).transform(texts)
-        return self._learn(X, y, keep=True)
+        return self._learn(X, y, return_counts=True)
 
-    def _learn(self, X: object, y: object, keep: bool) -> Any:
-        """Set the columns; return the counts if `keep`."""
+    def _learn(self, X: object, y: object, return_counts: bool) -> Any:
+        """Set the columns; return the counts of learned columns if `return_counts`."""
         refuse_single_text(X)
         tokenizer = self.build_reader()
         if (given := self._make_counter(tokenizer)) is not None:
@@ -222,34 +232,34 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             if y is None:
                 raise ValueError("got keep_by='evidence' and no labels, expected fit(texts, labels)")
             labels = Keys.of(y)
-        gathering, documents, kept = self._gather(tokenizer, X, labels, keep)
-        numbers = gathering.merge()
-        columns = self.learn_columns(tokenizer, gathering, documents)
-        if not keep:
+        merger, documents, kept = self._gather(tokenizer, X, labels, return_counts)
+        numbers = merger.merge()
+        columns = self.learn_columns(tokenizer, merger, documents)
+        if not return_counts:
             return None
         column_signs = [
             ColumnSigns(columns[number].astype(np.int32), np.ones(len(number))) for number in numbers
         ]
         return self._counter.to_matrix(list(zip(kept, column_signs, strict=True)), self.dtype)
 
-    def learn_columns(self, tokenizer: Reader, gathering: Gathering, documents: Int64s) -> Int64s:
+    def learn_columns(self, tokenizer: Reader, merger: ChunkMerger, documents: Int64s) -> Int64s:
         """Set the columns by the merged lexicon; return the column of each entry, -1 if it is not kept."""
-        vocabulary = Vocabulary.sort(gathering.lexicons[0])
+        vocabulary = Vocabulary.sort(merger.lexicons[0])
         columns = vocabulary.columns
         if self.prunes:
-            mask = self._choose_columns(columns, gathering, documents)
-            vocabulary = vocabulary.keep(mask)
+            mask = self._choose_columns(columns, merger, documents)
+            vocabulary = vocabulary.keep_columns(mask)
             columns = np.where(mask[columns], (np.cumsum(mask) - 1)[columns], -1)
         self._counter = TextCounter(tokenizer, vocabulary, self.unknown, self.binary)
         return columns
 
     def _gather(
-        self, tokenizer: Reader, X: object, labels: tuple[Keys, Int64s] | None, keep: bool
-    ) -> tuple[Gathering, Int64s, list[Rows]]:
-        """Return the lexicon of all texts, the number of texts of each class, and their counts if `keep`."""
+        self, tokenizer: Reader, X: object, labels: tuple[Keys, Int64s] | None, keep_rows: bool
+    ) -> tuple[ChunkMerger, Int64s, list[Rows]]:
+        """Return the lexicons of all texts, the number of texts per class, and the counts if `keep_rows`."""
         group = None if labels is None else labels[1]
         classes = 1 if labels is None else len(labels[0])
-        gathering, kept = Gathering(), []
+        merger, kept = ChunkMerger(), []
         documents = np.zeros(classes, dtype=np.int64)
         n_texts = 0
         for lexicon, rows in map_ahead(tokenizer.count, self.read_chunks(X, tokenizer, most=LARGE)):
@@ -259,27 +269,28 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             if len(part) < n:
                 break
             documents += np.bincount(part, minlength=classes)
-            gathering.add(lexicon, sum_by_class(rows, len(lexicon), part, classes, self.prunes, self.prunes))
-            if keep:
+            merger.add(lexicon, sum_by_class(rows, len(lexicon), part, classes, self.prunes, self.prunes))
+            if keep_rows:
                 kept.append(rows)
             else:
-                gathering.merge(always=False)
+                merger.merge(always=False)
         if group is not None and n_texts != len(group):
             raise ValueError(f"got {len(group)} labels, expected one for each text")
-        return gathering, documents, kept
+        return merger, documents, kept
 
     @property
     def prunes(self) -> bool:
-        one = not is_share(self.min_df) and self.min_df <= 1
-        every = is_share(self.max_df) and self.max_df == 1.0
-        return not (one and every and self.max_features is None)
+        """Whether columns are dropped by min_df, max_df or max_features."""
+        keeps_rare = not is_share(self.min_df) and self.min_df <= 1
+        keeps_frequent = is_share(self.max_df) and self.max_df == 1.0
+        return not (keeps_rare and keeps_frequent and self.max_features is None)
 
-    def _choose_columns(self, columns: Int64s, gathered: Gathering, documents: Int64s) -> NDArray[np.bool_]:
-        """Mark the columns to keep."""
+    def _choose_columns(self, columns: Int64s, merger: ChunkMerger, documents: Int64s) -> NDArray[np.bool_]:
+        """Return whether to keep each column."""
         by_class = np.empty((len(columns), len(documents)), dtype=np.int64)
         occurrences = np.empty(len(columns), dtype=np.int64)
-        by_class[columns] = gathered.document_frequency.T
-        occurrences[columns] = gathered.term_frequency.sum(axis=0)
+        by_class[columns] = merger.document_frequency.T
+        occurrences[columns] = merger.term_frequency.sum(axis=0)
         frequency = by_class.sum(axis=1)
         total = int(documents.sum())
         least, most = count_texts("min_df", self.min_df, total), count_texts("max_df", self.max_df, total)
@@ -288,7 +299,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         mask: NDArray[np.bool_] = (frequency >= least) & (frequency <= most)
         if self.max_features is not None and mask.sum() > self.max_features:
             counts = frequency if self.binary else occurrences
-            scores = counts if self.keep_by == "count" else class_information(by_class, documents)
+            scores = counts if self.keep_by == "count" else compute_class_information(by_class, documents)
             ranked = np.argsort(-scores[mask], kind="stable")[: self.max_features]
             mask[np.delete(np.flatnonzero(mask), ranked)] = False
         if not mask.any():
@@ -305,62 +316,62 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         numbers = np.flatnonzero(given) if given.dtype == np.bool_ and given.shape == (count,) else given
         mask = np.isin(np.arange(count), numbers)
         if numbers.dtype == np.bool_ or not mask.any() or not np.isin(numbers, np.arange(count)).all():
-            raise ValueError(f"got columns that are not there, expected some of 0 to {count - 1}, or a mask")
-        self._counter = replace(counter, columns=counter.columns.keep(mask))
+            raise ValueError(f"got columns that do not exist, expected some of 0 to {count - 1}, or a mask")
+        self._counter = replace(counter, columns=counter.columns.keep_columns(mask))
         return self
 
     # ── counting ──
 
     def transform(self, X: object) -> Any:
-        """Counts (texts, columns), in SciPy's CSR."""
+        """Return the counts (texts, columns), in SciPy's CSR."""
         counter = self.counter_
         return counter.to_matrix(
             list(map_ahead(counter.find_columns, self.read_chunks(X, counter.tokenizer))), self.dtype
         )
 
     def batches(self, X: object) -> Iterator[Any]:
-        """Counts of some texts at a time, for any number of texts: memory is needed for one batch."""
+        """Yield the counts of some texts at a time, so that only one batch is in memory."""
         counter = self.counter_
         for rows in map_ahead(counter.count, self.read_chunks(X, counter.tokenizer)):
             yield to_csr(rows, counter.width, self.dtype)
 
     def tokens(self, text: str | bytes) -> list[str]:
-        """The tokens of one text."""
+        """Return the tokens of one text."""
         return self.build_analyzer()(text)
 
     def read_chunks(
         self, X: object, tokenizer: Reader, chunk: int = CHUNK, most: int = 0
     ) -> Iterator[Corpus | Tokenized]:
-        """Read the texts in chunks of about `chunk` bytes; smaller where a text has many tokens."""
-        weight, source = tokenizer.weight, self._source()
-        least, most = max(min(_LEAST, chunk), chunk // weight), most // weight
+        """Read the texts in chunks of about `chunk` bytes, or less if a text has many tokens."""
+        weight, source = tokenizer.weight, self._make_source()
+        least, most = max(min(_LEAST_CHUNK, chunk), chunk // weight), most // weight
         if isinstance(tokenizer, CustomAnalyzer):
             return tokenizer.read_chunks(X, source, least, most)
         return read_corpora(source.open(X), self.encoding, least, most)
 
-    def _source(self) -> Source:
+    def _make_source(self) -> Source:
         return Source(self.input, self.encoding, self.decode_error)
 
     # ── the steps from a document to its tokens, as scikit-learn names them ──
 
     def decode(self, doc: Any) -> Any:
-        """The text of one document that may be bytes or, as `input` says, a file."""
-        return self._source().read_content(doc)
+        """Return the text of one document that may be bytes or, as `input` says, a file."""
+        return self._make_source().read_content(doc)
 
     def build_analyzer(self) -> Callable[[Any], list[str]]:
-        """The function from a document to its tokens."""
-        return partial(_read_tokens, self.build_reader(), self._source())
+        """Return the function from a document to its tokens."""
+        return partial(_read_tokens, self.build_reader(), self._make_source())
 
     def build_preprocessor(self) -> Callable[[Any], Any]:
-        """The function that folds the characters of a text, before it is cut into words."""
+        """Return the function that folds the characters of a text, before it is split into words."""
         return self.build_reader().preprocess
 
     def build_tokenizer(self) -> Callable[[Any], Iterable[str]]:
-        """The function that cuts a text whose characters are folded into words, stop words included."""
+        """Return the function that splits a folded text into words, stop words included."""
         return self.build_reader().split
 
     def get_stop_words(self) -> frozenset[str] | None:
-        """The words that are left out, or None."""
+        """Return the words that are left out, or None."""
         return stop_words(self.stop_words) or None
 
     # ── what the columns are ──
@@ -376,7 +387,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return counter
 
     def _make_counter(self, tokenizer: Reader) -> TextCounter | None:
-        """Columns that follow from the parameters; None if they must be learned from texts."""
+        """Return the counter if its columns follow from the parameters; None if they must be learned."""
         if self.form == "hashed":
             return TextCounter(
                 tokenizer, Hashed(self.n_features, self.alternate_sign, self.names), False, self.binary
@@ -388,7 +399,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         )
 
     def fix_columns(self) -> bool:
-        """Set the columns that the parameters give, if there are such; whether the columns are known."""
+        """Set the columns if they follow from the parameters; return whether the columns are known."""
         if (self.form == "hashed" or self.vocabulary is not None) and "_counter" not in self.__dict__:
             self.fit([])
         return self.__sklearn_is_fitted__()
@@ -397,7 +408,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return "_counter" in self.__dict__ or self.form == "hashed" or self.vocabulary is not None
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """The token of each column; a hashed one has its number, unless its tokens are remembered."""
+        """Return the token of each column; a hashed one has its number, unless its tokens are remembered."""
         counter = self.counter_
         names = counter.columns.names
         return np.append(names, UNKNOWN).astype(object) if counter.unknown else names
@@ -416,9 +427,9 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self.vocabulary is not None
 
     def inverse_transform(self, X: Any) -> list[NDArray[np.object_]]:
-        """The tokens of each row that has them."""
+        """Return, for each row, the tokens of the columns that are not 0."""
         names = self.get_feature_names_out()
-        table = arrays.scipy_sparse().csr_array(X)
+        table = arrays.import_scipy_sparse().csr_array(X)
         if table.shape[1] != len(names):
             raise ValueError(f"got {table.shape[1]} columns, expected {len(names)}")
         return [names[table.indices[i:j][table.data[i:j] != 0]] for i, j in pairwise(table.indptr)]
@@ -434,7 +445,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             )
         if not hashed and (self.alternate_sign or self.names):
             raise ValueError("got alternate_sign or names with a vocabulary, which need form='hashed'")
-        self._source()
+        self._make_source()
         np.dtype(self.dtype)
         check_integer("n_features", self.n_features, 1, 2**31 - 1)
         check_integer("names", self.names, 0)
@@ -447,7 +458,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self._make_reader()
 
     def _make_reader(self) -> Reader:
-        """Choose the compiled tokenizer where it can do what the parameters ask for, else Python."""
+        """Return the compiled tokenizer if it can do what the parameters ask for, else one in Python."""
         shared: dict[str, Any] = {
             "analyzer": self.analyzer,
             "ngram_range": check_range(self.ngram_range),
@@ -470,7 +481,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return CustomAnalyzer(**shared, **{name: getattr(self, name) for name in own})
 
     def _find_unused(self) -> list[tuple[str, str]]:
-        """The parameters that the others make useless, each with the reason."""
+        """Return the parameters that the others make useless, each with the reason."""
         pattern = self.token_pattern not in (None, TOKEN_PATTERN)
         if self.analyzer == "word":
             return [("token_pattern", "tokenizer is given")] if self.tokenizer is not None and pattern else []
@@ -483,7 +494,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return [(name, reason) for name, is_given in given.items() if is_given]
 
     def _needs_python(self) -> bool:
-        """Whether the parameters ask for what the compiled tokenizer cannot do."""
+        """Return whether the parameters ask for what the compiled tokenizer cannot do."""
         if callable(self.analyzer) or self.preprocessor is not None:
             return True
         if self.strip_accents is not None and (self.strip_accents != "unicode" or not self.lowercase):
@@ -492,7 +503,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return bool(self.analyzer == "word" and own_words)
 
     def _choose_fold(self) -> Fold:
-        """The folding of characters, by scikit-learn's two parameters where these differ from `fold`."""
+        """Return the folding of characters that `fold`, `lowercase` and `strip_accents` ask for."""
         fold: Fold = self.fold
         if self.strip_accents == "unicode":
             if fold not in ("case", "base"):
@@ -505,7 +516,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return "none"
 
     def describe_state(self) -> dict[str, Any]:
-        """The state that a file holds, besides the parameters."""
+        """Return the state that a file holds, besides the parameters."""
         for name in _FUNCTIONS:
             if callable(getattr(self, name)):
                 raise TypeError(
@@ -532,7 +543,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
 
 def _read_tokens(reader: Reader, source: Source, document: Any) -> list[str]:
-    """The tokens of one document that may be bytes, a file or missing."""
+    """Return the tokens of one document that may be bytes, a file or missing."""
     return reader.tokens(
         source.read_text(document) if isinstance(reader, Tokenizer) else source.read_content(document)
     )

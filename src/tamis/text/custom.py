@@ -1,4 +1,4 @@
-"""Splits documents into tokens by a user's pattern or functions, in Python, as scikit-learn does.
+"""Split documents into tokens by a user's pattern or functions, in Python, as scikit-learn does.
 
 The user's functions are called in the caller's thread, for one document after the other.
 """
@@ -86,7 +86,7 @@ class CustomAnalyzer:
         return (most - least + 1 + self.pairs) * (6 if self.analyzer in ("char", "char_wb") else 1)
 
     @cached_property
-    def peer(self) -> "CountVectorizer":
+    def vectorizer(self) -> "CountVectorizer":
         """scikit-learn's vectorizer with the same parameters; it makes no phrases of words."""
         # It is loaded here, because it brings 83 modules that counting the built-in tokens does not need.
         return import_package("sklearn.feature_extraction.text", "CustomAnalyzer").CountVectorizer(
@@ -102,7 +102,7 @@ class CustomAnalyzer:
 
     @cached_property
     def _analyze(self) -> Callable[[Any], Iterable[str]]:
-        analyze: Callable[[Any], Iterable[str]] = self.peer.build_analyzer()
+        analyze: Callable[[Any], Iterable[str]] = self.vectorizer.build_analyzer()
         return analyze
 
     @property
@@ -132,11 +132,11 @@ class CustomAnalyzer:
 
     def preprocess(self, document: Any) -> Any:
         """Return the document as it is before it is split into words."""
-        return self.peer.build_preprocessor()(document)
+        return self.vectorizer.build_preprocessor()(document)
 
     def split(self, document: Any) -> Iterable[str]:
         """Return the words of a preprocessed document."""
-        words: Iterable[str] = self.peer.build_tokenizer()(document)
+        words: Iterable[str] = self.vectorizer.build_tokenizer()(document)
         return words
 
     def name(self, term: str) -> str:
@@ -183,7 +183,7 @@ def _add_phrases(words: list[str], ngram_range: tuple[int, int] | None, pairs: i
     if (least, most, pairs) == (1, 1, 0):
         return words
     tokens = [" ".join(words[i : i + n]) for n in range(least, most + 1) for i in range(len(words) - n + 1)]
-    for distance in range(2 if least <= 2 <= most else 1, pairs + 1):  # each phrase once
+    for distance in range(2 if least <= 2 <= most else 1, pairs + 1):  # a pair at distance 1 is a 2-gram
         separator = " " + "* " * (distance - 1)  # a star for each skipped word
         tokens += [f"{first}{separator}{last}" for first, last in zip(words, words[distance:], strict=False)]
     return tokens

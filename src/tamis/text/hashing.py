@@ -1,4 +1,4 @@
-"""Maps names to a fixed number of columns by hash, without a vocabulary, as scikit-learn does."""
+"""Map names to a fixed number of columns by hash, without a vocabulary, as scikit-learn does."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from tamis.text.lexicon import ColumnSigns, Lexicon, PackedTexts
 from tamis.text.tokenizer import LexiconCounts
 
 _LEAST = -(2**31)  # its absolute value is no 32-bit integer; its column is that of scikit-learn
-_MANY = 4  # tokens remembered per column that gets a name; rarer tokens are dropped
-_NAMED = 1 << 24  # the largest number of columns that get names: they take about 1 GB
+_TOKENS_PER_NAME = 4  # so many tokens are remembered per column that gets a name; rarer tokens are dropped
+_MOST_NAMES = 1 << 24  # the largest number of columns that get names: they take about 1 GB
 
 
 class Buckets(NamedTuple):
@@ -38,20 +38,20 @@ def find_buckets(names: PackedTexts, width: int) -> Buckets:
 
 def refuse_many_names(width: int) -> None:
     """Raise if names of `width` columns would fill the memory: a file of 1 kB may declare 2**31 columns."""
-    if width > _NAMED:
+    if width > _MOST_NAMES:
         raise ValueError(
-            f"got {width} columns without names of their own, expected at most {_NAMED} to name: name the "
-            "columns that you need by their numbers, or set n_features lower and fit again"
+            f"got {width} columns without names of their own, expected at most {_MOST_NAMES} to name: name "
+            "the columns that you need by their numbers, or set n_features lower and fit again"
         )
 
 
 class Hashed:
-    """Columns by hash. If `names` is above 0, so many columns are named after their most frequent tokens."""
+    """Columns by hash. At most `limit` columns are named after their tokens, the most frequent first."""
 
-    def __init__(self, width: int, signed: bool, names: int = 0) -> None:
+    def __init__(self, width: int, signed: bool, limit: int = 0) -> None:
         self.width = width
         self.signed = signed
-        self.limit = names
+        self.limit = limit
         self.frequencies: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -68,12 +68,12 @@ class Hashed:
         if not self.limit:
             return
         counts = np.bincount(counted.rows.indices, counted.rows.counts, len(counted.lexicon)).astype(np.int64)
-        frequent = np.argsort(-counts, kind="stable")[: _MANY * self.limit]
+        frequent = np.argsort(-counts, kind="stable")[: _TOKENS_PER_NAME * self.limit]
         names = counted.lexicon.names.strings(frequent)
         self.frequencies.update(dict(zip(names, counts[frequent].tolist(), strict=True)))
-        if len(self.frequencies) > 2 * _MANY * self.limit:
+        if len(self.frequencies) > 2 * _TOKENS_PER_NAME * self.limit:
             ranked = sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))
-            self.frequencies = Counter(dict(ranked[: _MANY * self.limit]))
+            self.frequencies = Counter(dict(ranked[: _TOKENS_PER_NAME * self.limit]))
 
     @property
     def names(self) -> NDArray[np.object_]:
@@ -97,7 +97,7 @@ class Hashed:
             "width": self.width,
             "signed": self.signed,
             "limit": self.limit,
-            "often": dict(self.frequencies),
+            "often": dict(self.frequencies),  # the name in files
         }
 
     @classmethod

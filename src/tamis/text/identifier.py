@@ -1,4 +1,4 @@
-"""Identifies the language of a text, by naive Bayes over n-grams of letters.
+"""Identify the language of a text, by naive Bayes over n-grams of letters.
 
 `languages.npz` has the counts; `tools/languages` makes it from `tools/language_texts` and the stop words. The
 code uses only NumPy, because a mail filter calls it in a process that has just started, for many encodings of
@@ -87,11 +87,12 @@ _HAN, _HANGUL, _BEYOND = 0x4E00 >> 7, 0xAC00 >> 7, SCRIPTS - 1
 # Names and terms in Latin letters occur in texts of any script, seldom the other way round: if at least one
 # letter in _ENOUGH is of another script, the Latin letters are ignored.
 _LATIN, _ENOUGH = 0x370, 4
-# Any text may have foreign names: the probability of a Latin letter is at least _FOREIGN. Where words are
-# not separated, or foreign words get endings, Latin letters are next to others with the probability _SWITCH.
+# Any text may have foreign names: the probability of a Latin letter is at least _FOREIGN. In the languages
+# _MIXED, words are not separated, or foreign words get endings, so that a Latin letter follows another one,
+# or the reverse, with the probability _SWITCH.
 _FOREIGN, _MIXED, _SWITCH = 1 / 40, ("ja", "ko", "zh"), 0.01
 _DOUBT = 20.0  # pseudo-count, in letters, of the distribution that unseen pairs, letters or scripts follow
-_SAMPLE = 1 << 14  # characters that are read: they suffice for any language
+_SAMPLE = 1 << 14  # at most so many characters are read: they suffice for any language
 _ADDRESSES = re.compile(r"(?:://|www\.|@)\S*")  # addresses are in no language
 _DIGITS = np.frombuffer(b"0123456789_", dtype=np.uint8)  # digits of other scripts count as letters
 
@@ -105,7 +106,7 @@ class Model(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def model() -> Model:
+def load_model() -> Model:
     """Return the model of the languages in `languages.npz`."""
     with (
         (files("tamis.text") / "languages.npz").open("rb") as file,
@@ -117,9 +118,9 @@ def model() -> Model:
 def fit_model(codes: tuple[str, ...], counts: NDArray[np.uint16], alpha: float = ALPHA) -> Model:
     """Return a model of counts (columns, languages), scaled to the same amount of text per language."""
     totals = counts.sum(axis=0, dtype=np.float64)
-    common = float(np.median(totals))
-    logs = np.log(counts * (common / totals).astype(np.float32) + np.float32(alpha))
-    return Model(codes, counts, logs - np.float32(np.log(common + alpha * len(counts))))
+    median_total = float(np.median(totals))
+    logs = np.log(counts * (median_total / totals).astype(np.float32) + np.float32(alpha))
+    return Model(codes, counts, logs - np.float32(np.log(median_total + alpha * len(counts))))
 
 
 def language(text: str | bytes) -> str | None:
@@ -142,8 +143,8 @@ def languages(text: str | bytes, top: int = 3) -> dict[str, float]:
     """
     if top < 1:
         raise ValueError(f"got top={top}, expected at least 1")
-    known = model()
-    cells = columns(text if isinstance(text, str) else decode(text))
+    known = load_model()
+    cells = find_columns(text if isinstance(text, str) else decode(text))
     probabilities = np.exp(log_probabilities(cells, known))
     if not len(probabilities):
         return {}
@@ -163,19 +164,19 @@ def log_probabilities(cells: NDArray[np.int64], known: Model) -> NDArray[np.floa
     return scores
 
 
-def columns(text: str, order: int = ORDER, width: int = WIDTH) -> NDArray[np.int64]:
+def find_columns(text: str, order: int = ORDER, width: int = WIDTH) -> NDArray[np.int64]:
     """Return the columns of a text: the script of each letter, then n-grams of 1 to `order` characters.
 
     N-grams stay within words; those of two and more characters may include the space before or after a word.
     Columns of n-grams are hashes.
     """
-    codes = letters(text)
+    codes = read_letters(text)
     other = codes >= _LATIN
     if _ENOUGH * other.sum() >= (codes != 0).sum():
         codes = _collapse_zeros(np.where(other, codes, 0))
     return np.concatenate(
         [
-            scripts(codes[codes != 0]),
+            find_scripts(codes[codes != 0]),
             *(ngrams[is_within] for ngrams, is_within in hash_ngrams(codes, order, width)),
         ]
     )
@@ -202,7 +203,7 @@ def hash_ngrams(
         )
 
 
-def letters(text: str) -> NDArray[np.uint32]:
+def read_letters(text: str) -> NDArray[np.uint32]:
     """Return code points in lower case, with one zero between words and at both ends."""
     plain = normalize("NFC", _ADDRESSES.sub(" ", text[:_SAMPLE])).lower()
     codes = np.frombuffer(plain.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
@@ -219,7 +220,7 @@ def _collapse_zeros(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return spaced
 
 
-def scripts(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
+def find_scripts(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Return the column of each letter's script: a block of 128 letters, all of Han, or all of Hangul."""
     blocks: NDArray[np.int64] = np.minimum(codes >> 7, _BEYOND).astype(np.int64)
     han = ((codes >= 0x3400) & (codes < 0xA000)) | ((codes >= 0x20000) & (codes < 0x40000))
@@ -228,33 +229,41 @@ def scripts(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
     return blocks
 
 
-def nats(text: str, among: Sequence[str]) -> float:
+def find_least_cost(text: str, among: Sequence[str]) -> float:
     """Return the least -log P(text | language) of the letters of a text among some languages.
 
     Each letter depends on the one before. Unseen pairs have the probability of their letters, and unseen
-    letters that of their script, whose letters are equally likely. The n-grams of `languages` overlap; this
-    is one probability, so that texts of unequal length compare.
+    letters that of their script, whose letters are equally likely. Unlike the overlapping n-grams of
+    `languages`, this is a probability of the text, so that texts of unequal length can be compared.
     """
-    known = model()
-    codes = letters(text)
+    known = load_model()
+    codes = read_letters(text)
     if len(codes) < 3:  # no letters
         return 0.0
     rows = np.array([known.codes.index(code) for code in among])
     (single, _), (double, _) = hash_ngrams(codes, 2, WIDTH)
-    at = np.flatnonzero(codes)
-    script = scripts(codes[at])
-    many = np.where(script == _HAN, 27_000, np.where(script == _HANGUL, 11_172, 128))[:, None]
-    written = known.counts[:SCRIPTS, rows].sum(axis=0, dtype=np.float64)  # letters
-    p = (known.counts[script][:, rows] + _DOUBT / SCRIPTS) / (written + _DOUBT) / many
-    p = (known.counts[single[at]][:, rows] + _DOUBT * p) / (written + _DOUBT)
+    positions = np.flatnonzero(codes)
+    script = find_scripts(codes[positions])
+    letters_per_script = np.where(script == _HAN, 27_000, np.where(script == _HANGUL, 11_172, 128))[:, None]
+    letters_per_language = known.counts[:SCRIPTS, rows].sum(axis=0, dtype=np.float64)
+    p = (
+        (known.counts[script][:, rows] + _DOUBT / SCRIPTS)
+        / (letters_per_language + _DOUBT)
+        / letters_per_script
+    )
+    p = (known.counts[single[positions]][:, rows] + _DOUBT * p) / (letters_per_language + _DOUBT)
     # The number of words was not counted: a word has about five letters.
-    before = np.where((codes[at - 1] == 0)[:, None], written / 5, known.counts[single[at - 1]][:, rows])
+    before = np.where(
+        (codes[positions - 1] == 0)[:, None],
+        letters_per_language / 5,
+        known.counts[single[positions - 1]][:, rows],
+    )
     # Some of the counts are of other pairs with the same hash.
-    pairs = np.minimum(known.counts[double[at - 1]][:, rows], before)
+    pairs = np.minimum(known.counts[double[positions - 1]][:, rows], before)
     p = (pairs + _DOUBT * p) / (before + _DOUBT)
     mixed = np.array([code in _MIXED for code in among])
-    latin = codes[at] < 128
+    latin = codes[positions] < 128
     p = np.where(latin[:, None] & (mixed | (known.counts[0, rows] > 0)), np.maximum(p, _FOREIGN), p)
-    switched = (latin != (codes[at - 1] < 128)) & (codes[at - 1] != 0)
+    switched = (latin != (codes[positions - 1] < 128)) & (codes[positions - 1] != 0)
     p = np.where(switched[:, None] & mixed, _SWITCH * p, p)
     return float(-np.log(p).sum(axis=0).max())

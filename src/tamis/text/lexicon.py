@@ -1,4 +1,4 @@
-"""Numbers the distinct tokens and phrases of a corpus, and maps each to a feature column.
+"""Number the distinct tokens and phrases of a corpus, and map each to a feature column.
 
 Each chunk of a corpus numbers its own tokens, which are words or n-grams of characters. A token has another
 number in another chunk, so `Lexicon.merge` compares contents: tokens by bytes, phrases by tokens. An entry of
@@ -52,7 +52,7 @@ class PackedTexts(NamedTuple):
         prefixes = self._read_eight_bytes(np.arange(n), 0)
         order = np.argsort(prefixes)
         prefixes = prefixes[order]
-        tied = np.arange(n)  # positions in `order` whose texts are not yet told apart
+        tied = np.arange(n)  # positions in `order` whose texts were equal in the bytes compared so far
         # group[i] is the first position whose text equals that at i in the bytes compared so far.
         group = np.zeros(n, dtype=np.int64)
         for depth in range(8, 8 * (_NUMPY_ROUNDS + 1), 8):
@@ -84,7 +84,7 @@ class PackedTexts(NamedTuple):
         return np.where(n_left == 0, np.uint64(0), (prefixes >> unused_bits) << unused_bits)
 
 
-def token_texts(tokens: Tokens) -> PackedTexts:
+def get_token_texts(tokens: Tokens) -> PackedTexts:
     """Return the text of each token."""
     return PackedTexts(tokens.text, tokens.starts, tokens.lengths)
 
@@ -164,12 +164,12 @@ class Lexicon:
     @cached_property
     def names(self) -> PackedTexts:
         """The name of each entry: its words joined by spaces, with a star for each word that a pair skips."""
-        names_by_set = [self._phrase_texts(phrases) for phrases in self.phrase_sets]
+        names_by_set = [self._join_phrases(phrases) for phrases in self.phrase_sets]
         return names_by_set[0] if len(names_by_set) == 1 else _concatenate(names_by_set)
 
-    def _phrase_texts(self, phrases: Phrases) -> PackedTexts:
+    def _join_phrases(self, phrases: Phrases) -> PackedTexts:
         if phrases.is_all_single_tokens(self.n_tokens):
-            return token_texts(self.tokens)
+            return get_token_texts(self.tokens)
         count, n = phrases.token_numbers.shape
         separator = np.frombuffer(b" " + b"* " * (phrases.distance - 1), dtype=np.uint8)
         token_numbers = np.ascontiguousarray(phrases.token_numbers.ravel())
@@ -187,14 +187,14 @@ class Lexicon:
 
     def argsort(self) -> Int64s:
         """Return the order of the entries by name. A space and a star sort before all characters of words."""
-        order = token_texts(self.tokens).argsort()
+        order = get_token_texts(self.tokens).argsort()
         if len(self.phrase_sets) == 1 and self.phrase_sets[0].is_all_single_tokens(self.n_tokens):
             return order
         token_ranks = np.empty(self.n_tokens, dtype=np.int64)
         token_ranks[order] = np.arange(_FIRST, self.n_tokens + _FIRST)
         width = max(p.token_numbers.shape[1] if p.distance == 1 else p.distance + 1 for p in self.phrase_sets)
         bits = (self.n_tokens + _FIRST).bit_length()
-        ranks = (_phrase_ranks(phrases, token_ranks, width) for phrases in self.phrase_sets)
+        ranks = (_compute_phrase_ranks(phrases, token_ranks, width) for phrases in self.phrase_sets)
         if width * bits > _KEY_BITS:
             return np.lexsort(np.concatenate(list(ranks)).T[::-1])
         shifts = np.arange(width - 1, -1, -1) * bits
@@ -224,7 +224,7 @@ class Lexicon:
         return cls(tokens, tuple(phrase_sets)), _regroup(lexicons, phrase_sets, numbers)
 
 
-def _phrase_ranks(phrases: Phrases, token_ranks: Int64s, width: int) -> Int64s:
+def _compute_phrase_ranks(phrases: Phrases, token_ranks: Int64s, width: int) -> Int64s:
     """Return ranks (count, width). Sorting the rows of ranks sorts the names."""
     ranks = np.full((len(phrases.token_numbers), width), _MISSING, dtype=np.int64)
     if phrases.distance == 1:
@@ -256,7 +256,7 @@ def _concatenate(packed: Sequence[PackedTexts]) -> PackedTexts:
 
 def _merge_tokens(token_sets: Sequence[Tokens]) -> tuple[Tokens, list[Indices]]:
     """Return the distinct tokens of all sets, and for each set the new numbers of its tokens."""
-    all_texts = _concatenate([token_texts(tokens) for tokens in token_sets])
+    all_texts = _concatenate([get_token_texts(tokens) for tokens in token_sets])
     keys = np.concatenate([tokens.keys for tokens in token_sets])
     numbers, distinct = kernels.number_tokens(Tokens(*all_texts, keys))
     return distinct, np.split(numbers, np.cumsum([len(tokens.keys) for tokens in token_sets])[:-1])

@@ -1,4 +1,4 @@
-"""Stacks the rows of counts of many chunks, and makes SciPy's sparse matrix of them."""
+"""Stack the rows of counts of many chunks, and make SciPy's sparse matrix of them."""
 
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,7 @@ from sklearn import get_config
 from tamis import arrays
 from tamis._kernels.text import Floats, Indices, Rows
 
-_LARGEST = np.iinfo(np.int32).max
+_LARGEST = np.iinfo(np.int32).max  # matrices with more entries need 64-bit indices
 
 
 def to_csr(rows: Rows, width: int, dtype: DTypeLike) -> Any:
@@ -19,19 +19,19 @@ def to_csr(rows: Rows, width: int, dtype: DTypeLike) -> Any:
     indptr = rows.indptr.astype(np.int32) if small else rows.indptr
     indices = rows.indices if small else rows.indices.astype(np.int64)
     values = rows.counts.astype(dtype, copy=False)
-    counts = csr_type()((values, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
+    counts = choose_csr_type()((values, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
     counts.has_sorted_indices = counts.has_canonical_format = True  # `arrange` has sorted and summed them
     return counts
 
 
-def csr_type() -> Any:
+def choose_csr_type() -> Any:
     """Return the type of sparse matrix that scikit-learn is configured to return."""
-    sparse = arrays.scipy_sparse()
+    sparse = arrays.import_scipy_sparse()
     return sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
 
 
 def stack_rows(rows: list[Rows], indices: Indices, counts: Floats) -> Rows:
-    """Stack rows whose entries lie in `indices` and `counts`, part after part, and close the gaps."""
+    """Stack parts, whose entries follow each other in `indices` and `counts`; close the gaps between them."""
     ends = np.cumsum([0, *(part.indptr[-1] for part in rows)]).astype(np.int64)
     indptr = [part.indptr[1:] + end for part, end in zip(rows, ends[:-1], strict=True)]
     if ends[-1] < len(indices):

@@ -1,4 +1,4 @@
-"""Fits a model to a stream of texts and labels, by sums per class, in one pass and in bounded memory.
+"""Fit a model to a stream of texts and labels, by sums per class, in one pass and in bounded memory.
 
 No matrix is built: a chunk of texts is counted, its counts are added to the sums of its classes, and it is
 released.
@@ -24,12 +24,12 @@ from tamis.text.hashing import Hashed
 from tamis.text.lexicon import Lexicon
 from tamis.text.matrix import to_csr
 from tamis.text.tokenizer import LexiconCounts
-from tamis.text.vocabulary import Gathering, Sums, sum_by_class
+from tamis.text.vocabulary import ChunkMerger, Sums, sum_by_class
 from tamis.threads import map_ahead
 
-WIDTH = 2**18  # columns of a model that is given without TokenCounts: 2 MB per class
+WIDTH = 2**18  # the number of hashed columns of a model that is given without TokenCounts: 2 MB per class
 _SMALL = 1 << 19  # bytes per chunk where larger chunks would not help: with their counts, 20 MB
-_PATIENCE = 2.0  # seconds before progress is shown
+_DELAY = 2.0  # seconds before progress is shown
 
 
 class Chunk(NamedTuple):
@@ -49,11 +49,11 @@ def fit_stream(
 ) -> Pipeline:
     """Fit naive Bayes to any number of texts with labels, in one pass; return a pipeline that takes texts.
 
-    `model` is `make_pipeline(TokenCounts(…), MultinomialNB(…))`, or the classifier alone, whose counts are
-    hashed then. The model itself is fitted, not a copy; `more` adds to what it has learned before. A
-    vocabulary is learned in the same pass. A classifier that cannot learn from sums, as those of
-    scikit-learn, learns from a matrix per chunk; it may need all `classes`. Progress is shown in a terminal,
-    or as `progress` says.
+    `model` is `make_pipeline(TokenCounts(…), MultinomialNB(…))`, or only the classifier; then the counts are
+    hashed. The model itself is fitted, not a copy; with `more`, it adds to what it has learned before. A
+    vocabulary is learned in the same pass. A classifier that cannot learn from sums, such as those of
+    scikit-learn, learns from one matrix per chunk; it may need all `classes`. `progress` is whether to show
+    the progress; by default it is shown in a terminal.
 
     >>> import tamis
     >>> mail = [
@@ -66,25 +66,25 @@ def fit_stream(
     >>> sieve.predict(["cheap pills now", "see you at lunch then"]).tolist()
     ['spam', 'ham']
     """
-    pipeline, counts, learner = _steps(model)
+    pipeline, counts, learner = _split_pipeline(model)
     copy = deepcopy if more else clone
     new_counts, new_learner = copy(counts), copy(learner)
     has_columns = new_counts.fix_columns()
-    chunks = _Meter(progress).watch(_chunks(new_counts, texts, has_columns))
+    chunks = _Meter(progress).watch(_read_chunks(new_counts, texts, has_columns))
     sum_kind = getattr(new_learner, "sum_kind", None)
     if sum_kind is None or (new_counts.form == "hashed" and new_counts.alternate_sign):
         _learn_rows(new_counts, new_learner, chunks, classes)
     else:
         sum_chunks = _sum_known_columns if has_columns else _sum_new_columns
-        flags = new_counts.binary or sum_kind == "flags"
-        sums = sum_chunks(new_counts, chunks, flags, _Classes(new_learner.missing_label))
+        once_per_text = new_counts.binary or sum_kind == "flags"
+        sums = sum_chunks(new_counts, chunks, once_per_text, _Classes(new_learner.missing_label))
         new_learner.partial_fit_sums(sums, classes)
     # The last step, so that an error leaves the model as it was.
     counts.__dict__, learner.__dict__ = new_counts.__dict__, new_learner.__dict__
     return pipeline
 
 
-def _steps(model: Any) -> tuple[Pipeline, TokenCounts, Any]:
+def _split_pipeline(model: Any) -> tuple[Pipeline, TokenCounts, Any]:
     """Return a pipeline of counts and a classifier, and these two steps."""
     if not isinstance(model, Pipeline):
         model = make_pipeline(TokenCounts(form="hashed", n_features=WIDTH), model)
@@ -92,14 +92,14 @@ def _steps(model: Any) -> tuple[Pipeline, TokenCounts, Any]:
     if len(steps) != 2 or not isinstance(steps[0], TokenCounts) or not hasattr(steps[1], "partial_fit"):
         names = ", ".join(type(step).__name__ for step in steps)
         raise TypeError(
-            f"got a pipeline of {names}, expected TokenCounts and a classifier that learns bit by bit, as "
+            f"got a pipeline of {names}, expected TokenCounts and a classifier that has partial_fit, such as "
             "tamis.MultinomialNB: weights of counts need all texts at once"
         )
     return model, steps[0], steps[1]
 
 
-def _chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], has_columns: bool) -> Iterator[Chunk]:
-    """Read the texts in chunks, each with its labels; chunks grow where their lexicons are to be merged."""
+def _read_chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], has_columns: bool) -> Iterator[Chunk]:
+    """Read the texts in chunks, each with its labels; chunks grow if their lexicons are to be merged."""
     given: Any = texts
     if not isinstance(given, Iterable):
         raise TypeError(f"got a {type(texts).__name__}, expected texts with labels: zip(texts, labels)")
@@ -116,9 +116,8 @@ def _chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], has_columns: 
 
     chunk, most = (_SMALL, 0) if has_columns else (CHUNK, LARGE)
     for corpus in counts.read_chunks(documents(), counts.build_reader(), chunk, most):
-        yield Chunk(
-            corpus, labels[: len(corpus)]
-        )  # the iterator gave no more labels than the chunk has texts
+        # `documents` has read no more pairs than this chunk has texts.
+        yield Chunk(corpus, labels[: len(corpus)])
         labels.clear()
 
 
@@ -126,11 +125,11 @@ class _Classes:
     """Numbers the labels by first occurrence, and counts the texts of each."""
 
     def __init__(self, missing: object) -> None:
-        self.missing = missing  # the label of texts without one
+        self.missing = missing  # the value that stands for a missing label, besides None and NaN
         self.numbers: dict[Any, int] = {}
         self.documents = np.zeros(0, dtype=np.int64)
 
-    def group(self, labels: list[Any]) -> Int64s:
+    def number(self, labels: list[Any]) -> Int64s:
         """Return the number of each label; a new label gets the next number."""
         if any(label is None or label != label or label == self.missing for label in labels):
             raise ValueError(
@@ -144,7 +143,7 @@ class _Classes:
         self.documents = documents
         return group
 
-    def tally(self, totals: Int64s) -> Tally:
+    def make_tally(self, totals: Int64s) -> Tally:
         """Return the sums (classes, columns) in the order of the labels."""
         if not self.numbers:
             raise ValueError("got no texts, expected at least one: was the iterator used before?")
@@ -156,7 +155,9 @@ class _Classes:
         return Tally(weight=Exact.from_integers(documents), total=Exact.from_integers(totals), keys=keys)
 
 
-def _sum_known_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
+def _sum_known_columns(
+    counts: TokenCounts, chunks: Iterator[Chunk], once_per_text: bool, classes: _Classes
+) -> Tally:
     """Sum counts over columns that are known before the pass."""
     counter = counts.counter_
     totals = np.zeros((0, counter.width), dtype=np.int64)
@@ -165,16 +166,16 @@ def _sum_known_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool
     def count(chunk: Chunk) -> tuple[list[Any], LexiconCounts, Rows, Indices]:
         counted = counter.tokenizer.count(chunk.corpus)
         column_signs = counter.columns.find(counted.lexicon)
-        if flags or counter.unknown:  # tokens that share a column are counted per document
+        if once_per_text or counter.unknown:  # tokens that share a column are counted per document
             rows, columns = counter.arrange(counted.rows, column_signs), identity
         else:
             rows, columns = counted.rows, column_signs.columns
-        if flags:
+        if once_per_text:
             rows = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
         return chunk.labels, counted, rows, columns
 
     for labels, counted, rows, columns in map_ahead(count, chunks):
-        group = classes.group(labels)
+        group = classes.number(labels)
         if len(classes.documents) > len(totals):
             wider = np.zeros((2 * len(classes.documents), counter.width), dtype=np.int64)
             wider[: len(totals)] = totals
@@ -182,17 +183,19 @@ def _sum_known_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool
         kernels.add_rows(rows, columns, group, totals)
         if isinstance(counter.columns, Hashed):
             counter.columns.remember(counted)
-    return classes.tally(totals[: len(classes.documents)])
+    return classes.make_tally(totals[: len(classes.documents)])
 
 
-def _sum_new_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
+def _sum_new_columns(
+    counts: TokenCounts, chunks: Iterator[Chunk], once_per_text: bool, classes: _Classes
+) -> Tally:
     """Sum counts over columns that are learned in the same pass."""
-    gathering, tokenizer = Gathering(), counts.build_reader()
-    needs_documents, needs_terms = flags or counts.prunes, not flags or counts.prunes
+    merger, tokenizer = ChunkMerger(), counts.build_reader()
+    needs_documents, needs_terms = once_per_text or counts.prunes, not once_per_text or counts.prunes
 
     def number_labels() -> Iterator[tuple[Corpus | Tokenized, Int64s, int]]:
         for chunk in chunks:
-            yield chunk.corpus, classes.group(chunk.labels), len(classes.documents)
+            yield chunk.corpus, classes.number(chunk.labels), len(classes.documents)
 
     def count(item: tuple[Corpus | Tokenized, Int64s, int]) -> tuple[Lexicon, Sums]:
         corpus, group, count_of_classes = item
@@ -202,23 +205,23 @@ def _sum_new_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, 
         )
 
     for lexicon, sums in map_ahead(count, number_labels()):
-        gathering.add(lexicon, sums)
-        gathering.merge(always=False)
-    gathering.merge()
-    columns = counts.learn_columns(tokenizer, gathering, classes.documents)
+        merger.add(lexicon, sums)
+        merger.merge(always=False)
+    merger.merge()
+    columns = counts.learn_columns(tokenizer, merger, classes.documents)
     counter, kept = counts.counter_, columns >= 0
-    sums_by_entry = gathering.document_frequency if flags else gathering.term_frequency
-    if counter.unknown and flags and not kept.all():
+    sums_by_entry = merger.document_frequency if once_per_text else merger.term_frequency
+    if counter.unknown and once_per_text and not kept.all():
         raise ValueError(
-            "got unknown=True, binary counts and a vocabulary pruned in the same pass, expected one less: "
-            "fit TokenCounts first, then stream with more=True"
+            "got unknown=True, binary counts and a vocabulary pruned in the same pass, expected at most two "
+            "of these: fit TokenCounts first, then stream with more=True"
         )
     totals = np.zeros((len(classes.documents), counter.width), dtype=np.int64)
     kept_sums = sums_by_entry if kept.all() else np.ascontiguousarray(sums_by_entry[:, kept])
     kernels.add_columns(kept_sums, columns[kept], totals)
     if counter.unknown:
         totals[:, -1] = sums_by_entry[:, ~kept].sum(axis=1)
-    return classes.tally(totals)
+    return classes.make_tally(totals)
 
 
 def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk], classes: object) -> None:
@@ -245,25 +248,25 @@ class _Meter:
         self._line = Line()
         self._shown = self._line.is_terminal if shown is None else shown
         self._always = shown is True
-        self._begun = time.monotonic()
+        self._start = time.monotonic()
         self._texts = self._bytes = 0
 
     def watch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        """Pass the chunks on, and count them."""
+        """Yield the same chunks, and show how many texts were read."""
         try:
             for chunk in chunks:
                 yield chunk
                 self._texts += len(chunk.corpus)
                 self._bytes += chunk.corpus.size
                 now = time.monotonic()
-                if self._shown and now - self._begun > _PATIENCE and self._line.is_due(now):
+                if self._shown and now - self._start > _DELAY and self._line.is_due(now):
                     self._line.draw(self._describe(now), now)
         finally:
             now = time.monotonic()
-            if self._always or (self._shown and now - self._begun > _PATIENCE):
+            if self._always or (self._shown and now - self._start > _DELAY):
                 self._line.end(self._describe(now))
 
     def _describe(self, now: float) -> str:
-        seconds = max(now - self._begun, 1e-9)
+        seconds = max(now - self._start, 1e-9)
         size = self._bytes / 1e6
         return f"{self._texts:,} texts, {size:,.1f} MB, {size / seconds:,.1f} MB/s, {seconds:.0f} s"

@@ -1,4 +1,4 @@
-"""Splits texts into tokens: words, phrases or n-grams of characters, as strings or counted per document."""
+"""Split texts into tokens: words, phrases or n-grams of characters, as strings or counted per document."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -26,7 +26,7 @@ class LexiconCounts(NamedTuple):
 
 
 class Reader(Protocol):
-    """Finds the tokens of documents. `Tokenizer` uses compiled kernels, `CustomAnalyzer` is in Python."""
+    """The protocol of readers of tokens: `Tokenizer` uses compiled kernels, `CustomAnalyzer` is in Python."""
 
     @property
     def weight(self) -> int: ...
@@ -59,7 +59,7 @@ class Tokenizer:
     analyzer: Analyzer = "word"
     ngram_range: tuple[int, int] | None = (1, 1)  # None: pairs only
     pairs: int = 0  # the largest distance, in words, of the two words of a pair
-    min_length: int = 2  # characters per word; words of scripts without spaces may be shorter
+    min_length: int = 2  # the least number of characters of a word; scripts without spaces may have fewer
     fold: Fold = "case"
     unspaced: Unspaced = "pairs"
     digits: Digit = "keep"
@@ -70,7 +70,7 @@ class Tokenizer:
             raise ValueError(f"got analyzer={self.analyzer!r}, expected 'word', 'char' or 'char_wb'")
         for name in ("fold", "unspaced", "digits"):
             if not isinstance(getattr(self, name), str):
-                raise TypeError(f"got {name}={getattr(self, name)!r}, expected a word: see text.alphabet")
+                raise TypeError(f"got {name}={getattr(self, name)!r}, expected a string: see text.alphabet")
         check_range(self.ngram_range)
         check_integer("pairs", self.pairs, 0, LONGEST)
         check_integer("min_length", self.min_length, 1)
@@ -101,7 +101,7 @@ class Tokenizer:
 
     @cached_property
     def _stops(self) -> Finder | None:
-        """Finds stop words among tokens; if a stop word consists of several tokens, each of them is one."""
+        """The finder of stop words; if a stop word consists of several tokens, each of them is dropped."""
         if not self.stop_words:
             return None
         tokens = self._read_words(Corpus.of(sorted(self.stop_words)), shortest=1).tokens
@@ -112,7 +112,7 @@ class Tokenizer:
         given: object = text
         if not isinstance(given, str | bytes):
             raise TypeError(f"got a {type(text).__name__}, expected one text: str, or bytes in UTF-8")
-        lexicon, streams = self._read(Corpus.of([text]))
+        lexicon, streams = self._read_tokens(Corpus.of([text]))
         names = lexicon.names.strings()
         return [names[k] for stream in streams for k in stream.numbers.tolist()]
 
@@ -123,8 +123,8 @@ class Tokenizer:
         'grosse und οδοσ'
         """
         corpus = Corpus.of([text])
-        folded, places = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, False)
-        return folded[: places[-1]].tobytes().decode()
+        folded, offsets = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, False)
+        return folded[: offsets[-1]].tobytes().decode()
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text as they are written: nothing is folded and no stop word is dropped.
@@ -149,23 +149,25 @@ class Tokenizer:
         words = [["*"] if part == "*" else single.tokens(part) for part in term.split()]
         if not words or any(len(tokens) != 1 for tokens in words):
             raise ValueError(
-                f"the term {term!r} is not made of tokens, expected words as texts are read: see fold, "
+                f"the term {term!r} is not made of tokens, expected words that a text could have: see fold, "
                 "min_length and stop_words"
             )
         return " ".join(word for (word,) in words)
 
     def count(self, corpus: Corpus) -> LexiconCounts:
         """Count the tokens of each document, and number them in a lexicon of these documents."""
-        lexicon, streams = self._read(corpus)
+        lexicon, streams = self._read_tokens(corpus)
         stream = _interleave(streams)
         return LexiconCounts(lexicon, kernels.count_numbers(stream.numbers, stream.documents, len(lexicon)))
 
-    def _read(self, corpus: Corpus) -> tuple[Lexicon, list[_Stream]]:
+    def _read_tokens(self, corpus: Corpus) -> tuple[Lexicon, list[_Stream]]:
         if self.analyzer != "word":
-            within = self.analyzer == "char_wb"
-            folded, places = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, within)
+            is_within_words = self.analyzer == "char_wb"
+            folded, offsets = kernels.fold_characters(
+                corpus.text, corpus.offsets, self._alphabet, is_within_words
+            )
             least, most = self.ngram_range or (1, 1)
-            numbers, documents, tokens = kernels.read_grams(folded, places, least, most, within)
+            numbers, documents, tokens = kernels.read_grams(folded, offsets, least, most, is_within_words)
             return Lexicon.from_tokens(tokens), [_Stream(numbers, documents)]
         numbers, documents, tokens = self._read_words(corpus, self.min_length)
         words, single = _Stream(numbers, documents), Phrases.from_single_tokens(len(tokens.keys))
@@ -182,8 +184,8 @@ class Tokenizer:
         return Lexicon(tokens, tuple(phrase_sets)), streams
 
     def _read_words(self, corpus: Corpus, shortest: int) -> TokenStream:
-        folded, places = kernels.fold_words(corpus.text, corpus.offsets, self._alphabet)
-        return kernels.read_words(folded, places, shortest, self._alphabet)
+        folded, offsets = kernels.fold_words(corpus.text, corpus.offsets, self._alphabet)
+        return kernels.read_words(folded, offsets, shortest, self._alphabet)
 
     def _make_phrases(self, words: _Stream, single: Phrases) -> Iterator[tuple[Phrases, _Stream]]:
         """Yield the phrases of each length, then the pairs of each distance, with their occurrences."""
@@ -195,13 +197,14 @@ class Tokenizer:
             if n >= least:
                 yield phrases, stream
         phrases, stream = single, _renumber(words, single)
-        for distance in range(2 if least <= 2 <= most else 1, self.pairs + 1):  # each phrase once
+        # A pair at distance 1 is a phrase of two words, which must not be counted twice.
+        for distance in range(2 if least <= 2 <= most else 1, self.pairs + 1):
             pairs, pair_stream = _extend(phrases, stream, words, distance)
             yield Phrases(pairs.token_numbers, distance), pair_stream
 
 
 def _drop_tokens(words: _Stream, is_stop_word: NDArray[np.bool_]) -> tuple[_Stream, Phrases]:
-    """Drop the tokens that are stop words."""
+    """Drop the occurrences of stop words; return the others, and the tokens that are left."""
     keep = ~is_stop_word[words.numbers]
     n_kept_before = np.concatenate([[0], np.cumsum(keep)])
     return _Stream(words.numbers[keep], n_kept_before[words.documents]), Phrases(

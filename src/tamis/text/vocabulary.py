@@ -1,4 +1,4 @@
-"""Merges the lexicons (distinct tokens) of many chunks of texts to a vocabulary, whose columns are sorted."""
+"""Merge the lexicons (distinct tokens) of many chunks of texts to a vocabulary, whose columns are sorted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tamis.text.tokenizer import Reader
 
 Mask = NDArray[np.bool_]
 
-_TIDY = 1 << 22  # the least number of sums and entries that are merged at once: about 60 MB
+_MERGE_SIZE = 1 << 22  # chunks are merged when they have more sums and entries than this: about 60 MB
 
 
 def _encode_names(names: NDArray[np.object_]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Vocabulary:
         names[self.columns] = self.lexicon.names.strings()
         return names
 
-    def keep(self, columns: Mask) -> "Vocabulary":
+    def keep_columns(self, columns: Mask) -> "Vocabulary":
         """Drop the columns that are not marked; the others move up."""
         new_columns = np.cumsum(columns) - 1
         rows = np.flatnonzero(columns[self.columns])
@@ -85,7 +85,7 @@ class GivenVocabulary:
 
     @classmethod
     def of(cls, terms: Iterable[str] | Mapping[str, int], tokenizer: Reader) -> "GivenVocabulary":
-        """Read terms, in the order of their columns or with their columns, as texts are read."""
+        """Read terms, in the order of their columns, or as a mapping to columns; fold them as texts are."""
         if isinstance(terms, str):
             raise TypeError(f"got vocabulary={terms!r}, expected a list of terms")
         listed = check_words("the vocabulary", sorted(terms) if isinstance(terms, set | frozenset) else terms)
@@ -94,8 +94,8 @@ class GivenVocabulary:
             raise ValueError("got an empty vocabulary, expected at least one term")
         if sorted(columns) != list(range(len(listed))):
             raise ValueError(
-                f"the columns of the vocabulary are not 0 to {len(listed) - 1}, each once: leave them out, "
-                "and the terms get them in their order"
+                f"the columns of the vocabulary are not 0 to {len(listed) - 1}, each once: pass a list of "
+                "terms, which get columns in their order"
             )
         names = np.empty(len(listed), dtype=object)
         term_of: dict[str, str] = {}
@@ -103,7 +103,7 @@ class GivenVocabulary:
             name = tokenizer.name(term)
             if name in term_of:
                 raise ValueError(
-                    f"the terms {term_of[name]!r} and {term!r} are one token, {name!r}: expected each once"
+                    f"the terms {term_of[name]!r} and {term!r} are one token, {name!r}: drop one of them"
                 )
             term_of[name] = term
             names[column] = name
@@ -131,19 +131,19 @@ class GivenVocabulary:
     def _column_of(self) -> dict[str, int]:
         return {name: k for k, name in enumerate(self.names)}
 
-    def keep(self, columns: Mask) -> "GivenVocabulary":
+    def keep_columns(self, columns: Mask) -> "GivenVocabulary":
         """Drop the columns that are not marked; the others move up."""
         return GivenVocabulary(self.names[columns])
 
 
 class Sums(NamedTuple):
-    """Sums over the documents of each class, one row per class; None if it is not needed."""
+    """Sums over the documents of each class, one row per class; None for a sum that is not needed."""
 
     document_frequency: Rows | None  # number of documents that contain an entry
     term_frequency: Rows | None  # number of occurrences of an entry
 
 
-class Gathering:
+class ChunkMerger:
     """Merges chunks into one lexicon and its sums (classes, entries).
 
     The memory depends on the entries, not on the documents. Chunks may have new classes.
@@ -161,10 +161,13 @@ class Gathering:
         self.sums.append(sums)
 
     def merge(self, always: bool = True) -> list[Int64s]:
-        """Merge the chunks, always or if there are enough; return the new numbers of each chunk's entries."""
-        held = sum(len(rows.indices) for sums in self.sums for rows in sums if rows is not None)
-        held += sum(map(len, self.lexicons))
-        if not always and held <= 2 * self._merged_size + _TIDY:
+        """Merge the chunks; return the new numbers of each chunk's entries.
+
+        Without `always`, chunks are merged only if they are large enough; otherwise [] is returned.
+        """
+        size = sum(len(rows.indices) for sums in self.sums for rows in sums if rows is not None)
+        size += sum(map(len, self.lexicons))
+        if not always and size <= 2 * self._merged_size + _MERGE_SIZE:
             return []
         if not any(map(len, self.lexicons)):
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
@@ -196,26 +199,27 @@ def _merge_sums(before: Int64s, sums: list[Rows | None], numbers: list[Int64s], 
 def sum_by_class(
     rows: Rows, entries: int, group: Int64s, classes: int, documents: bool = True, terms: bool = True
 ) -> Sums:
-    """Sum the rows of each class; `documents` and `terms` choose the sums."""
-    flags = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if documents else None
+    """Sum the rows of each class; `documents`, `terms`: whether to sum document and term frequencies."""
+    presence = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if documents else None
     return Sums(
-        None if flags is None else kernels.sum_groups(flags, group, classes, entries),
+        None if presence is None else kernels.sum_groups(presence, group, classes, entries),
         kernels.sum_groups(rows, group, classes, entries) if terms else None,
     )
 
 
-def class_information(having: Int64s, documents: Int64s) -> NDArray[np.float64]:
+def compute_class_information(documents_with_token: Int64s, documents: Int64s) -> NDArray[np.float64]:
     """Return the information, in nats over all texts, that the presence of each token has about the class.
 
-    It is the number of texts times the mutual information; twice it is the G statistic of independence.
+    `documents_with_token` (tokens, classes) and `documents` (classes,) are numbers of texts. The result is
+    the number of texts times the mutual information; twice it is the G statistic of independence.
 
-    >>> information = class_information(np.array([[50, 0], [25, 25]]), np.array([50, 50]))
+    >>> information = compute_class_information(np.array([[50, 0], [25, 25]]), np.array([50, 50]))
     >>> [round(float(x), 3) for x in information]
     [69.315, 0.0]
     """
     total = documents.sum()
-    information = np.zeros(len(having))
-    for seen in (having, documents - having):
+    information = np.zeros(len(documents_with_token))
+    for seen in (documents_with_token, documents - documents_with_token):
         expected = seen.sum(axis=1, keepdims=True) * (documents / total)
         with np.errstate(divide="ignore", invalid="ignore"):
             information += np.where(seen > 0, seen * np.log(seen / expected), 0.0).sum(axis=1)

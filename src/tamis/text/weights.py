@@ -25,9 +25,9 @@ from tamis.models.generative.counting import refuse_negative_sums, sum_counts
 from tamis.stats import Exact, Keys, Labels, Tally, refuse_excess_subtraction
 from tamis.tables import Sparse, Table
 from tamis.text.hashing import refuse_many_names
-from tamis.text.matrix import csr_type
+from tamis.text.matrix import choose_csr_type
 
-_MANY = (
+_MULTICLASS_REMEDY = (
     "sklearn.multiclass.OneVsRestClassifier(make_pipeline(NaiveBayesWeights(), LogisticRegression())) "
     "takes more than two"
 )
@@ -43,7 +43,7 @@ class Counts(NamedTuple):
     def of(cls, data: object, negative: bool = False) -> "Counts":
         """Read rows of any kind; negative numbers are refused unless `negative`."""
         table = Table.of(data)
-        single = getattr(data, "dtype", None) == np.float32
+        is_float32 = getattr(data, "dtype", None) == np.float32
         for size, what in ((table.width, "feature(s)"), (table.rows, "sample(s)")):
             if size == 0:
                 raise ValueError(
@@ -51,7 +51,7 @@ class Counts(NamedTuple):
                     "while a minimum of 1 is required."
                 )
         if table.sparse is None:
-            matrix = arrays.scipy_sparse().csr_array(table.numbers())
+            matrix = arrays.import_scipy_sparse().csr_array(table.numbers())
         else:
             matrix = table.sparse.matrix()
             if not matrix.has_canonical_format:
@@ -60,8 +60,8 @@ class Counts(NamedTuple):
             if not matrix.data.all():
                 matrix = matrix.copy()
                 matrix.eliminate_zeros()
-        _refuse_broken(table, matrix, negative)
-        return cls(matrix, np.dtype(np.float32 if single else np.float64))
+        _refuse_invalid(table, matrix, negative)
+        return cls(matrix, np.dtype(np.float32 if is_float32 else np.float64))
 
     @property
     def document_frequencies(self) -> NDArray[np.int64]:
@@ -70,7 +70,7 @@ class Counts(NamedTuple):
 
     def with_values(self, values: Array) -> Any:
         """Return other values for the same entries, without zeros, in CSR of the configured type."""
-        rows = csr_type()(
+        rows = choose_csr_type()(
             (values.astype(self.dtype), self.matrix.indices, self.matrix.indptr), self.matrix.shape, copy=True
         )
         if not rows.data.all():
@@ -78,22 +78,22 @@ class Counts(NamedTuple):
         return rows
 
 
-def _refuse_broken(table: Table, matrix: Any, negative: bool) -> None:
+def _refuse_invalid(table: Table, matrix: Any, negative: bool) -> None:
     """Raise for the first number that is not finite or is negative; the message names its row and column."""
     values = matrix.data
-    for wrong, said, expected in (
+    for is_wrong, problem, expected in (
         (~np.isfinite(values), "Input X contains NaN or infinity", "finite numbers: drop or fill those rows"),
         (
             np.zeros(0, dtype=np.bool_) if negative else values < 0,
             "Negative values in data",
-            "counts of at least 0: hashed ones come with alternate_sign=False",
+            "counts of at least 0: for hashed columns, set alternate_sign=False",
         ),
     ):
-        if wrong.any():
-            entry = int(np.argmax(wrong))
+        if is_wrong.any():
+            entry = int(np.argmax(is_wrong))
             row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
             place = f"row {row} of {table.name(int(matrix.indices[entry]))}"
-            raise ValueError(f"{said}: got {values[entry]:g} in {place}, expected {expected}")
+            raise ValueError(f"{problem}: got {values[entry]:g} in {place}, expected {expected}")
 
 
 class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]  # scikit-learn has no types
@@ -105,7 +105,7 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         """Raise if a parameter is invalid."""
 
     def _learn(self, X: object, y: object, fresh: bool) -> Counts:
-        """Learn rows, alone (`fresh`) or with those before; return the rows as they were read."""
+        """Learn rows, and forget earlier ones if `fresh`; return the rows as they were read."""
         self._check()
         return self._read_first(X)
 
@@ -165,12 +165,12 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
 
 @dataclass(frozen=True, eq=False)
 class WeightState:
-    """A statistic, whether its rows were binary, and the weights that were inferred from it so far."""
+    """A statistic, whether its rows were binary, and the weights that were last inferred from it."""
 
     statistic: Tally
     declared: Keys  # classes that were declared and may have no rows yet
     binary: bool  # whether entries count as 1, whatever their value
-    inferred: dict[object, Array] = field(default_factory=dict)
+    inferred: dict[object, Array] = field(default_factory=dict)  # weights by the parameter that they need
 
     def infer(self, parameter: object, compute: Callable[[], Array]) -> Array:
         """Return the weights for a parameter, computed when they are first needed."""
@@ -195,7 +195,7 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
 
     _learned: WeightState
 
-    def _refuse(self, learned: WeightState) -> None:
+    def _refuse_impossible(self, learned: WeightState) -> None:
         """Raise if no rows have this statistic, or no weights follow from it."""
         raise NotImplementedError
 
@@ -216,14 +216,16 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
             if theirs.statistic.total.shape[-1] != state.statistic.total.shape[-1] or (
                 names is not None and own is not None and names.tolist() != own.tolist()
             ):
-                raise ValueError("the transformers have other columns, expected the same in the same order")
+                raise ValueError(
+                    "the transformers have different columns, expected the same in the same order"
+                )
             if theirs.binary != state.binary:
                 raise ValueError(
                     f"got one with binary={theirs.binary} to merge, expected {state.binary}: fit them alike"
                 )
             declared = state.declared.union(theirs.declared)[0]
             state = WeightState(state.statistic + theirs.statistic, declared, state.binary)
-        self._refuse(state)
+        self._refuse_impossible(state)
         self._learned = state
         return self
 
@@ -231,11 +233,11 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
         """Multiply the weight of everything learned so far by `factor`."""
         state = self.state_
         if not 0.0 < float(factor) <= 1.0:
-            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
+            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, such as 0.99")
         self._learned = WeightState(state.statistic * float(factor), state.declared, state.binary)
         return self
 
-    def _add(self, part: Tally, declared: Keys, binary: bool, fresh: bool) -> WeightState:
+    def _add_rows(self, part: Tally, declared: Keys, binary: bool, fresh: bool) -> WeightState:
         """Return the state with the statistic of more rows added."""
         if fresh:
             return WeightState(part, declared, binary)
@@ -246,7 +248,7 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
         """Subtract the statistic of some rows."""
         before = self.state_
         rest = WeightState(before.statistic - part, before.declared, before.binary)
-        self._refuse(rest)
+        self._refuse_impossible(rest)
         if not rest.statistic.weight.value.any():
             raise ValueError(
                 "every row would be forgotten, expected some to be left: "
@@ -398,15 +400,15 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
 
     def unlearn(self, X: object) -> Self:
         """Forget rows that were learned, as if they had never been learned."""
-        return self._forget(_documents(self._read_next(X)))
+        return self._forget(_count_documents(self._read_next(X)))
 
     def _learn(self, X: object, y: object, fresh: bool) -> Counts:
         self._check()
         counts = self._read_first(X) if fresh else self._read_next(X)
-        self._learned = self._add(_documents(counts), Keys(()), True, fresh)
+        self._learned = self._add_rows(_count_documents(counts), Keys(()), True, fresh)
         return counts
 
-    def _refuse(self, learned: WeightState) -> None:
+    def _refuse_impossible(self, learned: WeightState) -> None:
         rows, seen = learned.statistic.weight.value, learned.statistic.total.value
         refuse_excess_subtraction(bool(rows < 0 or (seen < 0).any() or (seen > rows).any()))
 
@@ -469,14 +471,14 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
 
     def partial_fit(self, X: object, y: object, classes: object = None) -> Self:
         """Learn more rows; `classes` may name classes that have no rows yet."""
-        self._learn(X, y, not self.__sklearn_is_fitted__(), classes)
+        self._learn(X, y, fresh=not self.__sklearn_is_fitted__(), classes=classes)
         return self
 
     def unlearn(self, X: object, y: object) -> Self:
         """Forget rows that were learned, with their labels, as if they had never been learned."""
         counts = self._read_next(X)
         self._check()
-        labels = _labels(y, counts.matrix.shape[0])
+        labels = _read_labels(y, counts.matrix.shape[0])
         known = self.state_.statistic.keys or Keys(())
         for key in labels.keys:
             if key not in known:
@@ -488,10 +490,10 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
     def _learn(self, X: object, y: object, fresh: bool, classes: object = None) -> Counts:
         self._check(fresh)
         counts = Counts.of(X) if fresh else self._read_next(X)
-        labels = _labels(y, counts.matrix.shape[0])
+        labels = _read_labels(y, counts.matrix.shape[0])
         declared = Keys(()) if classes is None else Keys.of(classes)[0]
-        state = self._add(self._observe(counts, labels), declared, bool(self.binary), fresh)
-        self._refuse(state)
+        state = self._add_rows(self._observe(counts, labels), declared, bool(self.binary), fresh)
+        self._refuse_impossible(state)
         if fresh:
             validate_data(self, X, reset=True, skip_check_array=True)
         self._learned = state
@@ -503,10 +505,10 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         indptr = matrix.indptr.astype(np.int64)
         return sum_counts(Sparse(indptr, matrix.indices, values, matrix.shape[1]), labels, None)
 
-    def _refuse(self, learned: WeightState) -> None:
-        keys = _classes(learned)
+    def _refuse_impossible(self, learned: WeightState) -> None:
+        keys = _list_classes(learned)
         if len(keys) > 2:
-            raise ValueError(f"got {len(keys)} classes, {keys!r}, expected two: {_MANY}")
+            raise ValueError(f"got {len(keys)} classes, {keys!r}, expected two: {_MULTICLASS_REMEDY}")
         refuse_negative_sums(learned.statistic)
         weight, total = learned.statistic.weight.value, learned.statistic.total.value
         refuse_excess_subtraction(learned.binary and bool((total > weight[:, None]).any()))
@@ -514,7 +516,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
     @property
     def classes_(self) -> NDArray[Any]:
         """The two labels; weights are log-ratios of the second to the first."""
-        values = _classes(self.state_).values
+        values = _list_classes(self.state_).values
         classes = np.array(values)
         return classes if classes.tolist() == list(values) else np.array(values, dtype=object)
 
@@ -523,7 +525,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         """The weight of each column (d,)."""
         state = self.state_
         self._check()
-        keys = _classes(state)
+        keys = _list_classes(state)
         if len(keys) != 2:
             raise ValueError(
                 f"learned rows of one class, {keys!r}, expected two: learn rows of another first"
@@ -556,19 +558,19 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         return tags
 
 
-def _documents(counts: Counts) -> Tally:
+def _count_documents(counts: Counts) -> Tally:
     """Return the number of rows, and the number of rows that have each column."""
     rows = np.asarray(counts.matrix.shape[0], dtype=np.int64)
     return Tally(weight=Exact.from_integers(rows), total=Exact.from_integers(counts.document_frequencies))
 
 
-def _classes(learned: WeightState) -> Keys:
+def _list_classes(learned: WeightState) -> Keys:
     """Return the classes that were learned or declared, in order."""
     return (learned.statistic.keys or Keys(())).union(learned.declared)[0]
 
 
-def _labels(y: object, rows: int) -> Labels:
-    """Return the labels of the rows."""
+def _read_labels(y: object, rows: int) -> Labels:
+    """Read the labels of the rows; raise if one is missing."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
     keys, group = Keys.encode(column_or_1d(y, warn=True))
@@ -586,7 +588,7 @@ def _labels(y: object, rows: int) -> Labels:
 
 
 def _normalize(counts: Counts, values: Array, norm: str | None) -> Array:
-    """Return the values of rows of unit length, as scikit-learn computes them to the bit."""
+    """Divide values by the norm of their row; the result equals scikit-learn's to the bit."""
     if norm is None:
         return values
     matrix = type(counts.matrix)((values, counts.matrix.indices, counts.matrix.indptr), counts.matrix.shape)

@@ -96,7 +96,7 @@ class ClassSums:
     def _read_labels(self, labels: list[Any]) -> Labels:
         read = read_labels(labels, len(labels), self.missing_label)
         if not len(read.keys):
-            raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
+            raise ValueError("no row has a label, expected at least one: without labels, use tamis.Mixture")
         if (read.group < 0).any():
             raise UnfitError("some rows have no label")
         return read

@@ -16,7 +16,7 @@ import numpy as np
 
 from tamis import threads
 from tamis._kernels import factors as kernels
-from tamis.arrays import Array, scipy_sparse
+from tamis.arrays import Array, import_scipy_sparse
 from tamis.linalg import orthonormalize
 from tamis.models.factors.ratings import GroupedRatings, Indices, Ratings
 from tamis.protocols import Iterative, iterate
@@ -183,7 +183,7 @@ class Alternating:
                 total = np.bincount(index, side.weights * residuals, minlength=len(weights))
                 residuals -= (total / (weights + max(self.offset_ridge, 1e-12)))[index]
         shape = ratings.n_users, ratings.n_items
-        table = scipy_sparse().csr_array(
+        table = import_scipy_sparse().csr_array(
             (side.weights * residuals, side.other_index, side.indptr), shape=shape
         )
         directions: Array = rng.normal(size=(ratings.n_items, self.rank)) / np.sqrt(ratings.n_items)

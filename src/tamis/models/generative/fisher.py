@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.arrays import Array, matrix, one_line
-from tamis.linalg import eigen, whitening
+from tamis.arrays import Array, one_line, to_matrix
+from tamis.linalg import eigen, find_whitening
 from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, refuse_shrinkage, shrink
 from tamis.stats import Keys, Moments
 
@@ -26,7 +26,7 @@ class Projection:
 
     def transform(self, x: object) -> Array:
         """The coordinates of rows (n, d) along the directions, about the centre (n, components)."""
-        rows = matrix(x).values
+        rows = to_matrix(x).values
         if rows.shape[1] != len(self.centre):
             raise ValueError(f"got {rows.shape[1]} columns, expected {len(self.centre)} as in the statistic")
         return np.asarray((rows - self.centre) @ self.directions)
@@ -81,7 +81,7 @@ def discriminant(
         between = total - within
     else:
         within, between = shrink(within, shrinkage), shrink(between, shrinkage)
-    whitener = whitening(within, "covariance within classes")
+    whitener = find_whitening(within, "covariance within classes")
     values, vectors = eigen(whitener.T @ between @ whitener)
     count = min(count, len(values))
     best = np.argsort(values)[::-1][:count]

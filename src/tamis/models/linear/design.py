@@ -284,7 +284,7 @@ class SparseDesign(Design):
         sparse = self.values
         indptr = sparse.indptr[start : stop + 1]
         entries = slice(int(indptr[0]), int(indptr[-1]))
-        matrix = arrays.scipy_sparse().csr_array(
+        matrix = arrays.import_scipy_sparse().csr_array(
             (
                 sparse.values[entries],
                 sparse.indices[entries],

@@ -23,8 +23,7 @@ from scipy.linalg import solve_triangular
 
 from tamis import protocols, threads
 from tamis.arrays import Array
-from tamis.linalg import Cholesky, eigen
-from tamis.linalg import whitening as find_whitening
+from tamis.linalg import Cholesky, eigen, find_whitening
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import Response
 
@@ -300,7 +299,7 @@ def solve_semidefinite(matrix: Array, gradient: Array) -> Array:
         return factor.solve(gradient[:, None])[:, 0]
     # With the directions D, D Dᵀ is a pseudo-inverse of the matrix: no step is made along directions whose
     # curvature is only rounding.
-    directions = find_whitening(matrix, what="curvature", flat=_SINGULAR)
+    directions = find_whitening(matrix, what="curvature", tolerance=_SINGULAR)
     return np.asarray(directions @ (directions.T @ gradient))
 
 

@@ -54,10 +54,10 @@ def stop_words(given: str | Iterable[str] | None) -> frozenset[str]:
         return frozenset()
     if not isinstance(given, str):
         return frozenset(check_words("stop_words", given))
-    return frozenset().union(*(_find_language(part) for part in given.split("+")))
+    return frozenset().union(*(_read_language(part) for part in given.split("+")))
 
 
-def _find_language(given: str) -> frozenset[str]:
+def _read_language(given: str) -> frozenset[str]:
     name = given.strip().lower()
     code = _CODES.get(name, name)
     if code not in NAMES:
