@@ -49,6 +49,7 @@ _ATTRIBUTES = {
     "\\starred": Role.VIRTUAL,
     "\\important": Role.VIRTUAL,
 }
+# The names of folders directly below which names are compared, too.
 _CONTAINERS = frozenset({"inbox", "[gmail]", "[google mail]"})
 _UNSURE_NAMES = frozenset({"unsure", "maybe junk", "maybe spam", "possible spam", "possible junk"})
 
@@ -90,7 +91,7 @@ def find_roles(
 
 def _role_by_attribute(folder: NamedFolder) -> Role | None:
     roles = [_ATTRIBUTES[name] for name in map(str.lower, folder.attributes) if name in _ATTRIBUTES]
-    return min(roles, default=None)
+    return min(roles, default=None)  # attributes have no order: choose the same role in every run
 
 
 def _role_by_name(parts: tuple[str, ...]) -> Role | None:

@@ -238,17 +238,17 @@ def test_a_folder_that_cannot_be_read_is_an_error_of_the_mailbox(maildir: Path) 
         mailbox.list_folders()
 
 
-def test_the_state_of_a_folder_changes_when_a_message_does(maildir: Path) -> None:
+def test_the_revision_of_a_folder_changes_when_a_message_does(maildir: Path) -> None:
     for folder in ("cur", "new"):
         os.utime(maildir / folder, (1_000, 1_000))
     mailbox = MaildirMailbox(str(maildir))
-    state = folder_of(mailbox, "INBOX").state
-    assert state
-    assert folder_of(mailbox, "INBOX").state == state
+    revision = folder_of(mailbox, "INBOX").revision
+    assert revision
+    assert folder_of(mailbox, "INBOX").revision == revision
     (maildir / "cur" / "1.host").write_bytes(RAW)
-    assert folder_of(mailbox, "INBOX").state == ""  # too recent to be told from a further change
+    assert folder_of(mailbox, "INBOX").revision == ""  # too recent to be told from a further change
     os.utime(maildir / "cur", (2_000, 2_000))
-    assert folder_of(mailbox, "INBOX").state not in ("", state)
+    assert folder_of(mailbox, "INBOX").revision not in ("", revision)
 
 
 @given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])))

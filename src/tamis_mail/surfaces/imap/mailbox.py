@@ -24,7 +24,7 @@ from tamis_mail.surfaces.imap.connection import (
     Status,
     open_connection,
 )
-from tamis_mail.watching.mailbox import Folder, Listed, MailboxError, MessageError
+from tamis_mail.watching.mailbox import Folder, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import WATCHED, NamedFolder, Role, find_roles
 
 __all__ = ["ImapMailbox", "LoginError"]
@@ -107,7 +107,7 @@ class ImapMailbox:
         self._listings = {name: listing for name, listing in self._listings.items() if name in present}
         return folders
 
-    def list_messages(self, folder: Folder) -> Sequence[Listed]:
+    def list_messages(self, folder: Folder) -> Sequence[ListedMessage]:
         """List the messages of a folder with their flags."""
         if not folder.exists:
             return []
@@ -116,7 +116,7 @@ class ImapMailbox:
             opened = self._open(connection, folder, anew=True)
             listing = self._refresh(connection, opened, self._listings.get(folder.name))
         self._listings[folder.name] = listing
-        return [Listed(str(uid), flags) for uid, flags in sorted(listing.flags.items())]
+        return [ListedMessage(str(uid), flags) for uid, flags in sorted(listing.flags.items())]
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
         """Read messages in batches."""

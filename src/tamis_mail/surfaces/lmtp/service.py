@@ -351,7 +351,7 @@ class _ClientSession:
         try:
             async with asyncio.timeout(_JUDGE_SECONDS):
                 judged = await service.filtering.judge(
-                    message, user, has_evidence=service.marking.needs_evidence
+                    message, user, with_evidence=service.marking.needs_evidence
                 )
         except TimeoutError:
             judged = Fault("the verdict took too long")

@@ -26,7 +26,7 @@ from tamis_mail.mailbox.raw_message import SourceError, printable
 from tamis_mail.surfaces.maildir import names
 from tamis_mail.surfaces.maildir.keywords import FILE, KeywordFile
 from tamis_mail.surfaces.maildir.notices import Notices
-from tamis_mail.watching.mailbox import Folder, FolderError, Listed, MailboxError, MessageError
+from tamis_mail.watching.mailbox import Folder, FolderError, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import NamedFolder, Role, find_roles
 
 __all__ = ["MaildirMailbox"]
@@ -101,7 +101,7 @@ class MaildirMailbox:
             unsure=["/".join(self._unsure)] if self._unsure else (),
         )
         folders = [
-            Folder(self._directories["/".join(parts)].name, role, state=self._read_state(found[parts]))
+            Folder(self._directories["/".join(parts)].name, role, revision=self._read_state(found[parts]))
             for parts, role in zip(found, roles, strict=True)
         ]
         has_role = {folder.role for folder in folders}
@@ -112,7 +112,7 @@ class MaildirMailbox:
         # The shortest name of a role gets the messages: Junk, not Junk/2026.
         return sorted(folders, key=lambda folder: (folder.name.count("/"), folder.name))
 
-    def list_messages(self, folder: Folder) -> list[Listed]:
+    def list_messages(self, folder: Folder) -> list[ListedMessage]:
         """List the messages of a folder by the names of their files."""
         directory = self._directories[folder.name]
         keywords = directory.keywords.read()
@@ -121,7 +121,7 @@ class MaildirMailbox:
         for path, base, flags in self._walk(directory.path):
             uid = names.make_uid(base)
             directory.files[uid] = path
-            listed[uid] = Listed(uid, names.read_flags(flags, keywords))
+            listed[uid] = ListedMessage(uid, names.read_flags(flags, keywords))
         return list(listed.values())
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:

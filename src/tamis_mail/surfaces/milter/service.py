@@ -125,7 +125,7 @@ class MilterService:
         try:
             async with asyncio.timeout(self._verdict_seconds):
                 judged = await self._filtering.judge(
-                    raw, self._find_user(message.envelope), has_evidence=self._policy.needs_evidence
+                    raw, self._find_user(message.envelope), with_evidence=self._policy.needs_evidence
                 )
         except TimeoutError:
             judged = Fault(f"there was no verdict within {self._verdict_seconds:g} s")

@@ -99,7 +99,7 @@ class SpamdService:
         user = self._user_of(request.user)
         if request.method == "TELL":
             return await self._learn(request, user)
-        judged = await self._filtering.judge(request.message, user, has_evidence=_shows_evidence(request))
+        judged = await self._filtering.judge(request.message, user, with_evidence=_shows_evidence(request))
         if isinstance(judged, Fault):
             return self._answer_fault(judged)
         self._metrics.count_verdict(judged.verdict.label, judged.seconds)
