@@ -423,15 +423,15 @@ class Catalog:
         conditions: list[str] = []
         parameters: list[object] = []
         label_is_rare = bool(query.label and query.verdict) and self._is_rare(
-            "label = ?", _stored_label(query.label)
+            "label = ?", _make_stored_label(query.label)
         )
         # SQLite uses one index only: `+` keeps it from choosing the one with more matches.
         if query.verdict:
             conditions.append("+verdict = ?" if label_is_rare else "verdict = ?")
-            parameters.append(_stored_label(query.verdict))
+            parameters.append(_make_stored_label(query.verdict))
         if query.label:
             conditions.append("+label = ?" if query.verdict and not label_is_rare else "label = ?")
-            parameters.append(_stored_label(query.label))
+            parameters.append(_make_stored_label(query.label))
         if query.source:
             condition = "file IN (SELECT id FROM file WHERE source = ?)"
             conditions.append(condition if self._is_rare(condition, query.source) else f"+{condition}")
@@ -595,7 +595,7 @@ def _make_values(message: NewMessage) -> tuple[object, ...]:
     )
 
 
-def _stored_label(label: str) -> str:
+def _make_stored_label(label: str) -> str:
     return "" if label == "none" else label
 
 

@@ -1,4 +1,4 @@
-"""A kind of file and a seed → its octets: small, harmless, and valid for viewers.
+"""A kind of file and `Dice` → its octets: small, harmless, and valid for viewers.
 
 Pictures and archives are stored, not deflated, because the output of zlib depends on its version.
 """
@@ -25,11 +25,12 @@ CONTENT_TYPES = {
 
 
 def octets(kind: str, dice: Dice) -> bytes:
+    """Return a file of a kind of CONTENT_TYPES."""
     return _MAKERS[kind](dice)
 
 
 def _pdf(dice: Dice) -> bytes:
-    """Objects and a trailer, without cross references, which viewers reconstruct."""
+    """Make a PDF of objects and a trailer, without cross references, which viewers reconstruct."""
     text = f"BT /F1 12 Tf 72 720 Td (Document {dice.digits(8)}) Tj ET"
     objects = (
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -56,7 +57,7 @@ def _png(dice: Dice) -> bytes:
 
 
 def _jpg(dice: Dice) -> bytes:
-    """A grey mosaic: only the mean of each block, as a difference to the previous block."""
+    """Make a grey mosaic: each block has only its mean, as the difference from the previous block."""
     columns, rows = dice.draw_between(3, 6), dice.draw_between(2, 4)
     bits, level = "", 0
     for _ in range(columns * rows):
@@ -66,7 +67,7 @@ def _jpg(dice: Dice) -> bytes:
         value = step if step > 0 else step + (1 << size) - 1
         bits += f"{size:04b}" + (f"{value:0{size}b}" if size else "") + "0"
     bits += "1" * (-len(bits) % 8)
-    scan = bytes(int(bits[place : place + 8], 2) for place in range(0, len(bits), 8)).replace(
+    scan = bytes(int(bits[start : start + 8], 2) for start in range(0, len(bits), 8)).replace(
         b"\xff", b"\xff\0"
     )
     steps = bytes([0, 0, 0, 0, 8]) + bytes(12) + bytes(range(8))  # eight codes of four bits: sizes 0 to 7
@@ -86,11 +87,11 @@ def _jpg(dice: Dice) -> bytes:
 
 
 def _archive(name: bytes, data: bytes) -> bytes:
-    facts = struct.pack(
+    fields = struct.pack(
         "<HHHHHIIIHH", 20, 0, 0, 0, 0x5C21, zlib.crc32(data), len(data), len(data), len(name), 0
     )
-    local = b"PK\x03\x04" + facts + name + data
-    central = b"PK\x01\x02\x14\0" + facts + bytes(14) + name
+    local = b"PK\x03\x04" + fields + name + data
+    central = b"PK\x01\x02\x14\0" + fields + bytes(14) + name
     return local + central + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
 
 

@@ -195,15 +195,15 @@ def test_keywords_are_added_only_where_dovecot_keeps_them_and_never_in_new(maild
 def test_a_keyword_is_not_added_while_dovecot_holds_the_lock(maildir: Path) -> None:
     (maildir / "dovecot-keywords").touch()
     (maildir / "dovecot-keywords.lock").touch()
-    assert KeywordFile(str(maildir)).find_letter("$Junk") is None
+    assert KeywordFile(str(maildir)).find_or_add_letter("$Junk") is None
     os.utime(maildir / "dovecot-keywords.lock", (0, 0))  # left over
-    assert KeywordFile(str(maildir)).find_letter("$Junk") == "a"
+    assert KeywordFile(str(maildir)).find_or_add_letter("$Junk") == "a"
 
 
 def test_a_full_file_of_keywords_takes_no_more(maildir: Path) -> None:
     (maildir / "dovecot-keywords").write_text("".join(f"{n} keyword{n}\n" for n in range(26)))
-    assert KeywordFile(str(maildir)).find_letter("$Junk") is None
-    assert KeywordFile(str(maildir)).find_letter("KEYWORD25") == "z"
+    assert KeywordFile(str(maildir)).find_or_add_letter("$Junk") is None
+    assert KeywordFile(str(maildir)).find_or_add_letter("KEYWORD25") == "z"
     assert not (maildir / "dovecot-keywords.lock").exists()
 
 

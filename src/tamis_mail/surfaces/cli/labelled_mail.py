@@ -7,7 +7,7 @@ from types import TracebackType
 
 from tamis.progress import Line
 from tamis_mail.mailbox import RawMessage
-from tamis_mail.reporting.mail import Labelled, open_labelled
+from tamis_mail.reporting.mail import LabelledMail, open_labelled
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.sources import format_bar, remarks
 
@@ -26,7 +26,7 @@ def add_mail_options(parser: Parser) -> None:
     parser.add_argument("--ham", nargs="+", action="extend", metavar="PATH", help="mail that is wanted")
 
 
-def open_mail(options: Namespace) -> Labelled:
+def open_mail(options: Namespace) -> LabelledMail:
     """Open the named mail, or the sample."""
     return open_labelled(options.spam or (), options.ham or (), options.root)
 
@@ -34,7 +34,7 @@ def open_mail(options: Namespace) -> Labelled:
 class ReadingProgress:
     """Shows on a terminal how much mail has been read; to be called with each message."""
 
-    def __init__(self, command: str, mail: Labelled, *, quiet: bool = False) -> None:
+    def __init__(self, command: str, mail: LabelledMail, *, quiet: bool = False) -> None:
         self._command = command
         self._mail = mail
         self._quiet = quiet

@@ -75,7 +75,7 @@ def run(out: TextIO, options: Namespace) -> int:
         refuse_unless_writable(target)
     mail = open_mail(options)
     with ReadingProgress("report", mail, quiet=options.quiet) as reading:
-        result = report(mail, sizes=options.split, folds=options.folds, seed=options.seed, seen=reading)
+        result = report(mail, sizes=options.split, folds=options.folds, seed=options.seed, on_message=reading)
     if target:
         write(page(result, version()), target)
     if options.json:
@@ -116,8 +116,8 @@ class _Page:
     def lines(self, target: str | None) -> list[str]:
         report = self._report
         lines = self._wrap(f"{report.name}: {report.spam:,} spam, {report.ham:,} ham")
-        lines += self._wrap(report.sizes())
-        if smoothing := report.smoothing():
+        lines += self._wrap(report.describe_sizes())
+        if smoothing := report.describe_smoothing():
             lines += self._wrap(f"smoothing: {smoothing}".replace("×", self._times))
         lines += self._list_omissions()
         lines += ["", *self._numbers(), "", *self._curve(), "", *self._calibration(), "", *self._misses()]
@@ -131,8 +131,8 @@ class _Page:
     def _list_omissions(self) -> list[str]:
         report = self._report
         lines = []
-        if report.again:
-            lines += self._wrap(f"{report.again:,} duplicates count once")
+        if report.duplicates:
+            lines += self._wrap(f"{report.duplicates:,} duplicates count once")
         if report.disputed:
             lines += self._wrap(f"{report.disputed:,} that are among spam and among ham were left out")
         if report.study.unused:

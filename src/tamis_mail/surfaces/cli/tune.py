@@ -91,7 +91,7 @@ def run(out: TextIO, options: Namespace) -> int:
             token_version = store.token_version()
     mail = open_mail(options)
     with ReadingProgress("tune", mail, quiet=options.quiet) as reading:
-        corpus = read(mail, token_version=token_version, seen=reading)
+        corpus = read(mail, token_version=token_version, on_message=reading)
         tuning = tune(corpus, before, options.seed, prior=prior)
     after = tuning.after if tuning.is_better else prior
     if options.thresholds:
@@ -233,7 +233,7 @@ def _describe_tuning(
         f"{name:<10}{before:>8.3g}{value:>8.3g} {plus_minus} {deviation:.2g}"
         for name, before, value, deviation in zip(names, befores, fitted, deviations, strict=True)
     ]
-    was, would_be = tuning.was, tuning.would_be
+    was, would_be = tuning.measures_before, tuning.measures_after
     rows = [
         ("log-loss", f"{was.log_loss:.4f}", f"{would_be.log_loss:.4f}"),
         ("Brier score", f"{was.brier:.4f}", f"{would_be.brier:.4f}"),
@@ -288,7 +288,9 @@ def _describe_thresholds(offers: tuple[Offer, Offer], is_accepted: bool) -> list
 def _describe_change(tuning: Tuning, has_changed: bool, is_saved: bool, is_dry_run: bool) -> str:
     """Describe the change in one line."""
     verb = "falls" if tuning.gain >= 0 else "rises"
-    gain = f"log-loss {verb} by {abs(tuning.gain):.4f} ± {tuning.chance:.4f} on mail that was not fitted"
+    gain = (
+        f"log-loss {verb} by {abs(tuning.gain):.4f} ± {tuning.standard_error:.4f} on mail that was not fitted"
+    )
     if not tuning.is_better:
         gain = f"no better than chance ({gain}): scales stay"
     if not has_changed:
@@ -303,7 +305,7 @@ def _as_dict(tuning: Tuning, prior: Rule, after: Rule, is_saved: bool) -> dict[s
         "is_better": tuning.is_better,
         "kept": is_saved,
         "gain": tuning.gain,
-        "standard_error": tuning.chance,
+        "standard_error": tuning.standard_error,
         "scales": dict(zip(names, tuning.fit.scales.tolist(), strict=True)),
         "intercept": tuning.fit.intercept,
         "deviations": dict(zip([*names, INTERCEPT_VIEW], tuning.fit.deviations.tolist(), strict=True)),
@@ -313,7 +315,7 @@ def _as_dict(tuning: Tuning, prior: Rule, after: Rule, is_saved: bool) -> dict[s
             "rule": prior.as_dict(),
             "scales": {name: view.scale for name, view in zip(names, tuning.before.views, strict=True)},
             "intercept": tuning.before.intercept,
-            **asdict(tuning.was),
+            **asdict(tuning.measures_before),
         },
-        "after": {"rule": after.as_dict(), **asdict(tuning.would_be)},
+        "after": {"rule": after.as_dict(), **asdict(tuning.measures_after)},
     }

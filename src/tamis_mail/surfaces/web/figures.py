@@ -23,7 +23,7 @@ from tamis_mail.message import canonical, parse
 from tamis_mail.reporting.days import drop_implausible, join_days, list_days, mask_implausible
 from tamis_mail.reporting.estimates import list_estimates
 from tamis_mail.reporting.measures import bins, roc_curve
-from tamis_mail.reporting.remembered import Remembered, read_remembered
+from tamis_mail.reporting.remembered import RememberedMessages, read_remembered
 from tamis_mail.reporting.study import judge_folds, study_folds
 from tamis_mail.reporting.tuning import offer_thresholds
 from tamis_mail.reporting.wording import VIEW_TITLES
@@ -178,12 +178,12 @@ def _compute_campaigns(connections: Connections, progress: Progress) -> Values:
 
 
 def _compute_map(connections: Connections, _: Progress) -> Values:
-    from tamis_mail.reporting.mailbox_map import draw_map  # noqa: PLC0415 (see above)
+    from tamis_mail.reporting.mailbox_map import compute_map  # noqa: PLC0415 (see above)
 
     store = connections.sieve.store
     remembered = read_remembered(store, _MAPPED)
     corpus = remembered.corpus
-    drawn = draw_map(corpus)
+    drawn = compute_map(corpus)
     if drawn is None:
         return {"sample": _describe_sample(remembered), "points": [], "shares": [0.0, 0.0]}
     headings = _find_headings(connections, corpus.digests)
@@ -222,7 +222,7 @@ def compute_thresholds(connections: Connections, lost: float, passed: float, pro
     }
 
 
-def _describe_sample(remembered: Remembered) -> Values:
+def _describe_sample(remembered: RememberedMessages) -> Values:
     spams = int(remembered.corpus.is_spam.sum())
     return {
         "messages": len(remembered.corpus),
@@ -232,7 +232,7 @@ def _describe_sample(remembered: Remembered) -> Values:
     }
 
 
-def _describe_shortage(remembered: Remembered) -> str:
+def _describe_shortage(remembered: RememberedMessages) -> str:
     """Say what is missing for cross-validation; nothing if there is enough mail."""
     spams = int(remembered.corpus.is_spam.sum())
     others = len(remembered.corpus) - spams
