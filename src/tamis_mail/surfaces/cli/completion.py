@@ -6,7 +6,7 @@ from typing import TextIO
 
 from tamis_mail.surfaces.cli import command_line
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.parser_model import Command, Option, commands
+from tamis_mail.surfaces.cli.parser_model import Command, Option, list_commands
 
 __all__ = ["SHELLS", "configure", "run", "script"]
 
@@ -30,7 +30,7 @@ def run(out: TextIO, options: Namespace) -> int:
 
 def script(shell: str) -> str:
     """Return the script for a shell."""
-    return SHELLS[shell](list(commands(command_line())))
+    return SHELLS[shell](list(list_commands(command_line())))
 
 
 def _bash(all_commands: Sequence[Command]) -> str:
@@ -38,7 +38,7 @@ def _bash(all_commands: Sequence[Command]) -> str:
     for command in all_commands:
         words = [*command.subcommands, *(name for option in command.options for name in option.names)]
         words += [choice for argument in command.arguments for choice in argument.choices]
-        words += _topics(command, all_commands)
+        words += _list_topics(command, all_commands)
         key = " ".join(command.words[1:])
         files = any(argument.is_path for argument in command.arguments)
         cases.append(f"        '{key}') words='{' '.join(words)}' files={int(files)} ;;")
@@ -91,7 +91,7 @@ def _bash(all_commands: Sequence[Command]) -> str:
     )
 
 
-def _topics(command: Command, all_commands: Sequence[Command]) -> list[str]:
+def _list_topics(command: Command, all_commands: Sequence[Command]) -> list[str]:
     """Return the arguments of `tamis help`."""
     return list(all_commands[0].subcommands) if command.words[1:] == ("help",) else []
 
@@ -105,11 +105,11 @@ def _zsh(all_commands: Sequence[Command]) -> str:
             arguments += ["'1: :->command'", "'*:: :->rest'"]
         for argument in command.arguments:
             prefix = "*" if argument.repeated else ""
-            choices = argument.choices or tuple(_topics(command, all_commands))
+            choices = argument.choices or tuple(_list_topics(command, all_commands))
             arguments.append(
                 _quote(f"{prefix}:{argument.values[-1].lower()}:{_zsh_values(argument, choices)}")
             )
-        lines += [f"{_function(command.words)}() {{", *_ZSH_LOCALS]
+        lines += [f"{_name_function(command.words)}() {{", *_ZSH_LOCALS]
         lines += [
             "    _arguments -C \\",
             *(f"        {argument} \\" for argument in arguments),
@@ -128,7 +128,7 @@ def _zsh(all_commands: Sequence[Command]) -> str:
                 "            case $line[1] in",
             ]
             lines += [
-                f"                {name}) {_function((*command.words, name))} ;;"
+                f"                {name}) {_name_function((*command.words, name))} ;;"
                 for name in command.subcommands
             ]
             lines += ["            esac ;;", "    esac"]
@@ -156,7 +156,7 @@ def _zsh_values(option: Option, choices: Sequence[str]) -> str:
     return f"({' '.join(choices)})" if choices else "_files" if option.is_path else " "
 
 
-def _function(words: Sequence[str]) -> str:
+def _name_function(words: Sequence[str]) -> str:
     return "_" + "_".join(words)
 
 
@@ -183,7 +183,7 @@ def _fish(all_commands: Sequence[Command]) -> str:
                 f"complete -c tamis -n {condition} {' '.join(p for p in parts if p)} -d {_quote(option.help)}"
             )
         for argument in command.arguments:
-            choices = argument.choices or tuple(_topics(command, all_commands))
+            choices = argument.choices or tuple(_list_topics(command, all_commands))
             values = f"-a {_quote(' '.join(choices))}" if choices else "-F" if argument.is_path else ""
             if values:
                 lines.append(f"complete -c tamis -n {condition} {values}")

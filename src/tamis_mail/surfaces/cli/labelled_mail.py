@@ -1,4 +1,4 @@
-"""Reads labelled mail as --spam, --ham or a folder give it, with a progress line on stderr."""
+"""Read labelled mail, given by --spam, --ham or a folder, with a progress line on stderr."""
 
 import sys
 import time
@@ -27,12 +27,12 @@ def add_mail_options(parser: Parser) -> None:
 
 
 def open_mail(options: Namespace) -> LabelledMail:
-    """Open the named mail, or the sample."""
+    """Open the mail that is named, or the sample mailbox."""
     return open_labelled(options.spam or (), options.ham or (), options.root)
 
 
 class ReadingProgress:
-    """Shows on a terminal how much mail has been read; to be called with each message."""
+    """Shows on a terminal how much mail has been read; call it with each message."""
 
     def __init__(self, command: str, mail: LabelledMail, *, quiet: bool = False) -> None:
         self._command = command
@@ -69,5 +69,5 @@ class ReadingProgress:
 
     @property
     def unread(self) -> list[tuple[str, str]]:
-        """Files that could not be read, and reasons."""
+        """The files that could not be read, and the reasons."""
         return [one for part in self._mail.parts for one in part.unread()]

@@ -10,7 +10,7 @@ from tamis_mail.surfaces.cli.parser import Parser
 
 __all__ = ["DateFilter", "add_since_option", "parse_since"]
 
-_FIRST_YEAR = 1971  # no readable date of a message is earlier
+_FIRST_YEAR = 1971  # earlier dates of messages count as unreadable (`message.dates`)
 
 
 def add_since_option(parser: Parser) -> None:

@@ -273,7 +273,7 @@ class _ResponseSender:
 def _comes_from_own_page(headers: Headers) -> bool:
     """Whether a request comes from one of our pages, according to the headers of the browser.
 
-    Our pages send no referrer, so that Origin is null for their forms: Sec-Fetch-Site must be same-origin then.
+    Our pages send no referrer, so Origin is null for their forms: Sec-Fetch-Site must then be same-origin.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site not in (None, "same-origin", "none"):
