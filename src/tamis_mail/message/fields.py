@@ -79,9 +79,7 @@ def _read_well_formed_block(data: bytes, start: int, end: int) -> Fields | None:
         return fields
     block = _decode_block(data, start, end)
     return (
-        _split_fields(block, 0, len(block), FIELDS + 1)
-        if _find_end_of_fields(block, 0) == len(block)
-        else None
+        _fields_of(block, 0, len(block), FIELDS + 1) if _find_end_of_fields(block, 0) == len(block) else None
     )
 
 
@@ -100,7 +98,7 @@ def _read_malformed_block(block: str, faults: set[str]) -> tuple[Fields, int]:
     while position < len(block):
         stop = _find_end_of_fields(block, position)
         if stop > position:
-            fields += _split_fields(block, position, stop, FIELDS + 1 - len(fields))
+            fields += _fields_of(block, position, stop, FIELDS + 1 - len(fields))
             position = stop
             continue
         next_line = block.find("\n", position) + 1
@@ -120,7 +118,7 @@ def _find_end_of_fields(block: str, position: int) -> int:
     return match.end() if match else position
 
 
-def _split_fields(block: str, start: int, stop: int, limit: int) -> Fields:
+def _fields_of(block: str, start: int, stop: int, limit: int) -> Fields:
     if stop - start < _SMALL:
         pairs: Iterable[tuple[str, str]] = _FIELD.findall(block, start, stop)[:limit]
     else:
