@@ -270,7 +270,7 @@ complete -c tamis -n '__fish_seen_subcommand_from setup; and __fish_seen_subcomm
 complete -c tamis -n '__fish_seen_subcommand_from setup; and __fish_seen_subcommand_from imap' -l junk -x -d 'the folder of spam (default: detected)'
 complete -c tamis -n '__fish_seen_subcommand_from setup; and __fish_seen_subcommand_from imap' -l unsure -x -d 'a folder for mail that may be spam'
 complete -c tamis -n '__fish_seen_subcommand_from setup; and __fish_seen_subcommand_from imap' -l no-learn -d 'write the settings only'
-complete -c tamis -n '__fish_seen_subcommand_from setup; and __fish_seen_subcommand_from imap' -s y -l yes -d 'ask nothing, and take the default of each question'
+complete -c tamis -n '__fish_seen_subcommand_from setup; and __fish_seen_subcommand_from imap' -s y -l yes -d 'take the default of each question; only the password may be asked for'
 complete -c tamis -n '__fish_seen_subcommand_from setup; and __fish_seen_subcommand_from imap' -l host -x -d 'the IMAP server'
 complete -c tamis -n '__fish_seen_subcommand_from setup; and __fish_seen_subcommand_from imap' -l port -x -d 'port of the server (default: 993, or 143 without implicit TLS)'
 complete -c tamis -n '__fish_seen_subcommand_from setup; and __fish_seen_subcommand_from imap' -l user -x -d 'the name to log in with, usually the address'

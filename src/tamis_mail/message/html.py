@@ -171,7 +171,7 @@ class _PageReader:
         self.link: tuple[str, int] | None = None  # address of the open link, and where its text starts
 
     def remove_comments(self, text: str) -> str:
-        """Remove comments, keep the text of conditional comments, which only Outlook shows, separately."""
+        """Remove comments; keep the text of conditional comments, which only Outlook shows, separately."""
         pieces, last = [], 0
         while (start := text.find("<!--", last)) >= 0:
             end = text.find("-->", start + 2)  # `<!-->` is a complete comment

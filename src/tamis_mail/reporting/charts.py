@@ -12,7 +12,7 @@ __all__ = ["draw_calibration", "draw_curve", "draw_histogram", "draw_roc"]
 
 _TENTHS = [(tenth / 10, format_number(tenth / 10)) for tenth in range(0, 11, 2)]
 _MIN_TICK_DISTANCE = 0.1  # minimum distance of two tick labels, as a share of the axis
-_DEVIATIONS = 1.96  # standard deviations of a 95 % interval
+_DEVIATIONS = 1.96  # half the width of a 95 % interval, in standard deviations
 
 
 def draw_roc(report: Report) -> str:

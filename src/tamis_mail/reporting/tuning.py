@@ -47,7 +47,7 @@ class Offer:
     suggested: float | None  # None with too little mail
     wrong: tuple[int, int]  # messages, by the present threshold and by the suggested ones
     missed: tuple[int, int]  # likewise
-    tolerated: int  # number of wrong messages that is accepted, even if it is smaller now
+    tolerated: int  # number of wrong messages that is accepted even if there are fewer now
 
     @property
     def is_safe(self) -> bool:

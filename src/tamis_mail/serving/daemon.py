@@ -166,7 +166,7 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
 
 
 def _make_lookups(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Callable[[str], str]]:
-    """Return two functions: a user to the path of the store, and a name that a client sent to the user."""
+    """Return two functions: user → path of the store, and name that a client sent → user."""
     if pattern is None:
         return (lambda user: store), (lambda name: "")
     if _PLACEHOLDER not in pattern:

@@ -107,9 +107,8 @@ class Server:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             try:
-                await (
-                    self._slots.acquire()
-                )  # after accepting, so that a socket without clients occupies no slot
+                # After accepting, so that a socket without clients occupies no slot.
+                await self._slots.acquire()
             except asyncio.CancelledError:
                 accepted.close()
                 raise

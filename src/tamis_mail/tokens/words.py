@@ -1,4 +1,4 @@
-"""text → words, in any script; the features of all views use this definition of a word."""
+"""text → words, in any script: the definition of a word of the body and of the subject."""
 
 import re
 

@@ -77,8 +77,8 @@ def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis setup imap`."""
     parser.description = (
         "Set up an IMAP account: ask for it, log in, find Inbox, Junk, Archive and Sent, learn them, and "
-        "write the settings to a file without the password. Each question has an option; with --yes none is "
-        "asked. It can be run again at any time."
+        "write the settings to a file without the password. Each question has an option; with --yes only the "
+        "password may be asked for. It can be run again at any time."
     )
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="name of the account (default: the domain of the address)"
@@ -87,7 +87,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--unsure", metavar="FOLDER", help="a folder for mail that may be spam")
     parser.add_argument("--no-learn", action="store_true", help="write the settings only")
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="ask nothing, and take the default of each question"
+        "-y",
+        "--yes",
+        action="store_true",
+        help="take the default of each question; only the password may be asked for",
     )
     add_account_options(parser)
 

@@ -43,9 +43,7 @@ _MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
 _OF_CONNECTION = frozenset((codec.CONNECT, codec.HELO))  # their macros hold for the whole connection
 _LONGEST_NAME = 255  # bytes of the name of a host, of a macro's value, and of an old field's name
 _LONGEST_ADDRESS = 320  # bytes of a recipient
-_MAX_OLD_FIELDS = (
-    100  # fields with the name of a verdict that are renamed; a server searches each from the top
-)
+_MAX_OLD_FIELDS = 100  # with the name of a verdict that are renamed; a server searches each from the top
 _LONGEST_OLD_FIELD = 4000  # bytes of a field with the name of a verdict that is kept under another name
 
 

@@ -24,7 +24,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis serve web`."""
     parser.description = (
         "Open a page in the browser that shows mail with its verdicts and their reasons, on which verdicts "
-        "are corrected with a click. Only this machine can open it. The address that is printed has a "
+        "are corrected with a click. The server listens on this machine only. The printed address has a "
         "token that opens the page once."
     )
     parser.add_argument(

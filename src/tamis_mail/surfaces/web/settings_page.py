@@ -43,15 +43,8 @@ from tamis_mail.verdict.rule import Rule
 
 __all__ = ["routes"]
 
-RATES = (
-    0.0005,
-    0.001,
-    0.002,
-    0.005,
-    0.01,
-    0.02,
-    0.05,
-)  # fractions of mail that the user can tolerate as errors
+# The fractions of errors from which the user can choose.
+RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 _SHOWN_ENTRIES = 500  # of a list
 _MAX_ENTRIES = 1000  # of one form
 _FIELDS = 20  # maximum number of fields of a form
