@@ -150,7 +150,7 @@ def temporary_beside(path: Path) -> Iterator[Temporary]:
 
 def _create_beside(path: Path) -> Temporary:
     while True:
-        temporary_path = path.with_name(f"{_temporary_prefix(path)}{os.urandom(8).hex()}{_SUFFIX}")
+        temporary_path = path.with_name(f"{_make_prefix(path)}{os.urandom(8).hex()}{_SUFFIX}")
         handle = os.open(temporary_path, _CREATE_FLAGS, 0o600)
         try:
             _lock(handle, wait=True)
@@ -170,7 +170,7 @@ def _make_path(name: str) -> Path:
     return path
 
 
-def _temporary_prefix(path: Path) -> str:
+def _make_prefix(path: Path) -> str:
     return f".{path.name[:100]}."  # truncated, because a file name may have at most 255 bytes
 
 
@@ -178,7 +178,7 @@ def _remove_leftovers(path: Path) -> None:
     """Remove temporary files of this path whose writers were killed, recognised by their free locks."""
     with suppress(OSError):
         for name in os.listdir(path.parent):  # noqa: PTH208 (names only)
-            if name.startswith(_temporary_prefix(path)) and name.endswith(_SUFFIX):
+            if name.startswith(_make_prefix(path)) and name.endswith(_SUFFIX):
                 with suppress(OSError):
                     _remove_unless_locked(path.with_name(name))
 

@@ -103,7 +103,7 @@ def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
     location = catalog.locate(message_digest)
     if location is None:
         raise CatalogError("the message is known from the log only, so its text cannot be shown")
-    for path in _candidate_paths(location.path):
+    for path in _list_candidate_paths(location.path):
         try:
             raw = _read_location(path, location)
         except (OSError, SourceError):
@@ -123,7 +123,7 @@ def _read_location(path: str, location: Location) -> bytes | None:
     return next((raw for raw, _ in mbox.split(lambda _: next(blocks, b""), LARGEST_RAW)), None)
 
 
-def _candidate_paths(path: str) -> Iterator[str]:
+def _list_candidate_paths(path: str) -> Iterator[str]:
     """Yield the path and, for a message in a Maildir, its paths after a change of its flags."""
     yield path
     folder, name = os.path.split(path)

@@ -175,11 +175,11 @@ def _decode_with(codec: str, data: bytes, faults: set[str]) -> str:
     if not codec.startswith(_ONE_BYTE):
         return data.decode(codec, "replace")
     # "replace" takes 500 ns per byte that the charset does not define; a complete table takes 1 ns.
-    return charmap_decode(data, "strict", _table_of(codec))[0]
+    return charmap_decode(data, "strict", _make_table(codec))[0]
 
 
 @cache  # a table takes 40 µs, and a message may have thousands of short texts
-def _table_of(codec: str) -> str:
+def _make_table(codec: str) -> str:
     return bytes(range(256)).decode(codec, "replace")
 
 

@@ -105,11 +105,11 @@ def parse_date(text: str) -> int | None:
     """
     for pattern in _DATE_PATTERNS:
         if matches := list(pattern.finditer(text)):
-            return _seconds_since_1970(matches[-1])
+            return _count_seconds_since_1970(matches[-1])
     return None
 
 
-def _seconds_since_1970(date: re.Match[str]) -> int | None:
+def _count_seconds_since_1970(date: re.Match[str]) -> int | None:
     year, day, hour, minute = (int(date[name]) for name in ("year", "day", "hour", "minute"))
     second = int(date["second"] or 0)
     month = _MONTHS.get(date["month"].lower()) or int(date["month"])
@@ -122,7 +122,11 @@ def _seconds_since_1970(date: re.Match[str]) -> int | None:
     if not 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and is_leap_year):
         return None
     return (
-        _days_since_1970(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - _seconds_east(date)
+        _count_days_since_1970(year, month, day) * _DAY
+        + hour * 3600
+        + minute * 60
+        + second
+        - _count_seconds_east(date)
     )
 
 
@@ -133,7 +137,7 @@ def _expand_year(year: int) -> int:
     return year + 1900 if year < 1000 else year
 
 
-def _days_since_1970(year: int, month: int, day: int) -> int:
+def _count_days_since_1970(year: int, month: int, day: int) -> int:
     """Count the days from 1970-01-01 to a date of the Gregorian calendar."""
     years = year - 1  # complete years since the year 1
     days = years * 365 + years // 4 - years // 100 + years // 400 + sum(_MONTH_DAYS[: month - 1]) + day
@@ -141,7 +145,7 @@ def _days_since_1970(year: int, month: int, day: int) -> int:
     return days + (month > 2 and is_leap_year) - 719_163
 
 
-def _seconds_east(date: re.Match[str]) -> int:
+def _count_seconds_east(date: re.Match[str]) -> int:
     """Return the seconds by which local time is ahead of UTC; 0 for an unknown or impossible zone."""
     if date["sign"]:
         digits = date["offset"].replace(":", "")

@@ -243,7 +243,7 @@ def decode_parameter(parameters: Fields, name: str, faults: set[str], words: int
     if not pieces:
         return decode_value(plain[0], faults, words) if plain else ""
     charset, data = "", b""
-    for index, (number, value) in enumerate(sorted(pieces, key=_piece_number)):
+    for index, (number, value) in enumerate(sorted(pieces, key=_read_piece_number)):
         if number.endswith("*") or not number:  # percent-encoded; the first piece names the charset
             if not index:
                 charset, quote, rest = value.partition("'")
@@ -255,6 +255,6 @@ def decode_parameter(parameters: Fields, name: str, faults: set[str], words: int
     return decode_value(decode_text(data, charset, faults).encode().decode("latin-1"), faults, words)
 
 
-def _piece_number(piece: tuple[str, str]) -> int:
+def _read_piece_number(piece: tuple[str, str]) -> int:
     digits = piece[0].rstrip("*")[:6]
     return int(digits) if digits.isdecimal() and digits.isascii() else 0

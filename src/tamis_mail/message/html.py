@@ -79,7 +79,7 @@ class _Patterns(NamedTuple):
 
 
 @cache
-def _patterns() -> _Patterns:
+def _compile_patterns() -> _Patterns:
     """Compile the patterns on first use: a message of plain text needs none."""
     quoted = rf'"[^"]{{0,{_QUOTED}}}+"|\'[^\']{{0,{_QUOTED}}}+\''
     return _Patterns(
@@ -104,7 +104,7 @@ def _patterns() -> _Patterns:
 
 
 @cache
-def _actions() -> dict[str, int]:
+def _map_actions() -> dict[str, int]:
     """Map the name of a tag (with `/` for an end tag) to an action."""
     actions = dict.fromkeys(_INLINE, _NOTHING)
     actions |= dict.fromkeys(_BREAK, _BREAKS)
@@ -126,7 +126,7 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
     ('viagra here', 'ham', ('http://x.example/',), ('hidden-text', 'split-words'))
     """
     reader = _PageReader(edition)
-    patterns = _patterns()
+    patterns = _compile_patterns()
     text = text[:_LONGEST].replace("\n", " ").replace("\0", "")
     if "data:" in text:
         text = patterns.data.sub(r"data:\1", text)
@@ -184,8 +184,8 @@ class _PageReader:
             if text.startswith("[if", start + 4):
                 comment = text[start + 4 : end].partition(">")[2]
                 if self.edition > 1:
-                    comment = _patterns().unseen.sub(" ", comment)
-                text_for_outlook = _patterns().tag.sub(" ", comment).replace("<![endif]", " ") + "\n"
+                    comment = _compile_patterns().unseen.sub(" ", comment)
+                text_for_outlook = _compile_patterns().tag.sub(" ", comment).replace("<![endif]", " ") + "\n"
                 (self.hidden if self.edition == 1 else self.outlook).append(text_for_outlook)
             last = end + 3
         pieces.append(text[last:])
@@ -194,7 +194,7 @@ class _PageReader:
     def remove_scripts(self, text: str) -> str:
         """Remove scripts and styles, from tag to end tag."""
         pieces, last, open_element, start = [], 0, "", 0
-        for match in _patterns().raw.finditer(text):
+        for match in _compile_patterns().raw.finditer(text):
             name = match[2].lower()
             if open_element and match[1] and name == open_element:
                 self.has_background = self.has_background or "background" in text[start : match.start()]
@@ -211,7 +211,7 @@ class _PageReader:
         return "".join(pieces)
 
     def read(self, text: str, tags: int) -> Page:
-        patterns, actions = _patterns(), _actions()
+        patterns, actions = _compile_patterns(), _map_actions()
         pieces = patterns.tag.split(text, tags)
         rest = pieces[-1]
         if len(pieces) > 4 * tags:
@@ -334,7 +334,7 @@ class _PageReader:
         self.change_state(after)
 
     def note_hidden(self, text: str) -> None:
-        if self.edition > 1 and _patterns().blank.fullmatch(text):
+        if self.edition > 1 and _compile_patterns().blank.fullmatch(text):
             return
         self.tricks.add("hidden-text")
         if self.state.is_tiny:
@@ -361,7 +361,7 @@ class _PageReader:
     def record_addresses(self, text: str) -> None:
         """Record the addresses of all tags of a text."""
         known: set[str] = set()
-        for match in islice(_patterns().pointer.finditer(text), 4 * LINKS):
+        for match in islice(_compile_patterns().pointer.finditer(text), 4 * LINKS):
             if match[0] not in known:
                 known.add(match[0])
                 self.record_address(match[1].lower(), match[2], _BEGINNING)
@@ -369,7 +369,7 @@ class _PageReader:
     def record_address(self, name: str, attributes: str, longest: int = ADDRESS) -> str | None:
         """Record the address among the attributes of a tag, and return it; None if there is none."""
         attribute = _ADDRESS_ATTRIBUTES[name]
-        for match in _patterns().attribute.finditer(attributes):
+        for match in _compile_patterns().attribute.finditer(attributes):
             if match[1].lower() == attribute:
                 address = _clean_address((match[2] or match[3] or match[4] or "")[:longest])
                 addresses = self.images if name in ("img", "input") else self.links
@@ -406,7 +406,7 @@ def _clean_address(address: str) -> str:
 
 
 def _find_host(text: str) -> str:
-    match = _patterns().host.match(text.strip().lower())
+    match = _compile_patterns().host.match(text.strip().lower())
     return match[1].removeprefix("www.") if match else ""
 
 

@@ -69,7 +69,7 @@ def draw_calibration(report: Report) -> str:
     chart.add_line([(0, 0), (1, 1)], "guide")
     largest = max((one.messages for one in report.bins), default=1)
     for one in report.bins:
-        low, high = _wilson_interval(one.spam, one.messages)
+        low, high = _compute_wilson_interval(one.spam, one.messages)
         chart.add_whisker(one.predicted, low, high, "main")
         tooltip = f"predicted {one.predicted:.3f}, observed {one.observed:.3f}, {one.messages} messages"
         chart.add_point(one.predicted, one.observed, "main", tooltip, 3 + 4 * sqrt(one.messages / largest))
@@ -175,7 +175,7 @@ def _format_count(number: int) -> str:
     return f"{number / 1000:g}k" if number >= 1000 else str(number)
 
 
-def _wilson_interval(spam: int, messages: int) -> tuple[float, float]:
+def _compute_wilson_interval(spam: int, messages: int) -> tuple[float, float]:
     share, z = spam / messages, _DEVIATIONS
     middle = (share + z * z / (2 * messages)) / (1 + z * z / messages)
     half = z * sqrt(share * (1 - share) / messages + z * z / (4 * messages**2)) / (1 + z * z / messages)

@@ -96,7 +96,7 @@ class Chart:
 
     def draw(self) -> str:
         """Return the chart as SVG, with its legend below."""
-        body = "".join([*self._grid(), *self._parts])
+        body = "".join([*self._draw_grid(), *self._parts])
         svg = (
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape_text(self._description)}">'
             f"<title>{escape_text(self._title)}</title><desc>{escape_text(self._description)}</desc>{body}</svg>"
@@ -107,7 +107,7 @@ class Chart:
         )
         return svg + (f'<p class="keys">{keys}</p>' if keys else "")
 
-    def _grid(self) -> list[str]:
+    def _draw_grid(self) -> list[str]:
         left, right, top, bottom = _LEFT, WIDTH - _RIGHT, _TOP, HEIGHT - _BOTTOM
         parts = []
         for value, text in self._x.ticks:

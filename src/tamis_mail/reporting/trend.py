@@ -65,7 +65,7 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
     grid = np.linspace(time[0, 0], time[-1, 0], _GRID)
     design = expand(grid[:, np.newaxis])
     means = np.asarray(model.predict(design), np.float64)
-    covariance = _predictive_covariance(model, design, expand(time), weights)
+    covariance = _compute_covariance(model, design, expand(time), weights)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
     change = means[-1] - means[0]
     change_deviation = float(np.sqrt(max(covariance[-1, -1] + covariance[0, 0] - 2 * covariance[0, -1], 0)))
@@ -74,11 +74,11 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
         sigmoid(means),
         sigmoid(means - _DEVIATIONS * deviation),
         sigmoid(means + _DEVIATIONS * deviation),
-        _probability_of_positive(float(change), change_deviation),
+        _compute_probability_of_positive(float(change), change_deviation),
     )
 
 
-def _predictive_covariance(
+def _compute_covariance(
     model: BayesianLinearRegression, design: Floats, fitted: Floats, weights: Floats
 ) -> Floats:
     """Return the posterior covariance of the curve, without noise, (points, points).
@@ -93,6 +93,6 @@ def _predictive_covariance(
     return result
 
 
-def _probability_of_positive(mean: float, deviation: float) -> float:
+def _compute_probability_of_positive(mean: float, deviation: float) -> float:
     """Return P(x > 0) for a normal variable x with this mean and deviation; one half without deviation."""
     return 0.5 if deviation <= 0 else (1 + erf(mean / (deviation * sqrt(2)))) / 2

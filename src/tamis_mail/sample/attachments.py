@@ -29,7 +29,7 @@ def octets(kind: str, dice: Dice) -> bytes:
     return _MAKERS[kind](dice)
 
 
-def _pdf(dice: Dice) -> bytes:
+def _make_pdf(dice: Dice) -> bytes:
     """Make a PDF of objects and a trailer, without cross references, which viewers reconstruct."""
     text = f"BT /F1 12 Tf 72 720 Td (Document {dice.digits(8)}) Tj ET"
     objects = (
@@ -42,7 +42,7 @@ def _pdf(dice: Dice) -> bytes:
     return f"%PDF-1.4\n{body}trailer\n<< /Root 1 0 R >>\n%%EOF\n".encode("ascii")
 
 
-def _png(dice: Dice) -> bytes:
+def _make_png(dice: Dice) -> bytes:
     width, height = dice.draw_between(8, 16), dice.draw_between(6, 10)
     rows = b"".join(b"\0" + dice.bytes(width) for _ in range(height))
     deflated = b"\x78\x01\x01" + struct.pack("<HH", len(rows), len(rows) ^ 0xFFFF) + rows
@@ -56,7 +56,7 @@ def _png(dice: Dice) -> bytes:
     )
 
 
-def _jpg(dice: Dice) -> bytes:
+def _make_jpg(dice: Dice) -> bytes:
     """Make a grey mosaic: each block has only its mean, as the difference from the previous block."""
     columns, rows = dice.draw_between(3, 6), dice.draw_between(2, 4)
     bits, level = "", 0
@@ -86,7 +86,7 @@ def _jpg(dice: Dice) -> bytes:
     return b"\xff\xd8" + head + scan + b"\xff\xd9"
 
 
-def _archive(name: bytes, data: bytes) -> bytes:
+def _make_archive(name: bytes, data: bytes) -> bytes:
     fields = struct.pack(
         "<HHHHHIIIHH", 20, 0, 0, 0, 0x5C21, zlib.crc32(data), len(data), len(data), len(name), 0
     )
@@ -95,26 +95,26 @@ def _archive(name: bytes, data: bytes) -> bytes:
     return local + central + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
 
 
-def _zip(dice: Dice) -> bytes:
-    return _archive(b"readme.txt", f"nothing here but the number {dice.digits(12)}\n".encode("ascii"))
+def _make_zip(dice: Dice) -> bytes:
+    return _make_archive(b"readme.txt", f"nothing here but the number {dice.digits(12)}\n".encode("ascii"))
 
 
-def _docm(dice: Dice) -> bytes:
-    return _archive(b"word/document.xml", f"<document>{dice.hexadecimal(40)}</document>".encode("ascii"))
+def _make_docm(dice: Dice) -> bytes:
+    return _make_archive(b"word/document.xml", f"<document>{dice.hexadecimal(40)}</document>".encode("ascii"))
 
 
-def _html(dice: Dice) -> bytes:
+def _make_html(dice: Dice) -> bytes:
     return f"<html><body><p>Loading document {dice.digits(7)} &hellip;</p></body></html>\n".encode("ascii")
 
 
-def _csv(dice: Dice) -> bytes:
+def _make_csv(dice: Dice) -> bytes:
     rows = (
         f"{number},{dice.digits(4)},{dice.draw_between(10, 900)}.{dice.digits(2)}\n" for number in range(1, 7)
     )
     return ("row,item,amount\n" + "".join(rows)).encode("ascii")
 
 
-def _patch(dice: Dice) -> bytes:
+def _make_patch(dice: Dice) -> bytes:
     name, line = dice.pick(("parse.c", "queue.c", "index.py", "Makefile")), dice.draw_between(10, 400)
     old, new = dice.hexadecimal(7), dice.hexadecimal(7)
     return (
@@ -125,13 +125,13 @@ def _patch(dice: Dice) -> bytes:
 
 
 _MAKERS: dict[str, Callable[[Dice], bytes]] = {
-    "pdf": _pdf,
-    "png": _png,
-    "jpg": _jpg,
-    "zip": _zip,
-    "docm": _docm,
-    "html": _html,
-    "csv": _csv,
-    "patch": _patch,
+    "pdf": _make_pdf,
+    "png": _make_png,
+    "jpg": _make_jpg,
+    "zip": _make_zip,
+    "docm": _make_docm,
+    "html": _make_html,
+    "csv": _make_csv,
+    "patch": _make_patch,
     "bin": lambda dice: dice.bytes(dice.draw_between(60, 200)),
 }

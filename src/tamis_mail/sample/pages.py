@@ -88,7 +88,7 @@ def _render(body: str, paragraph: str, link: str, picture: str, line_break: str 
     return "\n".join(pieces) + "\n"
 
 
-def _webmail(body: str, dice: Dice) -> str:
+def _render_webmail(body: str, dice: Dice) -> str:
     inner = _render(
         body, "<div>{}</div><div><br></div>", '<div><a href="{1}">{0}</a></div>', '<img src="{1}" alt="{0}">'
     )
@@ -99,7 +99,7 @@ def _webmail(body: str, dice: Dice) -> str:
     )
 
 
-def _office(body: str, dice: Dice) -> str:
+def _render_office(body: str, dice: Dice) -> str:
     font = dice.pick(("Calibri", "Aptos", "Arial"))
     inner = _render(
         body,
@@ -118,7 +118,7 @@ def _office(body: str, dice: Dice) -> str:
     )
 
 
-def _shop(body: str, dice: Dice) -> str:
+def _render_shop(body: str, dice: Dice) -> str:
     """Write a page as shops do, with nested tables, a hidden preheader and a button."""
     colour, width = (
         dice.pick(("#0b6b53", "#b3261e", "#1a4fa0", "#333333", "#d97706")),
@@ -146,7 +146,7 @@ def _shop(body: str, dice: Dice) -> str:
     )
 
 
-def _kit(body: str, dice: Dice) -> str:
+def _render_kit(body: str, dice: Dice) -> str:
     """Write a page as spam kits do, with obsolete tags, some of them unclosed."""
     colour, size = dice.pick(("#FF0000", "navy", "#000080", "green", "#CC0066")), dice.pick(("3", "4", "5"))
     inner = _render(
@@ -164,8 +164,8 @@ def _kit(body: str, dice: Dice) -> str:
 
 # The styles of HTML, by the kind of program that writes them.
 SKINS: dict[str, Callable[[str, Dice], str]] = {
-    "webmail": _webmail,
-    "office": _office,
-    "shop": _shop,
-    "kit": _kit,
+    "webmail": _render_webmail,
+    "office": _render_office,
+    "shop": _render_shop,
+    "kit": _render_kit,
 }

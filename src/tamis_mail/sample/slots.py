@@ -55,7 +55,7 @@ class Slots:
         return self._bound[key]
 
     def _draw(self, slot: str) -> str:
-        if maker := self._makers().get(slot):
+        if maker := self._list_makers().get(slot):
             return maker()
         lists = words()
         for language in (self._language, "en", "any"):
@@ -128,7 +128,7 @@ class Slots:
             )
         )
 
-    def _makers(self) -> dict[str, Callable[[], str]]:
+    def _list_makers(self) -> dict[str, Callable[[], str]]:
         """Return the functions that compute the values of slots: numbers, dates, codes and addresses."""
         return {
             "amount": lambda: self._draw_money(9, 190),

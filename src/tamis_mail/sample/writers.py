@@ -59,7 +59,7 @@ def _draw_version(dice: Dice) -> str:
     return f"{dice.draw_between(3, 14)}.{dice.draw_between(0, 9)}"
 
 
-def _desktop(draft: Draft, dice: Dice) -> Headers:
+def _make_desktop_headers(draft: Draft, dice: Dice) -> Headers:
     groups = (
         dice.hexadecimal(8),
         dice.hexadecimal(4),
@@ -79,7 +79,7 @@ def _desktop(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _phone(draft: Draft, dice: Dice) -> Headers:
+def _make_phone_headers(draft: Draft, dice: Dice) -> Headers:
     groups = "-".join(dice.string(size, "0123456789ABCDEF") for size in (8, 4, 4, 4, 12))
     return (
         _make_signature_field(draft, dice, "s1"),
@@ -95,7 +95,7 @@ def _phone(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _webmail(draft: Draft, dice: Dice) -> Headers:
+def _make_webmail_headers(draft: Draft, dice: Dice) -> Headers:
     return (
         _make_signature_field(draft, dice, dice.pick(("20251104", "20260101"))),
         ("X-Webmail-State", f"AOJu0Y{dice.token(40)}"),
@@ -113,7 +113,7 @@ def _webmail(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _office(draft: Draft, dice: Dice) -> Headers:
+def _make_office_headers(draft: Draft, dice: Dice) -> Headers:
     site = dice.string(6, "ABCDEFGHKLMNPR") + "01"
     return (
         _make_received_field(
@@ -130,7 +130,7 @@ def _office(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _bulk(draft: Draft, dice: Dice) -> Headers:
+def _make_bulk_headers(draft: Draft, dice: Dice) -> Headers:
     campaign = dice.digits(7)
     return (
         _make_signature_field(draft, dice, dice.pick(("k1", "mailer", "selector2"))),
@@ -150,7 +150,7 @@ def _bulk(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _robot(draft: Draft, dice: Dice) -> Headers:
+def _make_robot_headers(draft: Draft, dice: Dice) -> Headers:
     return (
         _make_received_field(draft, dice, f"app{dice.draw_between(1, 6)}.{draft.domain}", "ESMTP"),
         *_make_basic_fields(
@@ -164,7 +164,7 @@ def _robot(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _script(draft: Draft, dice: Dice) -> Headers:
+def _make_script_headers(draft: Draft, dice: Dice) -> Headers:
     """Return the headers of a script on a web server that calls mail(): a small club's, or an intruder's."""
     server, user = dice.draw_between(1, 30), dice.draw_between(1001, 1090)
     source = f"by web{server}.{draft.domain} (local, from userid {user})"
@@ -180,7 +180,7 @@ def _script(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _list(draft: Draft, dice: Dice) -> Headers:
+def _make_list_headers(draft: Draft, dice: Dice) -> Headers:
     """Return the author's headers and those of list software; the recipe's `List` header names the list."""
     name = draft.list_address
     local, _, host = name.partition("@")
@@ -207,7 +207,7 @@ def _list(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _kit(draft: Draft, dice: Dice) -> Headers:
+def _make_kit_headers(draft: Draft, dice: Dice) -> Headers:
     """Return the headers of a spam kit that imitates an old desktop program, badly."""
     clock_error = timedelta(hours=dice.pick((-400, -9, -3, 2, 7, 30)))
     date = date_of(draft.when + clock_error, dice.pick((-480, 0, 180, 480)))
@@ -228,7 +228,7 @@ def _kit(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _minimal(draft: Draft, dice: Dice) -> Headers:
+def _make_minimal_headers(draft: Draft, dice: Dice) -> Headers:
     """Return the minimum that a server accepts: often no Message-ID, no Date, or an invalid Date."""
     identity = f"<{dice.digits(14)}@{draft.domain}>" if dice.chance(0.35) else ""
     invalid_dates = ("Thu, 1 Jan 1970 00:00:00 +0000", f"{draft.when:%Y-%m-%d %H:%M}", "")
@@ -241,7 +241,7 @@ def _minimal(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _long_boundary(dice: Dice) -> str:
+def _draw_long_boundary(dice: Dice) -> str:
     return f"----=_Part_{dice.digits(6)}_{dice.digits(9)}.{dice.digits(13)}"
 
 
@@ -249,7 +249,7 @@ _COMMON_ENCODINGS = ("quoted-printable", "quoted-printable", "8bit", "base64")
 
 WRITERS = {
     "desktop": Writer(
-        _desktop,
+        _make_desktop_headers,
         ("plain", "plain", "both"),
         ("webmail",),
         ("8bit", "8bit", "quoted-printable"),
@@ -257,41 +257,49 @@ WRITERS = {
         width=72,
     ),
     "phone": Writer(
-        _phone,
+        _make_phone_headers,
         ("plain", "plain", "both"),
         ("webmail",),
         ("quoted-printable",),
         lambda d: f"Pocket-Mail-{d.string(32, '0123456789ABCDEF')}",
     ),
     "webmail": Writer(
-        _webmail,
+        _make_webmail_headers,
         ("both", "both", "plain"),
         ("webmail",),
         _COMMON_ENCODINGS,
         lambda d: "0000000000" + d.hexadecimal(18),
     ),
     "office": Writer(
-        _office,
+        _make_office_headers,
         ("both", "html", "both"),
         ("office",),
         ("quoted-printable", "base64"),
         lambda d: f"_000_{d.string(30, '0123456789ABCDEF')}_",
     ),
     "bulk": Writer(
-        _bulk, ("both", "html"), ("shop",), ("quoted-printable", "base64", "8bit"), _long_boundary
+        _make_bulk_headers,
+        ("both", "html"),
+        ("shop",),
+        ("quoted-printable", "base64", "8bit"),
+        _draw_long_boundary,
     ),
     "robot": Writer(
-        _robot, ("plain", "plain", "both"), ("shop", "webmail"), _COMMON_ENCODINGS, _long_boundary
+        _make_robot_headers,
+        ("plain", "plain", "both"),
+        ("shop", "webmail"),
+        _COMMON_ENCODINGS,
+        _draw_long_boundary,
     ),
     "script": Writer(
-        _script,
+        _make_script_headers,
         ("plain", "html", "both"),
         ("shop", "webmail", "kit"),
         ("8bit", "quoted-printable"),
         lambda d: "b1_" + d.hexadecimal(32),
     ),
     "list": Writer(
-        _list,
+        _make_list_headers,
         ("plain",),
         ("webmail",),
         ("8bit", "quoted-printable"),
@@ -299,7 +307,7 @@ WRITERS = {
         width=76,
     ),
     "kit": Writer(
-        _kit,
+        _make_kit_headers,
         ("html", "both", "html"),
         ("kit",),
         ("quoted-printable", "8bit", "base64"),
@@ -307,7 +315,7 @@ WRITERS = {
         faulty=True,
     ),
     "bare": Writer(
-        _minimal,
+        _make_minimal_headers,
         ("plain", "html"),
         ("kit", "webmail"),
         ("8bit", "base64"),

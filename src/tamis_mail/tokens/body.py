@@ -115,15 +115,15 @@ def _select_links(links: Sequence[str], version: int) -> list[str]:
     selected = distinct[:first]
     if version == 1 or len(distinct) <= first:
         return selected
-    origins = {_origin(link) for link in selected}
+    origins = {_find_origin(link) for link in selected}
     for link in distinct[first:_LATER_LINKS]:
-        if _origin(link) not in origins:
-            origins.add(_origin(link))
+        if _find_origin(link) not in origins:
+            origins.add(_find_origin(link))
             selected.append(link)
     return selected
 
 
-def _origin(link: str) -> str:
+def _find_origin(link: str) -> str:
     """Return the scheme and the host of a link."""
     return "/".join(link.split("/", 3)[:3])
 

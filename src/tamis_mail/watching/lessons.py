@@ -48,7 +48,7 @@ def find_lesson(
         return None
     added = _fold(keywords) - _fold(keywords_before or frozenset())
     is_new = before is None
-    lesson = _lesson_of_move(before, after) or _lesson_of_keywords(added)
+    lesson = _find_lesson_of_move(before, after) or _find_lesson_of_keywords(added)
     if lesson is not None and not (is_new and only_moves):
         return lesson
     if ANSWERED.casefold() not in added or (is_new and after == Role.JUNK):
@@ -65,7 +65,7 @@ def is_kept_by_owner(keywords: frozenset[str]) -> bool:
     return not _fold(keywords).isdisjoint(_fold(_OWNER_FLAGS))
 
 
-def _lesson_of_move(before: Role | None, after: Role) -> str | None:
+def _find_lesson_of_move(before: Role | None, after: Role) -> str | None:
     if before == after:
         return None
     if after == Role.JUNK:
@@ -73,7 +73,7 @@ def _lesson_of_move(before: Role | None, after: Role) -> str | None:
     return HAM if before in (Role.JUNK, Role.UNSURE) and after != Role.UNSURE else None
 
 
-def _lesson_of_keywords(added: frozenset[str]) -> str | None:
+def _find_lesson_of_keywords(added: frozenset[str]) -> str | None:
     is_spam = not added.isdisjoint(_fold(SPAM_KEYWORDS))
     is_ham = not added.isdisjoint(_fold(HAM_KEYWORDS))
     if is_spam == is_ham:

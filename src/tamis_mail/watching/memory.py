@@ -334,7 +334,8 @@ class Memory:
         names = tuple(roles)
         return any(
             self._select(
-                f"folder.account = ? AND identity = ? AND gone IS NULL AND role IN ({_placeholders(names)})",
+                "folder.account = ? AND identity = ? AND gone IS NULL "
+                f"AND role IN ({_make_placeholders(names)})",
                 (self._account, identity, *names),
             )
         )
@@ -518,7 +519,7 @@ class Memory:
             )
 
 
-def _placeholders(values: tuple[Any, ...]) -> str:
+def _make_placeholders(values: tuple[Any, ...]) -> str:
     return ", ".join("?" * len(values))
 
 

@@ -33,7 +33,7 @@ def script(shell: str) -> str:
     return SHELLS[shell](list(list_commands(command_line())))
 
 
-def _bash(all_commands: Sequence[Command]) -> str:
+def _write_bash(all_commands: Sequence[Command]) -> str:
     cases = []
     for command in all_commands:
         words = [*command.subcommands, *(name for option in command.options for name in option.names)]
@@ -96,18 +96,18 @@ def _list_topics(command: Command, all_commands: Sequence[Command]) -> list[str]
     return list(all_commands[0].subcommands) if command.words[1:] == ("help",) else []
 
 
-def _zsh(all_commands: Sequence[Command]) -> str:
+def _write_zsh(all_commands: Sequence[Command]) -> str:
     lines = ["#compdef tamis", "# zsh completion for tamis; written by `tamis completion zsh`", ""]
     purposes = {command.words: command.summary for command in all_commands}
     for command in all_commands:
-        arguments = [_zsh_option(option) for option in command.options]
+        arguments = [_format_zsh_option(option) for option in command.options]
         if command.subcommands:
             arguments += ["'1: :->command'", "'*:: :->rest'"]
         for argument in command.arguments:
             prefix = "*" if argument.repeated else ""
             choices = argument.choices or tuple(_list_topics(command, all_commands))
             arguments.append(
-                _quote(f"{prefix}:{argument.values[-1].lower()}:{_zsh_values(argument, choices)}")
+                _quote(f"{prefix}:{argument.values[-1].lower()}:{_format_zsh_values(argument, choices)}")
             )
         lines += [f"{_name_function(command.words)}() {{", *_ZSH_LOCALS]
         lines += [
@@ -141,9 +141,11 @@ def _zsh(all_commands: Sequence[Command]) -> str:
 _ZSH_LOCALS = ['    local curcontext="$curcontext" context state state_descr line', "    typeset -A opt_args"]
 
 
-def _zsh_option(option: Option) -> str:
+def _format_zsh_option(option: Option) -> str:
     text = option.help.replace("[", "(").replace("]", ")").replace(":", ";")
-    value = f":{option.values[-1].lower()}:{_zsh_values(option, option.choices)}" if option.values else ""
+    value = (
+        f":{option.values[-1].lower()}:{_format_zsh_values(option, option.choices)}" if option.values else ""
+    )
     if option.repeated:
         value = f":*-*{value}"
     if len(option.names) > 1:
@@ -152,7 +154,7 @@ def _zsh_option(option: Option) -> str:
     return _quote(f"{'*' if option.repeated else ''}{option.names[0]}[{text}]{value}")
 
 
-def _zsh_values(option: Option, choices: Sequence[str]) -> str:
+def _format_zsh_values(option: Option, choices: Sequence[str]) -> str:
     return f"({' '.join(choices)})" if choices else "_files" if option.is_path else " "
 
 
@@ -160,11 +162,11 @@ def _name_function(words: Sequence[str]) -> str:
     return "_" + "_".join(words)
 
 
-def _fish(all_commands: Sequence[Command]) -> str:
+def _write_fish(all_commands: Sequence[Command]) -> str:
     purposes = {command.words: command.summary for command in all_commands}
     lines = ["# fish completion for tamis; written by `tamis completion fish`", "complete -c tamis -f"]
     for command in all_commands:
-        condition = _fish_condition(command)
+        condition = _format_fish_condition(command)
         lines += [
             f"complete -c tamis -n {condition} -a {name} -d {_quote(purposes[(*command.words, name)])}"
             for name in command.subcommands
@@ -190,7 +192,7 @@ def _fish(all_commands: Sequence[Command]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _fish_condition(command: Command) -> str:
+def _format_fish_condition(command: Command) -> str:
     if len(command.words) == 1:
         return "__fish_use_subcommand"
     tests = [f"__fish_seen_subcommand_from {word}" for word in command.words[1:]]
@@ -203,4 +205,4 @@ def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+SHELLS = {"bash": _write_bash, "zsh": _write_zsh, "fish": _write_fish}

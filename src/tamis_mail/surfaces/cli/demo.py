@@ -27,7 +27,7 @@ from tamis_mail.reporting.wording import VIEW_TITLES, describe_verdict
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.report import encodable, percent
+from tamis_mail.surfaces.cli.report import format_percent, make_encodable
 from tamis_mail.surfaces.cli.streams import terminal_width
 from tamis_mail.verdict import Verdict
 
@@ -188,7 +188,7 @@ class _Demonstration:
         return list(self._sieve.sort_many((raw for raw, _ in self._test), processes=1))
 
     def _learn(self) -> None:
-        mailbox = encodable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
+        mailbox = make_encodable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
         kinds = {
             label: [raw for raw, is_spam in self._training if is_spam == (label == "spam")]
             for label in ("spam", "ham")
@@ -217,11 +217,11 @@ class _Demonstration:
             if (one.log_odds > 0) != is_spam
         ]
         self._print()
-        right = percent(1 - len(wrong) / len(self._test))
+        right = format_percent(1 - len(wrong) / len(self._test))
         self._print(f"Accuracy {right}" + (". Misses:" if wrong else ", no misses."), "   ")
         worst = sorted(wrong, key=lambda one: -abs(one[0].log_odds))
         for verdict, raw, is_spam in worst[:_MISSES]:
-            self._out.write(f"     {self._subject(raw, self._width - 5)}\n")
+            self._out.write(f"     {self._format_subject(raw, self._width - 5)}\n")
             self._print(
                 f"{'spam' if is_spam else 'ham'}, probability of spam {verdict.probability:.2f}", " " * 7
             )
@@ -230,8 +230,8 @@ class _Demonstration:
         self._print()
         return verdicts
 
-    def _subject(self, raw: bytes, width: int) -> str:
-        return clip(encodable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
+    def _format_subject(self, raw: bytes, width: int) -> str:
+        return clip(make_encodable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
 
     def _explain(self, verdicts: Sequence[Verdict]) -> None:
         spams = [
@@ -241,7 +241,7 @@ class _Demonstration:
         verdict, raw = max(spams, key=lambda one: (subject_of(one[1]).isascii(), one[0].log_odds))
         self._print("3. Explain a verdict:")
         self._print()
-        self._out.write(f"   {self._subject(raw, self._width - 3)}\n")
+        self._out.write(f"   {self._format_subject(raw, self._width - 3)}\n")
         words = describe_verdict(verdict.label, verdict.probability)
         self._print(f"{words} (probability of spam {verdict.probability:.4f})", "   ")
         self._print()
@@ -258,7 +258,7 @@ class _Demonstration:
         longest = max((abs(one.contribution) for one in (*for_spam, *against)), default=1.0)
         bars = max(0, min(12, self._width - 23 - column_width))
         for one in (*for_spam, *against):
-            token = pad(encodable(self._out, one.token), column_width, self._dots)
+            token = pad(make_encodable(self._out, one.token), column_width, self._dots)
             bar = self._bar * round(bars * abs(one.contribution) / longest)
             line = f"   {token} {one.contribution:>+6.2f} {one.view:<8} {bar}"
             self._out.write(line.rstrip() + "\n")

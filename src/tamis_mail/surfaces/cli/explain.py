@@ -165,8 +165,8 @@ class _Page:
         """Return all lines, with a name and a note."""
         verdict = self._verdict
         lines = [self._clip(name)] if name else []
-        lines += _wrap(self._encodable(_format_headline(verdict)), self._width)
-        lines += _wrap(self._encodable(plain(verdict.remark or "")), self._width)
+        lines += _wrap(self._make_encodable(_format_headline(verdict)), self._width)
+        lines += _wrap(self._make_encodable(plain(verdict.remark or "")), self._width)
         other_labels = {label: p for label, p in verdict.probabilities.items() if label != "spam"}
         if len(other_labels) > 1:
             ranked = sorted(other_labels.items(), key=lambda one: -one[1])
@@ -219,7 +219,7 @@ class _Page:
         )
         lines = ["", f"{heading}{'spam':>7}{'ham':>7}{'weight':>8}"]
         for one in evidence:
-            text = self._encodable(plain(one.token))
+            text = self._make_encodable(plain(one.token))
             line = (
                 pad(text, token, self._dots)
                 + " "
@@ -231,11 +231,11 @@ class _Page:
             )
         return lines
 
-    def _encodable(self, text: str) -> str:
+    def _make_encodable(self, text: str) -> str:
         return text if can_show(self._out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
 
     def _clip(self, text: str) -> str:
-        return clip(self._encodable(plain(text)), self._width, self._dots)
+        return clip(self._make_encodable(plain(text)), self._width, self._dots)
 
 
 def _select_strongest(evidence: Sequence[Evidence], sign: int, limit: int | None) -> list[Evidence]:

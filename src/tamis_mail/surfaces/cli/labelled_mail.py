@@ -9,7 +9,7 @@ from tamis.progress import Line
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting.mail import LabelledMail, open_labelled
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.sources import format_bar, remarks
+from tamis_mail.surfaces.cli.sources import format_bar, list_remarks
 
 __all__ = ["ReadingProgress", "add_mail_options", "open_mail"]
 
@@ -65,7 +65,7 @@ class ReadingProgress:
         for name, reason in self.unread:
             sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
         for source in (part.source for part in self._mail.parts if part.source and not self._quiet):
-            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in remarks(source))
+            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in list_remarks(source))
 
     @property
     def unread(self) -> list[tuple[str, str]]:

@@ -245,7 +245,7 @@ def learn(
         total, status = run_tasks(out, command, options, source_tasks, "learned so far")
     warn_of_log(command, None if options.quiet else sieve.log_fault)
     if date_filter and not options.quiet:
-        out.write(date_filter.summary() + "\n")
+        out.write(date_filter.format_summary() + "\n")
     elif not total and not options.quiet:
         sys.stderr.write(f"tamis {command}: there was no message\n")
     return status

@@ -42,7 +42,7 @@ def learn_sent(out: TextIO, options: Namespace, sources: Sequence[Source]) -> in
         total, status = run_tasks(out, "learn", options, tasks, "learned so far")
         if not options.quiet:
             if date_filter:
-                out.write(date_filter.summary() + "\n")
+                out.write(date_filter.format_summary() + "\n")
             people = count_people(sieve.store).correspondents
             out.write(f"you write to {people:,} {'person' if people == 1 else 'people'}\n")
     if not total and not options.quiet:

@@ -89,7 +89,7 @@ class Moves:
         """The number of messages that were moved."""
         return sum(self._actions[label] for label in self._targets)
 
-    def summary(self) -> str:
+    def format_summary(self) -> str:
         """Summarise what was done with the messages of this Maildir."""
         verb = "would be moved" if self._is_dry_run else "moved"
         parts = [

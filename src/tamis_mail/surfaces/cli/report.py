@@ -16,7 +16,7 @@ from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.surfaces.cli.version import version
 
-__all__ = ["configure", "encodable", "percent", "run"]
+__all__ = ["configure", "format_percent", "make_encodable", "run"]
 
 _PAGE = "tamis-report.html"
 _SHOWN = 8  # misses that are printed
@@ -85,7 +85,7 @@ def run(out: TextIO, options: Namespace) -> int:
     return 3 if reading.unread else 0
 
 
-def encodable(out: TextIO, text: str) -> str:
+def make_encodable(out: TextIO, text: str) -> str:
     """Return the text in characters that the stream can show, without control characters."""
     text = plain(text)
     return text if can_show(out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
@@ -131,11 +131,11 @@ class _Page:
             *self._format_misses(),
         ]
         if target:
-            lines += ["", "charts: " + encodable(self._out, printable(str(Path(target).resolve())))]
+            lines += ["", "charts: " + make_encodable(self._out, printable(str(Path(target).resolve())))]
         return lines
 
     def _wrap(self, text: str) -> list[str]:
-        return wrap(encodable(self._out, text), self._width, break_on_hyphens=False)
+        return wrap(make_encodable(self._out, text), self._width, break_on_hyphens=False)
 
     def _list_omissions(self) -> list[str]:
         report = self._report
@@ -151,7 +151,7 @@ class _Page:
     def _format_measures(self) -> list[str]:
         measures = self._report.study.measures
         rows = [
-            ("accuracy", percent(measures.accuracy), f"{measures.right:,} of {measures.messages:,}"),
+            ("accuracy", format_percent(measures.accuracy), f"{measures.right:,} of {measures.messages:,}"),
             ("misses", f"{measures.misses:,}", ""),
             ("ham called spam", f"{measures.ham_called_spam:,}", f"of {measures.ham:,}"),
             ("spam called ham", f"{measures.spam_called_ham:,}", f"of {measures.spam:,}"),
@@ -166,7 +166,7 @@ class _Page:
     def _format_curve(self) -> list[str]:
         lines = [f"{'learned':>7} {'ROC area':>9} {'accuracy':>9}"]
         return lines + [
-            f"{point.learned:>7,} {_format_value(point.roc_area):>9} {percent(point.accuracy):>9}"
+            f"{point.learned:>7,} {_format_value(point.roc_area):>9} {format_percent(point.accuracy):>9}"
             for point in self._report.study.curve
         ]
 
@@ -175,7 +175,7 @@ class _Page:
         bar_width = min(20, self._width - 29)
         for one in self._report.bins:
             bar = self._bars * round(bar_width * one.observed)
-            lines.append(f"{one.predicted:>7.3f} {one.messages:>9,} {percent(one.observed):>9}  {bar}")
+            lines.append(f"{one.predicted:>7.3f} {one.messages:>9,} {format_percent(one.observed):>9}  {bar}")
         return lines
 
     def _format_misses(self) -> list[str]:
@@ -190,17 +190,17 @@ class _Page:
         return lines
 
     def _format_miss(self, miss: Miss) -> list[str]:
-        subject = clip(encodable(self._out, miss.subject or "(no subject)"), self._width - 2, self._dots)
+        subject = clip(make_encodable(self._out, miss.subject or "(no subject)"), self._width - 2, self._dots)
         lines = [f"  {subject}"]
         lines.append(f"    {miss.label}, called {miss.called} (p {miss.probability:.3f})")
         token_width = max(8, min(30, self._width - 22))
         for one in miss.evidence[:_TOKENS]:
-            token = pad(encodable(self._out, one.token), token_width, self._dots)
+            token = pad(make_encodable(self._out, one.token), token_width, self._dots)
             lines.append(f"    {token} {one.contribution:>+6.2f}  {one.view}")
         return lines
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Format a share as a percentage: 98.4 %."""
     return f"{100 * share:.1f} %"
 

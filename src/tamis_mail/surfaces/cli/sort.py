@@ -169,7 +169,7 @@ def _judge(raw: bytes, sieve: Sieve | None, options: Namespace) -> tuple[bytes, 
     if exceeds_limit(raw) and not options.quiet:
         warning = import_module("tamis_mail.surfaces.cli.sources").describe_oversize("the message")
         sys.stderr.write(f"tamis sort: {warning}\n")
-    verdict = sieve.sort(raw) if sieve else _unsure_verdict()
+    verdict = sieve.sort(raw) if sieve else _make_unsure_verdict()
     output = _format_output(raw, verdict, sieve, options)
     if sieve:
         sieve.log_verdict(raw, verdict, source="stdin")
@@ -188,7 +188,7 @@ def _format_output(raw: bytes, verdict: Verdict, sieve: Sieve | None, options: N
         required = (rules.Rule.of(sieve.store) if sieve else rules.RULE).spam
         header_fields = import_module("tamis_mail.verdict.header_fields")
         output: bytes = header_fields.add_verdict(
-            raw, verdict, dialect=options.dialect, required=required, version=_version()
+            raw, verdict, dialect=options.dialect, required=required, version=_find_version()
         )
         return output
     return (_format_line(verdict, _make_size_note(raw), options) + "\n").encode("utf-8", "backslashreplace")
@@ -204,7 +204,7 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
             notes: deque[tuple[dict[str, object], RawMessage]] = deque()
             with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as reader:
                 messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
-                verdicts = sieve.sort_many(messages) if sieve else (_unsure_verdict() for _ in messages)
+                verdicts = sieve.sort_many(messages) if sieve else (_make_unsure_verdict() for _ in messages)
                 with _join_lines(out) as write_line:
                     for verdict in verdicts:
                         note, message = notes.popleft()
@@ -272,7 +272,7 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
             if not options.quiet:
                 move.remark_on_subfolders()
                 if not options.json:
-                    move.write(out, move.summary())
+                    move.write(out, move.format_summary())
         _write_log(sieve, options)
     return _ERROR if any(move.source.unread for move in all_moves) else 0
 
@@ -325,7 +325,7 @@ def _format_line(verdict: Verdict, note: dict[str, object], options: Namespace) 
             fields["listed"] = verdict.listed
         return str(import_module("json").dumps(fields))
     if options.dialect == "bogofilter":
-        line: str = import_module("tamis_mail.verdict.header_fields").bogosity(verdict, _version())
+        line: str = import_module("tamis_mail.verdict.header_fields").bogosity(verdict, _find_version())
         return f"{name} {line}" if name else line
     # A tab separates the reason, because a name may contain spaces and never a tab.
     reason = f"\t({verdict.listed})" if verdict.listed else ""
@@ -356,13 +356,13 @@ def _store_path(options: Namespace) -> str | os.PathLike[str]:
     return path
 
 
-def _unsure_verdict() -> Verdict:
+def _make_unsure_verdict() -> Verdict:
     """Return the verdict before anything was learned."""
     verdict = import_module("tamis_mail.verdict")
     unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), tuple)
     return unsure
 
 
-def _version() -> str:
+def _find_version() -> str:
     version: str = import_module("tamis_mail.surfaces.cli.version").version()
     return version

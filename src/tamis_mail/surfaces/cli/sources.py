@@ -22,14 +22,14 @@ __all__ = [
     "Task",
     "describe_oversize",
     "format_bar",
+    "format_summary",
     "join_names",
+    "list_remarks",
     "name_of",
     "open_sources",
     "path_bytes",
     "prepare_bulk_work",
-    "remarks",
     "run_tasks",
-    "summary",
 ]
 
 _MAX_NAMES = 3  # files or folders that a remark lists
@@ -101,7 +101,7 @@ class SourceReader:
         for name, reason in self._source.unread:
             sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
         if self._has_remarks:
-            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in remarks(self._source))
+            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in list_remarks(self._source))
 
     def messages(self) -> Iterator[RawMessage]:
         """Yield the messages of the source."""
@@ -159,15 +159,15 @@ def run_tasks(
         total += actions.total()
         status = 3 if task.source.unread else status
         if not options.quiet:
-            out.write(summary(task.source, actions, task.action_names, task.label) + "\n")
+            out.write(format_summary(task.source, actions, task.action_names, task.label) + "\n")
             out.flush()
     return total, status
 
 
-def summary(source: Source, actions: Counter[str], names: Sequence[str], label: str = "") -> str:
+def format_summary(source: Source, actions: Counter[str], names: Sequence[str], label: str = "") -> str:
     """Summarise the actions on the messages of a source.
 
-    >>> summary(
+    >>> format_summary(
     ...     Source("inbox", "mbox", 0), Counter(learned=1200, known=3), ("learned", "moved", "known"), "ham"
     ... )
     'inbox: 1,200 learned, 0 moved, 3 known (ham)'
@@ -176,7 +176,7 @@ def summary(source: Source, actions: Counter[str], names: Sequence[str], label: 
     return f"{printable(source.path)}: {numbers}" + (f" ({label})" if label else "")
 
 
-def remarks(source: Source) -> Iterator[str]:
+def list_remarks(source: Source) -> Iterator[str]:
     """Yield remarks on a source that was read: its subfolders, and what was left out."""
     if source.subfolders:
         yield f"{printable(source.path)} was read with its subfolders {join_names(source.subfolders)}"

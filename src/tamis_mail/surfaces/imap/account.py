@@ -149,7 +149,9 @@ def keep_in_keyring(host: str, user: str, password: str) -> None:
     try:
         keyring.set_password(_SERVICE, f"{user} at {host}", password)
     except Exception as error:  # noqa: BLE001 (each keyring has errors of its own)
-        raise AccountError(f"the keyring refused the password: {_one_line(error)}; {_OTHER_WAYS}") from None
+        raise AccountError(
+            f"the keyring refused the password: {_format_error(error)}; {_OTHER_WAYS}"
+        ) from None
 
 
 _OTHER_WAYS = "use --password command or --password credential"
@@ -160,7 +162,7 @@ def _read_from_keyring(account: Account) -> str:
     try:
         secret = keyring.get_password(_SERVICE, f"{account.user} at {account.host}")
     except Exception as error:  # noqa: BLE001 (each keyring has errors of its own)
-        raise AccountError(f"the keyring cannot be read: {_one_line(error)}; {_OTHER_WAYS}") from None
+        raise AccountError(f"the keyring cannot be read: {_format_error(error)}; {_OTHER_WAYS}") from None
     if secret is None:
         raise AccountError(
             f"the keyring has no password of {account.user} at {account.host}: run tamis setup imap again"
@@ -313,5 +315,5 @@ def _format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _one_line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__

@@ -129,7 +129,7 @@ def open_connection(account: Account, secret: str) -> "Connection":
             context = ssl.create_default_context(cafile=account.certificate or None)
         except (OSError, ssl.SSLError) as error:
             raise ConnectionLostError(
-                f"the certificates in {account.certificate} cannot be read: {_one_line(error)}"
+                f"the certificates in {account.certificate} cannot be read: {_format_error(error)}"
             ) from None
     address = f"{account.host}:{account.effective_port}"
     try:
@@ -146,7 +146,7 @@ def open_connection(account: Account, secret: str) -> "Connection":
         ) from None
     except (imaplib.IMAP4.error, OSError, *_PARSE_ERRORS) as error:
         hint = "; try --tls starttls" if account.tls == "implicit" else ""
-        raise ConnectionLostError(f"{address} cannot be reached: {_one_line(error)}{hint}") from None
+        raise ConnectionLostError(f"{address} cannot be reached: {_format_error(error)}{hint}") from None
     connection = Connection(client)
     try:
         if account.tls == "starttls":
@@ -505,11 +505,11 @@ class Connection:
         if self._transport.fault:
             reason = self._transport.fault
         elif isinstance(error, OSError):
-            reason = _one_line(error)
+            reason = _format_error(error)
         elif farewell and command == _FETCH:
             reason = "the server ended the connection"
         elif farewell and isinstance(farewell[-1], bytes):
-            reason = _one_line(ConnectionError(farewell[-1].decode("utf-8", "replace")))
+            reason = _format_error(ConnectionError(farewell[-1].decode("utf-8", "replace")))
         else:
             reason = "the server's answer was not understood"
         self._transport.shutdown()
@@ -602,9 +602,9 @@ def _check_answer(word: str, data: Sequence[Any]) -> None:
 
 def _explain_refusal(command: str, error: BaseException) -> CommandRefusedError:
     """Return the server's reason; while messages are read it is not shown, because it may be part of one."""
-    return CommandRefusedError("it does not say why" if command == _FETCH else _one_line(error))
+    return CommandRefusedError("it does not say why" if command == _FETCH else _format_error(error))
 
 
-def _one_line(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:_MAX_TEXT]

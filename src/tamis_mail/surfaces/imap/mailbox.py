@@ -321,7 +321,7 @@ class ImapMailbox:
         for uid in uids:
             if uid not in sizes:
                 continue
-            is_alone = sizes[uid] > self.max_size or self._losses[self._message_key(folder, uid)] > 0
+            is_alone = sizes[uid] > self.max_size or self._losses[self._make_key(folder, uid)] > 0
             if batch and (is_alone or total + sizes[uid] > _BATCH_BYTES or len(batch) == _BATCH_MESSAGES):
                 yield batch
                 batch, total = [], 0
@@ -336,8 +336,8 @@ class ImapMailbox:
     def _find_problem(self, folder: Folder, uid: int, sizes: dict[int, int]) -> MessageError | None:
         if sizes[uid] > self.max_size:
             return MessageError(f"it has {sizes[uid]} bytes, more than {self.max_size}")
-        if self._losses[self._message_key(folder, uid)] >= _MAX_LOSSES:
-            del self._losses[self._message_key(folder, uid)]  # the watcher may ask again, after a while
+        if self._losses[self._make_key(folder, uid)] >= _MAX_LOSSES:
+            del self._losses[self._make_key(folder, uid)]  # the watcher may ask again, after a while
             return MessageError(f"the connection was lost {_MAX_LOSSES} times while it was read")
         return None
 
@@ -345,7 +345,7 @@ class ImapMailbox:
         self, folder: Folder, batch: Sequence[int], sizes: dict[int, int]
     ) -> list[tuple[int, bytes | MessageError]]:
         connection = self._get_connection()
-        keys = [self._message_key(folder, uid) for uid in batch]
+        keys = [self._make_key(folder, uid) for uid in batch]
         max_bytes = 2 * sum(sizes[uid] for uid in batch) + _SLACK_BYTES
         try:
             with self._translate_errors(connection):
@@ -395,5 +395,5 @@ class ImapMailbox:
             return False
         return connection.read_messages([copy], 2 * self.max_size + _SLACK_BYTES).get(copy) == own
 
-    def _message_key(self, folder: Folder, uid: int) -> tuple[str, str, int]:
+    def _make_key(self, folder: Folder, uid: int) -> tuple[str, str, int]:
         return folder.name, folder.validity, uid

@@ -345,7 +345,7 @@ class _ClientSession:
         judged = dict(zip(users, verdicts, strict=True))
         groups: dict[tuple[bytes, ...], list[int]] = {}
         for index, owner in enumerate(owners):
-            groups.setdefault(self._header_of(judged[owner]), []).append(index)
+            groups.setdefault(self._make_header(judged[owner]), []).append(index)
         return [(indices, judged[owners[indices[0]]]) for indices in groups.values()]
 
     async def _judge(self, message: bytes, user: str) -> TimedVerdict | Fault:
@@ -374,7 +374,7 @@ class _ClientSession:
         self._service.log.write("store-fault", reason=fault.sentence)
         self._service.metrics.count_fault("store")
 
-    def _header_of(self, judged: TimedVerdict | Fault) -> tuple[bytes, ...]:
+    def _make_header(self, judged: TimedVerdict | Fault) -> tuple[bytes, ...]:
         return () if isinstance(judged, Fault) else self._service.marking.list_fields(judged)
 
     def _mark(self, message: bytes, judged: TimedVerdict | Fault) -> bytes:

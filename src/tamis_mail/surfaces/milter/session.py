@@ -193,7 +193,7 @@ class Session:
             )
 
     def _take_body(self, data: bytes) -> bytes:
-        if self._draft.is_exempt or self._is_exempt(self._envelope()):
+        if self._draft.is_exempt or self._is_exempt(self._make_envelope()):
             self._forget_message()
             self._draft.is_exempt = True  # until the next message: the server may continue with this one
             return codec.ACCEPT
@@ -217,7 +217,7 @@ class Session:
             draft.content += data
 
     def _end_message(self, data: bytes) -> bytes | Message:
-        envelope = self._envelope()
+        envelope = self._make_envelope()
         if self._draft.is_exempt or self._is_exempt(envelope):
             self._forget_message()
             return codec.ACCEPT
@@ -233,7 +233,7 @@ class Session:
             command: macros for command, macros in self._macros.items() if command in _OF_CONNECTION
         }
 
-    def _envelope(self) -> Envelope:
+    def _make_envelope(self) -> Envelope:
         macros: dict[bytes, bytes] = {}
         for part in self._macros.values():
             macros |= part

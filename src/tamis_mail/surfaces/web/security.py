@@ -166,7 +166,7 @@ class Guard:
         sender = _ResponseSender(send, is_static=scope["path"].startswith(_STATIC))
         response: Response | None
         try:
-            async with asyncio.timeout(self._time_limit(scope)) as limit:
+            async with asyncio.timeout(self._find_time_limit(scope)) as limit:
                 sender.limit = limit
                 response, receive = await self._check(scope, receive)
                 if response is None:
@@ -184,7 +184,7 @@ class Guard:
             sender.limit = None
             await response(scope, receive, sender.send)
 
-    def _time_limit(self, scope: Scope) -> float | None:
+    def _find_time_limit(self, scope: Scope) -> float | None:
         """Return the maximum seconds of a request; None for an upload, which ends when no more bytes come."""
         is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS
         return None if is_upload else self._security.limits.seconds
