@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from benchmarks.mutations import cut, mutate, run_fuzzer
 from tamis_mail.surfaces.milter import codec
 from tamis_mail.surfaces.milter.codec import Action, ProtocolError
-from tamis_mail.surfaces.milter.service import remove_old_fields
+from tamis_mail.surfaces.milter.service import rename_old_fields
 from tamis_mail.surfaces.milter.session import Message, Session
 from tamis_mail.surfaces.milter.trace import format_trace
 
@@ -84,7 +84,7 @@ def read(parts: Sequence[bytes]) -> list[bytes | Message | str]:
             for item in session.feed(part):
                 items.append(item)
                 if isinstance(item, Message):
-                    check_message(item, remove_old_fields(item, session.agreed))
+                    check_message(item, rename_old_fields(item, session.agreed))
                 else:
                     check_packets(item)
     except ProtocolError as error:

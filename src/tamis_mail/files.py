@@ -28,10 +28,12 @@ __all__ = [
     "write_file",
 ]
 
-_ENDINGS = ("", "-wal", "-shm", "-journal")  # a temporary store has these beside it
-_SUFFIX = ".tamis-part"
-_EXCLUSIVE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-_KINDS: dict[str, Callable[[int], bool]] = {
+_ENDINGS = ("", "-wal", "-shm", "-journal")  # if the temporary file is a store, SQLite writes these beside it
+_SUFFIX = ".tamis-part"  # of the names of temporary files
+_CREATE_FLAGS = (
+    os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+)
+_IRREGULAR_KINDS: dict[str, Callable[[int], bool]] = {
     "FIFO": stat.S_ISFIFO,
     "folder": stat.S_ISDIR,
     "socket": stat.S_ISSOCK,
@@ -56,7 +58,7 @@ def is_there(path: str | os.PathLike[str]) -> bool:
 
 
 def open_privately(name: str, flags: int) -> int:
-    """The `opener` of `open` for a new file that only its owner may read."""
+    """Open a file with mode 600, as the `opener` of `open` for a new file that only its owner may read."""
     return os.open(name, flags, 0o600)
 
 
@@ -65,7 +67,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     return open(path, "rb", opener=_open_descriptor)
 
 
-def _open_descriptor(path: str, flags: int) -> int:
+def _open_descriptor(path: str, flags: int) -> int:  # an `opener` of `open`
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     try:
         refuse_irregular(os.fstat(handle).st_mode, path)
@@ -78,7 +80,7 @@ def _open_descriptor(path: str, flags: int) -> int:
 def refuse_irregular(mode: int, path: str | os.PathLike[str]) -> None:
     """Raise an error unless the mode is that of a regular file."""
     if not stat.S_ISREG(mode):
-        kind = next((name for name, is_kind in _KINDS.items() if is_kind(mode)), "special file")
+        kind = next((name for name, is_kind in _IRREGULAR_KINDS.items() if is_kind(mode)), "special file")
         raise IrregularFileError(0, f"is a {kind}, expected a file", os.fspath(path))
 
 
@@ -102,7 +104,7 @@ def replace_file(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator
 
     A link stays a link: its target is replaced. An irregular file (/dev/stdout) is written directly.
     """
-    target = _path(os.path.realpath(path))
+    target = _make_path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         with target.open("wb") as file:
             yield file
@@ -131,7 +133,7 @@ class Temporary:
     def close(self) -> None:
         """Remove the file unless it was moved, and release the lock."""
         for ending in _ENDINGS:
-            _path(f"{self.path}{ending}").unlink(missing_ok=True)
+            _make_path(f"{self.path}{ending}").unlink(missing_ok=True)
         os.close(self._handle)
 
 
@@ -148,8 +150,8 @@ def temporary_beside(path: Path) -> Iterator[Temporary]:
 
 def _create_beside(path: Path) -> Temporary:
     while True:
-        temporary_path = path.with_name(f"{_prefix(path)}{os.urandom(8).hex()}{_SUFFIX}")
-        handle = os.open(temporary_path, _EXCLUSIVE, 0o600)
+        temporary_path = path.with_name(f"{_make_prefix(path)}{os.urandom(8).hex()}{_SUFFIX}")
+        handle = os.open(temporary_path, _CREATE_FLAGS, 0o600)
         try:
             _lock(handle, wait=True)
             if os.fstat(
@@ -163,20 +165,20 @@ def _create_beside(path: Path) -> Temporary:
         os.close(handle)
 
 
-def _path(name: str) -> Path:
+def _make_path(name: str) -> Path:
     path: Path = import_module("pathlib").Path(name)
     return path
 
 
-def _prefix(path: Path) -> str:
-    return f".{path.name[:100]}."  # a name has at most 255 bytes
+def _make_prefix(path: Path) -> str:
+    return f".{path.name[:100]}."  # truncated, because a file name may have at most 255 bytes
 
 
 def _remove_leftovers(path: Path) -> None:
     """Remove temporary files of this path whose writers were killed, recognised by their free locks."""
     with suppress(OSError):
         for name in os.listdir(path.parent):  # noqa: PTH208 (names only)
-            if name.startswith(_prefix(path)) and name.endswith(_SUFFIX):
+            if name.startswith(_make_prefix(path)) and name.endswith(_SUFFIX):
                 with suppress(OSError):
                     _remove_unless_locked(path.with_name(name))
 
@@ -186,7 +188,7 @@ def _remove_unless_locked(path: Path) -> None:
     try:
         if stat.S_ISREG(os.fstat(handle).st_mode) and _lock(handle, wait=False):
             for ending in _ENDINGS:
-                _path(f"{path}{ending}").unlink(missing_ok=True)
+                _make_path(f"{path}{ending}").unlink(missing_ok=True)
     finally:
         os.close(handle)
 

@@ -5,8 +5,8 @@ This module imports nothing, because every process that judges one message loads
 
 __all__ = ["LARGEST", "LARGEST_RAW", "exceeds_limit", "is_postmark"]
 
-LARGEST = 50_000_000  # bytes of a message that are used; most servers refuse larger mail
-LARGEST_RAW = 2 * LARGEST  # bytes that are read: CR LF as line end makes a message up to twice as long
+LARGEST = 50_000_000  # bytes of a message; what follows is ignored. Most servers refuse larger mail
+LARGEST_RAW = 2 * LARGEST  # bytes that are read: a message with line ends CR LF is up to twice as long
 _CALENDAR = frozenset(
     b"Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 )  # as C's ctime writes them in every locale
@@ -32,7 +32,7 @@ def is_postmark(line: bytes) -> bool:
     words = line.replace(b",", b" ").split()
     if _CALENDAR.isdisjoint(words):
         return False
-    # Most postmarks end so, and this test is faster than the next.
+    # Most postmarks end with a time and a year, and this test is faster than the next.
     if len(words) > 1 and _is_year(words[-1]) and _is_time(words[-2]):
         return True
     return any(map(_is_year, words)) and any(map(_is_time, words))

@@ -29,8 +29,8 @@ class Label:
     id: int  # the column of its counts
     name: str
     messages: int
-    weight: int
-    lent: int
+    weight: int  # of these messages
+    lent: int  # weight of the messages that another filter had counted
     features: int  # the sum of its counts
 
 

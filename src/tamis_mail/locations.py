@@ -27,12 +27,13 @@ __all__ = [
     "replica_folder",
 ]
 
-REPLICAS = "TAMIS_REPLICAS"  # the environment variable with the folder of replicas
+REPLICAS = "TAMIS_REPLICAS"  # the environment variable that names the folder of replicas
 
+# With one slash, because pathlib turns // into /.
 _SCHEMES = ("postgresql:/", "redis:/", "rediss:/", "valkey:/", "valkeys:/", "postgres:/")
 _MAX_NAME_LENGTH = 100  # characters of the name of a store
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@.+_-=")
-_MAX_WEIGHT = 1000
+_MAX_WEIGHT = 1000  # of a message of the user's store relative to one of the site's
 _EXPECTED = "expected postgresql://user@host/database?store=name or redis://host:6379/0?store=name"
 
 
@@ -51,21 +52,21 @@ class Address:
     weight: int  # of a message of this store, where one of the site's store has weight 1
 
     def __str__(self) -> str:
-        return self._show(self.store, self.site and f"&site={self.site}&weight={self.weight}")
+        return self._format(self.store, self.site and f"&site={self.site}&weight={self.weight}")
 
-    def _show(self, store: str, ending: str) -> str:
-        mark = "&" if "?" in self.url else "?"
-        return f"{self.url}{mark}store={store}{ending}"
+    def _format(self, store: str, ending: str) -> str:
+        separator = "&" if "?" in self.url else "?"
+        return f"{self.url}{separator}store={store}{ending}"
 
     @property
     def own_name(self) -> str:
         """The address of the store without the site's."""
-        return self._show(self.store, "")
+        return self._format(self.store, "")
 
     @property
     def site_name(self) -> str:
         """The address of the site's store."""
-        return self._show(self.site, "")
+        return self._format(self.site, "")
 
 
 def is_address(path: str | os.PathLike[str]) -> bool:
@@ -78,7 +79,7 @@ def is_address(path: str | os.PathLike[str]) -> bool:
 
 
 def parse_address(path: str | os.PathLike[str]) -> Address:
-    """Read the address of a store on a server; raise LocationError if it is none.
+    """Read the address of a store on a server; raise LocationError if it is not valid.
 
     >>> parse_address("redis://localhost:6379/0?store=ann&site=all&weight=4")
     Address(kind='redis', url='redis://localhost:6379/0', store='ann', site='all', weight=4)
@@ -90,7 +91,7 @@ put it into REDISCLI_AUTH
     text = os.fspath(path)
     scheme, _, rest = text.partition(":")
     kind = "postgresql" if scheme.startswith("postgres") else "redis"
-    rest = rest.lstrip("/") if not rest.startswith("///") else rest[2:]  # pathlib makes // to /
+    rest = rest.lstrip("/") if not rest.startswith("///") else rest[2:]  # pathlib turns // into /
     base, _, query = rest.partition("?")
     host, _, database = base.partition("/")
     if ":" in host.rpartition("@")[0]:
@@ -102,33 +103,39 @@ put it into REDISCLI_AUTH
         raise LocationError(f"the address {text} names no {'database' if host else 'host'}, {_EXPECTED}")
     if kind == "redis" and database and not (database.isascii() and database.isdigit()):
         raise LocationError(f"the address {text} has the database {database!r}, expected a number, as in /0")
-    own = {"store": "tamis", "site": "", "weight": "1"}
-    others = []
+    own_parameters = {"store": "tamis", "site": "", "weight": "1"}
+    driver_parameters = []
     for parameter in filter(None, query.split("&")):
         name, _, value = parameter.partition("=")
-        if name in own:
-            own[name] = value.replace("%40", "@")
+        if name in own_parameters:
+            own_parameters[name] = value.replace("%40", "@")
         else:
-            others.append(parameter)
+            driver_parameters.append(parameter)
     for name in ("store", "site"):
-        value = own[name]
+        value = own_parameters[name]
         if len(value) > _MAX_NAME_LENGTH or not _NAME_CHARACTERS.issuperset(value):
             raise LocationError(
                 f"the address {text} has the {name} {ascii(value)[:60]}, expected a name of letters, digits "
                 "and @.+_-= only"
             )
-    if not own["store"] or own["store"] == own["site"]:
+    if not own_parameters["store"] or own_parameters["store"] == own_parameters["site"]:
         raise LocationError(f"the address {text} must name a store that is not the site's, as in ?store=name")
-    weight = own["weight"]
+    weight = own_parameters["weight"]
     if not (weight.isascii() and weight.isdigit() and 1 <= int(weight) <= _MAX_WEIGHT):
         raise LocationError(f"the address {text} has the weight {weight!r}, expected 1 to {_MAX_WEIGHT}")
-    ending = f"?{'&'.join(others)}" if others else ""
+    ending = f"?{'&'.join(driver_parameters)}" if driver_parameters else ""
     driver_scheme = {"postgres": "postgresql", "valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme)
-    return Address(kind, f"{driver_scheme}://{base}{ending}", own["store"], own["site"], int(weight))
+    return Address(
+        kind,
+        f"{driver_scheme}://{base}{ending}",
+        own_parameters["store"],
+        own_parameters["site"],
+        int(weight),
+    )
 
 
 def name_location(path: str | os.PathLike[str]) -> str:
-    """Return a path as it was given, or the address of a store in full.
+    """Return a path as it was given, or an address with its scheme and the name of the store.
 
     >>> name_location("redis:/localhost/0")  # as pathlib writes it
     'redis://localhost/0?store=tamis'
@@ -137,7 +144,7 @@ def name_location(path: str | os.PathLike[str]) -> str:
 
 
 def replica_folder() -> str:
-    """Return $TAMIS_REPLICAS, or tamis/replicas in the user's folder of program states."""
+    """Return $TAMIS_REPLICAS, or tamis/replicas in $XDG_STATE_HOME (default: ~/.local/state)."""
     folder = os.environ.get(REPLICAS)
     if folder:
         return os.path.expanduser(folder)
@@ -147,10 +154,12 @@ def replica_folder() -> str:
 
 
 def find_local_path(path: str | os.PathLike[str]) -> str:
-    """Return the file of a store: of a store on a server, that of its replica on this host."""
+    """Return the path of a store's file, or of this host's replica if the store is on a server."""
     if not is_address(path):
         return os.path.realpath(path)
     address = parse_address(path)
     blake2b = import_module("_blake2").blake2b
-    mark: str = blake2b(address.own_name.encode(), digest_size=8).hexdigest()
-    return os.path.join(os.path.realpath(replica_folder()), f"{address.kind}-{address.store}-{mark}.tamis")
+    hash_text: str = blake2b(address.own_name.encode(), digest_size=8).hexdigest()
+    return os.path.join(
+        os.path.realpath(replica_folder()), f"{address.kind}-{address.store}-{hash_text}.tamis"
+    )

@@ -24,22 +24,22 @@ else:
             self.repr = repr
 
     class _DataclassFields:
-        """The fields as `dataclasses` describes them; made when they are asked for."""
+        """A descriptor of the fields as `dataclasses` describes them; they are made when first read."""
 
         def __init__(self, namespace):
-            self._namespace = namespace  # of the class, with its defaults
+            self._namespace = namespace  # the attributes of the class, with its defaults
 
         def __get__(self, instance, owner):
             dataclasses = import_module("dataclasses")
-            own = {name: self._namespace[name] for name in owner.__slots__ if name in self._namespace}
-            for name, value in own.items():
+            attributes = {name: self._namespace[name] for name in owner.__slots__ if name in self._namespace}
+            for name, value in attributes.items():
                 if isinstance(value, _Field):
                     options = {"compare": value.compare, "repr": value.repr}
                     if value.default is not ...:
                         options["default"] = value.default
-                    own[name] = dataclasses.field(**options)
-            own["__annotations__"] = self._namespace.get("__annotations__", {})
-            twin = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), own))
+                    attributes[name] = dataclasses.field(**options)
+            attributes["__annotations__"] = self._namespace.get("__annotations__", {})
+            twin = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), attributes))
             owner.__dataclass_fields__ = twin.__dataclass_fields__
             return owner.__dataclass_fields__
 
@@ -52,7 +52,7 @@ else:
         return type(value)(**{name: getattr(value, name) for name in value.__slots__} | changes)
 
     def record(*, frozen, slots):
-        """Make a class an immutable value with the fields that it annotates."""
+        """Return a decorator that makes a class an immutable value with the fields that it annotates."""
         if not (frozen and slots):
             raise TypeError("a record is frozen and has slots: expected record(frozen=True, slots=True)")
         return _make_record
@@ -64,18 +64,18 @@ else:
         for name in names:
             value = namespace.get(name, ...)
             options[name] = value if isinstance(value, _Field) else _Field(default=value)
-        kept = {name: value for name, value in namespace.items() if name not in names}
+        attributes = {name: value for name, value in namespace.items() if name not in names}
         for name in ("__dict__", "__weakref__"):
-            kept.pop(name, None)
-        own = type(body)(body.__name__, body.__bases__, {**kept, "__slots__": names})
-        setters = [vars(own)[name].__set__ for name in names]
+            attributes.pop(name, None)
+        record_class = type(body)(body.__name__, body.__bases__, {**attributes, "__slots__": names})
+        setters = [vars(record_class)[name].__set__ for name in names]
         compared = [name for name in names if options[name].compare]
         shown = [name for name in names if options[name].repr]
         n_fields = len(names)
-        defaults = {name: one.default for name, one in options.items() if one.default is not ...}
+        defaults = {name: option.default for name, option in options.items() if option.default is not ...}
 
         def bind(values, named):
-            """Return the value of each field."""
+            """Return the value of each field, from positional and named values and defaults."""
             try:
                 bound = [
                     *values,
@@ -85,7 +85,7 @@ else:
                 bound = []
             if named or len(bound) != n_fields:
                 raise TypeError(
-                    f"{own.__name__} has the fields {', '.join(names)}: expected one value of each"
+                    f"{record_class.__name__} has the fields {', '.join(names)}: expected one value of each"
                 )
             return bound
 
@@ -120,11 +120,11 @@ else:
             "__delattr__": _refuse_deletion,
         }
         for name, method in methods.items():
-            if name not in kept:
-                setattr(own, name, method)
-        own.__match_args__ = names
-        own.__dataclass_fields__ = _DataclassFields(namespace)
-        return own
+            if name not in attributes:
+                setattr(record_class, name, method)
+        record_class.__match_args__ = names
+        record_class.__dataclass_fields__ = _DataclassFields(namespace)
+        return record_class
 
     def _refuse_assignment(self, name, value):
         raise import_module("dataclasses").FrozenInstanceError(f"cannot assign to field {name!r}")

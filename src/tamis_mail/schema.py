@@ -4,9 +4,9 @@ Every reader of a store or of a part of one (`open`, `check`, `restore`, `import
 validates against this module. The tables are created by the migrations (`store.database`);
 `tests/mail/store/test_schema.py` compares the two.
 
-To add a table, add a migration that creates it, its columns in TABLES, and, if its rows stand for themselves,
-its name in LISTS. Then older files get the table when they are opened, `check` finds invalid values in it,
-backups, exports and imports carry it, and `merge` adds the rows that a store does not have.
+To add a table, add a migration that creates it, its columns in TABLES, and, if its rows refer to no other
+table, its name in LISTS. Then older files get the table when they are opened, `check` finds invalid values in
+it, backups, exports and imports carry it, and `merge` adds the rows that a store does not have.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ __all__ = [
     "parse_weights",
 ]
 
-MAX_COUNT = 1 << 62  # bound of a sum of counts, and of other integers: the sum of two still fits into 64 bits
+MAX_COUNT = 1 << 62  # limit of a sum of counts, and of other integers: the sum of two still fits into 64 bits
 MAX_DECAYS = 40  # a message then has weight 2**40, which leaves 23 bits of a count for the number of messages
 MAX_LABELS = 1000  # users have a dozen; memory grows with the product of labels and features
 MAX_RUNS = 1000  # runs are merged continually: a store of 10**9 features has about 80
-MAX_BUNDLE_MESSAGES = 256  # the features of so many messages are stored in one row, a bundle
-MAX_BUNDLE_FEATURES = 1 << 20  # of the messages of a bundle; a message with more has no stored features
-_MAX_BUNDLE_BYTES = 1 << 23  # of a bundle: at most about 7 per feature
-MAX_WORD_COUNT = 10**12  # messages that another filter had counted
-_MAX_OPERATIONS = 10**9  # bound of numbers of operations: prunings, versions, generations
-_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999
-MAX_SOURCE_LENGTH = 1 << 12  # characters of the name of a mailbox that are written
-_MAX_SETTING_LENGTH = 1 << 12
+MAX_BUNDLE_MESSAGES = 256  # the features of at most so many messages are stored in one row, a bundle
+MAX_BUNDLE_FEATURES = 1 << 20  # of all messages of a bundle; the features of a larger message are not stored
+_MAX_BUNDLE_BYTES = 1 << 23  # bytes of a bundle, which needs at most about 7 per feature
+MAX_WORD_COUNT = 10**12  # messages with one word that another filter had counted
+_MAX_OPERATIONS = 10**9  # limit of numbers of operations: prunings, versions, generations
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # the years 1 to 9999, as seconds since 1970
+MAX_SOURCE_LENGTH = 1 << 12  # characters of the name of a mailbox; a longer name is truncated
+_MAX_SETTING_LENGTH = 1 << 12  # characters of the value of a setting
 MAX_ENTRY_LENGTH = 255  # characters of an address, or of @ and a domain
 # Characters of all addresses of a sent message: with escapes, they still fit into one line of an export.
 MAX_SENDERS_LENGTH = 1000
@@ -153,7 +153,7 @@ class Real:
 
 
 @record(frozen=True, slots=True)
-class Truth:
+class Boolean:
     """True or false."""
 
     def __str__(self) -> str:
@@ -229,7 +229,7 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
     },
 }
 
-# Tables whose rows refer to nothing else. Their columns are integers and text, the first of them the key.
+# Tables whose rows refer to no other table. Their columns are integers and text; the first is the key.
 LISTS: tuple[str, ...] = ("listed", "sent", "word_list")
 
 # The setting of a replica that holds the position of its rows (`store.replica`): no part of the contents.
@@ -241,19 +241,19 @@ _INTEGER_SETTINGS = {
     "tokens": Integer(0, _MAX_OPERATIONS),
 }
 
-# Divisors (prior, reluctance, acquaintance) are positive. The bounds are far beyond the values that `tune`
+# Divisors (prior, reluctance, acquaintance) are positive. The limits are far beyond the values that `tune`
 # can fit, and narrow enough that log-odds do not overflow.
 _CENTRE = Real(-1e4, 1e4)
-_VIEW: dict[str, Real | Truth] = {
+_VIEW_FIELDS: dict[str, Real | Boolean] = {
     "scale": Real(0, 1e4),
     "prior": Real(1e-9, 1e6),
-    "pooled": Truth(),
+    "pooled": Boolean(),
     "reluctance": Real(1e-9, 1e6),
     "tilt": Real(-1e4, 1e4),
     "doubt": Real(-1e4, 1e4),
     "centre": _CENTRE,
 }
-_RULE: dict[str, Real | Truth] = {
+_RULE_FIELDS: dict[str, Real | Boolean] = {
     "patience": Real(0, 1e9),
     "acquaintance": Real(1e-9, 1e9),
     "spam": Real(0, 1),
@@ -272,7 +272,7 @@ def find_row_fault(table: str, values: Mapping[str, object]) -> str | None:
     kinds = TABLES[table]
     for column, value in values.items():
         if not kinds[column].accepts(value):
-            return f"{table}.{column} is {_short(value)}, expected {kinds[column]}"
+            return f"{table}.{column} is {_format_value(value)}, expected {kinds[column]}"
     return None
 
 
@@ -292,9 +292,9 @@ def find_setting_fault(name: object, value: object) -> str | None:
     if fault or not isinstance(name, str) or not isinstance(value, str):
         return fault
     if name in _INTEGER_SETTINGS and not _INTEGER_SETTINGS[name].accepts_digits(value):
-        return f"the setting {name!r} is {_short(value)}, expected {_INTEGER_SETTINGS[name]}"
+        return f"the setting {name!r} is {_format_value(value)}, expected {_INTEGER_SETTINGS[name]}"
     if name == "log" and value not in ("on", "off"):
-        return f"the setting 'log' is {_short(value)}, expected on or off"
+        return f"the setting 'log' is {_format_value(value)}, expected on or off"
     if name == "rule" and value:  # an empty rule means the default
         try:
             parse_rule(value)
@@ -311,10 +311,10 @@ def find_setting_fault(name: object, value: object) -> str | None:
 def parse_weights(
     text: str, views: int | None = None
 ) -> tuple[int, int, list[float], list[float], list[float]]:
-    """Read fitted weights: messages, bits of a shelf of coefficients, values, deviations and centres.
+    """Read fitted weights; return messages, bits of a shelf of coefficients, values, deviations and centres.
 
-    The text is numbers: messages, bits, then the value and the standard deviation of the intercept and of the
-    scale of each view, and then the centre of each view. There are `views` of them, or as many as in any
+    The text lists numbers: messages, bits, then the value and the standard deviation of the intercept and of
+    the scale of each view, and then the centre of each view. There are `views` of them, or as many as in any
     version of the tokens. Weights that were fitted before views had centres have none: these are 0.
 
     >>> parse_weights("12 3 0.5 1 1.6 0.2 1 0.1 3 1.5 1.7 0.8 -0.1 -0.2 -0.3 0.4")
@@ -328,31 +328,32 @@ def parse_weights(
     if len(text) > _MAX_WEIGHTS_LENGTH:
         raise ValueError(f"it has {len(text)} characters, expected at most {_MAX_WEIGHTS_LENGTH}")
     words = text.split()
-    numbers_of_views = {len(names) for names in VIEWS_OF.values()} if views is None else {views}
-    views_of_size = {4 + n * count: count for count in numbers_of_views for n in (2, 3)}
-    if len(words) not in views_of_size:
-        expected = " or ".join(map(str, sorted(views_of_size)))
+    allowed_views = {len(names) for names in VIEWS_OF.values()} if views is None else {views}
+    views_by_length = {4 + n * count: count for count in allowed_views for n in (2, 3)}
+    if len(words) not in views_by_length:
+        expected = " or ".join(map(str, sorted(views_by_length)))
         raise ValueError(f"it has {len(words)} numbers, expected {expected}")
     counts: list[int] = []
     for word, kind in zip(words[:2], (_FITTED_MESSAGES, _SHELF_BITS), strict=True):
         if not kind.accepts_digits(word):
-            raise ValueError(f"got {_short(word)}, expected {kind}")
+            raise ValueError(f"got {_format_value(word)}, expected {kind}")
         counts.append(int(word))
     numbers: list[float] = []
-    pairs = 2 * (views_of_size[len(words)] + 1)  # numbers before the centres
-    for place, word in enumerate(words[2:]):
-        if place >= pairs:
+    n_before_centres = 2 * (views_by_length[len(words)] + 1)  # values and deviations
+    for index, word in enumerate(words[2:]):
+        if index >= n_before_centres:
             range_of_value = _CENTRE
         else:
-            range_of_value = _DEVIATION if place % 2 else _SCALE if place else _INTERCEPT
+            range_of_value = _DEVIATION if index % 2 else _SCALE if index else _INTERCEPT
         try:
             numbers.append(float(word))
         except ValueError:
-            raise ValueError(f"got {_short(word)}, expected {range_of_value}") from None
+            raise ValueError(f"got {_format_value(word)}, expected {range_of_value}") from None
         if not range_of_value.accepts(numbers[-1]):
-            raise ValueError(f"got {_short(word)}, expected {range_of_value}")
-    centres = numbers[pairs:] or [0.0] * (pairs // 2 - 1)
-    return counts[0], counts[1], numbers[:pairs:2], numbers[1:pairs:2], centres
+            raise ValueError(f"got {_format_value(word)}, expected {range_of_value}")
+    centres = numbers[n_before_centres:] or [0.0] * (n_before_centres // 2 - 1)
+    values, deviations = numbers[:n_before_centres:2], numbers[1:n_before_centres:2]
+    return counts[0], counts[1], values, deviations, centres
 
 
 def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
@@ -370,23 +371,23 @@ def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
     try:
         rule = import_module("json").loads(text)  # most stores have no rule
     except (ValueError, RecursionError):
-        raise ValueError(f"{_short(text)} is not JSON") from None
+        raise ValueError(f"{_format_value(text)} is not JSON") from None
     if isinstance(rule, dict):
         intercept = rule.pop("intercept", 0.0)
         if not _INTERCEPT.accepts(intercept):
-            raise ValueError(f"intercept is {_short(intercept)}, expected {_INTERCEPT}")
-    _refuse_other_keys(rule, ("views", *_RULE), "rule")
-    _refuse_values(rule, _RULE, "")
+            raise ValueError(f"intercept is {_format_value(intercept)}, expected {_INTERCEPT}")
+    _refuse_other_keys(rule, ("views", *_RULE_FIELDS), "rule")
+    _refuse_values(rule, _RULE_FIELDS, prefix="")
     views = rule["views"]
     sizes = [len(names) for version, names in VIEWS_OF.items() if token_version in (None, version)]
     if not isinstance(views, list) or len(views) not in sizes:
-        given = f"a list of {len(views)}" if isinstance(views, list) else _short(views)
+        given = f"a list of {len(views)}" if isinstance(views, list) else _format_value(views)
         raise ValueError(f"views is {given}, expected a list of {' or '.join(map(str, sizes))}")
     for number, view in enumerate(views):
         if isinstance(view, dict):
             view.setdefault("centre", 0.0)
-        _refuse_other_keys(view, _VIEW, "view")
-        _refuse_values(view, _VIEW, f"views[{number}].")
+        _refuse_other_keys(view, _VIEW_FIELDS, "view")
+        _refuse_values(view, _VIEW_FIELDS, prefix=f"views[{number}].")
     if rule["ham"] > rule["spam"]:
         raise ValueError(f"ham is {rule['ham']} and spam {rule['spam']}, expected ham to be the smaller")
     valid: dict[str, Any] = {**rule, "intercept": intercept}
@@ -395,16 +396,16 @@ def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
 
 def _refuse_other_keys(value: object, keys: Iterable[str], kind: str) -> None:
     if not isinstance(value, dict) or set(value) != set(keys):
-        raise ValueError(f"{_short(value)} is no {kind}, expected an object with {', '.join(keys)}")
+        raise ValueError(f"{_format_value(value)} is no {kind}, expected an object with {', '.join(keys)}")
 
 
-def _refuse_values(values: Mapping[str, object], kinds: Mapping[str, Real | Truth], prefix: str) -> None:
+def _refuse_values(values: Mapping[str, object], kinds: Mapping[str, Real | Boolean], *, prefix: str) -> None:
     for name, kind in kinds.items():
         if not kind.accepts(values[name]):
-            raise ValueError(f"{prefix}{name} is {_short(values[name])}, expected {kind}")
+            raise ValueError(f"{prefix}{name} is {_format_value(values[name])}, expected {kind}")
 
 
-def _short(value: object) -> str:
+def _format_value(value: object) -> str:
     """Format an untrusted value on one short line, in ASCII."""
     if isinstance(value, int) and abs(value) >= 1 << 64:
         return f"a number of {value.bit_length()} bits"

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["STORE", "default_path", "default_path_name"]
 
-STORE = "TAMIS_STORE"  # the environment variable with the path of the store
+STORE = "TAMIS_STORE"  # the environment variable that holds the path or the address of the store
 
 
 def default_path() -> Path:
-    """Return $TAMIS_STORE, or tamis/mail.tamis in the user's data folder."""
+    """Return $TAMIS_STORE, or tamis/mail.tamis in $XDG_DATA_HOME (default: ~/.local/share)."""
     path: Path = import_module("pathlib").Path(default_path_name())
     return path
 

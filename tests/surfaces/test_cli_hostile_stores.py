@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.surfaces.cli.store import Unpacked
+from tamis_mail.surfaces.cli.store import UnpackedExport
 from tamis_mail.verdict import RULE
 from tests.mail.strangers import as_nobody
 from tests.surfaces.terminal import NEW_SPAM, Answer, Type, learn_some
@@ -134,5 +134,5 @@ def test_a_packed_file_that_unpacks_without_end_is_refused(typed: Type, tmp_path
     assert refused(answer)
     assert "unpacks to more than 200 times its size" in answer.err
     assert json.loads(typed("status", "--json", "--store", new).text)["messages"] == 0
-    with (tmp_path / "bomb.gz").open("rb") as file, Unpacked(file) as unpacked:
+    with (tmp_path / "bomb.gz").open("rb") as file, UnpackedExport(file) as unpacked:
         assert unpacked.readline() == b".MSG_COUNT 1 1\n"

@@ -445,7 +445,7 @@ def test_a_message_that_was_learned_since_is_counted_only(typed: Type, store: Pa
     typed("sort", stdin=NEW_SPAM)
     typed("relabel", "ham", stdin=NEW_SPAM)
     text = typed("digest").text
-    assert text.startswith("Nothing is to be checked: 1 message was judged since ")
+    assert text.startswith("There is nothing to check: 1 message was judged since ")
     assert text.endswith("\n1 more was called spam or unsure, and learned later.\n")
     typed("sort", stdin=NEW_SPAM)  # it is judged again
     assert "more was called" not in typed("digest").text
@@ -460,7 +460,7 @@ def test_a_message_that_was_judged_twice_is_listed_once(typed: Type, store: Path
 
 
 def test_a_digest_of_nothing_says_so(typed: Type, store: Path) -> None:
-    assert typed("digest").text.startswith("Nothing is to be checked: 0 messages were judged since ")
+    assert typed("digest").text.startswith("There is nothing to check: 0 messages were judged since ")
     message = email.message_from_bytes(typed("digest", "--mail", "me@home.example").out)
     assert str(message["Subject"]).startswith("tamis: 0 spam, 0 unsure since ")
 
@@ -469,7 +469,7 @@ def test_the_digest_begins_yesterday(typed: Type, store: Path) -> None:
     typed("sort", stdin=NEW_SPAM)
     with closing(sqlite3.connect(log_of(store))) as connection, connection:
         connection.execute("UPDATE event SET time = time - 3 * 86400")
-    assert "Nothing is to be checked" in typed("digest").text
+    assert "There is nothing to check" in typed("digest").text
     assert "1 called spam" in typed("digest", "--since", "4d").text
 
 

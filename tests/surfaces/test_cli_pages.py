@@ -10,11 +10,11 @@ import tamis
 from tamis_mail.surfaces.cli import COMMANDS, command_line
 from tamis_mail.surfaces.cli.completion import SHELLS, script
 from tamis_mail.surfaces.cli.pages import manual, markdown
-from tamis_mail.surfaces.cli.parser_model import Command, commands
+from tamis_mail.surfaces.cli.parser_model import Command, list_commands
 from tests.surfaces.terminal import Type, spawn
 
 ROOT = Path(__file__).parents[2]
-FOUND = list(commands(command_line()))
+FOUND = list(list_commands(command_line()))
 
 
 def named(command: Command) -> str:

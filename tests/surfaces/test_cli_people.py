@@ -350,4 +350,4 @@ def test_a_merge_says_where_lists_contradict_each_other(typed: Type, tmp_path: P
     for n in range(12):
         typed("allow", "-q", f"a{n}@x.example")
         typed("block", "-q", f"a{n}@x.example", "--store", other)
-    assert typed("store", "merge", other).text.splitlines()[-1] == "and so do 3 other senders"
+    assert typed("store", "merge", other).text.splitlines()[-1] == "and 3 other senders likewise"

@@ -32,7 +32,7 @@ def test_it_tells_and_draws(mailbox: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["report", str(mailbox)]) == 0
     text = capsys.readouterr().out
     for said in (
-        "10 folds: each judged by what the others teach, 135 messages",
+        "10 folds: each is judged by the others, 135 learned messages",
         "accuracy",
         "ROC area",
         "learned  ROC area",

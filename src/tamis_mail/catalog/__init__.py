@@ -1,4 +1,4 @@
-"""The catalog: the files of messages and the last verdict on each, for lists of messages on the web page."""
+"""The catalog: the location of each message and the last verdict on it, for the lists of the web page."""
 
 from tamis_mail.catalog.catalog import (
     Catalog,

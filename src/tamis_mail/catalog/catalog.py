@@ -1,6 +1,6 @@
 """The catalog of messages for the web page, in one SQLite file beside the store.
 
-It has messages of folders and imports, and of the log: where they are, sender, subject and last verdict.
+It lists the messages of folders, of imports and of the log: location, sender, subject and last verdict.
 
 Lists are read by keyset paging: a page begins after the last row of the page before it, by an index, so that
 the thousandth page takes as long as the first. The text of senders and subjects has an index of trigrams.
@@ -25,16 +25,20 @@ __all__ = ["Catalog", "CatalogError", "CatalogSource", "Cursor", "Listing", "Loc
 
 APPLICATION = 0x74616D63  # "tamc": identifies a catalog
 VERSION = 1
-_BUSY_SECONDS = 30.0
-_EVENTS = 5000  # events of the log that are read at a time
-_SHORTEST = 3  # characters of a search for which the index of trigrams serves
-_WORDS = 8  # of a search
-_FEW = 2000  # matches that are sorted; of more matches, the first are soon found by reading rows in order
-_PAGE = 500  # rows of a page, at most
-_UNJUDGED = 3.0  # the doubt of a message without a verdict: after all others
-_LARGEST = (1 << 62) - 1
-IN_PACKED_FILE = -1  # the length of a message in a packed mbox, which has no place in the file
+_BUSY_SECONDS = 30.0  # how long to wait for another process that writes
+_EVENT_BATCH = 5000  # events of the log that are read at a time
+_MIN_INDEXED_LENGTH = 3  # characters of a word; shorter words are not found by the index of trigrams
+_MAX_WORDS = 8  # of a search; further words are ignored
+# At most so many matches are sorted. If there are more, reading rows in order soon finds the first of them.
+_MAX_SORTED = 2000
+_MAX_PAGE = 500  # rows of a page
+_UNJUDGED = 3.0  # stands for the doubt of a message without a verdict, which is listed after all others
+_MAX_INTEGER = (1 << 62) - 1
+IN_PACKED_FILE = -1  # stands for the length of a message in a packed mbox, where bytes have no offset
 
+# In `message`: `heading` is the sender and the subject in lower case, `age` is minus the date, `doubt` is the
+# sort key of `_measure_doubt` (the smaller, the less certain is the verdict), and `judged` is the number of
+# an event of the log: if something was learned after it, the verdict is stale.
 _SCHEMA = """
 CREATE TABLE source (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name TEXT NOT NULL, is_import INTEGER NOT NULL,
@@ -105,9 +109,9 @@ class Row:
     size: int
     verdict: str  # empty before the first verdict
     probability: float | None
-    doubt: float
+    doubt: float  # the smaller, the less certain is the verdict (`_measure_doubt`)
     is_stale: bool  # whether something was learned after the verdict
-    label: str  # what was learned; empty if nothing was
+    label: str  # with which the message was learned; empty if it was not
     has_file: bool
 
 
@@ -119,7 +123,7 @@ class Query:
     verdict: str = ""
     label: str = ""  # "none" for messages that were not learned
     source: int = 0
-    order: str = "doubt"  # unsure messages first, or "newest"
+    order: str = "doubt"  # "doubt" for unsure messages first, or "newest"
 
     def __post_init__(self) -> None:
         if self.order not in _ORDERS:
@@ -141,7 +145,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        """Read a cursor that `str` wrote; raise ValueError if it is none.
+        """Read a cursor that `str` wrote; raise ValueError if it is not valid.
 
         >>> str(Cursor.parse("0.25,-1700000000,7"))
         '0.25,-1700000000,7'
@@ -152,7 +156,9 @@ class Cursor:
         except ValueError:
             cursor = cls(float("nan"), 0, 0)
         if not (
-            0 <= cursor.doubt < 1 + _UNJUDGED and abs(cursor.age) < _LARGEST and 0 < cursor.number < _LARGEST
+            0 <= cursor.doubt < 1 + _UNJUDGED
+            and abs(cursor.age) < _MAX_INTEGER
+            and 0 < cursor.number < _MAX_INTEGER
         ):
             raise ValueError(f"the cursor is {text[:40]!r}, expected one that a list has given")
         return cursor
@@ -196,7 +202,7 @@ class Catalog:
             else:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
             self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-            self._prepare()
+            self._set_up()
 
     @classmethod
     def of(cls, store_path: str | os.PathLike[str]) -> Catalog:
@@ -207,14 +213,15 @@ class Catalog:
         """Close the file."""
         self._connection.close()
 
-    def _prepare(self) -> None:
+    def _set_up(self) -> None:
+        """Set the options of the connection, and create the tables of a new file."""
         connection = self._connection
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = NORMAL")
-        # In kilobytes. With 16,000, pages of the list were no faster, and memory grew as they were turned.
+        # In kilobytes. With 16,000, pages of the list were no faster, and memory grew with each of them.
         connection.execute("PRAGMA cache_size = -2000")
         connection.execute("PRAGMA journal_mode = WAL")
-        with self._write():
+        with self._transaction():
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if (application, version) == (0, 0) and not connection.execute(
@@ -243,7 +250,7 @@ class Catalog:
             ) from error
 
     @contextmanager
-    def _write(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         """Run the block as one transaction."""
         connection = self._connection
         with self._explain_errors():
@@ -258,18 +265,18 @@ class Catalog:
     # Sources and files.
 
     def add_source(self, path: str, *, name: str = "", is_import: bool = False) -> int:
-        """Add a folder or a mailbox to those that are listed; return its number."""
-        with self._write():
+        """Add a folder or a mailbox to the sources, unless it is one of them; return its number."""
+        with self._transaction():
             self._connection.execute(
                 "INSERT OR IGNORE INTO source (path, name, is_import, added) VALUES (?, ?, ?, ?)",
-                (os.fsencode(path), _encodable(name or path), int(is_import), int(time.time())),
+                (os.fsencode(path), _make_encodable(name or path), int(is_import), int(time.time())),
             )
             row = self._connection.execute("SELECT id FROM source WHERE path = ?", (os.fsencode(path),))
             return int(row.fetchone()[0])
 
     def remove_source(self, number: int) -> None:
         """Remove a folder or a mailbox, and its messages, from the catalog; the mail itself stays."""
-        with self._write():
+        with self._transaction():
             self._delete("file IN (SELECT id FROM file WHERE source = ?)", number)
             self._connection.execute("DELETE FROM file WHERE source = ?", (number,))
             self._connection.execute("DELETE FROM source WHERE id = ?", (number,))
@@ -295,14 +302,14 @@ class Catalog:
 
     def remove_files(self, numbers: Iterable[int]) -> None:
         """Remove files, and their messages; a learned message stays in the list, without its text."""
-        with self._write():
+        with self._transaction():
             for number in numbers:
                 self._delete("file = ? AND label = ''", number)
                 self._connection.execute("UPDATE message SET file = NULL WHERE file = ?", (number,))
                 self._connection.execute("DELETE FROM file WHERE id = ?", (number,))
 
     def find_file(self, path: str) -> tuple[int, int] | None:
-        """Return the size and the time of change of a file when it was read, or None."""
+        """Return the size and the time of change that a file had when it was read, or None."""
         with self._explain_errors():
             row = self._connection.execute(
                 "SELECT size, changed FROM file WHERE path = ?", (os.fsencode(path),)
@@ -310,8 +317,8 @@ class Catalog:
         return None if row is None else (row[0], row[1])
 
     def note_file(self, source: int, path: str, size: int, changed: int) -> int:
-        """Remember that a file was read; return its number."""
-        with self._write():
+        """Note that a file was read when it had this size and time of change; return its number."""
+        with self._transaction():
             (number,) = self._connection.execute(
                 "INSERT INTO file (source, path, size, changed) VALUES (?, ?, ?, ?) ON CONFLICT (path) "
                 "DO UPDATE SET source = excluded.source, size = excluded.size, changed = excluded.changed "
@@ -324,14 +331,14 @@ class Catalog:
 
     def add_messages(self, messages: Iterable[NewMessage]) -> None:
         """Add messages; one that is known gets the new location."""
-        with self._write():
-            self._connection.executemany(_INSERT, map(_values, messages))
+        with self._transaction():
+            self._connection.executemany(_INSERT, map(_make_values, messages))
             self._index_new_rows()
 
     def note_verdicts(self, verdicts: Iterable[tuple[bytes, str, float]]) -> None:
         """Write the labels and probabilities of verdicts, by digest."""
-        with self._write():
-            learned = self._state("learned")
+        with self._transaction():
+            learned = self._read_state("learned")
             self._connection.executemany(
                 _UPDATE_VERDICT,
                 (
@@ -341,8 +348,8 @@ class Catalog:
             )
 
     def note_labels(self, labels: Iterable[tuple[bytes, str]]) -> None:
-        """Write what was learned, by digest; an empty label for a message that was forgotten."""
-        with self._write():
+        """Write the labels of learned messages, by digest; an empty label stands for a forgotten message."""
+        with self._transaction():
             self._connection.executemany(
                 "UPDATE message SET label = ? WHERE digest = ?", ((label, digest) for digest, label in labels)
             )
@@ -350,14 +357,14 @@ class Catalog:
     def _index_new_rows(self) -> None:
         self._connection.execute(
             "INSERT INTO search (rowid, heading) SELECT id, heading FROM message WHERE id > ?",
-            (self._state("indexed"),),
+            (self._read_state("indexed"),),
         )
         self._connection.execute(
             "INSERT OR REPLACE INTO state SELECT 'indexed', seq FROM sqlite_sequence WHERE name = 'message'"
         )
 
     def _delete(self, condition: str, parameter: object) -> None:
-        """Delete rows, and what the index has of them."""
+        """Delete rows of messages, and their entries in the index of trigrams."""
         self._connection.execute(
             "INSERT INTO search (search, rowid, heading) SELECT 'delete', id, heading FROM message "
             f"WHERE {condition}",
@@ -371,7 +378,7 @@ class Catalog:
             row = self._connection.execute(
                 f"SELECT {_COLUMNS} FROM message WHERE digest = ?", (digest,)
             ).fetchone()
-        return None if row is None else self._row(row, self._state("learned"))
+        return None if row is None else self._make_row(row, self._read_state("learned"))
 
     def locate(self, digest: bytes) -> Location | None:
         """Return where a message lies, or None if no file is known."""
@@ -386,8 +393,8 @@ class Catalog:
         self, query: Query, *, after: Cursor | None = None, before: Cursor | None = None, limit: int = 50
     ) -> Listing:
         """Return a page of a list: the first one, or the one after or before a row."""
-        limit = max(1, min(limit, _PAGE))
-        conditions, parameters = self._conditions(query)
+        limit = max(1, min(limit, _MAX_PAGE))
+        conditions, parameters = self._make_conditions(query)
         order = _ORDERS[query.order]
         cursor = before or after
         if cursor is not None:
@@ -397,41 +404,42 @@ class Catalog:
             parameters += place
         if before is not None:
             order = ", ".join(f"{column} DESC" for column in order.split(", "))
-        if any(len(word) < _SHORTEST for word in query.text.split()):
-            # Reading all rows as they lie takes a fifth of the time of reading them in order.
+        if any(len(word) < _MIN_INDEXED_LENGTH for word in query.text.split()):
+            # Scanning the table and sorting takes a fifth of the time of reading rows in an index's order.
+            # `+` keeps SQLite from using the index.
             order = ", ".join(f"+{column}" for column in order.split(", "))
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         statement = f"SELECT {_COLUMNS} FROM message {where} ORDER BY {order} LIMIT {limit + 1}"
         with self._explain_errors():
             values = self._connection.execute(statement, parameters).fetchall()
-        learned = self._state("learned")
-        rows = [self._row(one, learned) for one in values[:limit]]
+        learned = self._read_state("learned")
+        rows = [self._make_row(one, learned) for one in values[:limit]]
         has_more = len(values) > limit
         if before is not None:
             return Listing(rows[::-1], has_more, True)
         return Listing(rows, after is not None, has_more)
 
-    def _conditions(self, query: Query) -> tuple[list[str], list[object]]:
+    def _make_conditions(self, query: Query) -> tuple[list[str], list[object]]:
         conditions: list[str] = []
         parameters: list[object] = []
         label_is_rare = bool(query.label and query.verdict) and self._is_rare(
-            "label = ?", _as_stored(query.label)
+            "label = ?", _make_stored_label(query.label)
         )
-        # Only one index serves; `+` keeps SQLite from taking the other one.
+        # SQLite uses one index only: `+` keeps it from choosing the one with more matches.
         if query.verdict:
             conditions.append("+verdict = ?" if label_is_rare else "verdict = ?")
-            parameters.append(_as_stored(query.verdict))
+            parameters.append(_make_stored_label(query.verdict))
         if query.label:
             conditions.append("+label = ?" if query.verdict and not label_is_rare else "label = ?")
-            parameters.append(_as_stored(query.label))
+            parameters.append(_make_stored_label(query.label))
         if query.source:
             condition = "file IN (SELECT id FROM file WHERE source = ?)"
             conditions.append(condition if self._is_rare(condition, query.source) else f"+{condition}")
             parameters.append(query.source)
-        words = [_encodable(word)[:100] for word in query.text.casefold().split()[:_WORDS]]
-        long_words = [word for word in words if len(word) >= _SHORTEST]
+        words = [_make_encodable(word)[:100] for word in query.text.casefold().split()[:_MAX_WORDS]]
+        long_words = [word for word in words if len(word) >= _MIN_INDEXED_LENGTH]
         numbers = self._search(long_words) if long_words else []
-        if long_words and len(numbers) <= _FEW:
+        if long_words and len(numbers) <= _MAX_SORTED:
             conditions.append(f"message.id IN ({', '.join(map(str, numbers))})")
             words = [word for word in words if word not in long_words]
         conditions += ["instr(heading, ?)"] * len(words)
@@ -440,20 +448,22 @@ class Catalog:
 
     def _is_rare(self, condition: str, parameter: object) -> bool:
         with self._explain_errors():
-            statement = f"SELECT count(*) FROM (SELECT 1 FROM message WHERE {condition} LIMIT {_FEW + 1})"
-            return int(self._connection.execute(statement, (parameter,)).fetchone()[0]) <= _FEW
+            statement = (
+                f"SELECT count(*) FROM (SELECT 1 FROM message WHERE {condition} LIMIT {_MAX_SORTED + 1})"
+            )
+            return int(self._connection.execute(statement, (parameter,)).fetchone()[0]) <= _MAX_SORTED
 
     def _search(self, words: Sequence[str]) -> Sequence[int]:
-        """Return the numbers of messages whose heading has all words; at most one more than few."""
+        """Return the numbers of messages whose heading has all words, at most _MAX_SORTED + 1 of them."""
         quoted = " ".join('"' + word.replace('"', '""') + '"' for word in words)
         with self._explain_errors():
             rows = self._connection.execute(
-                f"SELECT rowid FROM search WHERE search MATCH ? LIMIT {_FEW + 1}", (quoted,)
+                f"SELECT rowid FROM search WHERE search MATCH ? LIMIT {_MAX_SORTED + 1}", (quoted,)
             ).fetchall()
         return [number for (number,) in rows]
 
     def count_verdicts(self) -> dict[str, int]:
-        """Return the number of messages of each verdict; the empty one is of messages without a verdict."""
+        """Return the number of messages by verdict; the empty verdict stands for messages without one."""
         with self._explain_errors():
             rows = self._connection.execute("SELECT verdict, count(*) FROM message GROUP BY verdict")
             return dict(rows.fetchall())
@@ -466,7 +476,7 @@ class Catalog:
             ).fetchall()
 
     def digests_with_file(self, after: int = 0, limit: int = 200) -> list[tuple[int, bytes]]:
-        """Return numbers and digests of messages that have a file, after a number."""
+        """Return the numbers, greater than `after`, and digests of at most `limit` messages with a file."""
         with self._explain_errors():
             return self._connection.execute(
                 "SELECT id, digest FROM message WHERE file IS NOT NULL AND id > ? ORDER BY id LIMIT ?",
@@ -479,7 +489,7 @@ class Catalog:
             row = self._connection.execute("SELECT count(*) FROM message WHERE file IS NOT NULL")
             return int(row.fetchone()[0])
 
-    def _row(self, row: tuple[Any, ...], learned: int) -> Row:
+    def _make_row(self, row: tuple[Any, ...], learned: int) -> Row:
         number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = row
         is_stale = file is not None and (not verdict or judged < learned)
         has_file = file is not None
@@ -501,38 +511,38 @@ class Catalog:
     # The log.
 
     def follow(self, log: EventLog) -> None:
-        """Take over the events of the log that are new: verdicts, and what was learned."""
+        """Apply the new events of the log: verdicts, and labels of learned and forgotten messages."""
         try:
             newest = next(log.events(), None)
             last = newest.number if newest is not None else 0
-            if self._state("event") > last:  # the log was cleared, and began again
-                with self._write():
+            if self._read_state("event") > last:  # the log was cleared, and began again
+                with self._transaction():
                     self._write_state("event", 0)
-            first = self._state("event") + 1
+            first = self._read_state("event") + 1
             while first <= last:
-                end = min(last, first + _EVENTS - 1)
-                self._take_events([*log.find_range(first, end)][::-1], end)
+                end = min(last, first + _EVENT_BATCH - 1)
+                self._apply_events([*log.find_range(first, end)][::-1], end)
                 first = end + 1
         except LogError:
-            return  # there is no log, or it is damaged: the catalog has what it has
+            return  # there is no log, or it is damaged: the catalog stays as it is
 
-    def _take_events(self, events: Sequence[Event], last: int) -> None:
-        with self._write():
+    def _apply_events(self, events: Sequence[Event], last: int) -> None:
+        with self._transaction():
             connection = self._connection
-            taken = self._state("event")  # another thread may have taken some meanwhile
-            events = [event for event in events if event.number > taken]
-            named = [event for event in events if event.digest]
+            applied = self._read_state("event")  # another thread may have applied some meanwhile
+            events = [event for event in events if event.number > applied]
+            of_messages = [event for event in events if event.digest]
             connection.executemany(
                 _INSERT_FROM_LOG,
                 (
-                    _values(NewMessage(event.digest, event.sender, event.subject, event.time))
-                    for event in named
+                    _make_values(NewMessage(event.digest, event.sender, event.subject, event.time))
+                    for event in of_messages
                     if event.action != FORGOTTEN
                 ),
             )
             self._index_new_rows()
             learned = max((event.number for event in events if event.is_learning), default=0)
-            for event in named:
+            for event in of_messages:
                 if event.action != VERDICT:
                     connection.execute(
                         "UPDATE message SET label = ? WHERE digest = ?", (event.label, event.digest)
@@ -545,11 +555,11 @@ class Catalog:
                     )
                 if event.action == FORGOTTEN:
                     self._delete("digest = ? AND file IS NULL", event.digest)
-            self._write_state("event", max(last, taken))
+            self._write_state("event", max(last, applied))
             if learned:
                 self._write_state("learned", learned)
 
-    def _state(self, name: str) -> int:
+    def _read_state(self, name: str) -> int:
         with self._explain_errors():
             row = self._connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
         return 0 if row is None else int(row[0])
@@ -568,9 +578,9 @@ _UPDATE_VERDICT = "UPDATE message SET verdict = ?, probability = ?, doubt = ?, j
 _INSERT_FROM_LOG = f"{_INSERT_ROW} ON CONFLICT (digest) DO NOTHING"
 
 
-def _values(message: NewMessage) -> tuple[object, ...]:
-    sender, subject = _encodable(message.sender), _encodable(message.subject)
-    date = max(0, min(message.date, int(time.time()) + 86_400))  # a sender chose the date
+def _make_values(message: NewMessage) -> tuple[object, ...]:
+    sender, subject = _make_encodable(message.sender), _make_encodable(message.subject)
+    date = max(0, min(message.date, int(time.time()) + 86_400))  # the sender may have chosen any date
     return (
         message.digest,
         sender,
@@ -585,12 +595,12 @@ def _values(message: NewMessage) -> tuple[object, ...]:
     )
 
 
-def _as_stored(label: str) -> str:
+def _make_stored_label(label: str) -> str:
     return "" if label == "none" else label
 
 
 def _measure_doubt(label: str, probability: float) -> float:
-    """Return how early a message comes in the list: unsure ones first, then by the distance from 1/2.
+    """Return the key by which the list is sorted: unsure messages first, then by the distance from 1/2.
 
     >>> _measure_doubt("unsure", 0.5), _measure_doubt("ham", 0.0)
     (0.0, 1.5)
@@ -598,8 +608,8 @@ def _measure_doubt(label: str, probability: float) -> float:
     return abs(probability - 0.5) + (0.0 if label == "unsure" else 1.0)
 
 
-def _encodable(text: str) -> str:
-    """Replace half characters, which SQLite refuses, and zero bytes, at which it would cut the text."""
+def _make_encodable(text: str) -> str:
+    """Replace lone surrogates, which SQLite refuses, and zero bytes, at which it would truncate the text."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 

@@ -1,6 +1,6 @@
 """Find the messages of a path with their locations, and read a message by its location.
 
-A file that has not changed since it was read is skipped. An mbox is read from its beginning whenever it has
+A file that has not changed since it was read is skipped. An mbox is read from its beginning when it has
 changed, because a mail program may have written it anew.
 """
 
@@ -29,7 +29,7 @@ class FoundMessage:
 
     raw: bytes
     entry: NewMessage
-    position: int  # bytes of the source up to the end of this message
+    position: int  # bytes of the path's files up to the end of this message
 
 
 def scan_path(
@@ -37,7 +37,7 @@ def scan_path(
 ) -> Iterator[FoundMessage]:
     """Yield the messages of a path that are not in the catalog yet, or whose files have changed.
 
-    The files are noted as read, each after its last message. `on_size` gets the bytes of all files.
+    Each file is noted as read after its last message. `on_size` is called with the bytes of all files.
     Raise SourceError if the path is not mail.
     """
     files = [*_list_files(path)]
@@ -46,19 +46,20 @@ def scan_path(
     position = 0
     for name, size, changed in files:
         if catalog.find_file(name) != (size, changed):
-            number = catalog.note_file(source, name, -1, 0)  # read, but not to its end
+            # The size -1 equals no file's, so that a file that is not read to its end is read again.
+            number = catalog.note_file(source, name, size=-1, changed=0)
             with suppress(FileNotFoundError):  # it was moved or deleted meanwhile
                 try:
                     yield from _scan_file(name, number, changed // 1_000_000_000, position)
                 except SourceError:
                     if len(files) == 1:
                         raise
-                catalog.note_file(source, name, size, changed)
+                catalog.note_file(source, name, size=size, changed=changed)
         position += size
 
 
 def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the files of a path, with their sizes and times of change in nanoseconds."""
+    """Yield the files of a path, each with its size and the time of its last change in nanoseconds."""
     source = open_source(path, subfolders=True)
     names = [path] if source.kind in ("message", "mbox") else [one for one, _, _ in source.files([], [], [])]
     for name in names:
@@ -69,9 +70,9 @@ def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
 
 def _scan_file(path: str, file: int, changed: int, position: int) -> Iterator[FoundMessage]:
     source = open_source(path)
-    is_part = source.kind == "mbox"
+    is_mbox = source.kind == "mbox"
     with open_regular(path) as file_to_read:
-        has_numbers = is_part and is_packed(file_to_read.read(8))
+        is_packed_mbox = is_mbox and is_packed(file_to_read.read(8))
     start = 0
     for number, message in enumerate(source):
         end = message.position
@@ -84,8 +85,8 @@ def _scan_file(path: str, file: int, changed: int, position: int) -> Iterator[Fo
             changed if date is None else date,
             len(message.raw),
             file,
-            number if has_numbers else start if is_part else 0,
-            IN_PACKED_FILE if has_numbers else end - start if is_part else 0,
+            number if is_packed_mbox else start if is_mbox else 0,
+            IN_PACKED_FILE if is_packed_mbox else end - start if is_mbox else 0,
         )
         yield FoundMessage(message.raw, entry, position + end)
         start = end
@@ -97,17 +98,17 @@ def remove_missing(catalog: Catalog, source: int) -> None:
     catalog.remove_files([number for number, path in files if not os.path.lexists(path)])
 
 
-def read_message(catalog: Catalog, name: bytes) -> bytes:
-    """Read the message with a digest from its file; raise CatalogError if it is no longer there."""
-    location = catalog.locate(name)
+def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
+    """Read the message that has a digest from its file; raise CatalogError if it is no longer there."""
+    location = catalog.locate(message_digest)
     if location is None:
         raise CatalogError("the message is known from the log only, so its text cannot be shown")
-    for path in _candidate_paths(location.path):
+    for path in _list_candidate_paths(location.path):
         try:
             raw = _read_location(path, location)
         except (OSError, SourceError):
             continue
-        if raw is not None and digest(canonical(raw)) == name:
+        if raw is not None and digest(canonical(raw)) == message_digest:
             return raw
     raise CatalogError(f"the message is no longer in {location.path}: look through the folder again")
 
@@ -117,21 +118,21 @@ def _read_location(path: str, location: Location) -> bytes | None:
         return next((message.raw for message in islice(open_source(path), location.start, None)), None)
     with open_regular(path) as file:
         file.seek(location.start)
-        part = file.read(min(location.length, LARGEST_RAW + mbox.HEAD))
-    blocks = iter((part,))
+        block = file.read(min(location.length, LARGEST_RAW + mbox.HEAD))
+    blocks = iter((block,))
     return next((raw for raw, _ in mbox.split(lambda _: next(blocks, b""), LARGEST_RAW)), None)
 
 
-def _candidate_paths(path: str) -> Iterator[str]:
-    """Yield the path and, of a message in a Maildir, the paths after its flags were changed."""
+def _list_candidate_paths(path: str) -> Iterator[str]:
+    """Yield the path and, for a message in a Maildir, its paths after a change of its flags."""
     yield path
     folder, name = os.path.split(path)
-    root, part = os.path.split(folder)
-    if part not in ("cur", "new"):
+    root, last = os.path.split(folder)
+    if last not in ("cur", "new"):
         return
     unique = name.partition(":")[0]
-    for place in ("cur", "new"):
-        with suppress(OSError), os.scandir(os.path.join(root, place)) as entries:  # noqa: PTH118
+    for subfolder in ("cur", "new"):
+        with suppress(OSError), os.scandir(os.path.join(root, subfolder)) as entries:  # noqa: PTH118
             for entry in entries:
                 if entry.name.partition(":")[0] == unique and entry.path != path:
                     yield entry.path

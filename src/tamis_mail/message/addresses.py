@@ -26,6 +26,7 @@ __all__ = [
     "split_domain",
 ]
 
+# Limits; what exceeds them is ignored.
 LONGEST: Final = 254  # characters of an address; RFC 5321 allows no more
 FROM_FIELDS: Final = 10  # From fields of a message that are read; a valid message has one
 SENDERS: Final = 20  # addresses in From that are used
@@ -78,7 +79,7 @@ def read_senders(canonical: bytes) -> Senders:
 
 
 def read_recipients(canonical: bytes) -> tuple[str, ...]:
-    """Read the addresses in To, Cc and Bcc of a message in canonical form; none of an automatic reply.
+    """Return the addresses in To, Cc and Bcc of a message in canonical form, and none for an automatic reply.
 
     >>> read_recipients(b"To: Ann <ann@example.org>, bob@example.org\\nCc: Ann <ANN@example.org>\\n\\n")
     ('ann@example.org', 'bob@example.org')
@@ -108,7 +109,7 @@ def parse_addresses(value: str) -> tuple[list[str], bool]:
     reader.is_well_formed = len(value) < FIELD
     if not value.isascii():
         value = value.encode("latin-1", "replace").decode("utf-8", "replace")
-    for kind, text in _pieces(value[:FIELD]):
+    for kind, text in _split_pieces(value[:FIELD]):
         reader.read(kind, text)
     reader.end_mailbox()
     return reader.addresses, reader.is_well_formed
@@ -119,8 +120,8 @@ def parse_addresses(value: str) -> tuple[list[str], bool]:
 _QUOTED, _UNCLOSED, _SPECIAL, _SPACE, _WORD, _OPEN_COMMENT = range(6)
 
 
-def _pieces(value: str) -> Iterator[tuple[int, str]]:
-    """Split a field into pieces, without comments."""
+def _split_pieces(value: str) -> Iterator[tuple[int, str]]:
+    """Split a field into pieces (kind and text); a comment becomes a space."""
     position = 0
     while position < len(value):
         match = _PIECE.match(value, position)
@@ -140,7 +141,7 @@ def _pieces(value: str) -> Iterator[tuple[int, str]]:
 
 
 def _skip_comment(value: str, position: int) -> tuple[int, bool]:
-    """Return the end of the comment around a position, and whether it is closed; comments may be nested."""
+    """Return the end of the comment at a position, and whether it is closed; comments may be nested."""
     depth = 1
     while depth and position < len(value):
         match = _IN_COMMENT.match(value, position)
@@ -152,7 +153,7 @@ def _skip_comment(value: str, position: int) -> tuple[int, bool]:
 
 
 class _Reader:
-    """The state of a list of mailboxes while it is read."""
+    """The state while a list of mailboxes is read: a mailbox is an address with or without a display name."""
 
     def __init__(self) -> None:
         self.addresses: list[str] = []
@@ -166,7 +167,7 @@ class _Reader:
         if kind in (_UNCLOSED, _OPEN_COMMENT):
             self.is_well_formed = False
         if kind in (_QUOTED, _UNCLOSED, _WORD):
-            if self._has_space and self._items and not self._joins(text):
+            if self._has_space and self._items and not self._is_joined(text):
                 self._items.append((False, " "))
             self._items.append((kind != _WORD, text))
             self._has_space = False
@@ -175,7 +176,7 @@ class _Reader:
         else:
             self._has_space = True
 
-    def _joins(self, text: str) -> bool:
+    def _is_joined(self, text: str) -> bool:
         """Whether an at sign or a dot joins the next word to the last one."""
         return text[:1] in ("@", ".") or self._items[-1][1][-1:] in ("@", ".")
 
@@ -183,11 +184,11 @@ class _Reader:
         if sign == "<":
             if self._is_in_angle or self._has_angle:
                 self.is_well_formed = False
-                self._add()
+                self._add_items()
             self._items, self._is_in_angle, self._has_angle = [], True, True
         elif sign == ">":
             if self._is_in_angle:
-                self._add()
+                self._add_items()
                 self._items, self._is_in_angle = [], False
             else:
                 self.is_well_formed = False
@@ -196,12 +197,12 @@ class _Reader:
                 not is_quoted and "@" in text for is_quoted, text in self._items
             ):
                 self.is_well_formed = False
-                self._add()
+                self._add_items()
             self._items = []
         elif sign == "," and self._is_in_angle:
             if any(text[:1] != "@" for _, text in self._items):  # otherwise it is a route: <@a,@b:address>
                 self.is_well_formed = False
-                self._add()
+                self._add_items()
             self._items = []
         elif sign in ",;":
             self.end_mailbox()
@@ -214,10 +215,10 @@ class _Reader:
         if self._is_in_angle or (self._has_angle and self._items):
             self.is_well_formed = False  # no closing bracket, or words after it
         if self._is_in_angle or (self._items and not self._has_angle):
-            self._add()
+            self._add_items()
         self._items, self._is_in_angle, self._has_angle, self._has_space = [], False, False, False
 
-    def _add(self) -> None:
+    def _add_items(self) -> None:
         """Add the current items as an address, or as several addresses if there are spaces between them."""
         spaces = [index for index, item in enumerate(self._items) if item == (False, " ")]
         if spaces:
@@ -326,7 +327,8 @@ def _fails_dmarc(fields: Fields) -> bool:
 
 
 def _remove_strings(value: str) -> str:
-    """Remove quoted strings and comments, which may contain anything."""
+    """Remove quoted strings and comments, because they may contain any text."""
     return "".join(
-        text if kind in (_WORD, _SPECIAL) else " " if kind == _SPACE else "" for kind, text in _pieces(value)
+        text if kind in (_WORD, _SPECIAL) else " " if kind == _SPACE else ""
+        for kind, text in _split_pieces(value)
     )

@@ -14,9 +14,10 @@ from tamis.charsets import BYTE_ORDER_MARKS, CODECS, find_codec
 
 # Charsets in which a byte below 128 need not be the ASCII character of that number.
 _NOT_ASCII: Final = frozenset(name for name in CODECS if name.startswith(("utf-7", "utf-16", "utf-32", "hz")))
+# Beginnings of the names of codecs that have one byte per character.
 _ONE_BYTE: Final = ("cp12", "iso8859", "koi8", "mac-", "cp4", "cp7", "cp8", "kz", "ptcp", "hp", "tis")
 _SAMPLE = 4096  # bytes of a part that are examined to find out whether it is text
-_MAX_PIECES = 1000  # pieces of base64, each with padding at its end, that are joined
+_MAX_PIECES = 1000  # pieces of base64, each with padding at its end, that are decoded
 _BASE64_DIGITS = bytes(sorted(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
 _NOT_BASE64 = bytes(set(range(256)) - set(_BASE64_DIGITS))
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\f\r\x1b")) + b"\x7f"
@@ -24,13 +25,13 @@ _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz \n"
 _BAD_ESCAPE = re.compile(rb"=(?![0-9A-Fa-f]{2}|\n|\Z)")
 # These patterns are rarely needed: `re` compiles them on first use and caches them.
 _GAP = rb"[A-Za-z,.] [A-Za-z]"
-_SPACE_AFTER_SIGN = rb"=[ \t]+\n"
+_SPACE_AFTER_EQUALS = rb"=[ \t]+\n"
 _JAPANESE = rb"\x1b[$(][@B-DIJ]"
 _UUENCODED = rb"(?:\A|\n)begin [0-7]{3,4} [^\n]{1,200}(?:\n[ -`]{1,62}(?=\n|\Z))++(?:\n`?end(?=\n|\Z))?"
 
 
 def decode_transfer(data: bytes, encoding: str, faults: set[str]) -> bytes:
-    """Decode a transfer encoding; return the bytes unchanged if they do not sample encoded."""
+    """Decode a transfer encoding; return the bytes unchanged if they are not encoded."""
     if encoding == "quoted-printable":
         return decode_quoted_printable(data, faults)
     if encoding == "base64":
@@ -47,7 +48,7 @@ def decode_quoted_printable(data: bytes, faults: set[str]) -> bytes:
     if b"=" not in data:
         return data
     if b"= " in data or b"=\t" in data:
-        data = re.sub(_SPACE_AFTER_SIGN, b"=\n", data)
+        data = re.sub(_SPACE_AFTER_EQUALS, b"=\n", data)
     if _BAD_ESCAPE.search(data):
         faults.add("quoted-printable")
     return a2b_qp(data)
@@ -122,9 +123,9 @@ def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
         if b"\0" in data and codec not in _NOT_ASCII:
             codec = _detect_utf16(data[:_SAMPLE]) or codec
     if codec in ("", "ascii", "utf-8"):
-        text = _unicode_or_western(data, codec, faults)
+        text = _decode_utf8_or_western(data, codec, faults)
     else:
-        text = _decode_by(codec, data, faults)
+        text = _decode_with(codec, data, faults)
         if codec == "utf-7":  # the only codec here that returns lone surrogates
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if "\0" in text:
@@ -138,17 +139,17 @@ def remove_uuencoded(data: bytes, faults: set[str]) -> bytes:
     if b"begin " not in data:
         return data
 
-    def cut(match: re.Match[bytes]) -> bytes:
+    def replace_block(match: re.Match[bytes]) -> bytes:
         block = match[0]
         if not (block.endswith(b"end") or b"\nM" in block):
             return block
         faults.add("uuencode")
         return b"\n"
 
-    return re.sub(_UUENCODED, cut, data)
+    return re.sub(_UUENCODED, replace_block, data)
 
 
-def _unicode_or_western(data: bytes, codec: str, faults: set[str]) -> str:
+def _decode_utf8_or_western(data: bytes, codec: str, faults: set[str]) -> str:
     if codec != "utf-8" and b"\x1b" in data and re.search(_JAPANESE, data):
         return data.decode("iso2022-jp-ext", "replace")
     try:
@@ -159,14 +160,14 @@ def _unicode_or_western(data: bytes, codec: str, faults: set[str]) -> str:
         # Valid characters of several bytes make the text shorter than the data. If it is shorter by less than
         # the number of invalid bytes, this is another charset.
         if len(data) - len(text) < text.count("\ufffd"):
-            text = _decode_by("cp1252", data, faults)
+            text = _decode_with("cp1252", data, faults)
     else:
         if codec == "ascii" and not data.isascii():
             faults.add("charset")
     return text
 
 
-def _decode_by(codec: str, data: bytes, faults: set[str]) -> str:
+def _decode_with(codec: str, data: bytes, faults: set[str]) -> str:
     try:
         return data.decode(codec)
     except UnicodeDecodeError:
@@ -174,18 +175,16 @@ def _decode_by(codec: str, data: bytes, faults: set[str]) -> str:
     if not codec.startswith(_ONE_BYTE):
         return data.decode(codec, "replace")
     # "replace" takes 500 ns per byte that the charset does not define; a complete table takes 1 ns.
-    return charmap_decode(data, "strict", _table_of(codec))[0]
+    return charmap_decode(data, "strict", _make_table(codec))[0]
 
 
 @cache  # a table takes 40 µs, and a message may have thousands of short texts
-def _table_of(codec: str) -> str:
+def _make_table(codec: str) -> str:
     return bytes(range(256)).decode(codec, "replace")
 
 
 def _detect_utf16(sample: bytes) -> str:
-    """Return the codec of UTF-16 without a byte order mark, where most bytes at odd or at even positions are
-    zero; otherwise return an empty string.
-    """
+    """Return the codec of UTF-16 if most bytes at odd, or at even, positions are zero; else return ""."""
     half = len(sample) // 2
     if half < 4:
         return ""

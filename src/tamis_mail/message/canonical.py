@@ -2,15 +2,15 @@
 
 This module defines which bytes belong to a message:
 
-- Lines end in LF. CR LF, CR CR LF (converted twice) and a lone CR are line ends, as in the module `email`.
+- Lines end in LF. CR LF, CR CR LF (converted twice) and a lone CR become LF, as in the module `email`.
 - Postmarks and blank lines before the message (`envelope.py`) are removed.
 - Fields that filters, stores and mail programs add to the header (`volatile.py`) are removed. The header is
   everything before the first blank line, whether its lines look like fields or not, so that a message keeps
   its identity when a field is added before it.
-- ">From " at the beginning of a line, with any number of ">", becomes "From ", because the dialects of mbox
+- ">From " at the beginning of a line, with any number of ">", becomes "From ", because the variants of mbox
   quote different lines.
 - Line ends at the end of the message are removed: an mbox adds some, and removes some.
-- Bytes beyond LARGEST are removed. A message is empty if it begins with a thousand blocks that have volatile
+- Bytes beyond LARGEST are removed. A message is empty if it begins with a thousand headers that have volatile
   fields only.
 """
 

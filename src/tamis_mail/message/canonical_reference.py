@@ -12,7 +12,7 @@ from tamis_mail.message.volatile import LONGEST, VOLATILE_FIELDS, is_volatile_he
 
 __all__ = ["canonical"]
 
-_HEADER = 1 << 20  # bytes of a header that are searched for volatile fields
+_HEADER = 1 << 20  # bytes of a header that are searched for volatile fields; the rest stays unchanged
 _FIELDS = 10_000  # fields of a header that are compared by name; real mail has a few hundred at most
 _HEADERS = 1000  # consecutive headers with volatile fields only; if there are more, the message is empty
 # A search for these beginnings is fast, and most fields have none of them, so that few names are compared.
@@ -52,8 +52,8 @@ def _remove_volatile_fields(header: bytes) -> bytes:
             break
         if _is_volatile(candidate[1]):
             pieces.append(block[last : candidate.start()])
-            following = _NEXT_FIELD.search(block, candidate.end())
-            last = following.start() if following else len(block)
+            next_field = _NEXT_FIELD.search(block, candidate.end())
+            last = next_field.start() if next_field else len(block)
     if not last:
         return header[envelope_end(header) :]
     pieces += [block[last:], header[_HEADER:]]

@@ -1,4 +1,4 @@
-"""The compiled readers of messages: None where there is no core, and Python reads everything.
+"""The compiled readers of messages. They are None where there is no core, and then Python reads everything.
 
 They read many messages at a time, and without the interpreter's lock, so that threads share the work. Unusual
 messages are left to Python (`tests/mail/message/test_compiled_messages.py` compares both).

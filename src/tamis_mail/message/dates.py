@@ -5,7 +5,7 @@ written by the sender, who may lie, so it is used only where no `Received` field
 depends on the message alone, not on the clock or the time zone of this computer.
 
 A date without a zone, or with an unknown one, is taken as UTC. A date before 1971 comes from a clock that was
-not set, and is not readable. A date in the future is returned as it is.
+not set, and counts as unreadable. A date in the future is returned as it is.
 """
 
 import re
@@ -17,12 +17,13 @@ from tamis_mail.message.fields import read_fields
 
 __all__ = ["date_of", "parse_date", "read_date"]
 
+# Limits; what exceeds them is not searched.
 _LONGEST: Final = 300  # characters of a value that are searched; a date with its comments has at most 60
 _RECEIVED: Final = 20  # Received fields that are read; in real mail, a date is in one of the first few
 _HEADER: Final = (
     1 << 17
 )  # bytes of a message that are searched for its header; real headers have 50 kB at most
-_EARLIEST: Final = 1971  # years
+_EARLIEST: Final = 1971  # the first and the last year that are accepted
 _LATEST: Final = 9999
 _DAY = 86_400  # seconds
 
@@ -49,7 +50,7 @@ _ZONE = (
 )
 _SPACE = r"[ \t]++"
 _LAST_ZONE = rf"(?:[ \t]*+{_ZONE})?"
-_FORMS = tuple(
+_DATE_PATTERNS = tuple(
     re.compile(form, re.ASCII | re.IGNORECASE)
     for form in (
         # RFC 5322: "Fri, 23 Aug 2002 23:10:22 +0800"
@@ -95,20 +96,20 @@ def date_of(raw: bytes) -> int | None:
 
 
 def parse_date(text: str) -> int | None:
-    """Parse the last date in a text, in seconds since 1970; None if there is none.
+    """Return the last date in a text, in seconds since 1970; None if it has none, or an impossible one.
 
     >>> parse_date("by mail.example.org; Fri, 23 Aug 2002 23:10:22 +0800 (CST)")
     1030115422
     >>> parse_date("Fri, 31 Feb 2002 23:10:22 +0800") is None
     True
     """
-    for form in _FORMS:
-        if matches := list(form.finditer(text)):
-            return _seconds_since_1970(matches[-1])
+    for pattern in _DATE_PATTERNS:
+        if matches := list(pattern.finditer(text)):
+            return _count_seconds_since_1970(matches[-1])
     return None
 
 
-def _seconds_since_1970(date: re.Match[str]) -> int | None:
+def _count_seconds_since_1970(date: re.Match[str]) -> int | None:
     year, day, hour, minute = (int(date[name]) for name in ("year", "day", "hour", "minute"))
     second = int(date["second"] or 0)
     month = _MONTHS.get(date["month"].lower()) or int(date["month"])
@@ -121,7 +122,11 @@ def _seconds_since_1970(date: re.Match[str]) -> int | None:
     if not 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and is_leap_year):
         return None
     return (
-        _days_since_1970(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - _seconds_east(date)
+        _count_days_since_1970(year, month, day) * _DAY
+        + hour * 3600
+        + minute * 60
+        + second
+        - _count_seconds_east(date)
     )
 
 
@@ -132,15 +137,15 @@ def _expand_year(year: int) -> int:
     return year + 1900 if year < 1000 else year
 
 
-def _days_since_1970(year: int, month: int, day: int) -> int:
-    """Count days in the Gregorian calendar."""
-    before = year - 1  # the last complete year
-    days = before * 365 + before // 4 - before // 100 + before // 400 + sum(_MONTH_DAYS[: month - 1]) + day
+def _count_days_since_1970(year: int, month: int, day: int) -> int:
+    """Count the days from 1970-01-01 to a date of the Gregorian calendar."""
+    years = year - 1  # complete years since the year 1
+    days = years * 365 + years // 4 - years // 100 + years // 400 + sum(_MONTH_DAYS[: month - 1]) + day
     is_leap_year = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     return days + (month > 2 and is_leap_year) - 719_163
 
 
-def _seconds_east(date: re.Match[str]) -> int:
+def _count_seconds_east(date: re.Match[str]) -> int:
     """Return the seconds by which local time is ahead of UTC; 0 for an unknown or impossible zone."""
     if date["sign"]:
         digits = date["offset"].replace(":", "")

@@ -1,4 +1,4 @@
-"""Character references → text, as browsers decode them: `&eacute;`, `&#233;`, `&#xe9;`, `&eacute`."""
+"""Character references in text → characters, as in browsers: `&eacute;`, `&#233;`, `&#xe9;`, `&eacute`."""
 
 import re
 
@@ -13,7 +13,7 @@ _REFERENCE = r"&(?:#([0-9]{1,8}+)|#[xX]([0-9a-fA-F]{1,7}+)|([a-zA-Z][a-zA-Z0-9]{
 
 
 def decode_entities(text: str) -> tuple[str, bool]:
-    """Decode references; also return whether ASCII letters or digits were written as numbers.
+    """Decode references; also return whether ASCII letters or digits were written as numeric references.
 
     >>> decode_entities("caf&eacute; &amp; &#x56;iagra")
     ('café & Viagra', True)
@@ -30,7 +30,7 @@ def decode_entities(text: str) -> tuple[str, bool]:
         if character is None:
             decimal, hexadecimal, name = match.groups()
             if name is None:
-                character = _character(int(decimal) if decimal else int(hexadecimal, 16))
+                character = _decode_number(int(decimal) if decimal else int(hexadecimal, 16))
                 has_hidden_letters = has_hidden_letters or (character.isascii() and character.isalnum())
             else:
                 character = _decode_name(name, reference)
@@ -41,7 +41,7 @@ def decode_entities(text: str) -> tuple[str, bool]:
     return re.sub(_REFERENCE, decode_reference, text), has_hidden_letters
 
 
-def _character(code: int) -> str:
+def _decode_number(code: int) -> str:
     if code == 160:
         return " "
     if 128 <= code < 160:  # browsers decode these numbers as Windows-1252

@@ -1,4 +1,4 @@
-"""Header block → fields; a field → its text, or its value and parameters.
+"""Block of header lines → fields; a field → its decoded text, or its parameters.
 
 A block is decoded as Latin-1, byte for byte, and each value is later decoded by its charset, so that an
 invalid byte affects one field only. A block ends at an empty line, or where no field follows.
@@ -13,6 +13,7 @@ from typing import Final
 from tamis.compiled import core
 from tamis_mail.message.bodies import decode_base64, decode_text
 
+# Limits; what exceeds them is ignored.
 FIELDS: Final = 1000  # fields of a block that are kept
 LONGEST: Final = 10_000  # characters of a value that are kept
 NAME: Final = 100  # characters of a name that are kept
@@ -20,15 +21,15 @@ PARAMETERS: Final = 100  # parameters of a field that are read
 WORDS: Final = 100  # encoded words of a value that are decoded
 BLOCK: Final = 1 << 21  # bytes of a block that are read
 _SMALL = LONGEST  # in a block of fewer characters, no value is too long
-_BAD_LINES = 1000  # lines of a block that are not fields and are skipped
+_BAD_LINES = 1000  # lines of a block that are not fields and are skipped; after more, the body begins
 
 _NAME = "[!-9;-~]"
 _BLOCK = re.compile(rf"(?:{_NAME}++[ \t]*+:[^\n]*+\n(?:[ \t][^\n]*+\n)*+)*+")
 _FIELD = re.compile(rf"({_NAME}++)[ \t]*+:[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)\n")
-_STARTS = re.compile(rf"{_NAME}++[ \t]*+:")
+_FIELD_START = re.compile(rf"{_NAME}++[ \t]*+:")
 _WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*+)\?=")
 _PARAMETER = re.compile(r'[; ] ?([^=;" ]{1,60}+) ?= ?(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"?|([^;" ]*+))')
-_KIND = re.compile(r"[ \"']?([a-z0-9][a-z0-9!#$&^_.+-]{0,60}) ?/ ?([a-z0-9*][a-z0-9!#$&^_.+-]{0,60})")
+_MEDIA_TYPE = re.compile(r"[ \"']?([a-z0-9][a-z0-9!#$&^_.+-]{0,60}) ?/ ?([a-z0-9*][a-z0-9!#$&^_.+-]{0,60})")
 _TOKEN = re.compile(r"[a-z0-9][a-z0-9._+-]{0,40}")
 _SPACES = re.compile(r"[ \t\n\r\f\v]++")
 _CONTROLS = "[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
@@ -40,7 +41,7 @@ Fields = list[tuple[str, str]]
 def read_fields(
     data: bytes, start: int, end: int, faults: set[str], limit: int = BLOCK
 ) -> tuple[Fields, int]:
-    """Read fields (name in lower case, unfolded raw value), and return them with the start of the body.
+    """Return fields (name in lower case, unfolded raw value) and the index at which the body starts.
 
     At most `limit` and BLOCK bytes are read; later fields are ignored.
     """
@@ -57,13 +58,13 @@ def read_fields(
         if limit <= 0:
             return [], min(stop + 1, end)
         block_end = data.rfind(b"\n", start, start + limit) + 1 or start + limit
-    clean_fields = _read_clean_block(data, start, block_end)
-    if clean_fields is not None:
-        fields = clean_fields
+    well_formed_fields = _read_well_formed_block(data, start, block_end)
+    if well_formed_fields is not None:
+        fields = well_formed_fields
         body = min(stop + 1, end) if blank >= 0 else end
     else:
-        block = _block_of(data, start, block_end)
-        fields, length = _read_odd_block(block, faults)
+        block = _decode_block(data, start, block_end)
+        fields, length = _read_malformed_block(block, faults)
         body = start + length if length < len(block) else min(stop + 1, end)
     if len(fields) > FIELDS:
         faults.add("headers")
@@ -71,26 +72,26 @@ def read_fields(
     return fields, body
 
 
-def _read_clean_block(data: bytes, start: int, end: int) -> Fields | None:
+def _read_well_formed_block(data: bytes, start: int, end: int) -> Fields | None:
     """Read a block in which every line belongs to a field; None if some line does not."""
     if core is not None:
         fields: Fields | None = core.mail.read_header_block(data, start, end, FIELDS + 1, NAME, LONGEST)
         return fields
-    block = _block_of(data, start, end)
+    block = _decode_block(data, start, end)
     return (
         _fields_of(block, 0, len(block), FIELDS + 1) if _find_end_of_fields(block, 0) == len(block) else None
     )
 
 
-def _block_of(data: bytes, start: int, end: int) -> str:
+def _decode_block(data: bytes, start: int, end: int) -> str:
     block = data[start:end].decode("latin-1")
     return block if block.endswith("\n") else block + "\n"
 
 
-def _read_odd_block(block: str, faults: set[str]) -> tuple[Fields, int]:
+def _read_malformed_block(block: str, faults: set[str]) -> tuple[Fields, int]:
     """Read a block with lines that are not fields; return its fields and its length.
 
-    A single such line is skipped. If no field follows it, the empty line is missing, and the body begins.
+    Such a line is skipped if a field follows it. Otherwise the body begins with it, without an empty line.
     """
     fields: Fields = []
     position, bad_lines = 0, 0
@@ -100,15 +101,15 @@ def _read_odd_block(block: str, faults: set[str]) -> tuple[Fields, int]:
             fields += _fields_of(block, position, stop, FIELDS + 1 - len(fields))
             position = stop
             continue
-        line = block.find("\n", position) + 1
+        next_line = block.find("\n", position) + 1
         if not block.startswith(("From ", ">From "), position):
             faults.add("headers")
             bad_lines += 1
-            if bad_lines > _BAD_LINES or not _STARTS.match(block, line):
+            if bad_lines > _BAD_LINES or not _FIELD_START.match(block, next_line):
                 break
             if len(fields) <= FIELDS:
-                fields.append(("", block[position : min(line, position + LONGEST)].strip(_BLANKS)))
-        position = line
+                fields.append(("", block[position : min(next_line, position + LONGEST)].strip(_BLANKS)))
+        position = next_line
     return fields, position
 
 
@@ -135,7 +136,7 @@ def _fields_of(block: str, start: int, stop: int, limit: int) -> Fields:
 
 
 def find_encoded_fields(fields: Fields) -> list[int]:
-    """Return the indices of the fields whose text is not the value itself.
+    """Return the indices of the fields whose raw values must be decoded.
 
     >>> find_encoded_fields([("subject", "hello"), ("subject", "=?utf-8?q?caf=C3=A9?=")])
     [1]
@@ -151,7 +152,7 @@ def find_encoded_fields(fields: Fields) -> list[int]:
 
 
 def decode_value(value: str, faults: set[str], words: int = WORDS) -> str:
-    """Decode the text of a field: its charset, then at most `words` encoded words.
+    """Decode the raw value of a field: its charset, and at most `words` encoded words.
 
     >>> decode_value("=?utf-8?q?caf=C3=A9?= =?utf-8?b?IQ==?=", set())
     'café!'
@@ -169,18 +170,18 @@ def decode_value(value: str, faults: set[str], words: int = WORDS) -> str:
 
 
 def _decode_words(value: str, faults: set[str], words: int) -> str:
-    """Decode encoded words; adjacent words of one charset are joined first: a character may be split."""
+    """Decode encoded words; adjacent ones of one charset are joined first: they may split a character."""
     pieces: list[str] = []
     charset, data, last = "", b"", 0
     for match in islice(_WORD.finditer(value), words):
-        gap = value[last : match.start()]
+        between = value[last : match.start()]
         name, kind, body = match.groups()
         name = name.partition("*")[0].lower()  # RFC 2231 adds a language: utf-8*en
-        if data and (name != charset or (gap and not gap.isspace())):
+        if data and (name != charset or (between and not between.isspace())):
             pieces.append(decode_text(data, charset, faults))
             data = b""
-        if not last or not gap.isspace():
-            pieces.append(_decode_bytes(gap, faults))
+        if not last or not between.isspace():
+            pieces.append(_decode_bytes(between, faults))
         word = body.encode("latin-1")
         data += a2b_qp(word, header=True) if kind in "qQ" else decode_base64(word, faults)
         charset, last = name, match.end()
@@ -200,7 +201,7 @@ def kind_of(value: str) -> str:
     >>> kind_of(" Text/HTML; charset=utf-8")
     'text/html'
     """
-    match = _KIND.match(value[:200].lower())
+    match = _MEDIA_TYPE.match(value[:200].lower())
     return f"{match[1]}/{match[2]}" if match else ""
 
 
@@ -211,7 +212,7 @@ def token_of(value: str) -> str:
 
 
 def parameters_of(value: str) -> Fields:
-    """Return the raw parameters in order; an unclosed quoted string ends with the value.
+    """Return the names and raw values of a field's parameters; an unclosed quoted string ends with the field.
 
     >>> parameters_of('text/plain; charset="utf-8"; Name=a.txt')
     [('charset', 'utf-8'), ('name', 'a.txt')]
@@ -232,8 +233,8 @@ def _unescape(quoted: str) -> str:
     return "\\".join([piece.replace("\\", "") for piece in quoted.split("\\\\")])
 
 
-def parameter(parameters: Fields, name: str, faults: set[str], words: int = WORDS) -> str:
-    """Decode a parameter, also one in pieces by RFC 2231 (`name*0*=`); empty if there is none."""
+def decode_parameter(parameters: Fields, name: str, faults: set[str], words: int = WORDS) -> str:
+    """Return a decoded parameter, also one in pieces by RFC 2231 (`name*0*=`); empty if there is none."""
     plain = [value for key, value in parameters if key == name]
     if len(plain) > 1:
         faults.add("duplicate-parameter")
@@ -242,7 +243,7 @@ def parameter(parameters: Fields, name: str, faults: set[str], words: int = WORD
     if not pieces:
         return decode_value(plain[0], faults, words) if plain else ""
     charset, data = "", b""
-    for index, (number, value) in enumerate(sorted(pieces, key=_piece_number)):
+    for index, (number, value) in enumerate(sorted(pieces, key=_read_piece_number)):
         if number.endswith("*") or not number:  # percent-encoded; the first piece names the charset
             if not index:
                 charset, quote, rest = value.partition("'")
@@ -254,6 +255,6 @@ def parameter(parameters: Fields, name: str, faults: set[str], words: int = WORD
     return decode_value(decode_text(data, charset, faults).encode().decode("latin-1"), faults, words)
 
 
-def _piece_number(piece: tuple[str, str]) -> int:
+def _read_piece_number(piece: tuple[str, str]) -> int:
     digits = piece[0].rstrip("*")[:6]
     return int(digits) if digits.isdecimal() and digits.isascii() else 0

@@ -1,11 +1,11 @@
-"""Text → normalised text, with look-alike characters replaced, and the names of the tricks that were used."""
+"""Text → normalised text, without look-alike characters, and the obfuscation tricks that were used."""
 
 import re
 from collections.abc import Callable
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
-# Letters that look like Latin ones; only lower case, because text is folded before they are replaced.
+# Letters, and the Latin letters they look like; only lower case, because text is folded before.
 _CYRILLIC: Final = ("абвгезіїјкмнорстухѕԁԛԝһӏь", "a6bre3iijkmhopctyxsdqwhlb")
 _GREEK: Final = ("αβγεζηικνορτυχωϲ", "abyeznikvoptuxwc")
 _INVISIBLE: Final = (
@@ -15,11 +15,11 @@ _INVISIBLE: Final = (
 _LETTER: Final = (
     "A-Za-z\u00c0-\u024f\u0370-\u052f"  # letters of scripts whose words need no invisible characters
 )
-_MARKS: Final = 20  # consecutive non-ASCII marks that are kept: NFKC takes quadratic time in their number
+_MAX_MARKS: Final = 20  # consecutive non-ASCII marks that are kept: NFKC takes quadratic time in their number
 # The only letters of Unicode that NFKC turns into marks (tests/mail/message/test_bounds.py checks all).
 _LETTERS_TO_MARKS: Final = {0xFF9E: 0x3099, 0xFF9F: 0x309A}
 # The pattern begins with the separator: a search for it is faster, because letters are more frequent.
-_SPACED = re.compile(r"([ ._*-])(?<=(?<![a-z0-9])[a-z]\1)[a-z]\1[a-z]\1[a-z]\1[a-z](?![a-z0-9])")
+_SPACED_OUT = re.compile(r"([ ._*-])(?<=(?<![a-z0-9])[a-z]\1)[a-z]\1[a-z]\1[a-z]\1[a-z](?![a-z0-9])")
 
 
 def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
@@ -30,7 +30,7 @@ def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
     """
     if text.isascii():
         text = text.lower()
-        return text, ("spaced-out",) if _SPACED.search(text) else ()
+        return text, ("spaced-out",) if _SPACED_OUT.search(text) else ()
     tools = _tools()
     tricks: set[str] = set()
     if tools.unusual.search(text):
@@ -39,7 +39,7 @@ def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
     if tools.mixed_script.search(text):
         tricks.add("mixed-script")
         text = tools.word.sub(_replace_look_alikes, text)
-    if _SPACED.search(text):
+    if _SPACED_OUT.search(text):
         tricks.add("spaced-out")
     return text, tuple(sorted(tricks))
 
@@ -69,9 +69,11 @@ def _remove_disguise(text: str, tricks: set[str]) -> str:
 
 
 class _UnicodeTools(NamedTuple):
+    """The functions and patterns for text that is not ASCII."""
+
     normalize: Callable[[Literal["NFKC"], str], str]
     combining: Callable[[str], int]
-    unusual: re.Pattern[str]
+    unusual: re.Pattern[str]  # characters that `_remove_disguise` may change
     invisible: re.Pattern[str]
     soft_hyphen: re.Pattern[str]
     zero_width: re.Pattern[str]
@@ -80,7 +82,7 @@ class _UnicodeTools(NamedTuple):
     marks: re.Pattern[str]
     mixed_script: re.Pattern[str]
     word: re.Pattern[str]
-    latin: dict[int, int]
+    latin: dict[int, int]  # look-alikes and their Latin letters, for `str.translate`
 
 
 @cache
@@ -98,7 +100,7 @@ def _tools() -> _UnicodeTools:
         re.compile(f"[\u200b-\u200f\u2060-\u2064\ufeff](?<=[{_LETTER}].)[{_INVISIBLE}]*+[{_LETTER}]"),
         re.compile("[Ａ-Ｚａ-ｚ]"),
         re.compile("[\U0001d400-\U0001d7ff\u24b6-\u24e9\U0001f130-\U0001f149]"),
-        re.compile(rf"([^\w\s\x00-\x7f]{{{_MARKS}}})[^\w\s\x00-\x7f]++"),
+        re.compile(rf"([^\w\s\x00-\x7f]{{{_MAX_MARKS}}})[^\w\s\x00-\x7f]++"),
         re.compile("[a-z][\u0370-\u052f]|[\u0370-\u052f][a-z]"),
         re.compile("[a-z\u0370-\u052f]++"),
         latin,
@@ -106,7 +108,7 @@ def _tools() -> _UnicodeTools:
 
 
 def _replace_look_alikes(match: re.Match[str]) -> str:
-    """Replace look-alikes in a word of mixed scripts; unchanged if a letter has no Latin look-alike."""
+    """Replace look-alikes in a word of mixed scripts, unless a letter of it has no Latin look-alike."""
     word = match[0]
     if word.isascii() or not _tools().mixed_script.search(word):
         return word

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Heading", "read_by_python", "read_heading", "read_headings"]
 
+# Limits; what exceeds them is ignored.
 SENDER = 100  # characters of a sender that are kept: more than a line of a terminal shows
 SUBJECT = 150  # characters of a subject that are kept
-_HEAD = 1 << 16  # bytes of a message that are searched
+_HEAD = 1 << 16  # bytes of a message that are searched for the fields
 _DECODED = 1000  # characters of a field that are decoded
-_WORDS = 20  # encoded words that are decoded
+_WORDS = 20  # encoded words of a field that are decoded
 
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def read_by_python(raw: bytes, plain: bytes) -> Heading:
 def read_headings(messages: Sequence[bytes], plain: Sequence[bytes]) -> list[Heading]:
     """Return `read_heading` of each message; `plain` has their canonical forms."""
     if MESSAGE_READER is None:
-        return [read_by_python(*both) for both in zip(messages, plain, strict=True)]
+        return [read_by_python(*pair) for pair in zip(messages, plain, strict=True)]
     headings = MESSAGE_READER.read_headings(list(messages), list(plain), CANONICAL_FORM)
     return [
         read_by_python(raw, canonical_bytes) if heading is None else Heading(*heading)

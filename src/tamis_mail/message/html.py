@@ -1,4 +1,4 @@
-"""HTML → Page: visible text, hidden text, links, images, and the tricks that were used.
+"""HTML → Page: visible text, hidden text, links, images, and the obfuscation tricks that were used.
 
 The tags are read in one pass, each by one regular expression without backtracking, so that no byte is read
 twice, even if quotes or tags are unclosed. No tree is built: a short stack of marks records the elements that
@@ -16,14 +16,15 @@ from tamis_mail.message.entities import decode_entities
 from tamis_mail.message.styles import WHITE, Colour, effect_of, is_same_colour
 from tamis_mail.message.values import Page
 
-EDITION: Final = 2  # the newest way to read a page; stores with tokens of version 1 use edition 1
+EDITION: Final = 2  # the newest version of these rules; stores with tokens of version 1 use edition 1
+# Limits, so that time and memory are bounded for any page.
 TAGS: Final = 50_000  # tags that are interpreted; later ones are removed and their text is kept
 LINKS: Final = 500  # links, and as many images, that are recorded
 ADDRESS: Final = 2000  # characters of an address that are read
 _BEGINNING: Final = 120  # characters of an address after the interpreted tags: they include the host
 _LONGEST: Final = 1 << 21  # characters of a page that are read
 _REST: Final = 30_000  # characters after the last interpreted tag that are read as text
-_MARKS: Final = 30  # nested elements that hide text or show it again
+_MAX_MARKS: Final = 30  # nested elements that hide text or show it again
 _QUOTED: Final = 20_000  # characters between quotes, so that an unclosed quote does not consume the page
 
 _INLINE_NAMES = """
@@ -37,10 +38,10 @@ figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr legend li main menu na
 pre section select summary table textarea title tr ul xmp
 """
 _VOID_NAMES = "area base br col embed hr img input link meta param source track wbr"
-_FILE_NAMES = "pdf htm html txt doc docx xls xlsx ppt pptx jpg jpeg png gif zip exe rar csv php js css"
+_FILE_ENDING_NAMES = "pdf htm html txt doc docx xls xlsx ppt pptx jpg jpeg png gif zip exe rar csv php js css"
 _INLINE = frozenset(_INLINE_NAMES.split())
 _BREAK = frozenset(_BREAK_NAMES.split())
-_GAP = frozenset(["td", "th"])
+_CELL = frozenset(["td", "th"])
 _BOXES = frozenset(["table", "tr", "td", "div", "body", "center", "ul", "ol", "blockquote", "section"])
 _VOID = frozenset(_VOID_NAMES.split())
 _ADDRESS_ATTRIBUTES = {
@@ -52,7 +53,7 @@ _ADDRESS_ATTRIBUTES = {
     "img": "src",
     "input": "src",
 }
-_FILES = frozenset(_FILE_NAMES.split())  # endings of file names that look like host names: report.pdf
+_FILE_ENDINGS = frozenset(_FILE_ENDING_NAMES.split())  # a file name may look like a host name: report.pdf
 # Elements that the next element of the same name closes.
 _UNCLOSED = frozenset(["p", "li", "option", "dt", "dd"])
 # The name of an element → elements that end where it begins, if they have no end tag.
@@ -62,23 +63,23 @@ _BLANK_REFERENCES = (
     "|#0*+(?:32|160|173|847|819[2-9]|820[0-7]|65279)|#x0*+(?:20|a0|ad|34f|200[0-9a-f]|feff)"
 )
 # Actions for a tag: nothing, a line break, a space, reading an address; and the action for unknown tags.
-_NOTHING, _BREAKS, _GAPS, _HAS_ADDRESS, _UNKNOWN = range(5)
+_NOTHING, _BREAKS, _SPACES, _HAS_ADDRESS, _UNKNOWN = range(5)
 
 
 class _Patterns(NamedTuple):
     tag: re.Pattern[str]
-    raw: re.Pattern[str]
-    data: re.Pattern[str]
-    split: re.Pattern[str]
+    raw: re.Pattern[str]  # tags of scripts and style sheets, whose content is not HTML
+    data: re.Pattern[str]  # long data: addresses
+    split: re.Pattern[str]  # an empty element within a word
     attribute: re.Pattern[str]
-    pointer: re.Pattern[str]
-    unseen: re.Pattern[str]
-    blank: re.Pattern[str]
+    pointer: re.Pattern[str]  # tags with an address
+    unseen: re.Pattern[str]  # elements whose content no program shows
+    blank: re.Pattern[str]  # white space, as characters or as references
     host: re.Pattern[str]
 
 
 @cache
-def _patterns() -> _Patterns:
+def _compile_patterns() -> _Patterns:
     """Compile the patterns on first use: a message of plain text needs none."""
     quoted = rf'"[^"]{{0,{_QUOTED}}}+"|\'[^\']{{0,{_QUOTED}}}+\''
     return _Patterns(
@@ -103,11 +104,11 @@ def _patterns() -> _Patterns:
 
 
 @cache
-def _actions() -> dict[str, int]:
+def _map_actions() -> dict[str, int]:
     """Map the name of a tag (with `/` for an end tag) to an action."""
     actions = dict.fromkeys(_INLINE, _NOTHING)
     actions |= dict.fromkeys(_BREAK, _BREAKS)
-    actions |= dict.fromkeys(_GAP, _GAPS)
+    actions |= dict.fromkeys(_CELL, _SPACES)
     actions |= {"/" + name: action for name, action in actions.items()}
     return actions | dict.fromkeys(_ADDRESS_ATTRIBUTES, _HAS_ADDRESS) | {"/a": _HAS_ADDRESS}
 
@@ -125,7 +126,7 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
     ('viagra here', 'ham', ('http://x.example/',), ('hidden-text', 'split-words'))
     """
     reader = _PageReader(edition)
-    patterns = _patterns()
+    patterns = _compile_patterns()
     text = text[:_LONGEST].replace("\n", " ").replace("\0", "")
     if "data:" in text:
         text = patterns.data.sub(r"data:\1", text)
@@ -165,12 +166,12 @@ class _PageReader:
         self.boxes = 0  # number of these that are in _BOXES: their end closes all elements within
         self.state = _State()
         self.is_shown = True
-        self.page: Colour = WHITE
+        self.page_background: Colour = WHITE
         self.has_background = False  # an element has a background; without a tree, its extent is unknown
         self.link: tuple[str, int] | None = None  # address of the open link, and where its text starts
 
     def remove_comments(self, text: str) -> str:
-        """Remove comments; the content of conditional comments, which only Outlook shows, is hidden text."""
+        """Remove comments; keep the text of conditional comments, which only Outlook shows, separately."""
         pieces, last = [], 0
         while (start := text.find("<!--", last)) >= 0:
             end = text.find("-->", start + 2)  # `<!-->` is a complete comment
@@ -183,8 +184,8 @@ class _PageReader:
             if text.startswith("[if", start + 4):
                 comment = text[start + 4 : end].partition(">")[2]
                 if self.edition > 1:
-                    comment = _patterns().unseen.sub(" ", comment)
-                text_for_outlook = _patterns().tag.sub(" ", comment).replace("<![endif]", " ") + "\n"
+                    comment = _compile_patterns().unseen.sub(" ", comment)
+                text_for_outlook = _compile_patterns().tag.sub(" ", comment).replace("<![endif]", " ") + "\n"
                 (self.hidden if self.edition == 1 else self.outlook).append(text_for_outlook)
             last = end + 3
         pieces.append(text[last:])
@@ -193,7 +194,7 @@ class _PageReader:
     def remove_scripts(self, text: str) -> str:
         """Remove scripts and styles, from tag to end tag."""
         pieces, last, open_element, start = [], 0, "", 0
-        for match in _patterns().raw.finditer(text):
+        for match in _compile_patterns().raw.finditer(text):
             name = match[2].lower()
             if open_element and match[1] and name == open_element:
                 self.has_background = self.has_background or "background" in text[start : match.start()]
@@ -210,7 +211,7 @@ class _PageReader:
         return "".join(pieces)
 
     def read(self, text: str, tags: int) -> Page:
-        patterns, actions = _patterns(), _actions()
+        patterns, actions = _compile_patterns(), _map_actions()
         pieces = patterns.tag.split(text, tags)
         rest = pieces[-1]
         if len(pieces) > 4 * tags:
@@ -226,7 +227,7 @@ class _PageReader:
             if action:
                 if action == _BREAKS:
                     out.append("\n")
-                elif action == _GAPS:
+                elif action == _SPACES:
                     out.append(" ")
                 elif action == _HAS_ADDRESS:
                     self.read_address(name, attributes)
@@ -238,17 +239,19 @@ class _PageReader:
                 self.update_marks(name)
                 out = self.visible if self.is_shown else self.hidden
             if len(attributes) > 4:
-                low = attributes.lower()
-                if ("style" in low or "color" in low or "hidden" in low) and name not in _VOID:
-                    self.apply_style(name, low)
+                lower_attributes = attributes.lower()
+                if (
+                    "style" in lower_attributes or "color" in lower_attributes or "hidden" in lower_attributes
+                ) and name not in _VOID:
+                    self.apply_style(name, lower_attributes)
                     out = self.visible if self.is_shown else self.hidden
             if after:
                 out.append(after)
                 if out is self.hidden and not after.isspace():
                     self.note_hidden(after)
         if len(pieces) > 4 * tags and self.edition > 1:
-            self.record_all(rest)
-        return self.finish()
+            self.record_addresses(rest)
+        return self.make_page()
 
     def update_marks(self, name: str) -> None:
         """Count open elements since the first mark, and remove the marks of closed elements."""
@@ -275,7 +278,7 @@ class _PageReader:
             return
         for index, (marked, count, boxes, before) in enumerate(marks):
             if self.boxes < boxes or (marked == name and counts.get(name, 0) < count):
-                self.enter(before)
+                self.change_state(before)
                 del marks[index:]
                 break
 
@@ -285,9 +288,9 @@ class _PageReader:
         while marks and marks[-1][0] in closed and self.boxes == marks[-1][2]:
             marked, _, _, before = marks.pop()
             self.counts[marked] -= 1
-            self.enter(before)
+            self.change_state(before)
 
-    def enter(self, state: "_State") -> None:
+    def change_state(self, state: "_State") -> None:
         """Change the state; each hidden piece of text begins on a new line."""
         self.state = state
         is_shown = not (state.is_hidden or state.is_tiny or state.is_thin or state.is_same_colour)
@@ -305,10 +308,12 @@ class _PageReader:
         same_colour = before.is_same_colour
         background = before.background
         if name == "body":
-            self.page = effect.background or self.page
+            self.page_background = effect.background or self.page_background
         elif effect.background is not None:
             same_colour = False
-            self.has_background = self.has_background or not is_same_colour(effect.background, self.page)
+            self.has_background = self.has_background or not is_same_colour(
+                effect.background, self.page_background
+            )
             if self.edition > 1:
                 background = effect.background
         if effect.has_image:
@@ -319,17 +324,17 @@ class _PageReader:
             elif background is not None:
                 same_colour = is_same_colour(effect.colour, background)
             else:
-                same_colour = not self.has_background and is_same_colour(effect.colour, self.page)
+                same_colour = not self.has_background and is_same_colour(effect.colour, self.page_background)
         after = _State(is_hidden, is_tiny, is_thin, same_colour, background)
-        if name[0] == "/" or after == before or len(self.marks) >= _MARKS:
+        if name[0] == "/" or after == before or len(self.marks) >= _MAX_MARKS:
             return
         if not self.marks:
             self.counts, self.boxes = {name: 1}, 0
         self.marks.append((name, self.counts.setdefault(name, 1), self.boxes, before))
-        self.enter(after)
+        self.change_state(after)
 
     def note_hidden(self, text: str) -> None:
-        if self.edition > 1 and _patterns().blank.fullmatch(text):
+        if self.edition > 1 and _compile_patterns().blank.fullmatch(text):
             return
         self.tricks.add("hidden-text")
         if self.state.is_tiny:
@@ -342,76 +347,76 @@ class _PageReader:
         if self.link is not None and name in ("a", "/a"):
             previous_address, start = self.link
             self.link = None
-            if _differs("".join(self.visible[start : start + 20]), previous_address):
+            if _names_other_host("".join(self.visible[start : start + 20]), previous_address):
                 self.tricks.add("link-mismatch")
         if name == "/a":
             return
         if name in ("form", "iframe"):
             self.tricks.add(name)
             self.visible.append("\n")
-        target = self.record(name, attributes)
+        target = self.record_address(name, attributes)
         if name == "a" and target is not None:
             self.link = (target, len(self.visible))
 
-    def record_all(self, text: str) -> None:
+    def record_addresses(self, text: str) -> None:
         """Record the addresses of all tags of a text."""
         known: set[str] = set()
-        for match in islice(_patterns().pointer.finditer(text), 4 * LINKS):
+        for match in islice(_compile_patterns().pointer.finditer(text), 4 * LINKS):
             if match[0] not in known:
                 known.add(match[0])
-                self.record(match[1].lower(), match[2], _BEGINNING)
+                self.record_address(match[1].lower(), match[2], _BEGINNING)
 
-    def record(self, name: str, attributes: str, longest: int = ADDRESS) -> str | None:
+    def record_address(self, name: str, attributes: str, longest: int = ADDRESS) -> str | None:
         """Record the address among the attributes of a tag, and return it; None if there is none."""
         attribute = _ADDRESS_ATTRIBUTES[name]
-        for match in _patterns().attribute.finditer(attributes):
+        for match in _compile_patterns().attribute.finditer(attributes):
             if match[1].lower() == attribute:
-                address = _clean((match[2] or match[3] or match[4] or "")[:longest])
+                address = _clean_address((match[2] or match[3] or match[4] or "")[:longest])
                 addresses = self.images if name in ("img", "input") else self.links
                 if address and len(addresses) < LINKS:
                     addresses.append(address)
                 return address
         return None
 
-    def finish(self) -> Page:
+    def make_page(self) -> Page:
         visible, has_hidden_letters = decode_entities("".join(self.visible))
         if has_hidden_letters:
             self.tricks.add("entity-letters")
         hidden = decode_entities("".join(self.hidden))[0]
         outlook = decode_entities("".join(self.outlook))[0]
         return Page(
-            _lines(visible),
-            _lines(hidden),
+            _normalise_lines(visible),
+            _normalise_lines(hidden),
             tuple(self.links),
             tuple(self.images),
             tuple(sorted(self.tricks)),
-            _lines(outlook),
+            _normalise_lines(outlook),
         )
 
 
-def _lines(text: str) -> str:
+def _normalise_lines(text: str) -> str:
     """Normalise text to one space between words and one line break between blocks."""
     return "\n".join([line for line in [" ".join(line.split()) for line in text.split("\n")] if line])
 
 
-def _clean(address: str) -> str:
+def _clean_address(address: str) -> str:
     address = decode_entities(address)[0]
     address = "".join(address.split())
     return address[:60] if address[:5].lower() == "data:" else address
 
 
-def _host(text: str) -> str:
-    match = _patterns().host.match(text.strip().lower())
+def _find_host(text: str) -> str:
+    match = _compile_patterns().host.match(text.strip().lower())
     return match[1].removeprefix("www.") if match else ""
 
 
-def _differs(text: str, address: str) -> bool:
-    """Whether the text of a link is a host other than its address's host, a parent or a subdomain of it."""
+def _names_other_host(text: str, address: str) -> bool:
+    """Whether the text of a link names a host that is unrelated to the host of its address."""
     text = text.strip()[:300]
     if not address or "." not in text or " " in text or not address.lower().startswith(("http:", "https:")):
         return False
-    text_host, address_host = _host(text), _host(address)
-    if not text_host or (text_host.rpartition(".")[2] in _FILES and "//" not in text) or "@" in text:
+    text_host, address_host = _find_host(text), _find_host(address)
+    if not text_host or (text_host.rpartition(".")[2] in _FILE_ENDINGS and "//" not in text) or "@" in text:
         return False
     return not (
         text_host == address_host

@@ -1,6 +1,7 @@
-"""Attributes of a tag → their effect on the text within: hidden, tiny, or coloured.
+"""Attributes of a tag → their effect on the text within the element: hidden, tiny, or coloured.
 
-Edition 1 knows fewer ways to hide text: not by line height, by boxes without size, or outside the page.
+Edition 1 of `read_html` does not recognise text that is hidden by the height of its line, by a box without
+size, by transparency, or by a position outside the page.
 """
 
 import re
@@ -9,34 +10,39 @@ from typing import NamedTuple
 
 from tamis_mail.message.entities import decode_entities
 
-_TINY = 2.0  # pixels: text of that size is unreadable
-_FAR = -500.0  # pixels: text at this position is outside the page
+_TINY = 2.0  # text of at most so many pixels is unreadable
+_FAR = -500.0  # text at a smaller position, in pixels, is outside the page
 # Patterns are compiled on first use (`_compile`), which takes a millisecond: plain text needs none.
 _STYLE = r"""(?a)\bstyle\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))"""
 _COMMENT = r"/\*[^*]*+\*++/"
 _PROPERTIES = "display|visibility|font-size|opacity|color|background|background-color|mso-hide|text-indent"
-_LATER_PROPERTIES = "line-height|left|top|margin-left|clip"
+_EDITION_2_PROPERTIES = "line-height|left|top|margin-left|clip"
 _DECLARATION = rf"(?a)(?:^|[;{{\s])({_PROPERTIES})\s*+:\s*+([^;]{{1,80}})"
-_LATER_DECLARATION = rf"(?a)(?:^|[;{{\s])({_PROPERTIES}|{_LATER_PROPERTIES})\s*+:\s*+([^;]{{1,80}})"
+_EDITION_2_DECLARATION = rf"(?a)(?:^|[;{{\s])({_PROPERTIES}|{_EDITION_2_PROPERTIES})\s*+:\s*+([^;]{{1,80}})"
 _LENGTH = r"(-?[0-9]{0,6}\.?[0-9]{1,6})(px|pt|em|rem|ex|%)?"
-_SIZE = r"(?a)(?:^|[;{\s])(?:max-)?(?:height|width)\s*+:\s*+([^;]{1,80})"
-_CUT = r"(?a)(?:^|[;{\s])overflow(?:-[xy])?\s*+:\s*+(?:hidden|clip)"
-_CLIPPED = r"rect\(\s*+0(?:px)?[\s,]++0(?:px)?[\s,]++0(?:px)?"
-_CLEAR = r"transparent|(?:rgba|hsla)\([^)]{0,40},\s*+0?\.?0*+\s*+\)"
-_IMAGE = r"(?a)background(?:-image)?\s*+[:=][^;>]{0,200}?(?:url\(|gradient\(|//)"
-_HIDDEN = r"(?a)(?:^|\s)hidden(?:$|[\s=/])"
-_COLOUR = r"""(?a)(?<![\w-])(bg)?color\s*+=\s*+["']?([#\w]{1,20})"""
-_SELECTOR = 300  # characters before a rule that may be its selector
+_BOX_SIZE = r"(?a)(?:^|[;{\s])(?:max-)?(?:height|width)\s*+:\s*+([^;]{1,80})"
+_HIDDEN_OVERFLOW = r"(?a)(?:^|[;{\s])overflow(?:-[xy])?\s*+:\s*+(?:hidden|clip)"
+_EMPTY_CLIP = r"rect\(\s*+0(?:px)?[\s,]++0(?:px)?[\s,]++0(?:px)?"
+_TRANSPARENT = r"transparent|(?:rgba|hsla)\([^)]{0,40},\s*+0?\.?0*+\s*+\)"
+_BACKGROUND_IMAGE = r"(?a)background(?:-image)?\s*+[:=][^;>]{0,200}?(?:url\(|gradient\(|//)"
+_HIDDEN_ATTRIBUTE = r"(?a)(?:^|\s)hidden(?:$|[\s=/])"
+_COLOUR_ATTRIBUTE = r"""(?a)(?<![\w-])(bg)?color\s*+=\s*+["']?([#\w]{1,20})"""
+_MAX_SELECTOR = 300  # characters before a rule that may be its selector
 _RULE = r"\{\s*+(?:[a-zA-Z-]{1,40}+\s*+:[^{};]{1,300}+(?:;[\s;]*+|(?=\})))++\}"
-_CONDITION = r"@[a-z-]{3,20}+[^{};@]{0,300}+\{"
-_SCALE = {"": 1.0, "px": 1.0, "pt": 1.33, "em": 16.0, "rem": 16.0, "ex": 8.0, "%": 0.16}
-_NAMED = {"white": (255, 255, 255), "black": (0, 0, 0), "snow": (255, 250, 250), "ivory": (255, 255, 240)}
+_AT_RULE = r"@[a-z-]{3,20}+[^{};@]{0,300}+\{"
+_PIXELS_OF_UNIT = {"": 1.0, "px": 1.0, "pt": 1.33, "em": 16.0, "rem": 16.0, "ex": 8.0, "%": 0.16}
+_COLOUR_NAMES = {
+    "white": (255, 255, 255),
+    "black": (0, 0, 0),
+    "snow": (255, 250, 250),
+    "ivory": (255, 255, 240),
+}
 
 Colour = tuple[int, int, int]
 
 
 class Effect(NamedTuple):
-    """The effect of attributes on the text within; None where they have none."""
+    """The effect of attributes on the text within the element; None where they have none."""
 
     is_hidden: bool = False
     is_visible: bool | None = None
@@ -47,7 +53,7 @@ class Effect(NamedTuple):
     has_image: bool = False  # the background is an image, so that its colours are unknown
 
 
-_NONE = Effect()
+_NO_EFFECT = Effect()
 WHITE: Colour = (255, 255, 255)
 
 
@@ -55,7 +61,7 @@ _compile = cache(re.compile)  # this cache takes half the time of that in `re`
 
 
 def effect_of(attributes: str, edition: int) -> Effect:
-    """Return the effect of attributes, given in lower case, on the text within.
+    """Return the effect of attributes, given in lower case, on the text within the element.
 
     >>> effect_of(' style="display: none"', 2).is_hidden, effect_of(' style="font-size:1px"', 2).is_tiny
     (True, True)
@@ -63,7 +69,7 @@ def effect_of(attributes: str, edition: int) -> Effect:
     True
     """
     if len(attributes) <= 1000:
-        return _effect_of(attributes, edition)
+        return _compute_effect_cached(attributes, edition)
     return _compute_effect(attributes[:10_000], edition)
 
 
@@ -78,13 +84,13 @@ def remove_style_sheet(text: str) -> str:
         return text
     pieces, last = [], 0
     for rule in rules:
-        before = text[max(last, rule.start() - _SELECTOR) : rule.start()]
+        before = text[max(last, rule.start() - _MAX_SELECTOR) : rule.start()]
         selector = before[max(before.rfind(end) for end in "{}") + 1 :]
         selector = selector[max(selector.rfind("\n\n"), 0) :]
         pieces.append(text[last : rule.start() - len(selector)])
         last = rule.end()
     pieces.append(text[last:])
-    return re.sub(_CONDITION, " ", " ".join(pieces))
+    return re.sub(_AT_RULE, " ", " ".join(pieces))
 
 
 def is_same_colour(left: Colour | None, right: Colour | None) -> bool:
@@ -99,12 +105,12 @@ def is_same_colour(left: Colour | None, right: Colour | None) -> bool:
 def _compute_effect(attributes: str, edition: int) -> Effect:
     if "&" in attributes:
         attributes = decode_entities(attributes)[0].lower()
-    effect = _NONE
-    if "hidden" in attributes and _compile(_HIDDEN).search(attributes.partition("style")[0]):
+    effect = _NO_EFFECT
+    if "hidden" in attributes and _compile(_HIDDEN_ATTRIBUTE).search(attributes.partition("style")[0]):
         effect = effect._replace(is_hidden=True)
     if "color" in attributes:
-        for kind, value in _compile(_COLOUR).findall(attributes)[:4]:
-            colour = _colour(value)
+        for kind, value in _compile(_COLOUR_ATTRIBUTE).findall(attributes)[:4]:
+            colour = _parse_colour(value)
             effect = effect._replace(background=colour) if kind else effect._replace(colour=colour)
     style_match = _compile(_STYLE).search(attributes)
     if style_match:
@@ -115,32 +121,32 @@ def _compute_effect(attributes: str, edition: int) -> Effect:
             for name, value in _compile(_DECLARATION).findall(style)[:30]:
                 effect = _apply_declaration(effect, name, value.strip())
         else:
-            for name, value in _compile(_LATER_DECLARATION).findall(style)[:30]:
-                effect = _apply_later_declaration(effect, name, value.strip())
+            for name, value in _compile(_EDITION_2_DECLARATION).findall(style)[:30]:
+                effect = _apply_declaration_in_edition_2(effect, name, value.strip())
             if "overflow" in style and _clips_everything(style):
                 effect = effect._replace(is_hidden=True)
-    if edition > 1 and "background" in attributes and _compile(_IMAGE).search(attributes):
+    if edition > 1 and "background" in attributes and _compile(_BACKGROUND_IMAGE).search(attributes):
         effect = effect._replace(has_image=True)
     return effect
 
 
-_effect_of = lru_cache(maxsize=1024)(_compute_effect)
+_compute_effect_cached = lru_cache(maxsize=1024)(_compute_effect)
 
 
-def _apply_later_declaration(effect: Effect, name: str, value: str) -> Effect:
+def _apply_declaration_in_edition_2(effect: Effect, name: str, value: str) -> Effect:
     """Apply a declaration as edition 2 does."""
     if name == "line-height":
-        size = _pixels(value, "em")
+        size = _parse_length(value, "em")
         return effect if size is None else effect._replace(is_thin=size <= _TINY)
     if name in ("left", "top", "margin-left"):
-        size = _pixels(value)
+        size = _parse_length(value)
         return effect._replace(is_hidden=True) if size is not None and size < _FAR else effect
     if name == "clip":
-        return effect._replace(is_hidden=True) if _compile(_CLIPPED).match(value) else effect
+        return effect._replace(is_hidden=True) if _compile(_EMPTY_CLIP).match(value) else effect
     if (
         name == "color"
         and value.startswith(("transparent", "rgba", "hsla"))
-        and _compile(_CLEAR).match(value)
+        and _compile(_TRANSPARENT).match(value)
     ):
         return effect._replace(is_hidden=True)
     if name == "visibility":
@@ -150,8 +156,10 @@ def _apply_later_declaration(effect: Effect, name: str, value: str) -> Effect:
 
 def _clips_everything(style: str) -> bool:
     """Whether a box cuts off its overflow and is too small for any text."""
-    sizes = [_pixels(value.strip()) for value in _compile(_SIZE).findall(style)[:30]]
-    return any(size is not None and size <= 1 for size in sizes) and bool(_compile(_CUT).search(style))
+    sizes = [_parse_length(value.strip()) for value in _compile(_BOX_SIZE).findall(style)[:30]]
+    return any(size is not None and size <= 1 for size in sizes) and bool(
+        _compile(_HIDDEN_OVERFLOW).search(style)
+    )
 
 
 def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
@@ -160,37 +168,37 @@ def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
     if name == "visibility":
         return effect._replace(is_visible=value.startswith("visible"))
     if name == "font-size":
-        size = _pixels(value)
+        size = _parse_length(value)
         return effect if size is None else effect._replace(is_tiny=size <= _TINY)
     if name == "opacity":
-        size = _pixels(value)
+        size = _parse_length(value)
         return effect if size is None or size > 0.1 else effect._replace(is_hidden=True)
     if name == "mso-hide":
         return effect._replace(is_hidden=True) if value.startswith("all") else effect
     if name == "text-indent":
-        size = _pixels(value)
+        size = _parse_length(value)
         return effect._replace(is_hidden=True) if size is not None and size < _FAR else effect
     if name == "color":
-        return effect._replace(colour=_colour(value))
+        return effect._replace(colour=_parse_colour(value))
     if name in ("background", "background-color"):
-        return effect._replace(background=_colour(value))
+        return effect._replace(background=_parse_colour(value))
     return effect
 
 
-def _pixels(value: str, unit: str = "") -> float | None:
+def _parse_length(value: str, unit: str = "") -> float | None:
     """Return a length in pixels; a number without a unit is in `unit`."""
     match = _compile(_LENGTH).match(value)
-    return float(match[1]) * _SCALE[match[2] or unit] if match else None
+    return float(match[1]) * _PIXELS_OF_UNIT[match[2] or unit] if match else None
 
 
-def _colour(value: str) -> Colour | None:
+def _parse_colour(value: str) -> Colour | None:
     value = value.strip()
     if value.startswith("rgb"):
         numbers = [int(number) for number in re.findall(r"[0-9]{1,3}", value)[:3]]
         return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
     word = value.split(" ", 1)[0]
-    if word in _NAMED:
-        return _NAMED[word]
+    if word in _COLOUR_NAMES:
+        return _COLOUR_NAMES[word]
     digits = word.lstrip("#")
     if len(digits) == 3:
         digits = "".join(digit * 2 for digit in digits)

@@ -13,29 +13,30 @@ from tamis_mail.message.fields import (
     BLOCK,
     WORDS,
     Fields,
+    decode_parameter,
     decode_value,
     find_encoded_fields,
     kind_of,
-    parameter,
     parameters_of,
     read_fields,
     token_of,
 )
 from tamis_mail.message.values import Message, Part
 
+# Limits, so that time and memory are bounded for any message.
 DEPTH: Final = 30  # nested multiparts and embedded messages
 PARTS: Final = 1000  # parts of a message that are read
 BLOCKS: Final = 3000  # headers of parts and multiparts that are read
-HEADERS: Final = BLOCK  # bytes of all headers that are read
+HEADERS: Final = BLOCK  # bytes of the headers of all parts that are read
 ALL_WORDS: Final = 3000  # encoded words of a message that are decoded
 PART_TEXT: Final = 1 << 20  # bytes of a part that are decoded
 MESSAGE_TEXT: Final = 1 << 22  # bytes of all parts that are decoded
 SHAPE: Final = 2000  # characters of `Message.shape`
 NAME: Final = 500  # characters of a file name
-_DASHES = 100_000  # lines with two dashes at the beginning that are examined
+_DASHES = 100_000  # lines beginning with two dashes that are examined
 _BOUNDARY = 200  # bytes of a boundary that are compared; RFC 2046 allows 70
 
-_DASHED = re.compile(rb"\n--([^\n]{1,%d})" % _BOUNDARY)
+_DASHED_LINE = re.compile(rb"\n--([^\n]{1,%d})" % _BOUNDARY)
 _EMBEDDED = ("message/rfc822", "message/global", "message/news")
 _NOT_ENCODED = ("", "7bit", "8bit", "binary")
 _READABLE = ("text/", "message/", "multipart/")
@@ -71,10 +72,10 @@ class _Reader:
         self.data = data
         self.faults: set[str] = set()
         self.parts: list[Part] = []
-        self.room = MESSAGE_TEXT  # bytes of parts that may still be decoded
-        self.headers = HEADERS  # bytes of headers that may still be read
-        self.words = ALL_WORDS  # encoded words that may still be decoded
-        self.blocks = 0  # headers that were read
+        self.text_budget = MESSAGE_TEXT  # bytes of parts that may still be decoded
+        self.header_budget = HEADERS  # bytes of headers that may still be read
+        self.word_budget = ALL_WORDS  # encoded words that may still be decoded
+        self.n_headers = 0  # headers that were read
         self.root = _Frame("", (), 0)
         self.stack: list[_Frame] = [self.root]
         self.depths: dict[bytes, int] = {}  # depth of the innermost open frame with a boundary
@@ -85,9 +86,9 @@ class _Reader:
         """Read the fields of a part and open it; `kind` is its default media type."""
         top_fields: Fields | None = None
         while True:
-            fields, self.body = read_fields(self.data, start, end, self.faults, self.headers)
-            self.headers -= self.body - start
-            self.blocks += 1
+            fields, self.body = read_fields(self.data, start, end, self.faults, self.header_budget)
+            self.header_budget -= self.body - start
+            self.n_headers += 1
             top_fields = fields if top_fields is None else top_fields
             content_types = [value for name, value in fields if name == "content-type"]
             if len(content_types) > 1:
@@ -95,7 +96,7 @@ class _Reader:
             if content_types:
                 kind = kind_of(content_types[0]) or "text/plain"
             if kind.startswith("multipart/"):
-                boundaries = self._boundaries(content_types[0] if content_types else "")
+                boundaries = self._read_boundaries(content_types[0] if content_types else "")
                 if boundaries and self._may_nest():
                     self.push(_Frame(kind, boundaries, self.body))
                     return top_fields
@@ -116,10 +117,10 @@ class _Reader:
         fields, kind, start = self.leaf
         self.leaf = None
         self.stack[-1].add(kind)
-        self.parts.append(self._part(fields, kind, start, max(start, end)))
+        self.parts.append(self._make_part(fields, kind, start, max(start, end)))
 
     def close_to(self, depth: int, end: int) -> None:
-        """Close all frames above a depth, the innermost first."""
+        """Close all frames deeper than `depth`, the innermost first."""
         self.close_leaf(end)
         while len(self.stack) > depth:
             frame = self.stack[-1]
@@ -131,7 +132,7 @@ class _Reader:
             self.stack[-1].add(frame.shape())
 
     def depth_of(self, line: bytes) -> tuple[int, bool]:
-        """Return the depth of the frame whose boundary a line is (0: none), and whether it ends the frame."""
+        """Return the depth of the frame whose boundary a line has (0: none), and whether it ends there."""
         line = line.rstrip(b" \t")
         if line in self.depths:
             return self.depths[line], False
@@ -157,15 +158,15 @@ class _Reader:
         """Decode the value of a field within the budget of encoded words."""
         return decode_value(value, self.faults, self._take_words(value))
 
-    def parameter(self, parameters: Fields, name: str) -> str:
+    def decode_parameter(self, parameters: Fields, name: str) -> str:
         """Decode a parameter within the budget of encoded words."""
         words = min(sum(self._take_words(value) for key, value in parameters if key.startswith(name)), WORDS)
-        return parameter(parameters, name, self.faults, words)
+        return decode_parameter(parameters, name, self.faults, words)
 
     def _take_words(self, value: str) -> int:
         """Take the encoded words of a value from the budget; return how many may be decoded."""
-        words = min(value.count("=?"), WORDS, self.words)
-        self.words -= words
+        words = min(value.count("=?"), WORDS, self.word_budget)
+        self.word_budget -= words
         return words
 
     def _may_nest(self) -> bool:
@@ -174,13 +175,13 @@ class _Reader:
         self.faults.add("depth")
         return False
 
-    def _boundaries(self, value: str) -> tuple[bytes, ...]:
-        """Return all declared boundaries: mail programs differ in which one they use (CVE-2024-28054)."""
+    def _read_boundaries(self, value: str) -> tuple[bytes, ...]:
+        """Return all declared boundaries, because mail programs use different ones (CVE-2024-28054)."""
         parameters = parameters_of(value)
         texts = [text for name, text in parameters if name == "boundary"]
         if len(texts) > 1:
             self.faults.add("duplicate-parameter")
-        if not texts and (pieces := self.parameter(parameters, "boundary")):
+        if not texts and (pieces := self.decode_parameter(parameters, "boundary")):
             texts = [pieces]
         encoded = (text.encode("latin-1", "replace")[:_BOUNDARY].rstrip(b" \t") for text in texts)
         boundaries = tuple(boundary for boundary in encoded if boundary)
@@ -188,23 +189,23 @@ class _Reader:
             self.faults.add("boundary")
         return boundaries
 
-    def _part(self, fields: Fields, kind: str, start: int, end: int) -> Part:
+    def _make_part(self, fields: Fields, kind: str, start: int, end: int) -> Part:
         encoding = _find_field(fields, "content-transfer-encoding")
         encoding = token_of(encoding) if encoding else ""
         charset = name = disposition = ""
         if value := _find_field(fields, "content-type"):
             parameters = parameters_of(value)
-            charset = self.parameter(parameters, "charset").lower()[:60]
-            name = self.parameter(parameters, "name")
+            charset = self.decode_parameter(parameters, "charset").lower()[:60]
+            name = self.decode_parameter(parameters, "name")
         if value := _find_field(fields, "content-disposition"):
             word = token_of(value)
             disposition = "inline" if word == "inline" else "attachment" if word else ""
-            name = self.parameter(parameters_of(value), "filename") or name
+            name = self.decode_parameter(parameters_of(value), "filename") or name
         name = name[:NAME]
         if not kind.startswith(_READABLE):
             size = size_of(end - start, self.data.count(b"\n", start, end), encoding)
             return Part(kind, charset, encoding, name, disposition, size, "")
-        limit = min(PART_TEXT, self.room)
+        limit = min(PART_TEXT, self.text_budget)
         raw_limit = (
             limit * 3 if encoding == "quoted-printable" else limit * 3 // 2 if encoding == "base64" else limit
         )
@@ -213,7 +214,7 @@ class _Reader:
             self.faults.add("long")
         decoded = decode_transfer(body, encoding, self.faults)[:limit]
         size = len(decoded) + max(0, size_of(end - start - raw_limit, 0, encoding))
-        self.room -= len(decoded)
+        self.text_budget -= len(decoded)
         if is_binary(decoded):
             self.faults.add("binary")
             return Part(kind, charset, encoding, name, disposition, size, "")
@@ -238,7 +239,7 @@ def parse(canonical: bytes) -> Message:
         name, value = top_fields[index]
         headers[index] = (name, reader.decode(value))
     if len(reader.stack) > 1:
-        _walk(reader, end)
+        _read_parts(reader, end)
     reader.close_to(1, end)
     if not top_fields and canonical:
         reader.faults.add("headers")
@@ -246,7 +247,7 @@ def parse(canonical: bytes) -> Message:
     return Message(canonical, tuple(headers), tuple(reader.parts), shape, tuple(sorted(reader.faults)))
 
 
-def _walk(reader: _Reader, end: int) -> None:
+def _read_parts(reader: _Reader, end: int) -> None:
     """Open and close parts at the lines that are boundaries.
 
     A part is opened when the next line with two dashes is known: its fields end there at the latest, so that
@@ -254,11 +255,11 @@ def _walk(reader: _Reader, end: int) -> None:
     """
     data = reader.data
     part_start = -1
-    for number, line in enumerate(_DASHED.finditer(data, max(0, reader.body - 1))):
+    for number, line in enumerate(_DASHED_LINE.finditer(data, max(0, reader.body - 1))):
         if part_start >= 0:
             reader.open(part_start, max(part_start, line.start() + 1), "text/plain")
             part_start = -1
-        if number > _DASHES or len(reader.parts) >= PARTS or reader.blocks >= BLOCKS:
+        if number > _DASHES or len(reader.parts) >= PARTS or reader.n_headers >= BLOCKS:
             reader.faults.add("parts")
             return
         depth, is_last = reader.depth_of(line[1])

@@ -40,19 +40,20 @@ x-universally-unique-identifier x-uniform-type-identifier x-apple-mail-remote-at
 x-gm-thrid x-gm-msgid x-dovecot* x-sieve x-tb-* x-unsent-*
 """
 
-LONGEST: Final = 80  # bytes of a name that are compared: every name above is shorter than half of that
+LONGEST: Final = 80  # bytes of a name that are compared; every name above has less than half of that
 
 VOLATILE_FIELDS: Final = tuple((VERDICT_FIELDS + STORAGE_FIELDS).split())
-_OLD = "x-old-"
+_OLD_PREFIX = "x-old-"
 
 
-def _table(names: Sequence[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+def _split_patterns(names: Sequence[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the complete names, and the beginnings of names that end with `*`."""
     exact = frozenset(name for name in names if not name.endswith("*"))
     return exact, tuple(name[:-1] for name in names if name.endswith("*"))
 
 
-_VERDICT_NAMES, _VERDICT_PREFIXES = _table(VERDICT_FIELDS.split())
-_VOLATILE_NAMES, _VOLATILE_PREFIXES = _table(VOLATILE_FIELDS)
+_VERDICT_NAMES, _VERDICT_PREFIXES = _split_patterns(VERDICT_FIELDS.split())
+_VOLATILE_NAMES, _VOLATILE_PREFIXES = _split_patterns(VOLATILE_FIELDS)
 
 
 def _normalise(name: str | bytes) -> str:
@@ -60,8 +61,8 @@ def _normalise(name: str | bytes) -> str:
     if isinstance(name, bytes):
         name = name[:LONGEST].decode("latin-1")
     name = name[:LONGEST].rstrip(" \t").lower()
-    while name.startswith(_OLD) and not name.startswith("x-old-spam"):
-        name = name[len(_OLD) :]
+    while name.startswith(_OLD_PREFIX) and not name.startswith("x-old-spam"):
+        name = name[len(_OLD_PREFIX) :]
     return name
 
 

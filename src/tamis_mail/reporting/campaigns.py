@@ -18,13 +18,13 @@ from tamis_mail.reporting.feature_columns import FeatureColumns, choose_columns
 
 __all__ = ["Campaign", "find_campaigns"]
 
-_COLUMNS = 1000  # words
+_COLUMNS = 1000  # maximum number of words
 _DIMENSIONS = 20  # principal components; on the sample mailbox, 5 and 10 find fewer of its kinds of spam
 _SIZES = (2, 3, 4, 6, 8, 12, 16, 24)  # numbers of components that are compared
-_COHESION = 0.2  # messages of unrelated spam have a mean cosine of about 0.03
-_LEAST_SPAM = 8  # messages
-_LEAST_MEMBERS = 3
-_TYPICAL_WORDS = 12
+_COHESION = 0.2  # minimum of a campaign; messages of unrelated spam have a mean cosine of about 0.03
+_MIN_SPAM = 8  # messages of spam in which campaigns are searched
+_MIN_MEMBERS = 3  # messages of a campaign
+_TYPICAL_WORDS = 12  # maximum number of words that describe a campaign
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +44,24 @@ def find_campaigns(
     columns = choose_columns(corpus, spam, _COLUMNS, (WORDS,))
     is_filled = columns.rows.any(axis=1)
     spam, columns = spam[is_filled], FeatureColumns(columns.rows[is_filled], columns.keys)
-    if len(spam) < _LEAST_SPAM or columns.rows.shape[1] < 2:
+    if len(spam) < _MIN_SPAM or columns.rows.shape[1] < 2:
         return []
     components = _assign_components(columns.rows, progress)
     campaigns = []
     for component in np.unique(components):
         members = np.flatnonzero(components == component)
-        campaign = _describe(columns, spam, members)
-        if len(members) >= _LEAST_MEMBERS and campaign.cohesion >= _COHESION:
+        campaign = _describe_campaign(columns, spam, members)
+        if len(members) >= _MIN_MEMBERS and campaign.cohesion >= _COHESION:
             campaigns.append(campaign)
     return sorted(campaigns, key=lambda one: (-len(one.members), -one.cohesion))
 
 
 def _assign_components(rows: NDArray[np.float64], progress: Callable[[float], None]) -> NDArray[np.intp]:
-    """(messages,): the most probable component of each, of the mixture with the least BIC."""
+    """Return the most probable component of each message, (messages,), in the mixture with the least BIC."""
     dimensions = min(_DIMENSIONS, rows.shape[0] - 1, rows.shape[1])
     points = PCA(dimensions, solver="randomized", random_state=0).fit_transform(rows)
     best, least = np.zeros(len(rows), np.intp), np.inf
-    sizes = [size for size in _SIZES if size * _LEAST_MEMBERS <= len(rows)]
+    sizes = [size for size in _SIZES if size * _MIN_MEMBERS <= len(rows)]
     for number, size in enumerate(sizes):
         progress(number / len(sizes))
         model = Mixture(size, covariance="spherical", n_init=2, max_iter=200, random_state=0).fit(points)
@@ -71,14 +71,14 @@ def _assign_components(rows: NDArray[np.float64], progress: Callable[[float], No
     return best
 
 
-def _describe(columns: FeatureColumns, spam: Numbers, members: Numbers) -> Campaign:
-    own = columns.rows[members]
-    total = own.sum(axis=0)
+def _describe_campaign(columns: FeatureColumns, spam: Numbers, members: Numbers) -> Campaign:
+    member_rows = columns.rows[members]
+    total = member_rows.sum(axis=0)
     n = len(members)
     # Rows have length 1, so |Σ row|² is the sum of the cosines of all pairs, each row with itself included.
     cohesion = float((total @ total - n) / (n * (n - 1))) if n > 1 else 0.0
     centre = total / n
     rest = (columns.rows.sum(axis=0) - total) / max(1, len(columns.rows) - n)
-    order = np.argsort(-(own @ centre), kind="stable")
+    order = np.argsort(-(member_rows @ centre), kind="stable")
     typical = np.argsort(rest - centre, kind="stable")[:_TYPICAL_WORDS]
     return Campaign(spam[members[order]], cohesion, columns.keys[typical[centre[typical] > rest[typical]]])

@@ -1,6 +1,6 @@
-"""labelled messages → a corpus: which message has which feature, as arrays of dense numbers.
+"""labelled messages → a corpus: which message has which feature, as arrays of indices.
 
-Features are numbered in the order of their keys. A message that lies in several places is one message, as in
+Features are numbered in the order of their keys. A message that was read several times is one message, as in
 a store; one that is among spam and among ham is left out.
 
 A filter that learned some of the messages is a `Filter`: it judges others as a store would that learned the
@@ -42,9 +42,9 @@ Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 _LABELS = {SPAM: True, HAM: False}  # the rows of a statistic, and whether each is spam
-_JOB = 100  # messages of a worker's job …
-_BYTES = 8 << 20  # … or so many bytes
-_AT_ONCE = 1 << 24  # occurrences that are expanded at once: about 0.5 GB
+_JOB = 100  # maximum number of messages of a worker's job
+_BYTES = 8 << 20  # a job of so many bytes gets no more messages
+_MAX_OCCURRENCES = 1 << 24  # occurrences of features that are expanded at once: about 0.5 GB
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class Corpus:
     ids: NDArray[np.int32]  # (occurrences,): rows of `keys`
     starts: Numbers  # (messages + 1,): message i has ids[starts[i] : starts[i + 1]]
     is_spam: NDArray[np.bool_]  # (messages,)
-    places: Numbers  # (messages,): index among all messages that were read
+    positions: Numbers  # (messages,): index among all messages that were read
     digests: tuple[bytes, ...]
-    again: int  # duplicates under the same label
+    duplicates: int  # repetitions of messages, under the same label
     disputed: int  # messages that were given both as spam and as ham, and are left out
     token_version: int
 
@@ -78,14 +78,14 @@ class Corpus:
         return len(self.is_spam)
 
     def count(self, messages: Numbers) -> Tally:
-        """Observe some messages: the weight and the counts of features of spam, then those of ham."""
+        """Count messages and their features: one row for spam, one for ham."""
         counts = np.zeros((len(_LABELS), len(self.keys)), np.int64)
         weight = np.zeros(len(_LABELS), np.int64)
         for row, is_spam in enumerate(_LABELS.values()):
             members = messages[self.is_spam[messages] == is_spam]
             weight[row] = len(members)
-            for part in self._pieces(members):
-                counts[row] += np.bincount(self._occurrences(part), minlength=len(self.keys))
+            for part in self._split_to_fit(members):
+                counts[row] += np.bincount(self._join_features(part), minlength=len(self.keys))
         return Tally(weight=Exact.from_integers(weight), total=Exact.from_integers(counts))
 
     def train(self, messages: Numbers, prior: Rule, statistic: Tally | None = None) -> Filter:
@@ -103,44 +103,45 @@ class Corpus:
         training = self._select(in_order[training_sample(is_spam)])
         keys = self.keys[training.distinct]
         counts = statistic.total.value.T[training.distinct].astype(np.int64)
-        fit = fit_weights(training, keys, counts, labels_of(statistic.weight.value), prior, 1)
+        fit = fit_weights(training, keys, counts, labels_of(statistic.weight.value), prior, unit=1)
         coefficients = np.zeros(len(self.keys))
         coefficients[np.searchsorted(self.keys, fit.keys)] = count_units(fit.coefficients) * UNIT
         rule = prior.with_scales(fit.scale_fit.scales.tolist()).with_centres(fit.centres.tolist())
         rule = replace(rule, intercept=fit.scale_fit.intercept)
         return Filter(statistic, rule, coefficients)
 
-    def log_odds(self, messages: Numbers, by: Filter) -> Floats:
-        """(messages,): of spam, by the counts and the weights of a filter."""
-        labels, rule = by.labels, by.rule
-        spam, ham = sides(labels, SPAM, [HAM], 1, rule.guessed)
+    def log_odds(self, messages: Numbers, trained: Filter) -> Floats:
+        """Return the log-odds of spam, (messages,), by the counts and the weights of a filter."""
+        labels, rule = trained.labels, trained.rule
+        spam, ham = sides(labels, SPAM, [HAM], unit=1, guessed=rule.guessed)
         kinds = views(self.keys, self.token_version)
-        counts = by.statistic.total.value.T
+        counts = trained.statistic.total.value.T
         result = np.full(len(messages), rule.intercept * shrinkage(spam.messages[0], ham.messages[0], rule))
         places = np.arange(len(messages))
-        for part in self._pieces(messages, places):
-            rows = self._occurrences(messages[part]).astype(np.intp)
+        for part in self._split_to_fit(messages, places):
+            rows = self._join_features(messages[part]).astype(np.intp)
             ends = np.cumsum(self.starts[messages[part] + 1] - self.starts[messages[part]])
             ranges = np.concatenate([np.zeros(1, np.intp), ends[:-1]]), ends
             result[part] += log_odds(scores(rows, ranges, kinds, counts, rule, spam, ham), rule)
-            if by.coefficients is not None:
-                result[part] += sum_coefficients(rows, ranges, kinds, by.coefficients, rule)
+            if trained.coefficients is not None:
+                result[part] += sum_coefficients(rows, ranges, kinds, trained.coefficients, rule)
         return result
 
     def leave_one_out(self, rule: Rule) -> HeldOut:
-        """Score each message by all the others, as `fitting.leave_one_out`."""
+        """Score each message by all others, as `fitting.leave_one_out` does."""
         everything = self.count(np.arange(len(self)))
         labels, counts = labels_of(everything.weight.value), everything.total.value.T.astype(np.int64)
-        designs, present = (np.zeros((len(self), len(rule.views) + more)) for more in (1, 0))
-        for part in self._pieces(np.arange(len(self))):
+        designs = np.zeros((len(self), len(rule.views) + 1))  # with a column for the intercept
+        present = np.zeros((len(self), len(rule.views)))
+        for part in self._split_to_fit(np.arange(len(self))):
             training = self._select(part)
             distinct = training.distinct
-            found = leave_one_out(training, self.keys[distinct], counts[distinct], labels, rule, 1)
-            designs[part], present[part] = found.scores, found.presences
+            held_out = leave_one_out(training, self.keys[distinct], counts[distinct], labels, rule, unit=1)
+            designs[part], present[part] = held_out.scores, held_out.presences
         return HeldOut(designs, present)
 
     def _select(self, messages: Numbers) -> Training:
-        """Select messages in the form to which weights are fitted."""
+        """Return messages in the form to which weights are fitted."""
         columns = np.where(self.is_spam, [*_LABELS].index(SPAM), [*_LABELS].index(HAM)).astype(np.intp)
         weights = np.ones(len(self), np.int64)
         ids = self.ids.astype(np.intp)
@@ -151,19 +152,19 @@ class Corpus:
         ids = self.ids[self.starts[message] : self.starts[message + 1]]
         return self.keys[ids], ids
 
-    def _pieces(self, messages: Numbers, places: Numbers | None = None) -> list[Numbers]:
-        """Split messages, or their places among others, into parts that fit into memory."""
+    def _split_to_fit(self, messages: Numbers, places: Numbers | None = None) -> list[Numbers]:
+        """Split messages, or the given indices of them, into parts that fit into memory."""
         occurrences = int((self.starts[messages + 1] - self.starts[messages]).sum())
-        return np.array_split(messages if places is None else places, 1 + occurrences // _AT_ONCE)
+        return np.array_split(messages if places is None else places, 1 + occurrences // _MAX_OCCURRENCES)
 
-    def _occurrences(self, messages: Numbers) -> NDArray[np.int32]:
-        """The features of some messages, one message after the other."""
+    def _join_features(self, messages: Numbers) -> NDArray[np.int32]:
+        """Return the features of some messages, one message after the other."""
         places, _ = expand_ranges(self.starts[messages], self.starts[messages + 1])
         return self.ids[places]
 
 
 def labels_of(weight: NDArray[np.float64]) -> list[Label]:
-    """The labels of a statistic as a store would give them; `weight` counts the messages of each."""
+    """Return the labels of a statistic as a store has them; `weight` has the numbers of their messages."""
     return [
         Label(column, name, int(n), int(n), 0, 0)
         for column, (name, n) in enumerate(zip(_LABELS, weight, strict=True))
@@ -175,33 +176,33 @@ def read(
     *,
     token_version: int = VERSION,
     processes: int | None = None,
-    seen: Callable[[RawMessage], None] = lambda _: None,
+    on_message: Callable[[RawMessage], None] = lambda _: None,
 ) -> Corpus:
-    """Read messages, on all cores if there are many; `seen` is called with each."""
-    marks: list[bool] = []
+    """Read messages, on all cores if there are many; `on_message` is called with each of them."""
+    spam_flags: list[bool] = []
 
     def read_raw() -> Iterator[bytes]:
         for message, is_spam in messages:
-            seen(message)
-            marks.append(is_spam)
+            on_message(message)
+            spam_flags.append(is_spam)
             yield message.raw
 
     digests: list[bytes] = []
     features: list[NDArray[np.uint64]] = []
     executor = Executor()
     chosen, work = executor.prepare(read_raw(), processes)
-    for names, found in work(
+    for new_digests, new_features in work(
         "digest_messages", ((part, token_version) for part in batches(chosen, _JOB, _BYTES))
     ):
-        digests += names
-        features += found
+        digests += new_digests
+        features += new_features
     executor.close()
     first: dict[bytes, int] = {}
     disputed = set()
     for place, name in enumerate(digests):
-        if marks[first.setdefault(name, place)] != marks[place]:
+        if spam_flags[first.setdefault(name, place)] != spam_flags[place]:
             disputed.add(name)
-    quarrel = sum(name in disputed for name in digests)
+    n_disputed = sum(name in disputed for name in digests)
     places = [place for name, place in first.items() if name not in disputed]
     kept = [features[place] for place in places]
     keys, ids = np.unique(np.concatenate([*kept, np.empty(0, np.uint64)]), return_inverse=True)
@@ -209,10 +210,10 @@ def read(
         keys,
         ids.astype(np.int32),
         np.cumsum([0, *map(len, kept)], dtype=np.intp),
-        np.array([marks[place] for place in places], np.bool_),
+        np.array([spam_flags[place] for place in places], np.bool_),
         np.array(places, np.intp),
         tuple(digests[place] for place in places),
-        len(digests) - quarrel - len(places),
-        quarrel,
+        len(digests) - n_disputed - len(places),
+        n_disputed,
         token_version,
     )

@@ -1,4 +1,4 @@
-"""Prepare verdicts by day for a chart: days are joined to a bounded number, without impossible dates."""
+"""Prepare verdicts by day for a chart: leave out implausible dates, and join days to fewer points."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from tamis_mail.labels import SPAM, UNSURE
 
 __all__ = ["Day", "drop_implausible", "join_days", "list_days", "mask_implausible"]
 
-_FIRST_DAY = 8036  # 1992-01-01: mail is hardly older
-_SECONDS = 86400  # length of a day
-_POINTS = 200  # the largest number of points after joining
+_FIRST_DAY = 8036  # days since 1970: 1992-01-01; mail is hardly older
+_DAY_SECONDS = 86400
+_MAX_POINTS = 200  # of a chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +37,21 @@ def list_days(counts: Iterable[tuple[int, str, int]]) -> list[Day]:
 
 
 def drop_implausible(counts: Iterable[tuple[int, str, int]], now: float) -> Iterator[tuple[int, str, int]]:
-    """Leave out days that are no dates of mail: senders may write any date."""
-    return (row for row in counts if _FIRST_DAY <= row[0] <= now // _SECONDS + 1)
+    """Leave out days that are not plausible dates of mail, because senders may write any date."""
+    return (row for row in counts if _FIRST_DAY <= row[0] <= now // _DAY_SECONDS + 1)
 
 
 def mask_implausible(dates: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-    """Replace dates (seconds since 1970) that are no dates of mail by NaN, as if they were unknown."""
-    is_plausible = (dates >= _FIRST_DAY * _SECONDS) & (dates < (now // _SECONDS + 2) * _SECONDS)
+    """Replace implausible dates (seconds since 1970) by NaN, as if they were unknown."""
+    is_plausible = (dates >= _FIRST_DAY * _DAY_SECONDS) & (dates < (now // _DAY_SECONDS + 2) * _DAY_SECONDS)
     return np.where(is_plausible, dates, np.nan)
 
 
 def join_days(days: Sequence[Day]) -> tuple[list[Day], int]:
-    """Join successive days, so that few points are left; return how many days each stands for."""
+    """Join successive days to at most _MAX_POINTS points; also return the number of days per point."""
     if not days:
         return [], 1
-    width = 1 + (days[-1].number - days[0].number) // _POINTS
+    width = 1 + (days[-1].number - days[0].number) // _MAX_POINTS
     joined: dict[int, Day] = {}
     for day in days:
         number = day.number - (day.number - days[0].number) % width

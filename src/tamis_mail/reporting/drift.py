@@ -24,17 +24,17 @@ from tamis_mail.verdict.rule import Rule
 
 __all__ = ["Period", "RateChange", "compare_halves", "compare_rates", "judge_periods"]
 
-_QUANTILES = 4000  # points for the numerical integral of the probability that the rate has risen
-_SURE = 1.96  # standard deviations of a 95 % interval
-_LEAST_MESSAGES = 10  # minimum number of messages in a period
-_PERIODS = 8
+_QUANTILES = 4000  # points of the numerical integral for the probability that the rate has risen
+_DEVIATIONS = 1.96  # half the width of a 95 % interval, in standard deviations
+_MIN_MESSAGES = 10  # minimum number of messages in a period
+_PERIODS = 8  # maximum number of periods
 
 
 @dataclass(frozen=True, slots=True)
 class RateChange:
-    """How often something happened, earlier and later."""
+    """The rate of a verdict in an earlier and in a later period."""
 
-    earlier: tuple[int, int]  # times, of so many messages
+    earlier: tuple[int, int]  # messages with this verdict, and all messages
     later: tuple[int, int]
     difference: float  # posterior mean of the later rate minus the earlier one
     low: float  # 95 % interval of the difference
@@ -74,19 +74,24 @@ def compare_halves(days: Sequence[Day]) -> dict[str, RateChange]:
 
 
 def compare_rates(earlier: tuple[int, int], later: tuple[int, int]) -> RateChange:
-    """Compare two rates, each given by a number of messages and the number of all messages.
+    """Compare two rates, each given by the number of messages with a verdict and the number of all messages.
 
     >>> round(compare_rates((10, 100), (30, 100)).rise, 3)
     1.0
     """
     before, after = (Beta(1 + times, 1 + messages - times) for times, messages in (earlier, later))
     difference = float(after.mean - before.mean)
-    half = _SURE * sqrt(float(after.variance + before.variance))
+    half_width = _DEVIATIONS * sqrt(float(after.variance + before.variance))
     midpoints = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     quantiles = special.betaincinv(float(after.a), float(after.b), midpoints)
     rise = float(special.betainc(float(before.a), float(before.b), quantiles).mean())
     return RateChange(
-        earlier, later, difference, max(-1.0, difference - half), min(1.0, difference + half), rise
+        earlier,
+        later,
+        difference,
+        max(-1.0, difference - half_width),
+        min(1.0, difference + half_width),
+        rise,
     )
 
 
@@ -99,7 +104,7 @@ def judge_periods(
     """Judge each period but the first by all earlier mail; messages without a date are left out."""
     order = np.flatnonzero(np.isfinite(dates))
     order = order[np.argsort(dates[order], kind="stable")]
-    number = min(_PERIODS, len(order) // _LEAST_MESSAGES)
+    number = min(_PERIODS, len(order) // _MIN_MESSAGES)
     if number < 2:
         return []
     parts = np.array_split(order, number)
@@ -110,7 +115,7 @@ def judge_periods(
         progress(len(periods) / (number - 1))
         learned = order[:start]
         log_odds = corpus.log_odds(part, corpus.train(learned, rule, statistic))
-        own = corpus.count(part)
+        part_statistic = corpus.count(part)
         periods.append(
             Period(
                 float(dates[part[0]]),
@@ -119,13 +124,13 @@ def judge_periods(
                 _measure_unknown(corpus, part, statistic.total.value.sum(axis=0) > 0),
             )
         )
-        statistic += own
+        statistic += part_statistic
         start += len(part)
     return periods
 
 
 def _measure_unknown(corpus: Corpus, messages: Numbers, is_known: NDArray[np.bool_]) -> dict[str, float]:
-    """For each view, the mean over the messages of the share of features that are not known."""
+    """Return for each view the mean, over the messages, of the share of features that are not known."""
     names = VIEWS_OF[corpus.token_version]
     kinds = views(corpus.keys, corpus.token_version)
     shares = np.full((len(messages), len(names)), np.nan)
@@ -135,7 +140,7 @@ def _measure_unknown(corpus: Corpus, messages: Numbers, is_known: NDArray[np.boo
         unknown = np.bincount(kinds[ids], ~is_known[ids], len(names))
         has_some = of_view > 0
         shares[row, has_some] = unknown[has_some] / of_view[has_some]
-    counted = np.isfinite(shares)
-    sums = np.where(counted, shares, 0.0).sum(axis=0)
-    means = sums / np.maximum(counted.sum(axis=0), 1)
+    has_share = np.isfinite(shares)
+    sums = np.where(has_share, shares, 0.0).sum(axis=0)
+    means = sums / np.maximum(has_share.sum(axis=0), 1)
     return dict(zip(names, means.tolist(), strict=True))

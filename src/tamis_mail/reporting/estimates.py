@@ -1,4 +1,4 @@
-"""The weight of each kind of evidence in a store, with its uncertainty before and after the fit."""
+"""The scale of each view and the intercept of a store, with their uncertainty before and after the fit."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Estimate:
 
     name: str  # of the view, or INTERCEPT_VIEW
     value: float  # posterior mode, or the prior's if nothing was fitted
-    deviation: float  # 0 where a scale is held at 0
+    deviation: float  # standard deviation; 0 where a scale is at its bound 0
     prior: float
     prior_deviation: float
 

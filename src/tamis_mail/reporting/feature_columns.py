@@ -1,7 +1,7 @@
 """a corpus → a matrix for models of `tamis`: messages by the features that vary most among them.
 
-A store has hundreds of thousands of features, most of them of one message. A feature that the fraction p of
-the messages has varies by p(1 - p); the columns are those that vary most. Features are weighted by
+A store has hundreds of thousands of features, most of them in one message only. A feature in the fraction p
+of the messages has the variance p(1 - p); the features of largest variance are chosen, and are weighted by
 log(1 / p), the inverse document frequency, and each row has length 1: otherwise long messages, and headers
 that nearly all messages have, would dominate.
 """

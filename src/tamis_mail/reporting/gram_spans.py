@@ -1,4 +1,4 @@
-"""Joins overlapping n-grams of a message into the strings that they cover.
+"""Join overlapping n-grams of a message to the strings that they cover.
 
 Hundreds of n-grams may cover one string, such as a host name in a header. N-grams of the same sign that
 overlap in the message form one span, whose contribution is the sum of theirs. Each n-gram counts once, at
@@ -21,29 +21,29 @@ class _Span:
 
 
 def join_grams(head: str, grams: Iterable[Evidence]) -> list[Evidence]:
-    """Return the spans, strongest first; `head` is the text of the n-grams.
+    """Return the spans, strongest first; `head` is the text in which the n-grams occur.
 
     The counts of a span are those of its strongest n-gram.
     """
     spans: list[Evidence] = []
     for sign in (1, -1):
-        places: list[tuple[int, int, Evidence]] = []
+        occurrences: list[tuple[int, int, Evidence]] = []
         for gram in grams:
             if gram.contribution * sign > 0:
                 start = head.find(gram.token)
                 if start < 0:  # part of a multi-byte character
                     spans.append(gram)
                 else:
-                    places.append((start, start + len(gram.token), gram))
+                    occurrences.append((start, start + len(gram.token), gram))
         spans += [
-            _sum_span(head, span) for span in _join_overlapping(sorted(places, key=lambda one: one[:2]))
+            _sum_span(head, span) for span in _join_overlapping(sorted(occurrences, key=lambda one: one[:2]))
         ]
     return sorted(spans, key=lambda one: (-abs(one.contribution), one.token))
 
 
-def _join_overlapping(places: list[tuple[int, int, Evidence]]) -> list[_Span]:
+def _join_overlapping(occurrences: list[tuple[int, int, Evidence]]) -> list[_Span]:
     spans: list[_Span] = []
-    for start, stop, gram in places:
+    for start, stop, gram in occurrences:
         if spans and start < spans[-1].stop:
             spans[-1].stop = max(spans[-1].stop, stop)
             spans[-1].grams.append(gram)

@@ -1,4 +1,4 @@
-"""Open labelled messages by their paths, or the sample mailbox without any path."""
+"""Open labelled messages by their paths, or the sample mailbox if no path is given."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -9,26 +9,26 @@ from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox import RawMessage, Source, SourceError, find_labelled_folders, open_source
 from tamis_mail.mailbox.raw_message import printable
 
-__all__ = ["Labelled", "Part", "open_labelled"]
+__all__ = ["LabelledMail", "LabelledPart", "open_labelled"]
 
 
 @dataclass(frozen=True)
-class Part:
+class LabelledPart:
     """Messages of one label; they can be iterated repeatedly."""
 
     name: str
     messages: Callable[[], Iterator[tuple[RawMessage, bool]]]  # yields (message, whether it is spam)
-    size: Callable[[], int]  # the upper bound of the position of a message
+    size: Callable[[], int]  # the largest position of a message, for the progress
     unread: Callable[[], Sequence[tuple[str, str]]]  # names of files that could not be read, and reasons
     source: Source | None = None  # None for the sample
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledMail:
     """Labelled mail in several parts."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[LabelledPart, ...]
 
     def __iter__(self) -> Iterator[tuple[RawMessage, bool]]:
         for part in self.parts:
@@ -42,7 +42,7 @@ def open_labelled(
     *,
     seed: int = 2026,
     advice: str = "name them with --spam PATH and --ham PATH",
-) -> Labelled:
+) -> LabelledMail:
     """Open the named mail, else the folders below a root whose names imply a label, else the sample.
 
     `advice` is part of the error message for a root without both labels.
@@ -50,21 +50,21 @@ def open_labelled(
     if root is not None and (spam or ham):
         raise ValueError(
             f"the folder {printable(root)} was given besides --spam or --ham, expected one or the other: "
-            "a folder whose subfolders say what they are, or both --spam and --ham"
+            "a folder with subfolders whose names say spam or ham, or both --spam and --ham"
         )
     if bool(spam) != bool(ham):
         present, missing = ("--spam", "--ham") if spam else ("--ham", "--spam")
         raise ValueError(f"only {present} was given, expected mail of both kinds: add {missing} PATH")
     if spam:
         sources = [(path, SPAM) for path in spam] + [(path, HAM) for path in ham]
-        return Labelled(
+        return LabelledMail(
             " ".join(printable(path) for path, _ in sources),
-            tuple(_part(path, label) for path, label in sources),
+            tuple(_open_part(path, label) for path, label in sources),
         )
     if root is not None:
-        parts = [_part(path, label, subfolders=False) for path, label in _find_mailboxes(root, advice)]
-        return Labelled(printable(root), tuple(parts))
-    return Labelled("the sample mailbox", (_sample(seed),))
+        parts = [_open_part(path, label, subfolders=False) for path, label in _find_mailboxes(root, advice)]
+        return LabelledMail(printable(root), tuple(parts))
+    return LabelledMail("the sample mailbox", (_open_sample(seed),))
 
 
 def _find_mailboxes(root: str, advice: str) -> list[tuple[str, str]]:
@@ -80,7 +80,7 @@ def _find_mailboxes(root: str, advice: str) -> list[tuple[str, str]]:
     return mailboxes
 
 
-def _part(path: str, label: str, *, subfolders: bool = True) -> Part:
+def _open_part(path: str, label: str, *, subfolders: bool = True) -> LabelledPart:
     if path == "-":
         raise SourceError(
             "standard input was given, expected mail that can be read twice: save it to a file, and name that"
@@ -90,12 +90,12 @@ def _part(path: str, label: str, *, subfolders: bool = True) -> Part:
     def messages() -> Iterator[tuple[RawMessage, bool]]:
         return ((message, label == SPAM) for message in source)
 
-    return Part(printable(path), messages, lambda: source.size or 0, lambda: source.unread, source)
+    return LabelledPart(printable(path), messages, lambda: source.size or 0, lambda: source.unread, source)
 
 
-def _sample(seed: int) -> Part:
+def _open_sample(seed: int) -> LabelledPart:
     def messages() -> Iterator[tuple[RawMessage, bool]]:
-        for number, one in enumerate(sample.messages(seed), 1):
-            yield RawMessage(one.raw, f"{number:04}-{one.kind}.eml", number), one.label == SPAM
+        for number, written in enumerate(sample.messages(seed), 1):
+            yield RawMessage(written.raw, f"{number:04}-{written.kind}.eml", number), written.label == SPAM
 
-    return Part("the sample mailbox", messages, lambda: sum(1 for _ in sample.messages(seed)), tuple)
+    return LabelledPart("the sample mailbox", messages, lambda: sum(1 for _ in sample.messages(seed)), tuple)

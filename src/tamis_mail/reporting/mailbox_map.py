@@ -10,24 +10,24 @@ from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.reporting.feature_columns import choose_columns
 from tamis_mail.verdict.rule import LAYER_VIEWS
 
-__all__ = ["MailboxMap", "draw_map"]
+__all__ = ["MailboxMap", "compute_map"]
 
-_COLUMNS = 600  # features; with twice as many, the map of the sample mailbox looks the same
-_LEAST = 3  # messages
+_COLUMNS = 600  # maximum number of features; with 1200, the map of the sample mailbox looks the same
+_MIN_MESSAGES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class MailboxMap:
-    """The position of each message, and how much of the variance the two axes have."""
+    """The position of each message, and the part of the variance that each of the two axes explains."""
 
     positions: NDArray[np.float64]  # (messages, 2)
-    shares: tuple[float, float]  # the part of the variance that each axis explains
+    shares: tuple[float, float]  # the explained parts of the variance
 
 
-def draw_map(corpus: Corpus) -> MailboxMap | None:
-    """Place messages with similar headers, words and relations near each other; None with too few."""
+def compute_map(corpus: Corpus) -> MailboxMap | None:
+    """Place messages with similar headers, words and relations near each other; None for too few messages."""
     columns = choose_columns(corpus, np.arange(len(corpus)), _COLUMNS, LAYER_VIEWS)
-    if len(corpus) < _LEAST or columns.rows.shape[1] < 2:
+    if len(corpus) < _MIN_MESSAGES or columns.rows.shape[1] < 2:
         return None
     # "moments" keeps exact sums of products, which the map does not need and which take seconds here.
     model = PCA(2, solver="randomized", random_state=0)

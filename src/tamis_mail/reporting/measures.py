@@ -11,25 +11,25 @@ from tamis_mail.verdict.rule import Rule
 __all__ = ["Bin", "Measures", "bins", "log_losses", "measure", "roc_area", "roc_curve"]
 
 Floats = NDArray[np.float64]
-Marks = NDArray[np.bool_]
+Booleans = NDArray[np.bool_]
 
-_BINS = 10
+_N_BINS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """How well messages were judged; counts are of messages."""
+    """How well messages were judged; the integers are numbers of messages."""
 
     messages: int
     spam: int
-    right: int  # the more probable label is the true one; equal odds count as ham
-    ham_called_spam: int  # by the verdict, with its thresholds
+    right: int  # whose more probable label is the true one; equal odds count as ham
+    ham_called_spam: int  # by the thresholds of the rule
     spam_called_ham: int  # likewise
     unsure: int  # likewise
     roc_area: float  # probability that a spam scores above a ham; NaN without both classes
     log_loss: float  # nats per message
-    brier: float
-    calibration_error: float  # mean of |predicted − observed| over the bins, weighted by their messages
+    brier: float  # mean of (predicted probability − label)²
+    calibration_error: float  # mean of |predicted − observed| over the bins, weighted by numbers of messages
 
     @property
     def accuracy(self) -> float:
@@ -61,7 +61,7 @@ class Bin:
         return self.spam / self.messages
 
 
-def measure(log_odds: Floats, is_spam: Marks, rule: Rule) -> Measures:
+def measure(log_odds: Floats, is_spam: Booleans, rule: Rule) -> Measures:
     """Compute all measures."""
     p = sigmoid(log_odds)
     calibration_bins = bins(p, is_spam)
@@ -76,19 +76,19 @@ def measure(log_odds: Floats, is_spam: Marks, rule: Rule) -> Measures:
         roc_area(log_odds, is_spam),
         float(log_losses(log_odds, is_spam).mean()) if n else float("nan"),
         float(np.square(p - is_spam).mean()) if n else float("nan"),
-        sum(one.messages * abs(one.predicted - one.observed) for one in calibration_bins) / n
+        sum(part.messages * abs(part.predicted - part.observed) for part in calibration_bins) / n
         if n
         else float("nan"),
     )
 
 
-def log_losses(log_odds: Floats, is_spam: Marks) -> Floats:
-    """(messages,): minus the log-probability of the true label."""
-    found: Floats = np.logaddexp(0, np.where(is_spam, -log_odds, log_odds))
-    return found
+def log_losses(log_odds: Floats, is_spam: Booleans) -> Floats:
+    """Return minus the log-probability of the true label of each message, (messages,)."""
+    losses: Floats = np.logaddexp(0, np.where(is_spam, -log_odds, log_odds))
+    return losses
 
 
-def roc_area(log_odds: Floats, is_spam: Marks) -> float:
+def roc_area(log_odds: Floats, is_spam: Booleans) -> float:
     """Compute the ROC area by ranks; ties count half."""
     spams = int(is_spam.sum())
     hams = len(is_spam) - spams
@@ -99,8 +99,8 @@ def roc_area(log_odds: Floats, is_spam: Marks) -> float:
     return float((ranks[is_spam].sum() - spams * (spams + 1) / 2) / (spams * hams))
 
 
-def roc_curve(log_odds: Floats, is_spam: Marks) -> list[tuple[float, float]]:
-    """Return false and true positive rates for every threshold, from none to all."""
+def roc_curve(log_odds: Floats, is_spam: Booleans) -> list[tuple[float, float]]:
+    """Return false and true positive rates for each threshold, from (0, 0) to (1, 1)."""
     order = np.argsort(-log_odds, kind="stable")
     is_last = np.append(np.diff(log_odds[order]) != 0, True)  # a threshold cannot separate ties
     spam, ham = np.cumsum(is_spam[order])[is_last], np.cumsum(~is_spam[order])[is_last]
@@ -108,14 +108,14 @@ def roc_curve(log_odds: Floats, is_spam: Marks) -> list[tuple[float, float]]:
     return [(0.0, 0.0), *rates]
 
 
-def bins(p: Floats, is_spam: Marks) -> list[Bin]:
+def bins(p: Floats, is_spam: Booleans) -> list[Bin]:
     """Return ten calibration bins of equal width, without empty ones."""
-    numbers = np.minimum((p * _BINS).astype(np.intp), _BINS - 1)
+    numbers = np.minimum((p * _N_BINS).astype(np.intp), _N_BINS - 1)
     filled = []
-    for number in range(_BINS):
+    for number in range(_N_BINS):
         is_in_bin = numbers == number
         if is_in_bin.any():
-            low, high = number / _BINS, (number + 1) / _BINS
+            low, high = number / _N_BINS, (number + 1) / _N_BINS
             filled.append(
                 Bin(
                     low,

@@ -15,10 +15,10 @@ from tamis_mail.reporting.study import Study
 from tamis_mail.verdict import Evidence, Verdict, judge
 from tamis_mail.verdict.judging import HEADER_LENGTH, INTERCEPT_VIEW
 
-__all__ = ["Miss", "is_readable", "misses", "subject_of"]
+__all__ = ["Miss", "find_misses", "is_readable", "subject_of"]
 
-_MOST = 20  # messages that are shown
-_TOP = 6  # tokens of each
+_MAX_MISSES = 20  # messages that are shown
+_MAX_TOKENS = 6  # tokens of each of them that are shown
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Miss:
     path_bytes: Mapping[str, str]  # for JSON: the path, if its name cannot be shown as it is
     subject: str
     is_spam: bool
-    called: str
+    called: str  # the label of the verdict
     probability: float
     log_odds: float
     # Contributions of the views and the intercept; the sum is `log_odds`.
@@ -41,8 +41,8 @@ class Miss:
         return SPAM if self.is_spam else HAM
 
 
-def misses(
-    study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]], limit: int = _MOST
+def find_misses(
+    study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]], limit: int = _MAX_MISSES
 ) -> list[Miss]:
     """Return the misses, the worst first. Messages are read again, up to the last one that is needed."""
     is_spam = corpus.is_spam[study.judged]
@@ -60,7 +60,7 @@ def misses(
                 keys, rows = corpus.features_of(number)
                 counts = dict(zip(keys.tolist(), counts_of_all[rows].tolist(), strict=True))
                 message = parse(canonical(raw_messages[number].raw))
-                read = tokens.read(message, corpus.token_version)
+                message_tokens = tokens.read(message, corpus.token_version)
                 coefficients = {}
                 if trained.coefficients is not None:
                     coefficients = dict(zip(keys.tolist(), trained.coefficients[rows].tolist(), strict=True))
@@ -68,13 +68,13 @@ def misses(
                     counts,
                     trained.labels,
                     trained.rule,
-                    1,
-                    lambda read=read: features.name_features(read),  # type: ignore[misc]
+                    unit=1,
+                    names=lambda read=message_tokens: features.name_features(read),  # type: ignore[misc]
                     coefficients=coefficients,
                 )
                 verdicts[number] = raw_messages[number], verdict
     return [
-        _miss(*verdicts[number], bool(corpus.is_spam[number]), corpus.token_version)
+        _describe_miss(*verdicts[number], bool(corpus.is_spam[number]), corpus.token_version)
         for number in numbers
         if number in verdicts
     ]
@@ -87,29 +87,29 @@ def subject_of(raw: bytes) -> str:
     return "".join(c if c.isprintable() else "·" for c in text)
 
 
-def is_readable(one: Evidence) -> bool:
-    """Whether a person can find it in the message; n-grams of bytes and the intercept are not readable."""
-    if one.view == INTERCEPT_VIEW:
+def is_readable(evidence: Evidence) -> bool:
+    """Whether a person can find the token in the message: not an n-gram of bytes, and not the intercept."""
+    if evidence.view == INTERCEPT_VIEW:
         return False
-    return one.view != features.VIEWS[features.GRAMS] or one.token == HEADER_LENGTH
+    return evidence.view != features.VIEWS[features.GRAMS] or evidence.token == HEADER_LENGTH
 
 
 def _read_again(
     numbers: Sequence[int], corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]]
 ) -> dict[int, RawMessage]:
     """Read messages again by their numbers; one that has changed in the meantime is skipped."""
-    waiting = {int(corpus.places[number]): number for number in numbers}
+    wanted = {int(corpus.positions[number]): number for number in numbers}
     raw_messages = {}
-    for place, (message, _) in enumerate(messages) if waiting else ():
-        number = waiting.pop(place, None)
+    for position, (message, _) in enumerate(messages) if wanted else ():
+        number = wanted.pop(position, None)
         if number is not None and digest(canonical(message.raw)) == corpus.digests[number]:
             raw_messages[number] = message
-        if not waiting:
+        if not wanted:
             break
     return raw_messages
 
 
-def _miss(message: RawMessage, verdict: Verdict, is_spam: bool, token_version: int) -> Miss:
+def _describe_miss(message: RawMessage, verdict: Verdict, is_spam: bool, token_version: int) -> Miss:
     evidence = verdict.evidence
     views = dict.fromkeys(features.VIEWS_OF[token_version], 0.0)
     for one in evidence:
@@ -124,5 +124,5 @@ def _miss(message: RawMessage, verdict: Verdict, is_spam: bool, token_version: i
         verdict.probability,
         verdict.log_odds,
         tuple(views.items()),
-        tuple(readable[:_TOP]),
+        tuple(readable[:_MAX_TOKENS]),
     )

@@ -23,10 +23,10 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 def page(report: Report, version: str = "") -> str:
     """Return the page, with a final line break."""
     pictures = (
-        ("ROC curve", charts.roc),
-        ("Calibration", charts.calibration),
-        ("Probabilities", charts.histogram),
-        ("Learning curve", charts.curve),
+        ("ROC curve", charts.draw_roc),
+        ("Calibration", charts.draw_calibration),
+        ("Probabilities", charts.draw_histogram),
+        ("Learning curve", charts.draw_curve),
     )
     style = files("tamis_mail.reporting").joinpath("page.css").read_text(encoding="utf-8")
     sections = "\n".join(f"<section><h2>{title}</h2>{draw(report)}</section>" for title, draw in pictures)
@@ -44,13 +44,13 @@ def page(report: Report, version: str = "") -> str:
 <body>
 <main>
 <h1>How well {escape_text(report.name)} can be sorted</h1>
-{_head(report)}
-{_numbers(report)}
+{_render_head(report)}
+{_render_numbers(report)}
 <div class="charts">
 {sections}
 </div>
-{_misses(report)}
-{_table(report)}
+{_render_misses(report)}
+{_render_table(report)}
 </main>
 <footer>Written by tamis {escape_text(version)}. It holds subjects and words of the mail: keep it as private
 as the mail.</footer>
@@ -81,26 +81,26 @@ def write(text: str, path: str | os.PathLike[str]) -> None:
     write_file(path, text.encode("utf-8"))
 
 
-def _head(report: Report) -> str:
+def _render_head(report: Report) -> str:
     left_out = []
-    if report.again:
-        left_out.append(f"{report.again:,} duplicates")
+    if report.duplicates:
+        left_out.append(f"{report.duplicates:,} duplicates")
     if report.disputed:
         left_out.append(f"{report.disputed:,} that are among spam and among ham")
     if report.study.unused:
         left_out.append(f"{report.study.unused:,} more than were asked for")
     lines = [
         f"<p>{report.messages:,} messages: {report.spam:,} spam, {report.ham:,} ham.</p>",
-        f'<p class="soft">{escape_text(report.sizes())}; seed {report.seed}.</p>',
+        f'<p class="soft">{escape_text(report.describe_sizes())}; seed {report.seed}.</p>',
     ]
-    if smoothing := report.smoothing():
+    if smoothing := report.describe_smoothing():
         lines.append(f'<p class="soft">Smoothing: {escape_text(smoothing)}.</p>')
     if left_out:
         lines.append(f'<p class="soft">Left out: {", ".join(left_out)}.</p>')
     return "\n".join(lines)
 
 
-def _numbers(report: Report) -> str:
+def _render_numbers(report: Report) -> str:
     measures = report.study.measures
     rows = [
         ("accuracy", f"{100 * measures.accuracy:.1f} %", f"{measures.right:,} of {measures.messages:,}"),
@@ -120,14 +120,14 @@ def _numbers(report: Report) -> str:
     return f'<dl class="numbers">\n{cells}\n</dl>'
 
 
-def _misses(report: Report) -> str:
+def _render_misses(report: Report) -> str:
     messages = report.study.measures.messages
     total = report.study.measures.misses
     if not total:
         note = "None: for every message, the more probable label is right."
         return f'<section class="wide"><h2>Misses</h2><p>{note}</p></section>'
     limit_note = "" if len(report.misses) == total else f" The worst {len(report.misses)} are shown."
-    parts = "\n".join(_miss(miss) for miss in report.misses)
+    parts = "\n".join(_render_miss(miss) for miss in report.misses)
     return (
         f'<section class="wide"><h2>Misses</h2><p class="soft">{total:,} of {messages:,} messages '
         f"have a wrong more probable label.{limit_note} Bars to the right are evidence for spam, "
@@ -135,13 +135,13 @@ def _misses(report: Report) -> str:
     )
 
 
-def _miss(miss: Miss) -> str:
+def _render_miss(miss: Miss) -> str:
     subject = miss.subject or "(no subject)"
     views = ", ".join(f"{view} {value:+.2f}" for view, value in miss.views)
     longest = max((abs(one.contribution) for one in miss.evidence), default=1.0)
     rows = "\n".join(
         f"<span>{escape_text(one.token)}</span><b>{one.contribution:+.2f}</b>"
-        + _track(one.contribution / longest, f"{one.view}: in {one.spam:g} spam and {one.ham:g} ham")
+        + _render_bar(one.contribution / longest, f"{one.view}: in {one.spam:g} spam and {one.ham:g} ham")
         for one in miss.evidence
     )
     return (
@@ -152,18 +152,18 @@ def _miss(miss: Miss) -> str:
     )
 
 
-def _track(share: float, tooltip: str) -> str:
-    """Draw a bar from the middle, to the right for spam."""
+def _render_bar(share: float, tooltip: str) -> str:
+    """Draw a bar from the middle: to the right if the contribution is for spam, to the left if against it."""
     start, kind = (50.0, "spam") if share > 0 else (50 + 50 * share, "ham")
-    place = f'x="{start:.1f}" y="1" width="{abs(50 * share):.1f}" height="8"'
+    position = f'x="{start:.1f}" y="1" width="{abs(50 * share):.1f}" height="8"'
     return (
         '<span class="track"><svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape_text(tooltip)}"><rect class="{kind}" {place}>'
+        f'aria-label="{escape_text(tooltip)}"><rect class="{kind}" {position}>'
         f"<title>{escape_text(tooltip)}</title></rect></svg></span>"
     )
 
 
-def _table(report: Report) -> str:
+def _render_table(report: Report) -> str:
     rows = "\n".join(
         f'<tr><td>{one.low:.1f} – {one.high:.1f}</td><td class="number">{one.messages:,}</td>'
         f'<td class="number">{one.predicted:.3f}</td><td class="number">{one.observed:.3f}</td></tr>'

@@ -1,6 +1,6 @@
-"""Read a bounded sample of a store's learned messages as a corpus, with their dates.
+"""Read a bounded sample of the messages whose features a store remembers as a corpus, with their dates.
 
-The sample is a function of the set of remembered messages: those of either class with the smallest digests.
+The sample is a function of the set of these messages: it has those of either class with the smallest digests.
 A digest is a hash, so such a sample is as good as a random one, and it changes little when a message is
 learned or forgotten.
 """
@@ -14,15 +14,15 @@ from tamis_mail.labels import SPAM
 from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.store import Store
 
-__all__ = ["Remembered", "choose_sample", "read_remembered"]
+__all__ = ["RememberedMessages", "choose_sample", "read_remembered"]
 
 Numbers = NDArray[np.intp]
 
-_LEAST_SHARE = 4  # each class gets at least a quarter (1/4) of the sample, if it has so many messages
+_MIN_PART = 4  # each class gets at least 1/4 of the sample, if it has so many messages
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedMessages:
     """A sample of the messages that a store remembers."""
 
     corpus: Corpus  # in the order of digests
@@ -31,11 +31,11 @@ class Remembered:
 
     @property
     def is_sample(self) -> bool:
-        """Whether there are more messages than these."""
+        """Whether the store has more such messages than the corpus."""
         return self.total > len(self.corpus)
 
 
-def read_remembered(store: Store, limit: int) -> Remembered:
+def read_remembered(store: Store, limit: int) -> RememberedMessages:
     """Read the features of at most `limit` messages; guessed labels do not count."""
     with store.snapshot():
         spam_columns = [label.id for label in store.labels() if label.name == SPAM]
@@ -59,7 +59,7 @@ def read_remembered(store: Store, limit: int) -> Remembered:
         0,
         version,
     )
-    return Remembered(corpus, messages.dates, total)
+    return RememberedMessages(corpus, messages.dates, total)
 
 
 def choose_sample(is_spam: NDArray[np.bool_], limit: int) -> Numbers:
@@ -71,7 +71,7 @@ def choose_sample(is_spam: NDArray[np.bool_], limit: int) -> Numbers:
     spam, other = np.flatnonzero(is_spam), np.flatnonzero(~is_spam)
     if len(is_spam) <= limit:
         return np.arange(len(is_spam))
-    least = limit // _LEAST_SHARE
+    least = limit // _MIN_PART
     spams = round(limit * len(spam) / len(is_spam))
     spams = min(max(spams, min(len(spam), least)), limit - min(len(other), least))
     return np.sort(np.concatenate([spam[:spams], other[: limit - spams]]))

@@ -12,14 +12,14 @@ from tamis.links import sigmoid
 from tamis_mail.features import VIEWS_OF
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting.corpus import Corpus, read
-from tamis_mail.reporting.mail import Labelled
+from tamis_mail.reporting.mail import LabelledMail
 from tamis_mail.reporting.measures import Bin, bins, roc_curve
-from tamis_mail.reporting.misses import Miss, misses
+from tamis_mail.reporting.misses import Miss, find_misses
 from tamis_mail.reporting.study import Study, study_folds, study_split
 
 __all__ = ["SIZES", "Report", "report"]
 
-SIZES = (400, 50, 50)  # messages to learn, to choose the smoothing by, and to judge
+SIZES = (400, 50, 50)  # numbers of messages to learn, to choose the smoothing with, and to judge
 _FOLDS = 10
 
 
@@ -30,10 +30,10 @@ class Report:
     name: str
     messages: int
     spam: int
-    again: int
-    disputed: int
+    duplicates: int
+    disputed: int  # messages that were given both as spam and as ham, and are left out
     seed: int
-    folds: int | None
+    folds: int | None  # None if the messages were split into three sets
     study: Study
     is_spam: NDArray[np.bool_]  # (judged,)
     misses: tuple[Miss, ...]
@@ -55,25 +55,25 @@ class Report:
     def bins(self) -> list[Bin]:
         return bins(self.probabilities, self.is_spam)
 
-    def sizes(self) -> str:
+    def describe_sizes(self) -> str:
         """Describe how many messages were learned, validated and judged."""
         study = self.study
         if self.folds:
-            return f"{self.folds} folds: each judged by what the others teach, {study.learned:,} messages"
+            return f"{self.folds} folds: each is judged by the others, {study.learned:,} learned messages"
         return (
             f"{study.learned:,} learned, {study.validated:,} choose the smoothing, "
             f"{study.measures.messages:,} judged"
         )
 
-    def smoothing(self) -> str:
+    def describe_smoothing(self) -> str:
         """Describe the smoothing that validation chose; empty if there was no validation."""
         if not self.study.tried:
             return ""
         prior, scale = self.study.factors
         loss = next(loss for *factors, loss in self.study.tried if factors == [prior, scale])
         if prior == scale == 1:
-            return f"the default, log-loss {loss:.4f} on the validation"
-        return f"priors × {prior:g}, scales × {scale:g}, log-loss {loss:.4f} on the validation"
+            return f"the default, log-loss {loss:.4f} on the validation set"
+        return f"priors × {prior:g}, scales × {scale:g}, log-loss {loss:.4f} on the validation set"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report for JSON; NaN becomes None."""
@@ -84,7 +84,7 @@ class Report:
                 "messages": self.messages,
                 "spam": self.spam,
                 "ham": self.ham,
-                "duplicates": self.again,
+                "duplicates": self.duplicates,
                 "disputed": self.disputed,
             },
             "split": {
@@ -139,20 +139,23 @@ class Report:
                 for miss in self.misses
             ],
         }
-        finite: dict[str, Any] = _numbers(report)
+        finite: dict[str, Any] = _replace_nan(report)
         return finite
 
 
 def report(
-    mail: Labelled,
+    mail: LabelledMail,
     *,
     sizes: tuple[int, int, int] | None = None,
     folds: int | None = None,
     seed: int = 0,
-    seen: Callable[[RawMessage], None] = lambda _: None,
+    on_message: Callable[[RawMessage], None] = lambda _: None,
 ) -> Report:
-    """Read mail, evaluate it and explain misses; by ten folds, unless `sizes` requests a split."""
-    corpus: Corpus = read(mail, seen=seen)
+    """Read mail, judge it by ten folds, or by a split if `sizes` is given, and explain the misses.
+
+    `on_message` is called with each message when it is read.
+    """
+    corpus: Corpus = read(mail, on_message=on_message)
     if sizes is None and folds is None:
         folds = max(2, min(_FOLDS, len(corpus)))
     study = study_folds(corpus, folds, seed) if folds else study_split(corpus, sizes or SIZES, seed)
@@ -160,20 +163,20 @@ def report(
         mail.name,
         len(corpus),
         int(corpus.is_spam.sum()),
-        corpus.again,
+        corpus.duplicates,
         corpus.disputed,
         seed,
         folds,
         study,
         corpus.is_spam[study.judged],
-        tuple(misses(study, corpus, mail)),
+        tuple(find_misses(study, corpus, mail)),
     )
 
 
-def _numbers(value: Any) -> Any:
+def _replace_nan(value: Any) -> Any:
     """Replace NaN, which JSON does not have, by None."""
     if isinstance(value, dict):
-        return {name: _numbers(item) for name, item in value.items()}
+        return {name: _replace_nan(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_numbers(item) for item in value]
+        return [_replace_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -16,12 +16,12 @@ from tamis_mail.store.bundle_arrays import MessageFeatures
 __all__ = ["SimilarMessage", "choose_sample", "find_similar"]
 
 SAMPLE = 4000  # learned messages that are compared: about 3 million features, a tenth of a second
-_LEAST = 0.05  # messages that are less alike have only common words in common
+_MIN_SIMILARITY = 0.05  # messages that are less similar share only frequent words
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarMessage:
-    """A learned message, its similarity from 0 to 1, and the shared features that say most."""
+    """A learned message, its similarity from 0 to 1, and the shared features of the largest weights."""
 
     digest: bytes
     label: int  # the column of its label
@@ -48,7 +48,7 @@ def find_similar(
 ) -> list[SimilarMessage]:
     """Return the messages that are most similar to one with these features, except itself.
 
-    N-grams of bytes are left out: most of them are of the route of a message, not of its content.
+    N-grams of bytes are left out: most of them come from the route of a message, not from its content.
     """
     if not len(messages):
         return []
@@ -68,7 +68,7 @@ def find_similar(
     similarities = products / np.sqrt(np.maximum(norms * own_norm, 1e-300))
     similar: list[SimilarMessage] = []
     for row in np.argsort(-similarities, kind="stable"):
-        if len(similar) == limit or similarities[row] < _LEAST:
+        if len(similar) == limit or similarities[row] < _MIN_SIMILARITY:
             break
         if messages.digests[row] == own_digest:
             continue

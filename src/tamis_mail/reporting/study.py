@@ -31,9 +31,9 @@ Progress = Callable[[float], None]  # called from time to time with the share th
 
 # The factors of prior strengths and scales that are tried. The default is first, so that it wins ties.
 _FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
-_LEAST = 6  # minimum number of messages
+_MIN_MESSAGES = 6  # of a study
 _CURVE_FOLDS = 5  # folds that the learning curve is averaged over
-_FIRST = 8  # training messages at the first point of the learning curve
+_FIRST_SIZE = 8  # training messages at the first point of the learning curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class Study:
 
 
 def shuffle_stratified(is_spam: NDArray[np.bool_], seed: int) -> Numbers:
-    """Return a random order in which every interval has the same fraction of spam."""
+    """Return a random order in which every interval has about the same fraction of spam."""
     rng = np.random.default_rng(seed)
-    place = np.empty(len(is_spam))
+    position = np.empty(len(is_spam))
     for label in (True, False):
         messages = np.flatnonzero(is_spam == label)
-        place[messages] = (rng.permutation(len(messages)) + rng.uniform()) / max(1, len(messages))
-    return np.argsort(place, kind="stable")
+        position[messages] = (rng.permutation(len(messages)) + rng.uniform()) / max(1, len(messages))
+    return np.argsort(position, kind="stable")
 
 
 def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), seed: int = 0) -> Study:
@@ -101,7 +101,7 @@ def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), see
         judged=test,
         log_odds=log_odds_of_test,
         measures=measure(log_odds_of_test, corpus.is_spam[test], rule),
-        curve=_curve(corpus, [(training, test)], rule),
+        curve=_compute_curve(corpus, [(training, test)], rule),
         tried=tried,
         parts=((training, test),),
     )
@@ -114,7 +114,7 @@ def study_folds(
     rule: Rule | None = None,
     progress: Progress = lambda _: None,
 ) -> Study:
-    """Judge each fold by all others: count once, and subtract the counts of the fold.
+    """Judge each fold by a filter that learned all others: count once, and subtract the counts of the fold.
 
     The weights are fitted to the other folds, as a store that had learned those messages would fit them.
     """
@@ -138,7 +138,7 @@ def study_folds(
         judged=np.arange(len(corpus)),
         log_odds=results.log_odds,
         measures=measure(results.log_odds, corpus.is_spam, rule),
-        curve=_curve(corpus, curve_parts, rule, lambda share: progress((1 + share) / 2)),
+        curve=_compute_curve(corpus, curve_parts, rule, lambda share: progress((1 + share) / 2)),
         tried=(),
         parts=results.parts,
     )
@@ -205,7 +205,7 @@ def _choose_rule(
     return best, factors, tuple(losses)
 
 
-def _curve(
+def _compute_curve(
     corpus: Corpus,
     parts: Sequence[tuple[Numbers, Numbers]],
     rule: Rule,
@@ -213,7 +213,7 @@ def _curve(
 ) -> tuple[Point, ...]:
     """Compute ROC area and accuracy for growing training sets, averaged over the parts."""
     largest = min(len(training) for training, _ in parts)
-    sizes = sorted({min(_FIRST << step, largest) for step in range(40)})
+    sizes = sorted({min(_FIRST_SIZE << step, largest) for step in range(40)})
     measures = np.zeros((len(parts), len(sizes), 2))
     for row, (training, test) in enumerate(parts):
         progress(row / len(parts))
@@ -242,8 +242,8 @@ def _scale_sizes(sizes: tuple[int, int, int], messages: int) -> tuple[int, int, 
 def _refuse_unless_both(corpus: Corpus) -> None:
     spams = int(corpus.is_spam.sum())
     hams = len(corpus) - spams
-    if min(spams, hams) < 2 or len(corpus) < _LEAST:
+    if min(spams, hams) < 2 or len(corpus) < _MIN_MESSAGES:
         raise ValueError(
             f"got {spams:,} spam and {hams:,} ham (duplicates not counted), expected at least 2 of each and "
-            f"{_LEAST} in all: pass more mailboxes"
+            f"{_MIN_MESSAGES} in all: pass more mailboxes"
         )

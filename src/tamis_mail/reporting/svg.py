@@ -9,8 +9,8 @@ from html import escape
 
 __all__ = ["Axis", "Chart", "escape_text", "format_number"]
 
-WIDTH, HEIGHT = 460, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 22, 14, 46
+WIDTH, HEIGHT = 460, 320  # of a chart, in units of the SVG
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 22, 14, 46  # margins around the axes
 
 
 def escape_text(text: str) -> str:
@@ -36,11 +36,11 @@ class Axis:
         self,
         title: str,
         ticks: Sequence[tuple[float, str]],
-        place: Callable[[float], float] = lambda value: value,
+        scale: Callable[[float], float] = lambda value: value,
     ) -> None:
         self.title = title
         self.ticks = ticks
-        self.place = place  # a value → 0 … 1
+        self.scale = scale  # maps a value to its position on the axis, from 0 to 1
 
 
 class Chart:
@@ -54,28 +54,28 @@ class Chart:
         self._legend: list[tuple[str, str]] = []
 
     def x_position(self, value: float) -> float:
-        return _LEFT + (WIDTH - _LEFT - _RIGHT) * min(max(self._x.place(value), 0.0), 1.0)
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * min(max(self._x.scale(value), 0.0), 1.0)
 
     def y_position(self, value: float) -> float:
-        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * min(max(self._y.place(value), 0.0), 1.0)
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * min(max(self._y.scale(value), 0.0), 1.0)
 
-    def line(self, points: Sequence[tuple[float, float]], kind: str, *, area: bool = False) -> None:
-        places = " ".join(f"{self.x_position(x):.1f},{self.y_position(y):.1f}" for x, y in points)
+    def add_line(self, points: Sequence[tuple[float, float]], kind: str, *, area: bool = False) -> None:
+        coordinates = " ".join(f"{self.x_position(x):.1f},{self.y_position(y):.1f}" for x, y in points)
         if area and points:
-            floor = f"{HEIGHT - _BOTTOM:.1f}"
+            base = f"{HEIGHT - _BOTTOM:.1f}"
             first, last = self.x_position(points[0][0]), self.x_position(points[-1][0])
             self._parts.append(
-                f'<polygon class="area {kind}" points="{first:.1f},{floor} {places} {last:.1f},{floor}"/>'
+                f'<polygon class="area {kind}" points="{first:.1f},{base} {coordinates} {last:.1f},{base}"/>'
             )
-        self._parts.append(f'<polyline class="line {kind}" points="{places}"/>')
+        self._parts.append(f'<polyline class="line {kind}" points="{coordinates}"/>')
 
-    def point(self, x: float, y: float, kind: str, tooltip: str, radius: float = 4) -> None:
+    def add_point(self, x: float, y: float, kind: str, tooltip: str, radius: float = 4) -> None:
         self._parts.append(
             f'<circle class="point {kind}" cx="{self.x_position(x):.1f}" cy="{self.y_position(y):.1f}" '
             f'r="{radius:.1f}"><title>{escape_text(tooltip)}</title></circle>'
         )
 
-    def bar(self, start: float, stop: float, low: float, high: float, kind: str, tooltip: str) -> None:
+    def add_bar(self, start: float, stop: float, low: float, high: float, kind: str, tooltip: str) -> None:
         left, right = sorted((self.x_position(start), self.x_position(stop)))
         top, bottom = sorted((self.y_position(low), self.y_position(high)))
         self._parts.append(
@@ -83,7 +83,7 @@ class Chart:
             f'height="{max(0.0, bottom - top):.1f}"><title>{escape_text(tooltip)}</title></rect>'
         )
 
-    def whisker(self, x: float, low: float, high: float, kind: str) -> None:
+    def add_whisker(self, x: float, low: float, high: float, kind: str) -> None:
         place, start, stop = (
             f"{one:.1f}" for one in (self.x_position(x), self.y_position(low), self.y_position(high))
         )
@@ -91,12 +91,12 @@ class Chart:
             f'<line class="whisker {kind}" x1="{place}" x2="{place}" y1="{start}" y2="{stop}"/>'
         )
 
-    def legend(self, kind: str, text: str) -> None:
+    def add_legend(self, kind: str, text: str) -> None:
         self._legend.append((kind, text))
 
     def draw(self) -> str:
         """Return the chart as SVG, with its legend below."""
-        body = "".join([*self._grid(), *self._parts])
+        body = "".join([*self._draw_grid(), *self._parts])
         svg = (
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape_text(self._description)}">'
             f"<title>{escape_text(self._title)}</title><desc>{escape_text(self._description)}</desc>{body}</svg>"
@@ -107,7 +107,7 @@ class Chart:
         )
         return svg + (f'<p class="keys">{keys}</p>' if keys else "")
 
-    def _grid(self) -> list[str]:
+    def _draw_grid(self) -> list[str]:
         left, right, top, bottom = _LEFT, WIDTH - _RIGHT, _TOP, HEIGHT - _BOTTOM
         parts = []
         for value, text in self._x.ticks:

@@ -2,7 +2,7 @@
 
 The log-odds of spam on each day (half a message is added to either side, so that they are finite) are
 regressed on a straight line and Gaussian basis functions of time. A day is weighted by its messages. The
-precisions of coefficients and noise maximise the evidence, so that the interval is as wide as the days vary.
+precisions of coefficients and noise maximise the log-evidence: the interval is wider if days vary more.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ __all__ = ["Trend", "fit_trend"]
 
 Floats = NDArray[np.float64]
 
-_LEAST_DAYS = 3
-_CENTRES = 7  # basis functions at most
+_MIN_DAYS = 3
+_CENTRES = 7  # maximum number of basis functions
 _WIDTH = 1.5  # width of a basis function, in units of the distance between two neighbours
 _GRID = 80  # points of the curve
-_SURE = 1.96  # standard deviations of a 95 % interval
+_DEVIATIONS = 1.96  # half the width of a 95 % interval, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Trend:
 def fit_trend(days: Sequence[Day]) -> Trend | None:
     """Fit the trend of days in ascending order; None with fewer than three days."""
     days = [day for day in days if day.messages]
-    if len(days) < _LEAST_DAYS:
+    if len(days) < _MIN_DAYS:
         return None
     time = np.array([day.number for day in days], np.float64)[:, np.newaxis]
     spam = np.array([day.spam for day in days], np.float64)
@@ -52,33 +52,36 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
     basis = GaussianBasis(centres, width=_WIDTH * float(centres[1] - centres[0])).fit(time)
 
     def expand(days: Floats) -> Floats:
-        """(days, 1 + centres): a line, without which a steady rise would bend back at its end, and bumps."""
+        """Return the columns of a line and of the basis functions, (days, 1 + centres).
+
+        Without the line, the curve of a steady rise would bend back at its end.
+        """
         line = (2 * days - time[0] - time[-1]) / (time[-1] - time[0])
         return np.column_stack([line, basis.transform(days)])
 
-    # The weights have mean 1: evidence counts rows of weight 2 twice, and each day is one observation.
+    # The weights have mean 1, because the evidence takes their sum for the number of observations, here days.
     weights = messages / messages.mean()
     model = BayesianLinearRegression().fit(expand(time), log_odds, sample_weight=weights)
     grid = np.linspace(time[0, 0], time[-1, 0], _GRID)
     design = expand(grid[:, np.newaxis])
-    middle = np.asarray(model.predict(design), np.float64)
-    covariance = _predictive_covariance(model, design, expand(time), weights)
+    means = np.asarray(model.predict(design), np.float64)
+    covariance = _compute_covariance(model, design, expand(time), weights)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
-    change = middle[-1] - middle[0]
-    spread = float(np.sqrt(max(covariance[-1, -1] + covariance[0, 0] - 2 * covariance[0, -1], 0)))
+    change = means[-1] - means[0]
+    change_deviation = float(np.sqrt(max(covariance[-1, -1] + covariance[0, 0] - 2 * covariance[0, -1], 0)))
     return Trend(
         grid,
-        sigmoid(middle),
-        sigmoid(middle - _SURE * deviation),
-        sigmoid(middle + _SURE * deviation),
-        _normal_probability(float(change), spread),
+        sigmoid(means),
+        sigmoid(means - _DEVIATIONS * deviation),
+        sigmoid(means + _DEVIATIONS * deviation),
+        _compute_probability_of_positive(float(change), change_deviation),
     )
 
 
-def _predictive_covariance(
+def _compute_covariance(
     model: BayesianLinearRegression, design: Floats, fitted: Floats, weights: Floats
 ) -> Floats:
-    """(points, points): covariance of the curve, without noise.
+    """Return the posterior covariance of the curve, without noise, (points, points).
 
     The intercept has a flat prior. It is the prediction at the weighted mean of the columns, which is
     independent of the coefficients, and has the variance of the noise over the total weight.
@@ -90,6 +93,6 @@ def _predictive_covariance(
     return result
 
 
-def _normal_probability(difference: float, deviation: float) -> float:
-    """P(difference > 0) for a normal variable; one half if it does not vary."""
-    return 0.5 if deviation <= 0 else (1 + erf(difference / (deviation * sqrt(2)))) / 2
+def _compute_probability_of_positive(mean: float, deviation: float) -> float:
+    """Return P(x > 0) for a normal variable x with this mean and deviation; one half without deviation."""
+    return 0.5 if deviation <= 0 else (1 + erf(mean / (deviation * sqrt(2)))) / 2

@@ -5,8 +5,8 @@ is scored by all others, as a new message would be, and the prior is Gaussian ar
 the rule of a store, which is the prior of later fits to the store's own messages. Rules for tokens of version
 1 have no intercept, and a store of such tokens uses the scales as they are.
 
-Thresholds are chosen by messages that were judged by the other folds. They are offered only if they do no
-harm to messages that did not choose them.
+Thresholds are chosen with messages that were judged by the other folds. They are suggested only if they do no
+harm to messages that were not used to choose them.
 """
 
 from collections.abc import Sequence
@@ -29,29 +29,29 @@ __all__ = ["LOST", "PASSED", "Offer", "Tuning", "offer_thresholds", "tune", "wit
 Floats = NDArray[np.float64]
 
 _FOLDS = 10
-_LEAST = 20  # minimum messages of either class
-LOST = 0.001  # fraction of ham above the suggested threshold of spam
-PASSED = 0.01  # fraction of spam below the suggested threshold of ham
-_CAUTION = 1.5  # minimum log-odds of a threshold (0.82, 0.18), because future mail differs
+_MIN_MESSAGES = 20  # of either class
+LOST = 0.001  # tolerated fraction of ham above the suggested threshold of spam
+PASSED = 0.01  # tolerated fraction of spam below the suggested threshold of ham
+_MIN_LOG_ODDS = 1.5  # minimum log-odds of a threshold (0.82, 0.18), because future mail differs
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A suggested threshold, and its effect on messages that did not choose it.
+    """A suggested threshold, and its effect on messages that were not used to choose it.
 
     For the threshold of spam, a message beyond it is called spam: ham beyond it is wrong, and spam that is
     not beyond it is missed. For the threshold of ham, it is the other way round.
     """
 
-    now: float
+    now: float  # the present threshold
     suggested: float | None  # None with too little mail
     wrong: tuple[int, int]  # messages, by the present threshold and by the suggested ones
-    missed: tuple[int, int]
-    tolerated: int  # wrong messages, whatever they are now
+    missed: tuple[int, int]  # likewise
+    tolerated: int  # number of wrong messages that is accepted even if there are fewer now
 
     @property
     def is_safe(self) -> bool:
-        """Whether it misses no more, and is wrong no more often than now or than is tolerated."""
+        """Whether it misses no more messages, and has no more wrong ones than now, or than is tolerated."""
         return (
             self.suggested is not None
             and self.missed[1] <= self.missed[0]
@@ -66,16 +66,16 @@ class Tuning:
     before: Rule
     after: Rule
     fit: ScaleFit
-    was: Measures  # by the previous rule, leave-one-out
-    would_be: Measures  # by scales and an intercept that were fitted without the message's fold
+    measures_before: Measures  # by the previous rule, leave-one-out
+    measures_after: Measures  # by scales and an intercept that were fitted without the message's fold
     gain: float  # decrease of the mean log-loss
-    chance: float  # standard error of the gain
+    standard_error: float  # standard error of the gain
     offers: tuple[Offer, Offer]  # thresholds of spam and of ham
 
     @property
     def is_better(self) -> bool:
         """Whether the gain exceeds its standard error."""
-        return self.gain > self.chance
+        return self.gain > self.standard_error
 
     @property
     def safe_thresholds(self) -> tuple[float | None, float | None]:
@@ -92,10 +92,10 @@ def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Ru
     default = RULES[corpus.token_version]
     before = before or default
     spams = int(corpus.is_spam.sum())
-    if min(spams, len(corpus) - spams) < _LEAST:
+    if min(spams, len(corpus) - spams) < _MIN_MESSAGES:
         raise ValueError(
             f"got {spams:,} spam and {len(corpus) - spams:,} ham (each message once), expected at least "
-            f"{_LEAST} of each to tune by: name more mail"
+            f"{_MIN_MESSAGES} of each to tune by: name more mail"
         )
     left_out = corpus.leave_one_out(before)
     is_fitted = can_fit_tokens(corpus.token_version)
@@ -104,7 +104,7 @@ def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Ru
     default_scales = np.array([view.scale for view in default.views])
 
     def fit(rows: NDArray[np.bool_]) -> tuple[Floats, ScaleFit]:
-        """Find the centres, and the posterior of the scales, by some of the messages."""
+        """Return the centres, and the posterior of the scales, fitted to some of the messages."""
         weights = rows.astype(np.float64)
         centres = (
             left_out.find_centres(corpus.is_spam, weights) if is_fitted else np.zeros(len(default.views))
@@ -125,19 +125,19 @@ def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Ru
     after = replace(after, intercept=float(f"{posterior.intercept:.4g}"))
     present_centres = np.array([view.centre for view in before.views])
     present_scales = np.array([*(view.scale for view in before.views), before.intercept])
-    was = left_out.subtract(present_centres) @ present_scales
-    gains = log_losses(was, corpus.is_spam) - log_losses(held_out, corpus.is_spam)
-    gain, chance = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
-    judged = judge_folds(corpus, _FOLDS, seed, after if gain > chance else prior or before)
+    present_log_odds = left_out.subtract(present_centres) @ present_scales
+    gains = log_losses(present_log_odds, corpus.is_spam) - log_losses(held_out, corpus.is_spam)
+    gain, standard_error = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
+    judged = judge_folds(corpus, _FOLDS, seed, after if gain > standard_error else prior or before)
     tests = [test for _, test in judged.parts]
     return Tuning(
         before,
         after,
         posterior,
-        measure(was, corpus.is_spam, before),
+        measure(present_log_odds, corpus.is_spam, before),
         measure(held_out, corpus.is_spam, after),
         gain,
-        chance,
+        standard_error,
         offer_thresholds(judged.log_odds, corpus.is_spam, tests, before),
     )
 
@@ -151,18 +151,18 @@ def offer_thresholds(
     lost: float = LOST,
     passed: float = PASSED,
 ) -> tuple[Offer, Offer]:
-    """Suggest thresholds of spam and of ham, and test them on each part by the choice of the others.
+    """Suggest thresholds of spam and of ham, and test on each part those that the other parts suggest.
 
     `lost` is the share of ham that may be judged as spam, `passed` that of spam that may be judged as ham.
     """
     p = sigmoid(log_odds)
     return (
-        _offer(log_odds, ~is_spam, parts, rule.spam, p >= rule.spam, lost),
-        _offer(-log_odds, is_spam, parts, rule.ham, p <= rule.ham, passed, sign=-1),
+        _make_offer(log_odds, ~is_spam, parts, rule.spam, p >= rule.spam, lost),
+        _make_offer(-log_odds, is_spam, parts, rule.ham, p <= rule.ham, passed, sign=-1),
     )
 
 
-def _offer(
+def _make_offer(
     scores: Floats,
     negative: NDArray[np.bool_],
     parts: Sequence[Numbers],
@@ -172,7 +172,7 @@ def _offer(
     sign: int = 1,
 ) -> Offer:
     def suggest(rows: NDArray[np.bool_]) -> float | None:
-        return _round_probability(sign * max(threshold(scores[rows], negative[rows], rate), _CAUTION))
+        return _round_probability(sign * max(threshold(scores[rows], negative[rows], rate), _MIN_LOG_ODDS))
 
     suggested = suggest(np.ones(len(scores), np.bool_))
     p = sign * sigmoid(sign * scores)

@@ -27,15 +27,15 @@ def describe_verdict(label: str, probability: float) -> str:
             if probability > 0.55
             else "rather not spam"
             if probability < 0.45
-            else "nothing tells"
+            else "equally likely"
         )
         return f"unsure, {tendency}"
-    spam = label == "spam"
-    confidence = probability if spam else 1 - probability
+    is_spam = label == "spam"
+    confidence = probability if is_spam else 1 - probability
     certainty = (
         "almost certainly" if confidence >= 0.99 else "very probably" if confidence >= 0.95 else "probably"
     )
-    return f"{certainty} spam" if spam else f"{certainty} not spam: {label}"
+    return f"{certainty} spam" if is_spam else f"{certainty} not spam: {label}"
 
 
 def format_size(number: int) -> str:

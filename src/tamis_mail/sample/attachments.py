@@ -1,4 +1,4 @@
-"""A kind of file and a seed → its octets: small, harmless, and valid for viewers.
+"""A kind of file and `Dice` → its octets: small, harmless, and valid for viewers.
 
 Pictures and archives are stored, not deflated, because the output of zlib depends on its version.
 """
@@ -25,11 +25,12 @@ CONTENT_TYPES = {
 
 
 def octets(kind: str, dice: Dice) -> bytes:
+    """Return a file of a kind of CONTENT_TYPES."""
     return _MAKERS[kind](dice)
 
 
-def _pdf(dice: Dice) -> bytes:
-    """Objects and a trailer, without cross references, which viewers reconstruct."""
+def _make_pdf(dice: Dice) -> bytes:
+    """Make a PDF of objects and a trailer, without cross references, which viewers reconstruct."""
     text = f"BT /F1 12 Tf 72 720 Td (Document {dice.digits(8)}) Tj ET"
     objects = (
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -41,7 +42,7 @@ def _pdf(dice: Dice) -> bytes:
     return f"%PDF-1.4\n{body}trailer\n<< /Root 1 0 R >>\n%%EOF\n".encode("ascii")
 
 
-def _png(dice: Dice) -> bytes:
+def _make_png(dice: Dice) -> bytes:
     width, height = dice.draw_between(8, 16), dice.draw_between(6, 10)
     rows = b"".join(b"\0" + dice.bytes(width) for _ in range(height))
     deflated = b"\x78\x01\x01" + struct.pack("<HH", len(rows), len(rows) ^ 0xFFFF) + rows
@@ -55,8 +56,8 @@ def _png(dice: Dice) -> bytes:
     )
 
 
-def _jpg(dice: Dice) -> bytes:
-    """A grey mosaic: only the mean of each block, as a difference to the previous block."""
+def _make_jpg(dice: Dice) -> bytes:
+    """Make a grey mosaic: each block has only its mean, as the difference from the previous block."""
     columns, rows = dice.draw_between(3, 6), dice.draw_between(2, 4)
     bits, level = "", 0
     for _ in range(columns * rows):
@@ -66,7 +67,7 @@ def _jpg(dice: Dice) -> bytes:
         value = step if step > 0 else step + (1 << size) - 1
         bits += f"{size:04b}" + (f"{value:0{size}b}" if size else "") + "0"
     bits += "1" * (-len(bits) % 8)
-    scan = bytes(int(bits[place : place + 8], 2) for place in range(0, len(bits), 8)).replace(
+    scan = bytes(int(bits[start : start + 8], 2) for start in range(0, len(bits), 8)).replace(
         b"\xff", b"\xff\0"
     )
     steps = bytes([0, 0, 0, 0, 8]) + bytes(12) + bytes(range(8))  # eight codes of four bits: sizes 0 to 7
@@ -85,35 +86,35 @@ def _jpg(dice: Dice) -> bytes:
     return b"\xff\xd8" + head + scan + b"\xff\xd9"
 
 
-def _archive(name: bytes, data: bytes) -> bytes:
-    facts = struct.pack(
+def _make_archive(name: bytes, data: bytes) -> bytes:
+    fields = struct.pack(
         "<HHHHHIIIHH", 20, 0, 0, 0, 0x5C21, zlib.crc32(data), len(data), len(data), len(name), 0
     )
-    local = b"PK\x03\x04" + facts + name + data
-    central = b"PK\x01\x02\x14\0" + facts + bytes(14) + name
+    local = b"PK\x03\x04" + fields + name + data
+    central = b"PK\x01\x02\x14\0" + fields + bytes(14) + name
     return local + central + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
 
 
-def _zip(dice: Dice) -> bytes:
-    return _archive(b"readme.txt", f"nothing here but the number {dice.digits(12)}\n".encode("ascii"))
+def _make_zip(dice: Dice) -> bytes:
+    return _make_archive(b"readme.txt", f"nothing here but the number {dice.digits(12)}\n".encode("ascii"))
 
 
-def _docm(dice: Dice) -> bytes:
-    return _archive(b"word/document.xml", f"<document>{dice.hexadecimal(40)}</document>".encode("ascii"))
+def _make_docm(dice: Dice) -> bytes:
+    return _make_archive(b"word/document.xml", f"<document>{dice.hexadecimal(40)}</document>".encode("ascii"))
 
 
-def _html(dice: Dice) -> bytes:
+def _make_html(dice: Dice) -> bytes:
     return f"<html><body><p>Loading document {dice.digits(7)} &hellip;</p></body></html>\n".encode("ascii")
 
 
-def _csv(dice: Dice) -> bytes:
+def _make_csv(dice: Dice) -> bytes:
     rows = (
         f"{number},{dice.digits(4)},{dice.draw_between(10, 900)}.{dice.digits(2)}\n" for number in range(1, 7)
     )
     return ("row,item,amount\n" + "".join(rows)).encode("ascii")
 
 
-def _patch(dice: Dice) -> bytes:
+def _make_patch(dice: Dice) -> bytes:
     name, line = dice.pick(("parse.c", "queue.c", "index.py", "Makefile")), dice.draw_between(10, 400)
     old, new = dice.hexadecimal(7), dice.hexadecimal(7)
     return (
@@ -124,13 +125,13 @@ def _patch(dice: Dice) -> bytes:
 
 
 _MAKERS: dict[str, Callable[[Dice], bytes]] = {
-    "pdf": _pdf,
-    "png": _png,
-    "jpg": _jpg,
-    "zip": _zip,
-    "docm": _docm,
-    "html": _html,
-    "csv": _csv,
-    "patch": _patch,
+    "pdf": _make_pdf,
+    "png": _make_png,
+    "jpg": _make_jpg,
+    "zip": _make_zip,
+    "docm": _make_docm,
+    "html": _make_html,
+    "csv": _make_csv,
+    "patch": _make_patch,
     "bin": lambda dice: dice.bytes(dice.draw_between(60, 200)),
 }

@@ -1,4 +1,4 @@
-"""Compose one raw message from a recipe (template) and `Dice` (seeded random choices)."""
+"""A recipe (template) and `Dice` (seeded random choices) → one raw message."""
 
 import re
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ _ZONES = {
     "ko": 540,
 }
 _ENGLISH_ZONES = (0, 0, 60, 60, -300)
-_GAP = re.compile(r"\n[ \n]*\n(?! )")  # gaps left by empty choices
+_EMPTY_LINES = re.compile(r"\n[ \n]*\n(?! )")  # left by empty choices
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,15 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     name, address = name.strip(), address.lower()
     first_name = name.split(" ")[0]
     slots.bind(sender=name, given=first_name, address=address, domain=address.partition("@")[2])
-    # A known contact signs with his own name.
+    # A known contact signs with the name in From.
     if sender_template.startswith("{") and sender_template.endswith("}"):
         slots.bind(first=first_name)
     subject = tricks.disguise(
         slots.fill(recipe.header("Subject")), recipe.options.get("trick", ()), dice, html=False
     )
-    body = _GAP.sub("\n\n", slots.fill(recipe.body)).strip("\n")
-    recipient, mailbox = _recipient(recipe, slots, dice)
-    manner = _manner(recipe, dice, subject + name + body, turn)
+    body = _EMPTY_LINES.sub("\n\n", slots.fill(recipe.body)).strip("\n")
+    recipient, mailbox = _choose_recipient(recipe, slots, dice)
+    manner = _choose_manner(recipe, dice, subject + name + body, turn)
 
     draft = Draft(
         sender=wire.phrase(name, address, manner.charset, base64=manner.base64_words),
@@ -89,7 +89,7 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
         mailbox=mailbox,
         subject=wire.encode_words(subject, manner.charset, base64=manner.base64_words),
         when=when,
-        zone=_zone(recipe.language, address),
+        zone=_choose_zone(recipe.language, address),
         language=recipe.language,
         extra=tuple(
             (key, wire.encode_words(slots.fill(value), manner.charset, base64=manner.base64_words))
@@ -97,7 +97,7 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
             if key not in _OWN_HEADERS
         ),
     )
-    part = _content(recipe, slots, body, manner, draft, dice)
+    part = _make_content(recipe, slots, body, manner, draft, dice)
     headers = arrival(draft, dice, honest=not manner.writer.faulty) + manner.writer.headers(draft, dice)
     if manner.writer.faulty:
         headers, part = _spoil(headers, part, subject, dice)
@@ -106,12 +106,12 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     return raw.replace(b"\n", b"\r\n") if dice.chance(0.08) else raw
 
 
-def _zone(language: str, address: str) -> int:
-    """Minutes east of Greenwich; writers of English live anywhere, each in a fixed zone."""
+def _choose_zone(language: str, address: str) -> int:
+    """Return minutes east of Greenwich; writers of English live anywhere, each address in a fixed zone."""
     return Dice(f"zone of {address}").pick(_ENGLISH_ZONES) if language == "en" else _ZONES.get(language, 60)
 
 
-def _manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
+def _choose_manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
     writers = (
         ("kit", "bare", "bulk", "script", "webmail")
         if recipe.label == "spam"
@@ -136,8 +136,8 @@ def _manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
     )
 
 
-def _recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, str]:
-    """The To header, and the mailbox of delivery."""
+def _choose_recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, str]:
+    """Return the To header, and the mailbox of delivery."""
     default = "[me|me|work|bare|undisclosed|crowd|work]" if recipe.label == "spam" else "me"
     kind = slots.fill(recipe.header("To", default))
     if kind == "work":
@@ -156,36 +156,36 @@ def _recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, str]:
     return kind, _PRIVATE
 
 
-def _content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
+def _make_content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
     writer = manner.writer
     form = dice.pick(recipe.options.get("form", writer.forms))
     if "padding" in manner.tricks:
         body += "\n\n" + tricks.padding(dice, dice.draw_between(20, 50))
     if form == "image":
-        return _image_only(body, manner, draft, dice)
+        return _make_image_only(body, manner, draft, dice)
     parts = []
     if form in {"plain", "both"}:
-        text = tricks.disguise(pages.plain(body, writer.width), manner.tricks, dice, html=False)
-        parts.append(_text(text, "plain", manner))
+        text = tricks.disguise(pages.render_plain(body, writer.width), manner.tricks, dice, html=False)
+        parts.append(_make_text(text, "plain", manner))
     if form in {"html", "both"}:
         skin = dice.pick(writer.skins)
-        page = tricks.disguise(pages.html(body, skin, dice), manner.tricks, dice, html=True)
+        page = tricks.disguise(pages.render_html(body, skin, dice), manner.tricks, dice, html=True)
         if "hidden" in manner.tricks:
             page = tricks.with_hidden_text(page, dice)
-        parts.append(_text(page, "html", manner))
+        parts.append(_make_text(page, "html", manner))
     if recipe.header("Calendar"):
-        event = _calendar(slots.fill(recipe.header("Calendar")), draft, dice)
+        event = _make_calendar(slots.fill(recipe.header("Calendar")), draft, dice)
         parts.append(wire.text_part(event, "calendar", "utf-8", "quoted-printable", "; method=REQUEST"))
     part = parts[0] if len(parts) == 1 else wire.multipart("alternative", writer.boundary(dice), parts)
-    files = [_file(slots.fill(value), dice) for key, value in recipe.headers if key == "Attach"]
+    files = [_make_attachment(slots.fill(value), dice) for key, value in recipe.headers if key == "Attach"]
     if files:
         preamble = "This is a multi-part message in MIME format." if dice.chance(0.5) else ""
         part = wire.multipart("mixed", writer.boundary(dice), [part, *files], preamble)
     return part
 
 
-def _text(text: str, subtype: str, manner: _Manner) -> Part:
-    """Make a text part; long lines get a transfer encoding."""
+def _make_text(text: str, subtype: str, manner: _Manner) -> Part:
+    """Make a text part; a text with long lines gets a transfer encoding."""
     charset, encoding = manner.charset, manner.encoding
     if text.isascii() and encoding == "8bit":
         charset = "us-ascii" if charset != "utf-8" else charset
@@ -194,13 +194,13 @@ def _text(text: str, subtype: str, manner: _Manner) -> Part:
     return wire.text_part(text, subtype, charset, encoding)
 
 
-def _file(description: str, dice: Dice) -> Part:
+def _make_attachment(description: str, dice: Dice) -> Part:
     kind, _, name = description.partition(" ")
     return wire.attachment(attachments.CONTENT_TYPES[kind], name, attachments.octets(kind, dice))
 
 
-def _image_only(body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
-    """A message that is only a linked picture; the link is the first address of the body."""
+def _make_image_only(body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
+    """Make a message that is only a picture, linked to the first address of the body."""
     address = next(line.partition(" => ")[2] for line in body.split("\n") if line.startswith("-> "))
     identity = f"{dice.token(12)}@{draft.domain}"
     page = f'<html><body><a href="{address}"><img src="cid:{identity}" border="0"></a></body></html>\n'
@@ -213,10 +213,12 @@ def _image_only(body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
         attachments.octets(kind, dice),
         inline=identity,
     )
-    return wire.multipart("related", manner.writer.boundary(dice), [_text(page, "html", manner), picture])
+    return wire.multipart(
+        "related", manner.writer.boundary(dice), [_make_text(page, "html", manner), picture]
+    )
 
 
-def _calendar(summary: str, draft: Draft, dice: Dice) -> str:
+def _make_calendar(summary: str, draft: Draft, dice: Dice) -> str:
     start = draft.when.replace(hour=dice.draw_between(8, 16), minute=0, second=0) + timedelta(
         days=dice.draw_between(1, 12)
     )
@@ -239,7 +241,7 @@ def _calendar(summary: str, draft: Draft, dice: Dice) -> str:
 
 
 def _spoil(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
-    """Add a fault that spam kits make; half of the messages get none."""
+    """Add a fault that spam kits make; at least three of eight messages get none."""
     fault = dice.pick(("none", "none", "none", "unclosed", "mismatch", "charset", "raw", "twice"))
     kind = part.headers[0][1]
     if fault == "unclosed" and kind.startswith("multipart"):

@@ -15,7 +15,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Dice:
-    """Choices from a seed; each message has its own, so that a new text does not change the others."""
+    """Random choices from a seed. Each message has a seed, so that a new text does not change the others."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed).random

@@ -20,13 +20,13 @@ class Draft:
     sender: str
     address: str
     domain: str
-    to: str
-    mailbox: str
+    to: str  # the To field
+    mailbox: str  # the address of delivery
     subject: str
     when: datetime  # in UTC
-    zone: int  # minutes east
+    zone: int  # minutes east of Greenwich
     language: str
-    extra: Headers = ()
+    extra: Headers = ()  # further fields of the recipe
 
     @property
     def list_address(self) -> str:
@@ -60,7 +60,10 @@ def ip_of(host: str) -> str:
 
 
 def arrival(draft: Draft, dice: Dice, *, honest: bool) -> Headers:
-    """Return the fields of the receiving server; only the results of authentication depend on honesty."""
+    """Return the fields of the receiving server.
+
+    The host of a sender who is not `honest` may have no name, and fails authentication more often.
+    """
     sender, host = draft.envelope
     relay = dice.pick(("mail.", "smtp.", "out1.", "mx2.", "")) + host
     address, queue = ip_of(relay), dice.string(11, "0123456789ABCDEF")

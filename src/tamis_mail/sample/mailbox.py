@@ -13,7 +13,8 @@ from tamis_mail.sample.recipes import Label, Recipe, recipes
 __all__ = ["Sample", "messages", "write"]
 
 _START = datetime(2026, 1, 5)  # noqa: DTZ001  (UTC throughout; zones are only written)
-_DAYS = 174
+_DAYS = 174  # of mail
+# Kinds of recipes that arrive in office hours.
 _OFFICES = {"appointment", "bank", "doctor", "estate", "school"}
 
 
@@ -39,35 +40,35 @@ def messages(seed: int = 2026) -> Iterator[Sample]:
             dice = Dice(
                 f"{seed} {recipe.label} {recipe.kind} {recipe.language} {recipe.header('Subject')} {copy}"
             )
-            when = _arrival(recipe, dice)
+            when = _draw_arrival(recipe, dice)
             planned.append((when, len(planned), recipe, dice, seed + copy))
     for when, _, recipe, dice, turn in sorted(planned, key=lambda item: item[:2]):
         yield Sample(compose(recipe, dice, when, turn), recipe.label, recipe.kind)
 
 
-def _arrival(recipe: Recipe, dice: Dice) -> datetime:
-    """Choose a time: spam at any hour, friends in the daytime, offices from Monday to Friday."""
-    office = recipe.label == "ham" and (recipe.header("To") == "work" or recipe.kind in _OFFICES)
-    first, last = (0, 23) if recipe.label == "spam" else (7, 17) if office else (6, 21)
+def _draw_arrival(recipe: Recipe, dice: Dice) -> datetime:
+    """Draw a time: spam comes at any hour, friends write by day, offices by day from Monday to Friday."""
+    is_office_mail = recipe.label == "ham" and (recipe.header("To") == "work" or recipe.kind in _OFFICES)
+    first, last = (0, 23) if recipe.label == "spam" else (7, 17) if is_office_mail else (6, 21)
     day = dice.draw_below(_DAYS)
-    if office and day % 7 > 4:  # the first day is a Monday
+    if is_office_mail and day % 7 > 4:  # the first day is a Monday
         day -= 2
     return _START + timedelta(days=day, hours=dice.draw_between(first, last), seconds=dice.draw_below(3600))
 
 
 def write(folder: str | Path, seed: int = 2026) -> tuple[int, int]:
-    """Write the mailbox to `folder`/ham and `folder`/spam, one file per message; return the numbers of both.
+    """Write the mailbox to `folder`/ham and `folder`/spam, one file per message; return their numbers.
 
-    A folder with any other file is left untouched.
+    Raise FileExistsError, and write nothing, if the folder has any other file.
     """
     folder = Path(folder)
     contents = {
         folder / sample.label / f"{number:04}-{sample.kind}.eml": sample.raw
         for number, sample in enumerate(messages(seed), 1)
     }
-    if stranger := _stranger(folder, contents):
+    if foreign_file := _find_foreign_file(folder, contents):
         raise FileExistsError(
-            f"{stranger} is not of sample mailbox {seed}: expected an empty or a new folder; name another"
+            f"{foreign_file} is not of sample mailbox {seed}: expected an empty or a new folder; name another"
         )
     for label in ("ham", "spam"):
         (folder / label).mkdir(parents=True, exist_ok=True)
@@ -78,7 +79,7 @@ def write(folder: str | Path, seed: int = 2026) -> tuple[int, int]:
     return ham, len(contents) - ham
 
 
-def _stranger(folder: Path, contents: dict[Path, bytes]) -> Path | None:
+def _find_foreign_file(folder: Path, contents: dict[Path, bytes]) -> Path | None:
     """Return a file in `folder` that does not belong to the sample, or None."""
     folders = {folder / "ham", folder / "spam"}
     for path in (folder, *sorted(folders)):

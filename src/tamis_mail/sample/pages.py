@@ -12,20 +12,20 @@ from itertools import groupby
 
 from tamis_mail.sample.dice import Dice
 
-__all__ = ["SKINS", "html", "plain"]
+__all__ = ["SKINS", "render_html", "render_plain"]
 
 _MARKS = ("# ", "* ", "= ", "-> ", "! ")
 
 
-def _mark(line: str) -> str:
+def _find_mark(line: str) -> str:
     return ">" if line.startswith(">") else next((mark for mark in _MARKS if line.startswith(mark)), "")
 
 
-def plain(body: str, width: int = 0) -> str:
+def render_plain(body: str, width: int = 0) -> str:
     """Return the body as plain text, wrapped at `width` if it is not 0."""
     lines: list[str] = []
     for line in body.split("\n"):
-        mark, rest = _mark(line), line[len(_mark(line)) :]
+        mark, rest = _find_mark(line), line[len(_find_mark(line)) :]
         if mark == "# ":
             lines.extend((rest.upper() if rest.isascii() else rest, "-" * min(len(rest), 60)))
         elif mark == "= ":
@@ -45,28 +45,29 @@ def plain(body: str, width: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
-def html(body: str, skin: str, dice: Dice) -> str:
+def render_html(body: str, skin: str, dice: Dice) -> str:
+    """Return the body as HTML in one of the styles of `SKINS`."""
     return SKINS[skin](body, dice)
 
 
-def _blocks(body: str) -> list[tuple[str, list[str]]]:
+def _group_lines(body: str) -> list[tuple[str, list[str]]]:
     """Group lines of one kind within each paragraph, without their marks."""
     blocks: list[tuple[str, list[str]]] = []
     for paragraph in body.split("\n\n"):
-        for mark, lines in groupby((line for line in paragraph.split("\n") if line), _mark):
+        for mark, lines in groupby((line for line in paragraph.split("\n") if line), _find_mark):
             blocks.append((mark, [line[len(mark) :].strip() for line in lines]))
     return blocks
 
 
 def _render(body: str, paragraph: str, link: str, picture: str, line_break: str = "<br>\n") -> str:
-    """Render the blocks; in the templates, `{}` is the content, `{0}` and `{1}` are label and address."""
+    """Render a body by templates, in which `{}` is the content, `{0}` the label and `{1}` the address."""
     pieces: list[str] = []
-    for mark, lines in _blocks(body):
+    for mark, lines in _group_lines(body):
         if mark in {"-> ", "! "}:
-            form = link if mark == "-> " else picture
+            template = link if mark == "-> " else picture
             pairs = (line.partition(" => ") for line in lines)
             pieces.extend(
-                form.format(escape(label, quote=False), escape(address)) for label, _, address in pairs
+                template.format(escape(label, quote=False), escape(address)) for label, _, address in pairs
             )
             continue
         safe = [escape(line, quote=False) for line in lines]
@@ -87,7 +88,7 @@ def _render(body: str, paragraph: str, link: str, picture: str, line_break: str 
     return "\n".join(pieces) + "\n"
 
 
-def _webmail(body: str, dice: Dice) -> str:
+def _render_webmail(body: str, dice: Dice) -> str:
     inner = _render(
         body, "<div>{}</div><div><br></div>", '<div><a href="{1}">{0}</a></div>', '<img src="{1}" alt="{0}">'
     )
@@ -98,7 +99,7 @@ def _webmail(body: str, dice: Dice) -> str:
     )
 
 
-def _office(body: str, dice: Dice) -> str:
+def _render_office(body: str, dice: Dice) -> str:
     font = dice.pick(("Calibri", "Aptos", "Arial"))
     inner = _render(
         body,
@@ -117,8 +118,8 @@ def _office(body: str, dice: Dice) -> str:
     )
 
 
-def _shop(body: str, dice: Dice) -> str:
-    """Nested tables, a hidden preheader and a button, as shops send them."""
+def _render_shop(body: str, dice: Dice) -> str:
+    """Write a page as shops do, with nested tables, a hidden preheader and a button."""
     colour, width = (
         dice.pick(("#0b6b53", "#b3261e", "#1a4fa0", "#333333", "#d97706")),
         dice.pick((600, 620, 640)),
@@ -131,7 +132,7 @@ def _shop(body: str, dice: Dice) -> str:
         'text-decoration:none">{0}</a></td></tr></table>',
         '<img src="{1}" width="560" alt="{0}" style="display:block;border:0">',
     )
-    first = next((lines[0] for mark, lines in _blocks(body) if not mark), "")
+    first = next((lines[0] for mark, lines in _group_lines(body) if not mark), "")
     return (
         '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN">\n<html><head>\n'
         '<meta http-equiv="Content-Type" content="text/html">\n'
@@ -145,8 +146,8 @@ def _shop(body: str, dice: Dice) -> str:
     )
 
 
-def _kit(body: str, dice: Dice) -> str:
-    """Obsolete tags, some of them unclosed."""
+def _render_kit(body: str, dice: Dice) -> str:
+    """Write a page as spam kits do, with obsolete tags, some of them unclosed."""
     colour, size = dice.pick(("#FF0000", "navy", "#000080", "green", "#CC0066")), dice.pick(("3", "4", "5"))
     inner = _render(
         body,
@@ -161,9 +162,10 @@ def _kit(body: str, dice: Dice) -> str:
     return opening + inner + dice.pick(("</BODY></HTML>\n", "</html>\n", "", "</center></td></tr>\n"))
 
 
+# The styles of HTML, by the kind of program that writes them.
 SKINS: dict[str, Callable[[str, Dice], str]] = {
-    "webmail": _webmail,
-    "office": _office,
-    "shop": _shop,
-    "kit": _kit,
+    "webmail": _render_webmail,
+    "office": _render_office,
+    "shop": _render_shop,
+    "kit": _render_kit,
 }

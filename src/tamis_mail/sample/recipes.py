@@ -1,9 +1,9 @@
 """Text files → recipes and word lists.
 
-A recipe opens with a line `%% kind language option=value …`, has headers like a mail, a blank line, a body.
-`[this|that]` is a choice, `[1:this|that]` the same choice wherever the number is the same (so that a subject
-fits its body), and `{slot}` is filled in later. The file's name begins with ham or spam. Options, with values
-separated by commas: times (how many messages), by (writers), form, charset, encoding, trick.
+A recipe opens with a line `%% kind language option=value …`; headers as in mail, a blank line and a body
+follow. `[this|that]` is a choice, `[1:this|that]` is the same choice wherever the number is the same (so that
+a subject fits its body), and `{slot}` is filled in later. The file's name begins with ham or spam. Options,
+with values separated by commas: times (how many messages), by (writers), form, charset, encoding, trick.
 """
 
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ class Recipe:
         return next((value for key, value in self.headers if key == name), default)
 
 
-def _read(name: str) -> str:
+def _read_text(name: str) -> str:
     return files(__package__).joinpath("texts", name).read_text(encoding="utf-8")
 
 
-def _recipe(label: Label, text: str) -> Recipe:
+def _parse_recipe(label: Label, text: str) -> Recipe:
     opening, _, rest = text.partition("\n")
     head, _, body = rest.partition("\n\n")
     kind, language, *options = opening.split()
@@ -63,11 +63,11 @@ def recipes() -> tuple[Recipe, ...]:
     names = sorted(entry.name for entry in files(__package__).joinpath("texts").iterdir())
     labels: tuple[Label, ...] = ("ham", "spam")
     return tuple(
-        _recipe(label, text)
+        _parse_recipe(label, text)
         for label in labels
         for name in names
         if name.startswith(f"{label}-")
-        for text in ("\n" + _read(name)).split("\n%% ")[1:]
+        for text in ("\n" + _read_text(name)).split("\n%% ")[1:]
     )
 
 
@@ -75,7 +75,7 @@ def recipes() -> tuple[Recipe, ...]:
 def words() -> dict[str, tuple[str, ...]]:
     """Read the word lists by `language.slot`; lines of `words.txt` with the same key are joined."""
     lists: dict[str, tuple[str, ...]] = {}
-    for line in _read("words.txt").splitlines():
+    for line in _read_text("words.txt").splitlines():
         if line.strip() and not line.startswith("#"):
             key, _, values = line.partition(" = ")
             lists[key] = lists.get(key, ()) + tuple(value.strip() for value in values.split(" | "))

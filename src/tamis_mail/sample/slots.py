@@ -1,4 +1,4 @@
-"""A template and dice → text: choices are made and slots filled, consistently within a message."""
+"""A template and `Dice` → text: choices are made and slots are filled, consistently within a message."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,8 +23,8 @@ class Slots:
         self._language = language
         self._when = when
         self._bound = dict(bound)
-        self._turn = turn  # linked choices depend on it, so that copies of a recipe differ
-        self._linked: dict[str, int] = {}
+        self._turn = turn  # selects the alternative of numbered choices, so that copies of a recipe differ
+        self._linked: dict[str, int] = {}  # the number of a choice → how many alternatives it has
 
     def bind(self, **values: str) -> None:
         self._bound.update(values)
@@ -41,12 +41,12 @@ class Slots:
         link, numbered, rest = str(match[1]).partition(":")
         if not (numbered and len(link) == 1 and link.isdigit()):
             return self._dice.pick(str(match[1]).split("|"))
-        ways = rest.split("|")
-        if self._linked.setdefault(link, len(ways)) != len(ways):
+        alternatives = rest.split("|")
+        if self._linked.setdefault(link, len(alternatives)) != len(alternatives):
             raise ValueError(
-                f"[{match[1]}] has {len(ways)} ways: expected {self._linked[link]}, as in the others"
+                f"[{match[1]}] has {len(alternatives)} alternatives: expected {self._linked[link]}, as before"
             )
-        return ways[self._turn % len(ways)]
+        return alternatives[self._turn % len(alternatives)]
 
     def _look_up(self, match: re.Match[str]) -> str:
         key = match[1] + match[2]
@@ -55,7 +55,7 @@ class Slots:
         return self._bound[key]
 
     def _draw(self, slot: str) -> str:
-        if maker := self._makers().get(slot):
+        if maker := self._list_makers().get(slot):
             return maker()
         lists = words()
         for language in (self._language, "en", "any"):
@@ -66,11 +66,11 @@ class Slots:
         )
 
     def _list_unused(self, slot: str, choices: Sequence[str]) -> Sequence[str]:
-        """List the choices that no slot of this kind has yet: two persons have two names."""
+        """List the choices that no slot of this kind has yet, so that two persons have different names."""
         used_values = {value for key, value in self._bound.items() if key.rstrip("0123456789") == slot}
         return [choice for choice in choices if choice not in used_values] or choices
 
-    def _money(self, low: int, high: int, *, cents: bool = True) -> str:
+    def _draw_money(self, low: int, high: int, *, cents: bool = True) -> str:
         amount = self._dice.draw_between(low, high)
         cent = self._dice.pick(("00", "50", "90", "99", "95", self._dice.digits(2)))
         digits = f"{amount:,}"
@@ -78,7 +78,7 @@ class Slots:
             return digits.replace(",", ".") + ("," + cent if cents else "")
         return digits + ("." + cent if cents else "")
 
-    def _date(self, days: int) -> str:
+    def _format_date(self, days: int) -> str:
         day = self._when + timedelta(days=days)
         months = words().get(f"{self._language}.month")
         if self._language in {"zh", "ja"}:
@@ -90,20 +90,20 @@ class Slots:
         joint = {"de": ". ", "cs": ". ", "es": " de ", "pt": " de "}.get(self._language, " ")
         return f"{day.day}{joint}{months[day.month - 1]}{joint.removeprefix('.')}{day.year}"
 
-    def _month(self) -> str:
+    def _draw_month(self) -> str:
         months = words().get(f"{self._language}.month") or words()["en.month"]
         return months[(self._when.month - 1 + self._dice.draw_below(2)) % 12]
 
-    def _weekday(self) -> str:
+    def _draw_weekday(self) -> str:
         names = words().get(f"{self._language}.weekday") or words()["en.weekday"]
         return self._dice.pick(self._list_unused("day", names))
 
-    def _clock(self) -> str:
+    def _draw_time(self) -> str:
         hour, minute = self._dice.draw_between(8, 20), self._dice.pick((0, 0, 15, 30, 30, 45))
         return f"{hour}:{minute:02}"
 
-    def _junk(self) -> str:
-        """An unknown host with a reserved name."""
+    def _draw_host(self) -> str:
+        """Draw the name of a spammer's host, which is reserved for examples."""
         dice, lists = self._dice, words()
         if dice.chance(0.4):
             return dice.pick(lists["any.known_junk"])
@@ -116,7 +116,7 @@ class Slots:
             (".example", ".example", ".example", ".example.com", ".example.net", ".test", ".invalid")
         )
 
-    def _user(self) -> str:
+    def _draw_user(self) -> str:
         dice, lists = self._dice, words()
         first = dice.pick(lists["en.first"]).lower()
         return dice.pick(
@@ -128,14 +128,14 @@ class Slots:
             )
         )
 
-    def _makers(self) -> dict[str, Callable[[], str]]:
-        """Slots whose value is computed: numbers, dates, codes and addresses."""
+    def _list_makers(self) -> dict[str, Callable[[], str]]:
+        """Return the functions that compute the values of slots: numbers, dates, codes and addresses."""
         return {
-            "amount": lambda: self._money(9, 190),
-            "price": lambda: self._money(4, 29),
-            "hundreds": lambda: self._money(210, 990),
-            "thousands": lambda: self._money(1200, 9800),
-            "millions": lambda: self._money(2, 38, cents=False) + self._dice.pick((".5", "", ".2", "")),
+            "amount": lambda: self._draw_money(9, 190),
+            "price": lambda: self._draw_money(4, 29),
+            "hundreds": lambda: self._draw_money(210, 990),
+            "thousands": lambda: self._draw_money(1200, 9800),
+            "millions": lambda: self._draw_money(2, 38, cents=False) + self._dice.pick((".5", "", ".2", "")),
             "few": lambda: str(self._dice.draw_between(2, 9)),
             "some": lambda: str(self._dice.draw_between(11, 48)),
             "many": lambda: str(self._dice.draw_between(120, 980)),
@@ -146,17 +146,17 @@ class Slots:
             "hex": lambda: self._dice.hexadecimal(12),
             "token": lambda: self._dice.token(22),
             "wallet": lambda: "bc1q" + self._dice.string(38, "acdefghjklmnpqrstuvwxyz023456789"),
-            "today": lambda: self._date(0),
-            "past": lambda: self._date(-self._dice.draw_between(2, 20)),
-            "soon": lambda: self._date(self._dice.draw_between(2, 9)),
-            "later": lambda: self._date(self._dice.draw_between(14, 60)),
-            "day": lambda: self._weekday(),
-            "month": lambda: self._month(),
-            "time": lambda: self._clock(),
+            "today": lambda: self._format_date(0),
+            "past": lambda: self._format_date(-self._dice.draw_between(2, 20)),
+            "soon": lambda: self._format_date(self._dice.draw_between(2, 9)),
+            "later": lambda: self._format_date(self._dice.draw_between(14, 60)),
+            "day": lambda: self._draw_weekday(),
+            "month": lambda: self._draw_month(),
+            "time": lambda: self._draw_time(),
             "lastyear": lambda: str(self._when.year - 1),
             "year": lambda: str(self._when.year),
-            "junk": lambda: self._junk(),
-            "user": lambda: self._user(),
+            "junk": lambda: self._draw_host(),
+            "user": lambda: self._draw_user(),
             "ip": lambda: (
                 self._dice.pick(("192.0.2.", "198.51.100.", "203.0.113."))
                 + str(self._dice.draw_between(2, 250))

@@ -1,4 +1,4 @@
-"""Tricks of spammers: marked words that look the same but differ in bytes, and hidden padding."""
+"""Tricks of spammers: words that are written in other characters, and hidden or harmless words as padding."""
 
 import re
 from collections.abc import Callable
@@ -15,16 +15,16 @@ _LEET = str.maketrans("aeiost", "43105+")
 
 def disguise(text: str, tricks: tuple[str, ...], dice: Dice, *, html: bool) -> str:
     """Apply one of the tricks to marked words; without tricks, only remove the marks."""
-    fitting = [trick for trick in tricks if trick in _TRICKS and (html or trick != "tags")]
+    applicable = [trick for trick in tricks if trick in _TRICKS and (html or trick != "tags")]
 
     def replace(match: re.Match[str]) -> str:
-        return _TRICKS[dice.pick(fitting)](match[1], dice) if fitting else match[1]
+        return _TRICKS[dice.pick(applicable)](match[1], dice) if applicable else match[1]
 
     return _MARKED.sub(replace, text)
 
 
 def _insert_signs(word: str, dice: Dice, signs: tuple[str, ...]) -> str:
-    """Insert a sign into the word at one or two places."""
+    """Insert one of the signs into a word, at one or two positions."""
     cuts = sorted(dice.pick_several(range(1, len(word)), min(2, len(word) - 1)))
     pieces = [word[start:end] for start, end in zip([0, *cuts], [*cuts, len(word)], strict=True)]
     return dice.pick(signs).join(pieces)

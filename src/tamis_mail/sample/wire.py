@@ -8,7 +8,7 @@ __all__ = ["Headers", "Part", "attachment", "encode_words", "fold", "multipart",
 
 Headers = tuple[tuple[str, str], ...]
 
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-!*+/")
+_UNQUOTED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-!*+/")
 _QUOTED = [
     chr(octet) if (32 <= octet <= 126 and octet != 61) or octet == 9 else f"={octet:02X}"
     for octet in range(256)
@@ -29,18 +29,18 @@ def encode_words(text: str, charset: str, *, base64: bool) -> str:
         return text
     pieces, start = [], 0
     for end in range(1, len(text) + 1):
-        if end == len(text) or len(_word(text[start : end + 1], charset, base64)) > 72:
-            pieces.append(_word(text[start:end], charset, base64))
+        if end == len(text) or len(_encode_word(text[start : end + 1], charset, base64)) > 72:
+            pieces.append(_encode_word(text[start:end], charset, base64))
             start = end
     return " ".join(pieces)
 
 
-def _word(text: str, charset: str, base64: bool) -> str:
+def _encode_word(text: str, charset: str, base64: bool) -> str:
     raw = text.encode(charset)
     if base64:
         return f"=?{charset}?B?{binascii.b2a_base64(raw, newline=False).decode()}?="
     return f"=?{charset}?Q?" + "".join(
-        chr(octet) if octet in _PLAIN else "_" if octet == 32 else f"={octet:02X}" for octet in raw
+        chr(octet) if octet in _UNQUOTED else "_" if octet == 32 else f"={octet:02X}" for octet in raw
     ) + "?="  # fmt: skip
 
 
@@ -93,6 +93,7 @@ def attachment(content_type: str, name: str, data: bytes, *, inline: str = "") -
 
 
 def multipart(subtype: str, boundary: str, parts: Sequence[Part], preamble: str = "") -> Part:
+    """Join parts to a multipart."""
     lines = [preamble.encode("ascii")] if preamble else []
     for part in parts:
         lines.append(f"--{boundary}".encode("ascii"))

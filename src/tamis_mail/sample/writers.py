@@ -1,4 +1,4 @@
-"""A draft → the headers of the program that sends it: phones, webmail, lists, shops, spam kits.
+"""A draft → the headers that the sending program writes: phones, webmail, lists, shops, spam kits.
 
 The programs are invented; their properties are real: order of headers, form of Message-IDs, missing fields.
 """
@@ -19,23 +19,23 @@ class Writer:
     """A program that writes mail: its headers, and the forms and encodings of its bodies."""
 
     headers: Callable[[Draft, Dice], Headers]
-    forms: tuple[str, ...]
-    skins: tuple[str, ...]
+    forms: tuple[str, ...]  # of the body: plain, html or both
+    skins: tuple[str, ...]  # styles of HTML (`pages.SKINS`)
     encodings: tuple[str, ...]
     boundary: Callable[[Dice], str]
-    width: int = 0
-    faulty: bool = False
+    width: int = 0  # of lines of plain text; 0 if they are not wrapped
+    faulty: bool = False  # whether it makes the mistakes of spam kits
 
 
-def _hop(draft: Draft, dice: Dice, source: str, protocol: str = "ESMTPSA") -> tuple[str, str]:
+def _make_received_field(draft: Draft, dice: Dice, source: str, protocol: str = "ESMTPSA") -> tuple[str, str]:
     return (
         "Received",
         f"from {source}\n\tby mail.{draft.domain} with {protocol} id {dice.token(10)};\n\t{draft.date}",
     )
 
 
-def _signature(draft: Draft, dice: Dice, selector: str) -> tuple[str, str]:
-    """The form of a DKIM signature with random values."""
+def _make_signature_field(draft: Draft, dice: Dice, selector: str) -> tuple[str, str]:
+    """Return a DKIM signature with random values."""
     body, lines = dice.token(43) + "=", [dice.token(64), dice.token(64), dice.token(42) + "=="]
     return (
         "DKIM-Signature",
@@ -44,7 +44,7 @@ def _signature(draft: Draft, dice: Dice, selector: str) -> tuple[str, str]:
     )
 
 
-def _core(draft: Draft, identity: str, *, order: str = "dfts") -> Headers:
+def _make_basic_fields(draft: Draft, identity: str, *, order: str = "dfts") -> Headers:
     fields = {
         "d": ("Date", draft.date),
         "f": ("From", draft.sender),
@@ -55,11 +55,11 @@ def _core(draft: Draft, identity: str, *, order: str = "dfts") -> Headers:
     return tuple(fields[sign] for sign in order if fields[sign][1])
 
 
-def _version(dice: Dice) -> str:
+def _draw_version(dice: Dice) -> str:
     return f"{dice.draw_between(3, 14)}.{dice.draw_between(0, 9)}"
 
 
-def _desktop(draft: Draft, dice: Dice) -> Headers:
+def _make_desktop_headers(draft: Draft, dice: Dice) -> Headers:
     groups = (
         dice.hexadecimal(8),
         dice.hexadecimal(4),
@@ -68,22 +68,22 @@ def _desktop(draft: Draft, dice: Dice) -> Headers:
         dice.hexadecimal(12),
     )
     return (
-        _hop(draft, dice, f"[{ip_of(draft.address)}] (helo=desk)"),
+        _make_received_field(draft, dice, f"[{ip_of(draft.address)}] (helo=desk)"),
         ("Message-ID", f"<{'-'.join(groups)}@{draft.domain}>"),
         ("Date", draft.date),
         ("MIME-Version", "1.0"),
         ("User-Agent", f"Nightjar/{dice.pick(('128.4', '128.7', '115.10'))}"),
-        *_core(draft, "", order="fts"),
+        *_make_basic_fields(draft, "", order="fts"),
         ("Content-Language", draft.language),
         *draft.extra,
     )
 
 
-def _phone(draft: Draft, dice: Dice) -> Headers:
+def _make_phone_headers(draft: Draft, dice: Dice) -> Headers:
     groups = "-".join(dice.string(size, "0123456789ABCDEF") for size in (8, 4, 4, 4, 12))
     return (
-        _signature(draft, dice, "s1"),
-        _hop(draft, dice, f"smtpclient.local.test ([{ip_of(draft.address)}])"),
+        _make_signature_field(draft, dice, "s1"),
+        _make_received_field(draft, dice, f"smtpclient.local.test ([{ip_of(draft.address)}])"),
         ("From", draft.sender),
         ("Mime-Version", "1.0 (1.0)"),
         ("Subject", draft.subject),
@@ -95,9 +95,9 @@ def _phone(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _webmail(draft: Draft, dice: Dice) -> Headers:
+def _make_webmail_headers(draft: Draft, dice: Dice) -> Headers:
     return (
-        _signature(draft, dice, dice.pick(("20251104", "20260101"))),
+        _make_signature_field(draft, dice, dice.pick(("20251104", "20260101"))),
         ("X-Webmail-State", f"AOJu0Y{dice.token(40)}"),
         (
             "X-Received",
@@ -113,11 +113,13 @@ def _webmail(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _office(draft: Draft, dice: Dice) -> Headers:
+def _make_office_headers(draft: Draft, dice: Dice) -> Headers:
     site = dice.string(6, "ABCDEFGHKLMNPR") + "01"
     return (
-        _hop(draft, dice, f"{site.lower()}.{draft.domain} ([{ip_of(site)}])", "HTTP via cluster"),
-        *_core(draft, "", order="fts"),
+        _make_received_field(
+            draft, dice, f"{site.lower()}.{draft.domain} ([{ip_of(site)}])", "HTTP via cluster"
+        ),
+        *_make_basic_fields(draft, "", order="fts"),
         ("Thread-Topic", draft.subject.removeprefix("Re: ").removeprefix("RE: ")),
         ("Thread-Index", f"Ad{dice.token(26)}=="),
         ("Date", draft.date),
@@ -128,11 +130,13 @@ def _office(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _bulk(draft: Draft, dice: Dice) -> Headers:
+def _make_bulk_headers(draft: Draft, dice: Dice) -> Headers:
     campaign = dice.digits(7)
     return (
-        _signature(draft, dice, dice.pick(("k1", "mailer", "selector2"))),
-        *_core(draft, f"<{campaign}.{dice.digits(9)}.{dice.hexadecimal(10)}@{draft.domain}>", order="dftms"),
+        _make_signature_field(draft, dice, dice.pick(("k1", "mailer", "selector2"))),
+        *_make_basic_fields(
+            draft, f"<{campaign}.{dice.digits(9)}.{dice.hexadecimal(10)}@{draft.domain}>", order="dftms"
+        ),
         ("MIME-Version", "1.0"),
         (
             "List-Unsubscribe",
@@ -146,10 +150,10 @@ def _bulk(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _robot(draft: Draft, dice: Dice) -> Headers:
+def _make_robot_headers(draft: Draft, dice: Dice) -> Headers:
     return (
-        _hop(draft, dice, f"app{dice.draw_between(1, 6)}.{draft.domain}", "ESMTP"),
-        *_core(
+        _make_received_field(draft, dice, f"app{dice.draw_between(1, 6)}.{draft.domain}", "ESMTP"),
+        *_make_basic_fields(
             draft,
             f"<{dice.digits(10)}.{dice.digits(5)}.{dice.digits(13)}@app.{draft.domain}>",
             order="dftms",
@@ -160,28 +164,30 @@ def _robot(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _script(draft: Draft, dice: Dice) -> Headers:
-    """A page on a rented server that calls mail(): small clubs and shops, or an intruder."""
+def _make_script_headers(draft: Draft, dice: Dice) -> Headers:
+    """Return the headers of a script on a web server that calls mail(): a small club's, or an intruder's."""
     server, user = dice.draw_between(1, 30), dice.draw_between(1001, 1090)
     source = f"by web{server}.{draft.domain} (local, from userid {user})"
     page = dice.pick(("contact.php", "mailer.php", "send.php", "wp-mail.php"))
     return (
         ("Received", f"{source}\n\tid {dice.hexadecimal(9)}; {draft.date}"),
-        *_core(draft, "", order="ts"),
+        *_make_basic_fields(draft, "", order="ts"),
         ("X-Script", f"{page} for {draft.domain}"),
-        *_core(draft, f"<{dice.hexadecimal(32)}@{draft.domain}>", order="dfm"),
-        ("X-Mailer", f"WebPostman {_version(dice)}"),
+        *_make_basic_fields(draft, f"<{dice.hexadecimal(32)}@{draft.domain}>", order="dfm"),
+        ("X-Mailer", f"WebPostman {_draw_version(dice)}"),
         *draft.extra,
         ("MIME-Version", "1.0"),
     )
 
 
-def _list(draft: Draft, dice: Dice) -> Headers:
-    """List software: the poster's headers, then its own; the recipe's `List` header says which list."""
+def _make_list_headers(draft: Draft, dice: Dice) -> Headers:
+    """Return the author's headers and those of list software; the recipe's `List` header names the list."""
     name = draft.list_address
     local, _, host = name.partition("@")
     return (
-        _hop(replace(draft, domain=host), dice, f"mail.{draft.domain} ([{ip_of(draft.address)}])", "ESMTPS"),
+        _make_received_field(
+            replace(draft, domain=host), dice, f"mail.{draft.domain} ([{ip_of(draft.address)}])", "ESMTPS"
+        ),
         ("Date", draft.date),
         ("From", draft.sender),
         ("To", name),
@@ -201,49 +207,49 @@ def _list(draft: Draft, dice: Dice) -> Headers:
     )
 
 
-def _kit(draft: Draft, dice: Dice) -> Headers:
-    """A spam kit that imitates an old desktop program, badly."""
-    lie = timedelta(hours=dice.pick((-400, -9, -3, 2, 7, 30)))
-    date = date_of(draft.when + lie, dice.pick((-480, 0, 180, 480)))
+def _make_kit_headers(draft: Draft, dice: Dice) -> Headers:
+    """Return the headers of a spam kit that imitates an old desktop program, badly."""
+    clock_error = timedelta(hours=dice.pick((-400, -9, -3, 2, 7, 30)))
+    date = date_of(draft.when + clock_error, dice.pick((-480, 0, 180, 480)))
     source = f"from {dice.string(7)} ([{ip_of(dice.string(5))}])"
     groups = "$".join(dice.hexadecimal(size) for size in (12, 8, 8))
     return (
         ("Received", f"{source}\n\tby {draft.domain} with SMTP id {dice.digits(8)};\n\t{date}"),
         ("Message-ID", f"<{groups}@{dice.string(8)}>"),
-        *_core(draft, "", order="fts"),
+        *_make_basic_fields(draft, "", order="fts"),
         ("Date", date),
         ("MIME-Version", "1.0"),
         ("X-Priority", dice.pick(("3", "1", "3"))),
         (
             "X-Mailer",
-            dice.pick(("Courier Express 6.00", "The Owl! (v3.0)", f"Swift Sender {_version(dice)}")),
+            dice.pick(("Courier Express 6.00", "The Owl! (v3.0)", f"Swift Sender {_draw_version(dice)}")),
         ),
         *draft.extra,
     )
 
 
-def _minimal(draft: Draft, dice: Dice) -> Headers:
-    """The minimum that a server accepts: often no Message-ID, no Date, or an invalid Date."""
+def _make_minimal_headers(draft: Draft, dice: Dice) -> Headers:
+    """Return the minimum that a server accepts: often no Message-ID, no Date, or an invalid Date."""
     identity = f"<{dice.digits(14)}@{draft.domain}>" if dice.chance(0.35) else ""
-    nowhere = ("Thu, 1 Jan 1970 00:00:00 +0000", f"{draft.when:%Y-%m-%d %H:%M}", "")
-    date = draft.date if dice.chance(0.5) else dice.pick(nowhere)
+    invalid_dates = ("Thu, 1 Jan 1970 00:00:00 +0000", f"{draft.when:%Y-%m-%d %H:%M}", "")
+    date = draft.date if dice.chance(0.5) else dice.pick(invalid_dates)
     return (
         *((("Date", date),) if date else ()),
-        *_core(draft, identity, order=dice.pick(("mfts", "sftm", "tfs"))),
+        *_make_basic_fields(draft, identity, order=dice.pick(("mfts", "sftm", "tfs"))),
         *draft.extra,
         ("MIME-Version", "1.0"),
     )
 
 
-def _long_boundary(dice: Dice) -> str:
+def _draw_long_boundary(dice: Dice) -> str:
     return f"----=_Part_{dice.digits(6)}_{dice.digits(9)}.{dice.digits(13)}"
 
 
-_SOFT = ("quoted-printable", "quoted-printable", "8bit", "base64")
+_COMMON_ENCODINGS = ("quoted-printable", "quoted-printable", "8bit", "base64")
 
 WRITERS = {
     "desktop": Writer(
-        _desktop,
+        _make_desktop_headers,
         ("plain", "plain", "both"),
         ("webmail",),
         ("8bit", "8bit", "quoted-printable"),
@@ -251,35 +257,49 @@ WRITERS = {
         width=72,
     ),
     "phone": Writer(
-        _phone,
+        _make_phone_headers,
         ("plain", "plain", "both"),
         ("webmail",),
         ("quoted-printable",),
         lambda d: f"Pocket-Mail-{d.string(32, '0123456789ABCDEF')}",
     ),
     "webmail": Writer(
-        _webmail, ("both", "both", "plain"), ("webmail",), _SOFT, lambda d: "0000000000" + d.hexadecimal(18)
+        _make_webmail_headers,
+        ("both", "both", "plain"),
+        ("webmail",),
+        _COMMON_ENCODINGS,
+        lambda d: "0000000000" + d.hexadecimal(18),
     ),
     "office": Writer(
-        _office,
+        _make_office_headers,
         ("both", "html", "both"),
         ("office",),
         ("quoted-printable", "base64"),
         lambda d: f"_000_{d.string(30, '0123456789ABCDEF')}_",
     ),
     "bulk": Writer(
-        _bulk, ("both", "html"), ("shop",), ("quoted-printable", "base64", "8bit"), _long_boundary
+        _make_bulk_headers,
+        ("both", "html"),
+        ("shop",),
+        ("quoted-printable", "base64", "8bit"),
+        _draw_long_boundary,
     ),
-    "robot": Writer(_robot, ("plain", "plain", "both"), ("shop", "webmail"), _SOFT, _long_boundary),
+    "robot": Writer(
+        _make_robot_headers,
+        ("plain", "plain", "both"),
+        ("shop", "webmail"),
+        _COMMON_ENCODINGS,
+        _draw_long_boundary,
+    ),
     "script": Writer(
-        _script,
+        _make_script_headers,
         ("plain", "html", "both"),
         ("shop", "webmail", "kit"),
         ("8bit", "quoted-printable"),
         lambda d: "b1_" + d.hexadecimal(32),
     ),
     "list": Writer(
-        _list,
+        _make_list_headers,
         ("plain",),
         ("webmail",),
         ("8bit", "quoted-printable"),
@@ -287,7 +307,7 @@ WRITERS = {
         width=76,
     ),
     "kit": Writer(
-        _kit,
+        _make_kit_headers,
         ("html", "both", "html"),
         ("kit",),
         ("quoted-printable", "8bit", "base64"),
@@ -295,7 +315,7 @@ WRITERS = {
         faulty=True,
     ),
     "bare": Writer(
-        _minimal,
+        _make_minimal_headers,
         ("plain", "html"),
         ("kit", "webmail"),
         ("8bit", "base64"),

@@ -1,4 +1,4 @@
-"""The options that all daemons share, and the objects that are made from them."""
+"""The options that all daemons share, and the function that runs a daemon with them."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ __all__ = [
     "run",
 ]
 
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,63}")
+_USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,63}")
 _PLACEHOLDER = "{user}"
 
 
@@ -57,48 +57,48 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
         metavar="MODE",
         type=make_argument_type(_read_socket_mode),
         default=0o660,
-        help="permission of a Unix socket, in octal digits (default: 660)",
+        help="permissions of a Unix socket, in octal digits (default: 660)",
     )
     parser.add_argument(
         "--user-stores",
         metavar="PATTERN",
-        help="a store for each user that a client names: a path with {user} in it; a user without a store of "
-        "his own, and a name with other characters than letters, digits and _.+@-, get the store of --store",
+        help="a store for each user that a client names: a path with {user} in it; a user without a store, "
+        "and a name with other characters than letters, digits and _.+@-, get the store of --store",
     )
     parser.add_argument(
         "--max-size",
         metavar="BYTES",
         type=make_argument_type(read_positive),
         default=Limits().size,
-        help="largest message; a larger one gets no verdict (default: %(default)s)",
+        help="maximum size of a message; a larger one gets no verdict (default: %(default)s)",
     )
     parser.add_argument(
         "--max-connections",
         metavar="N",
         type=make_argument_type(read_positive),
         default=Limits().connections,
-        help="connections at once; others wait (default: %(default)s)",
+        help="maximum number of connections at once; further clients wait (default: %(default)s)",
     )
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=make_argument_type(read_positive),
         default=int(Limits().seconds),
-        help="longest time of a connection (default: %(default)s)",
+        help="maximum duration of a connection (default: %(default)s)",
     )
     parser.add_argument(
         "--idle-timeout",
         metavar="SECONDS",
         type=make_argument_type(read_positive),
         default=int(Limits().idle_seconds),
-        help="longest time in which a client sends nothing (default: %(default)s)",
+        help="maximum time in which a client sends nothing (default: %(default)s)",
     )
     parser.add_argument(
         "--threads",
         metavar="N",
         type=make_argument_type(read_positive),
         default=2,
-        help="messages that are judged at once (default: %(default)s)",
+        help="number of threads that judge messages (default: %(default)s)",
     )
     add_log_options(parser)
     parser.set_defaults(default_listen=listen)
@@ -116,7 +116,7 @@ def add_log_options(parser: ArgumentParser) -> None:
         "--metrics",
         metavar="HOST:PORT",
         type=make_argument_type(Listener.parse),
-        help="serve Prometheus metrics there",
+        help="serve Prometheus metrics at this address",
     )
 
 
@@ -166,7 +166,7 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
 
 
 def _make_lookups(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Callable[[str], str]]:
-    """Return functions for the path of a user's store, and for the user of a name that a client sent."""
+    """Return two functions: user → path of the store, and name that a client sent → user."""
     if pattern is None:
         return (lambda user: store), (lambda name: "")
     if _PLACEHOLDER not in pattern:
@@ -176,15 +176,15 @@ def _make_lookups(store: Path, pattern: str | None) -> tuple[Callable[[str], Pat
         return Path(pattern.replace(_PLACEHOLDER, user)).expanduser() if user else store
 
     def user_of(name: str) -> str:
-        return name if _USER.fullmatch(name) and ".." not in name else ""
+        return name if _USER_NAME.fullmatch(name) and ".." not in name else ""
 
     return path_of, user_of
 
 
 def read_positive(text: str) -> int:
-    """Read a positive integer."""
+    """Read a positive integer; raise ValueError if the text is none."""
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text)):
-        raise ValueError(f"got {text!r}, expected a positive integer")
+        raise ValueError(f"got {text!r}, expected a positive integer of at most 12 digits")
     return int(text)
 
 
@@ -195,7 +195,7 @@ def _read_socket_mode(text: str) -> int:
 
 
 def make_argument_type(read: Callable[[str], object]) -> Callable[[str], object]:
-    """Make a type for argparse that prints the text of a ValueError, which argparse alone does not."""
+    """Return a `type` for argparse that reports the text of a ValueError, which argparse alone omits."""
 
     def convert(text: str) -> object:
         try:

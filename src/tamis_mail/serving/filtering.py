@@ -26,18 +26,18 @@ __all__ = ["Fault", "Filtering", "TimedVerdict"]
 
 T = TypeVar("T")
 
-_FLUSH_SECONDS = 1.0
-_MAX_WAITING = 200  # messages that wait for a thread; further messages are not read from their connections
-_BATCH = 32  # messages that are judged together
+_FLUSH_SECONDS = 1.0  # time between two writes of verdicts to the logs
+_MAX_WAITING = 200  # messages that may wait for a thread; further ones wait until there is a free place
+_BATCH = 32  # maximum number of messages that are judged together
 _BATCH_BYTES = 4 << 20  # a batch of so many bytes gets no more messages
 
 
 @dataclass(frozen=True, slots=True)
 class TimedVerdict:
-    """A verdict, the minimum probability of spam at that time, and the seconds that it took."""
+    """A verdict, and the seconds that it took."""
 
     verdict: Verdict
-    required: float
+    required: float  # the probability from which the store's rule says spam
     seconds: float
 
 
@@ -49,12 +49,12 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class _WaitingMessage:
     """A message that waits for its verdict."""
 
     raw: bytes
     user: str
-    has_evidence: bool
+    with_evidence: bool
     future: "asyncio.Future[TimedVerdict | Fault]"
 
 
@@ -70,25 +70,25 @@ class Filtering:
 
     def __init__(self, path_of: Callable[[str], Path], *, threads: int = 2, source: str = "") -> None:
         self._path_of = path_of
-        self._judges = [_Worker(source, readonly=True) for _ in range(max(1, threads))]
-        self._learner = _Worker(source, readonly=False)
-        self._waiting: asyncio.Queue[_Item] = asyncio.Queue(_MAX_WAITING)
-        self._learning = asyncio.Semaphore(_MAX_WAITING)
+        self._judge_workers = [_Worker(source, readonly=True) for _ in range(max(1, threads))]
+        self._learn_worker = _Worker(source, readonly=False)
+        self._waiting: asyncio.Queue[_WaitingMessage] = asyncio.Queue(_MAX_WAITING)
+        self._learn_slots = asyncio.Semaphore(_MAX_WAITING)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_closed = False
 
-    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
-        """Judge a message; before anything was learned, every message is unsure.
+    async def judge(self, raw: bytes, user: str = "", *, with_evidence: bool = False) -> TimedVerdict | Fault:
+        """Judge a message; without a store, every message is unsure.
 
-        With `has_evidence`, the strongest evidence is computed in the thread, too, not in the event loop.
+        With `with_evidence`, the strongest evidence is computed in the thread, too, not in the event loop.
         """
         if self._is_closed:
             return _STOPPING
         if not self._tasks:
-            self._tasks = [asyncio.create_task(self._judge_waiting(worker)) for worker in self._judges]
+            self._tasks = [asyncio.create_task(self._judge_waiting(worker)) for worker in self._judge_workers]
             self._tasks.append(asyncio.create_task(self._flush_regularly()))
         future: asyncio.Future[TimedVerdict | Fault] = asyncio.get_running_loop().create_future()
-        await self._waiting.put(_Item(raw, user, has_evidence, future))
+        await self._waiting.put(_WaitingMessage(raw, user, with_evidence, future))
         return await future
 
     def find_owner(self, user: str) -> str:
@@ -101,17 +101,17 @@ class Filtering:
 
     async def learn(self, raw: bytes, label: str, user: str = "") -> Receipt | Fault:
         """Learn a message; a missing store is created."""
-        async with self._learning:
-            return await self._run(self._learner, user, partial(_learn, raw, label))
+        async with self._learn_slots:
+            return await self._submit(self._learn_worker, user, partial(_learn, raw, label))
 
     async def forget(self, raw: bytes, user: str = "") -> Receipt | Fault:
         """Forget a message; without a store, it is unknown."""
-        async with self._learning:
-            return await self._run(self._learner, user, partial(_forget, raw))
+        async with self._learn_slots:
+            return await self._submit(self._learn_worker, user, partial(_forget, raw))
 
     def reopen(self) -> None:
         """Close all stores; each is opened again when it is needed."""
-        for worker in (*self._judges, self._learner):
+        for worker in (*self._judge_workers, self._learn_worker):
             worker.start(worker.stores.close)
 
     async def close(self) -> None:
@@ -122,14 +122,14 @@ class Filtering:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         while not self._waiting.empty():
             _set_outcome(self._waiting.get_nowait(), _STOPPING)
-        for worker in (*self._judges, self._learner):
+        for worker in (*self._judge_workers, self._learn_worker):
             await worker.submit(worker.stores.close)
             worker.shut_down()
 
-    async def _run(self, worker: "_Worker", user: str, work: "Callable[[_Worker, Path], T]") -> T | Fault:
+    async def _submit(self, worker: "_Worker", user: str, work: "Callable[[_Worker, Path], T]") -> T | Fault:
         if self._is_closed:
             return _STOPPING
-        return await worker.submit(partial(_catch_faults, work, worker, self._path_of, user))
+        return await worker.submit(partial(_run_catching_faults, work, worker, self._path_of, user))
 
     async def _judge_waiting(self, worker: "_Worker") -> None:
         """Let a thread judge waiting messages, until the task is cancelled."""
@@ -149,13 +149,13 @@ class Filtering:
     async def _flush_regularly(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
-            for worker in self._judges:
+            for worker in self._judge_workers:
                 if worker.has_records:
                     await worker.submit(worker.flush)
 
 
 class _Worker:
-    """A thread with the stores that it has opened; only the learning thread creates stores."""
+    """A thread with the stores that it has opened. If they are not read-only, missing ones are created."""
 
     def __init__(self, source: str, *, readonly: bool) -> None:
         self.source = source
@@ -178,9 +178,10 @@ class _Worker:
         self._executor.shutdown()
 
 
-def _catch_faults(
+def _run_catching_faults(
     work: Callable[[_Worker, Path], T], worker: _Worker, path_of: Callable[[str], Path], user: str
 ) -> T | Fault:
+    """Call `work` with the path of a user's store; after an error, close the store and return a fault."""
     path: Path | None = None
     try:
         path = path_of(user)
@@ -192,19 +193,19 @@ def _catch_faults(
 
 
 def _judge_items(
-    items: Sequence[_Item], worker: _Worker, path_of: Callable[[str], Path]
+    items: Sequence[_WaitingMessage], worker: _Worker, path_of: Callable[[str], Path]
 ) -> list[TimedVerdict | Fault]:
-    """Judge messages of several users, those of one user together."""
+    """Judge messages of several users; the messages of each user are judged together."""
     outcomes: dict[int, TimedVerdict | Fault] = {}
     by_user: dict[str, list[int]] = {}
     for number, item in enumerate(items):
         by_user.setdefault(item.user, []).append(number)
     for user, numbers in by_user.items():
         judge = partial(_judge, [items[number] for number in numbers], path_of(""))
-        judged = _catch_faults(judge, worker, path_of, user)
+        judged = _run_catching_faults(judge, worker, path_of, user)
         if isinstance(judged, Fault) and len(numbers) > 1:  # an error of one message must not affect others
             singles = [partial(_judge, [items[number]], path_of("")) for number in numbers]
-            parts = [_catch_faults(single, worker, path_of, user) for single in singles]
+            parts = [_run_catching_faults(single, worker, path_of, user) for single in singles]
             outcomes.update(
                 (number, part if isinstance(part, Fault) else part[0])
                 for number, part in zip(numbers, parts, strict=True)
@@ -216,7 +217,7 @@ def _judge_items(
     return [outcomes[number] for number in range(len(items))]
 
 
-def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) -> list[TimedVerdict]:
+def _judge(items: Sequence[_WaitingMessage], common: Path, worker: _Worker, path: Path) -> list[TimedVerdict]:
     started = time.perf_counter()
     if path != common and not worker.stores.has_store(path):
         path = common
@@ -226,9 +227,9 @@ def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) ->
     sieve = worker.stores.open(path)
     required = Rule.of(sieve.verdict_store).spam
     verdicts: dict[int, Verdict] = {}
-    for has_evidence in (False, True):
-        indices = [index for index, item in enumerate(items) if item.has_evidence == has_evidence]
-        batch = sieve.sort_batch([items[index].raw for index in indices], with_strongest=has_evidence)
+    for with_evidence in (False, True):
+        indices = [index for index, item in enumerate(items) if item.with_evidence == with_evidence]
+        batch = sieve.sort_batch([items[index].raw for index in indices], with_strongest=with_evidence)
         verdicts.update(zip(indices, batch, strict=True))
     for index, item in enumerate(items):
         sieve.log_verdict(item.raw, verdicts[index], source=worker.source)
@@ -237,7 +238,7 @@ def _judge(items: Sequence[_Item], common: Path, worker: _Worker, path: Path) ->
     return [TimedVerdict(verdicts[index], required, seconds) for index in range(len(items))]
 
 
-def _set_outcome(item: _Item, outcome: TimedVerdict | Fault) -> None:
+def _set_outcome(item: _WaitingMessage, outcome: TimedVerdict | Fault) -> None:
     if not item.future.done():  # its connection may have ended
         item.future.set_result(outcome)
 

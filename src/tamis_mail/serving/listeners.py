@@ -10,9 +10,9 @@ from pathlib import Path
 
 __all__ = ["Listener"]
 
-_TCP = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:]*)):(?P<port>\d{1,5})")
+_TCP = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:]*)):(?P<port>\d{1,5})")
 _FIRST_SYSTEMD_SOCKET = 3  # systemd passes its sockets as file descriptors from 3 on
-_BACKLOG = 128
+_BACKLOG = 128  # connections that wait in the operating system until they are accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Listener:
             raise ValueError(
                 f"cannot listen at {text!r}: expected HOST:PORT, [ADDRESS]:PORT, unix:PATH or systemd"
             )
-        return cls(host=match["six"] or match["host"] or "localhost", port=int(match["port"]))
+        return cls(host=match["ipv6"] or match["host"] or "localhost", port=int(match["port"]))
 
     def __str__(self) -> str:
         if self.path:
@@ -53,7 +53,7 @@ class Listener:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def open(self, mode: int = 0o660) -> list[socket.socket]:
-        """Open the sockets; `mode` is the permission of a Unix socket."""
+        """Open the sockets; `mode` has the permissions of a Unix socket."""
         if self.path:
             return [_open_unix(Path(self.path), mode)]
         if self.host:
@@ -84,7 +84,7 @@ def _open_tcp(host: str, port: int) -> list[socket.socket]:
 def _open_unix(path: Path, mode: int) -> socket.socket:
     """Open a Unix socket. A socket file at which no process listens is replaced."""
     if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
-        raise OSError(f"cannot listen at unix:{path}: it is a file, not a socket")
+        raise OSError(f"cannot listen at unix:{path}: it exists and is not a socket")
     if path.exists():
         with socket.socket(socket.AF_UNIX) as probe:
             try:

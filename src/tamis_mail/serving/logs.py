@@ -31,12 +31,12 @@ class Log:
 
     def write(self, event: str, **values: Value) -> None:
         """Write one event. Errors of the stream are ignored."""
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
+        timestamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         if self._format == "json":
-            line = json.dumps({"time": moment, "event": event, **values}, ensure_ascii=True)
+            line = json.dumps({"time": timestamp, "event": event, **values}, ensure_ascii=True)
         else:
             pairs = {"event": event, **values}
-            line = " ".join([moment, *(f"{name}={_quote(value)}" for name, value in pairs.items())])
+            line = " ".join([timestamp, *(f"{name}={_quote(value)}" for name, value in pairs.items())])
         with self._lock:
             try:
                 self._stream.write(line + "\n")
@@ -47,5 +47,5 @@ class Log:
 
 def _quote(value: Value) -> str:
     text = str(value)
-    plain = text.isascii() and text.isprintable() and text and not set(text) & set(" \"'=")
-    return text if plain else json.dumps(text, ensure_ascii=True)
+    is_plain = text.isascii() and text.isprintable() and text and not set(text) & set(" \"'=")
+    return text if is_plain else json.dumps(text, ensure_ascii=True)

@@ -16,20 +16,20 @@ __all__ = ["Metrics", "PrometheusMetrics"]
 
 
 class Metrics:
-    """The metrics of a daemon that serves none: it counts nothing."""
+    """The interface of metrics; this class counts nothing, for a daemon that serves no metrics."""
 
     def count_verdict(self, label: str, seconds: float) -> None:
         """Count a verdict and the seconds that it took."""
 
     def count_fault(self, kind: str) -> None:
-        """Count a fault: `store`, `protocol` or `next-hop`."""
+        """Count a fault or failure of a kind: `store`, `protocol`, `next-hop`, `mailbox` or `message`."""
 
     def close(self) -> None:
         """Stop serving the metrics."""
 
 
 class PrometheusMetrics(Metrics):
-    """Counts, and serves the metrics at an address."""
+    """Counts verdicts and faults, and serves the metrics by HTTP at an address."""
 
     def __init__(self, address: Listener, store: Path) -> None:
         try:
@@ -39,7 +39,7 @@ class PrometheusMetrics(Metrics):
                 'metrics need prometheus-client, which is not installed: pip install "tamis[daemons]"'
             ) from None
         if not address.host:
-            raise ValueError(f"metrics are served at an address, not at {address}: expected HOST:PORT")
+            raise ValueError(f"metrics cannot be served at {address}: expected HOST:PORT")
         registry = prometheus.CollectorRegistry()
         self._verdicts = prometheus.Counter(
             "tamis_verdicts", "Messages judged, by label.", ["label"], registry=registry
@@ -48,12 +48,12 @@ class PrometheusMetrics(Metrics):
         self._faults = prometheus.Counter("tamis_faults", "Faults, by kind.", ["kind"], registry=registry)
         size = prometheus.Gauge("tamis_store_bytes", "Size of the store.", registry=registry)
         size.set_function(lambda: float(sum(status.st_size for status in _stat_files(store))))
-        change = prometheus.Gauge(
+        write_time = prometheus.Gauge(
             "tamis_store_changed_timestamp_seconds",
-            "When the store was last written: learning fits its weights.",
+            "When the store was last written.",
             registry=registry,
         )
-        change.set_function(lambda: max((status.st_mtime for status in _stat_files(store)), default=0.0))
+        write_time.set_function(lambda: max((status.st_mtime for status in _stat_files(store)), default=0.0))
         self._server, self._thread = prometheus.start_http_server(
             address.port, addr=address.host, registry=registry
         )
@@ -72,7 +72,7 @@ class PrometheusMetrics(Metrics):
 
 
 def _stat_files(store: Path) -> list[os.stat_result]:
-    """Return the status of the store's file, or of its replica, and of SQLite's log beside it."""
+    """Return the status of the store's file, or of its replica, and of SQLite's write-ahead log beside it."""
     path = Path(find_local_path(store)) if is_address(store) else store
     files = (path, path.with_name(f"{path.name}-wal"))
     return [file.stat() for file in files if file.exists()]

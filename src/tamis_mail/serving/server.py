@@ -26,10 +26,10 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one daemon."""
+    """The limits of a daemon."""
 
-    connections: int = 100  # at once
-    size: int = 10 << 20  # bytes of a message: 1 GB of memory for all connections
+    connections: int = 100  # maximum number of connections at once
+    size: int = 10 << 20  # maximum bytes of a message: with 100 connections, 1 GB of memory
     seconds: float = 300.0  # maximum duration of a connection
     idle_seconds: float = 60.0  # maximum time in which a client sends nothing
     stop_seconds: float = 10.0  # time until connections are closed after a signal to stop
@@ -60,7 +60,7 @@ class Server:
         self.sockets: list[socket.socket] = []
         self.started = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._open = asyncio.Semaphore(self.limits.connections)
+        self._slots = asyncio.Semaphore(self.limits.connections)
         self._connections: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class Server:
         except OSError:
             self._close_sockets()
             raise
-        self._watch_signals()
+        self._handle_signals()
         accepting = [asyncio.create_task(self._accept(each)) for each in self.sockets]
         self.log.write("started", listeners=" ".join(map(str, self.listeners)))
         _notify_systemd("READY=1")
@@ -107,7 +107,8 @@ class Server:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             try:
-                await self._open.acquire()  # after accepting, so that a socket without clients takes no slot
+                # After accepting, so that a socket without clients occupies no slot.
+                await self._slots.acquire()
             except asyncio.CancelledError:
                 accepted.close()
                 raise
@@ -131,7 +132,7 @@ class Server:
             # The text of an unexpected error may quote a message, so the log has only its kind.
             self.log.write("connection-failed", reason=f"unexpected {type(error).__name__}")
         finally:
-            self._open.release()
+            self._slots.release()
             if writer is None:
                 accepted.close()
             else:
@@ -147,7 +148,7 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    def _watch_signals(self) -> None:
+    def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         with suppress(
             NotImplementedError, ValueError, RuntimeError

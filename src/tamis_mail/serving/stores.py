@@ -27,10 +27,10 @@ class OpenStores:
 
     def open(self, path: Path) -> Sieve:
         """Return the open store of a path; a missing store is created unless `readonly`."""
-        known = self._sieves.get(path)
-        if known is not None and known[0] == _identify(path, known[1]):
+        opened = self._sieves.get(path)
+        if opened is not None and opened[0] == _identify(path, opened[1]):
             self._sieves.move_to_end(path)
-            return known[1]
+            return opened[1]
         self.drop(path)
         sieve = Sieve.open(path, create=not self._readonly, readonly=self._readonly)
         self._sieves[path] = (_identify(path, sieve), sieve)
@@ -39,15 +39,18 @@ class OpenStores:
         return sieve
 
     def has_store(self, path: Path) -> bool:
-        """Whether there is a store. For an open store on a server, no request is sent: reading sends one."""
+        """Whether there is a store.
+
+        For a store on a server that is open here, no request is sent: a missing store is found by reading it.
+        """
         return (path in self._sieves and is_address(path)) or has_store(path)
 
     def drop(self, path: Path) -> None:
         """Close a store; errors are ignored, because it is not used any more."""
-        known = self._sieves.pop(path, None)
-        if known is not None:
+        opened = self._sieves.pop(path, None)
+        if opened is not None:
             with suppress(Exception):
-                known[1].close()
+                opened[1].close()
 
     def flush(self) -> None:
         """Write the recorded verdicts to their logs; errors are ignored."""
@@ -62,7 +65,7 @@ class OpenStores:
 
 
 def describe_fault(error: Exception) -> str | None:
-    """Describe an error of a store or of the system in one line; None for an unexpected one.
+    """Describe an error of a store or of the system in one line; return None for an unexpected error.
 
     The text of an unexpected error may quote a message, and this line is logged.
     """

@@ -10,7 +10,7 @@
 
 Bytes up to 32 separate the tokens of a document, and words on both sides of a line break are not paired. A
 store counts these tokens, so VERSION changes whenever the tokens of any message change; a store that was made
-with an older version keeps it. `tests/mail/tokens` has expected tokens of every version. Version 1 has no
+with an older version keeps that version. `tests/mail/tokens` has expected tokens of both. Version 1 has no
 relations, and reads the pages of a message in another way (`body`).
 
 The compiled core reads the tokens of version 2. The modules of this package define them (`reference`), read
@@ -26,7 +26,7 @@ from tamis_mail.records import record
 __all__ = ["VERSION", "VERSIONS", "Tokens", "read"]
 
 VERSIONS = (1, 2)
-VERSION = VERSIONS[-1]  # used by new stores
+VERSION = VERSIONS[-1]  # the version that new stores use
 
 
 @record(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def read(message: Message, version: int = VERSION) -> Tokens:
     if version not in VERSIONS:
         raise ValueError(f"version is {version}, expected one of {', '.join(map(str, VERSIONS))}")
     if core is None or version == 1:
-        # Its regular expressions take longer to compile than a message takes to read: imported if needed.
+        # Imported only if needed: its regular expressions take long to compile.
         tokens: Tokens = import_module("tamis_mail.tokens.reference").read(message, version)
         return tokens
     head, headers, words, marks, relations = core.mail.read_tokens(message)

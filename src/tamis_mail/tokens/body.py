@@ -1,7 +1,7 @@
 """the parts of a message → its words in order, and marks: hosts, files, MIME tree, hidden words and tricks.
 
 Version 1 interprets pages of HTML differently (`message.html`), reads fewer of their characters, and only the
-links at their beginning. The compiled core reads version 2 (core/mail/bodies.cpp): `test_compiled_pages`
+first links. The compiled core reads version 2 (core/mail/bodies.cpp): `test_compiled_pages`
 compares the two.
 """
 
@@ -15,18 +15,18 @@ from tamis_mail.tokens.words import LONGEST, hosts, networks, separate_words, sp
 
 __all__ = ["Body", "read"]
 
-# Characters of a message whose words are read: more words add little information and enlarge the store.
-_TEXT = 12_000
+# Limits; what exceeds them is ignored.
+_TEXT = 12_000  # characters of a message whose words are read: more words add little and enlarge the store
 _TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and each tag takes time
 _PAGES = {1: 60_000, 2: 200_000}  # characters of a page that are read, by version
-_HIDDEN = 200  # hidden words that are read
+_HIDDEN = 200  # hidden words of a part that are read
 _LINKS = {1: 60, 2: 40}  # links of a part that are read, by version
-_LATER_LINKS = 300  # further links are read up to this one, if no earlier link has their host (version 2)
-_LONG = 300  # characters of a link that are read
+_LATER_LINKS = 300  # links of which, after the first _LINKS, those to new hosts are read (version 2)
+_LINK_LENGTH = 300  # characters of a link that are read
 _PARTS = 40  # parts of a message that are read
 
 _LINK = re.compile(r"(?:https?://|www\.)[^\s<>\"'()\[\]]{1,400}")
-_MAIL = re.compile(r"@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){0,5}\.[a-z][a-z0-9\-]{1,62})")
+_MAIL_HOST = re.compile(r"@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){0,5}\.[a-z][a-z0-9\-]{1,62})")
 _NUMERIC = re.compile(r"[\d.:\[\]a-fx]+$")
 _PATH_WORD = re.compile(r"[a-z]{3,30}")
 _NAME_WORD = re.compile(r"[^\W_]{2,40}")
@@ -49,18 +49,18 @@ def read(message: Message, version: int) -> Body:
     marks = [f"shape:{message.shape[:100]}", f"size~{len(message.raw).bit_length()}"]
     marks += [f"fault~{fault}" for fault in message.faults]
     documents: list[bytes] = []
-    room = _TEXT
+    remaining = _TEXT
     for part in message.parts[:_PARTS]:
         marks.append(f"part:{part.kind}")
         if part.charset:
             marks.append(f"charset:{part.charset[:LONGEST]}")
         if part.name:
             marks += _describe_file(part)
-        if part.text and room > 0:
+        if part.text and remaining > 0:
             text, text_marks = _read_part(part, body, version)
             marks += text_marks
-            documents.append(separate_words(text[:room]))
-            room -= len(text)
+            documents.append(separate_words(text[:remaining]))
+            remaining -= len(text)
     body.words = b"\n".join(documents).strip()
     body.marks = "\0".join(marks).replace(" ", "_").replace("\0", " ")
     return body
@@ -78,7 +78,7 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
         body.images += page.images
         body.hidden += sum(mark.startswith("hidden:") for mark in marks)
         if page.outlook:
-            marks += _read_hidden(page.outlook, "outlook")
+            marks += _list_words(page.outlook, "outlook")
     elif version > 1:
         text = remove_style_sheet(text)
     folded, tricks = fold_text(text)
@@ -86,11 +86,13 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
     if "http" in folded or "www." in folded:
         links += tuple(_LINK.findall(folded))
     body.links += links
-    for link in _select(links, version):
-        marks += _describe_link(link[:_LONG].lower())
+    for link in _select_links(links, version):
+        marks += _describe_link(link[:_LINK_LENGTH].lower())
     if "@" in folded:
         marks += [
-            f"mail:@{host}" for address in dict.fromkeys(_MAIL.findall(folded)) for host in hosts(address)
+            f"mail:@{host}"
+            for address in dict.fromkeys(_MAIL_HOST.findall(folded))
+            for host in hosts(address)
         ]
     return folded, marks
 
@@ -99,36 +101,36 @@ def _describe_page(page: Page, version: int) -> list[str]:
     marks = [f"trick~{trick}" for trick in page.tricks]
     marks.append(f"images~{len(page.images).bit_length()}")
     marks.append(f"links~{len(page.links).bit_length()}")
-    for image in page.images[: _LINKS[1]] if version == 1 else _select(page.images, version):
-        marks += [f"image:{mark}" for mark in _describe_link(image[:_LONG].lower())[:4]]
+    for image in page.images[: _LINKS[1]] if version == 1 else _select_links(page.images, version):
+        marks += [f"image:{mark}" for mark in _describe_link(image[:_LINK_LENGTH].lower())[:4]]
     if page.hidden:
-        marks += _read_hidden(page.hidden, "hidden")
+        marks += _list_words(page.hidden, "hidden")
     return marks
 
 
-def _select(links: Sequence[str], version: int) -> list[str]:
-    """Return the first links and, since version 2, later ones that lead to other hosts."""
+def _select_links(links: Sequence[str], version: int) -> list[str]:
+    """Return the first distinct links and, since version 2, the later ones that lead to other hosts."""
     distinct = list(dict.fromkeys(links))
     first = _LINKS[version]
     selected = distinct[:first]
     if version == 1 or len(distinct) <= first:
         return selected
-    origins = {_origin(link) for link in selected}
+    origins = {_find_origin(link) for link in selected}
     for link in distinct[first:_LATER_LINKS]:
-        if _origin(link) not in origins:
-            origins.add(_origin(link))
+        if _find_origin(link) not in origins:
+            origins.add(_find_origin(link))
             selected.append(link)
     return selected
 
 
-def _origin(link: str) -> str:
+def _find_origin(link: str) -> str:
     """Return the scheme and the host of a link."""
     return "/".join(link.split("/", 3)[:3])
 
 
-def _read_hidden(text: str, kind: str) -> list[str]:
+def _list_words(text: str, prefix: str) -> list[str]:
     folded, _ = fold_text(text[:5000])
-    return [f"{kind}:{word[:LONGEST]}" for word in split(folded)[:_HIDDEN]]
+    return [f"{prefix}:{word[:LONGEST]}" for word in split(folded)[:_HIDDEN]]
 
 
 @lru_cache(4096)  # messages of one mailing list or shop end with the same links

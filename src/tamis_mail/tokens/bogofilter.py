@@ -1,6 +1,6 @@
 """a message → the tokens that bogofilter 1.2.5 counts, for stores with a word list imported from bogofilter.
 
-A token of the header has a prefix that tells its field: `subj:`, `from:`, `to:`, `rtrn:` (Return-Path),
+A token of the header has a prefix that names its field: `subj:`, `from:`, `to:`, `rtrn:` (Return-Path),
 `rcvd:` (Received), `mime:` (headers of parts) and `head:` (all other fields, whose names are tokens, too). A
 token of the body has no prefix and no colon. Upper and lower case differ. The rules were found by experiment
 with `bogolexer -p`; experiments/0011-bogofilter-import measures how many tokens are the same.
@@ -13,8 +13,9 @@ from tamis_mail.message import Message, Part
 
 __all__ = ["read"]
 
-_MIN_LENGTH = 3  # bytes of a word
-_MAX_LENGTH = 30  # bytes of a token with its prefix
+_MIN_LENGTH = 3  # bytes of a word; shorter words are ignored
+_MAX_LENGTH = 30  # bytes of a token with its prefix; longer tokens are ignored
+# Limits; what exceeds them is ignored.
 _TEXT = 200_000  # characters of the body that are read
 _FIELDS = 300  # fields of a header that are read
 _BLOCKS = 100  # headers of parts that are read
@@ -55,11 +56,11 @@ def read(message: Message) -> list[bytes]:
     tokens = _read_header(message)
     for block in islice(_PART_HEADER.finditer(message.raw), _BLOCKS):
         text = _DROPPED.sub("", block[1][:_HEADER].decode("utf-8", "replace"))
-        tokens |= dict.fromkeys(_split(text, "mime:"))
+        tokens |= dict.fromkeys(_split_tokens(text, "mime:"))
     remaining = _TEXT
     for part in message.parts:
         if part.text and remaining > 0:
-            tokens |= dict.fromkeys(_split(_read_text(part, remaining), ""))
+            tokens |= dict.fromkeys(_split_tokens(_read_text(part, remaining), ""))
             remaining -= len(part.text)
     return list(tokens)
 
@@ -73,11 +74,11 @@ def _read_header(message: Message) -> dict[bytes, None]:
     for name, value in message.headers[:_FIELDS]:
         prefix = _PREFIXES.get(name, "head:")
         if prefix == "head:":
-            tokens |= dict.fromkeys(_split(spelling.get(name, name), prefix))
+            tokens |= dict.fromkeys(_split_tokens(spelling.get(name, name), prefix))
             value = "" if name in _SKIPPED else _DROPPED.sub("", value)
         elif prefix == "rcvd:":
             value = _QUEUE.sub("", value)
-        tokens |= dict.fromkeys(_split(value[: max(remaining, 0)], prefix))
+        tokens |= dict.fromkeys(_split_tokens(value[: max(remaining, 0)], prefix))
         remaining -= len(value)
     return tokens
 
@@ -97,14 +98,14 @@ def _read_text(part: Part, remaining: int) -> str:
 
     text = _TAG.sub(replace, _COMMENT.sub("", text))
     text = "\n".join([text, *attributes])
-    return _NUMERIC_ENTITY.sub(lambda entity: _character(int(entity[1])), text) if "&#" in text else text
+    return _NUMERIC_ENTITY.sub(lambda entity: _decode_number(int(entity[1])), text) if "&#" in text else text
 
 
-def _character(code: int) -> str:
+def _decode_number(code: int) -> str:
     return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else " "
 
 
-def _split(text: str, prefix: str) -> list[bytes]:
+def _split_tokens(text: str, prefix: str) -> list[bytes]:
     tokens = []
     for match in _TOKEN.finditer(text):
         word = match[0].encode("utf-8", "replace")

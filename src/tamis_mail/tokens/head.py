@@ -8,30 +8,30 @@ import re
 
 __all__ = ["read"]
 
-LONGEST = 1500  # bytes of the result: experiments/0005-mail-views
-_ENOUGH = 8000  # bytes of the block that are read
+LONGEST = 1500  # maximum bytes of the result (experiments/0005-mail-views)
+_BLOCK = 8000  # bytes of the block that are read
 _FOLD = re.compile(rb"\n[ \t]+")
-_QUEUE = re.compile(rb"\bid [^ ;]+")
-_DIGITS = bytes(ord("9") if ord("0") <= code <= ord("9") else code for code in range(256))
+_QUEUE_ID = re.compile(rb"\bid [^ ;]+")
+_NINE_FOR_DIGIT = bytes(ord("9") if ord("0") <= code <= ord("9") else code for code in range(256))
 
 
 def read(raw: bytes) -> bytes:
-    """Return the beginning of the cleaned header block.
+    """Return the beginning of the header block, without times and queue numbers, and one line per field.
 
     >>> read(
     ...     b"Received: from a by b id 4711; Fri, 23 Aug 2002 11:14:11 -0400\\nSubject: hi\\n there\\n\\nbody"
     ... )
     b'Received: from a by b \\nSubject: hi there'
     """
-    end = raw.find(b"\n\n", 0, _ENOUGH)
+    end = raw.find(b"\n\n", 0, _BLOCK)
     lines: list[bytes] = []
     size = 0
-    for line in _FOLD.sub(b" ", raw[: end if end >= 0 else _ENOUGH]).split(b"\n"):
+    for line in _FOLD.sub(b" ", raw[: end if end >= 0 else _BLOCK]).split(b"\n"):
         name = line[:9].lower()
         if name == b"received:":
-            line = _QUEUE.sub(b"", line.rpartition(b";")[0] or line)
+            line = _QUEUE_ID.sub(b"", line.rpartition(b";")[0] or line)
         elif name[:5] == b"date:":
-            line = line[:5] + line[-12:].translate(_DIGITS)
+            line = line[:5] + line[-12:].translate(_NINE_FOR_DIGIT)
         lines.append(line)
         size += len(line) + 1
         if size > LONGEST:

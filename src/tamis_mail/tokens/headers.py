@@ -14,6 +14,7 @@ from tamis_mail.tokens.words import LONGEST, hosts, networks, split
 
 __all__ = ["find_addresses", "read", "remove_addresses"]
 
+# Limits; what exceeds them is ignored.
 _FIELDS = 200  # fields of a message that are read
 _WORDS = 40  # words of a field that are read
 _ADDRESSES = 20  # addresses of a field that are read
@@ -21,19 +22,19 @@ _LONG = 5000  # characters of a field that are read
 _TOTAL = 100_000  # characters of all fields that are read
 _HOPS = 3  # number of the oldest Received fields that are read
 
-_LOCAL = 100  # characters before an at sign that belong to an address
+_LOCAL = 100  # characters of an address before the at sign
 _NOT_LOCAL = re.compile(r"[\s<>\"'(),:;@\[\]]")
 _AT_DOMAIN = re.compile(r"@[\w.\-]{1,200}+")
 _NAME_WORD = re.compile(r"\w{2,40}")
 _HOST = re.compile(r"[a-z0-9_\-]{1,63}\.[a-z0-9_.\-]{2,190}")
-_QUEUE = re.compile(r"\bid [^ ;]+")
+_QUEUE_ID = re.compile(r"\bid [^ ;]+")
 _VALUE_WORD = re.compile(r"[\w$!][\w.@+\-$!/=]{0,60}")
 _ZONE = re.compile(r"[+\-]\d{4}|\b[a-z]{3,4}\b\)?$")
 _PROTOCOL = re.compile(r"\bwith (\w{2,12})")
 _LETTERS = re.compile(r"[a-z]+")
 _DIGITS = re.compile(r"[0-9]+")
 _DOMAIN = re.compile(r"\bd=([\w.\-]{1,200})")
-_EXCLAMATION = re.compile(r"[!?$]{2,}|[!?$]")
+_PUNCTUATION = re.compile(r"[!?$]{2,}|[!?$]")
 
 # The values of these fields, such as signatures and keys, are unique: only their presence is used.
 _PRESENCE_ONLY = frozenset(
@@ -108,11 +109,11 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
                 continue
         else:
             tokens.append((_read_field if name in _UNCACHED else _read_cached_field)(name, value))
-        tokens.append(f"{previous}>{name}")
+        tokens.append(f"{previous}>{name}")  # the order of fields is typical of a program
         previous = name
     tokens.append(f"{previous}>")
     tokens.append(f"received~{len(hops)}")
-    tokens += [_read_hop(_QUEUE.sub("", hop.partition(";")[0].lower())) for hop in hops[-_HOPS:]]
+    tokens += [_read_hop(_QUEUE_ID.sub("", hop.partition(";")[0].lower())) for hop in hops[-_HOPS:]]
     return " ".join(tokens)
 
 
@@ -149,7 +150,7 @@ def find_addresses(value: str) -> list[str]:
 
 
 def remove_addresses(value: str) -> str:
-    """Return a value with a space in place of each address."""
+    """Replace each e-mail address in a value by a space."""
     pieces, last = [], 0
     for start, end in _locate_addresses(value):
         pieces.append(value[last:start])
@@ -179,7 +180,7 @@ def _read_subject(name: str, value: str, tokens: list[str]) -> None:
     folded, tricks = fold_text(value[:1000])
     tokens += [f"{name}:{word[:LONGEST]}" for word in split(folded)[:_WORDS]]
     tokens += [f"{name}~{trick}" for trick in tricks]
-    tokens += [f"{name}:{marks}" for marks in _EXCLAMATION.findall(value[:1000])]
+    tokens += [f"{name}:{marks}" for marks in _PUNCTUATION.findall(value[:1000])]
     letters = sum(map(str.isalpha, value))
     if letters > 5 and sum(map(str.isupper, value)) * 2 > letters:
         tokens.append(f"{name}~loud")

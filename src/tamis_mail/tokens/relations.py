@@ -22,6 +22,7 @@ from tamis_mail.tokens.headers import find_addresses, remove_addresses
 
 __all__ = ["find_domain", "read"]
 
+# Limits; what exceeds them is ignored.
 _FIELDS = 200  # fields of a message that are read
 _LONG = 2000  # characters of a field that are read
 _REPEATED = 5  # fields of one name that are read
@@ -30,11 +31,11 @@ _ADDRESS = 300  # characters of a link that are read
 _PARTS = 20  # parts of a message that are read
 _PAGE = 20_000  # characters of a page that are searched for style sheets
 _RAW = 10_000  # bytes of the message that are searched for quoted-printable lines
-_NESTED = 3  # depth of nested comments that are removed
-_BREAKS = 50  # soft line breaks of quoted-printable text before which the line is measured
-_LONGEST_LINE = 100  # bytes; longer lines count as this long
+_NESTED = 3  # depth up to which nested comments are removed
+_BREAKS = 50  # lines with a soft line break of quoted-printable text that are measured
+_LONGEST_LINE = 100  # bytes; a longer line counts as a line of this length
 
-# Below a top-level domain of two letters, these names are not registered domains: co.uk.
+# Below a top-level domain of two letters, these names are not registered domains themselves: co.uk.
 _SECOND_LEVEL_NAMES = """
 ac asn co com edu firm gen go gob gouv gov gv id ind info ltd me mil ne net nic nom or org plc sch web
 """
@@ -57,7 +58,9 @@ _SHARED = frozenset(_SHARED_NAMES.split())
 _FREE = frozenset(_FREE_NAMES.split())
 _FREE_DOMAINS = frozenset(_FREE_DOMAIN_NAMES.split())
 _ADDRESS_FIELDS = ("reply-to", "return-path", "sender", "message-id", "errors-to")
+# Fields whose presence is a token.
 _PRESENT = ("feedback-id", "list-id", "mime-version", "precedence", "user-agent", "x-mailer", "x-priority")
+# Texts in a page of HTML whose presence is a token.
 _STYLES = ("@media", "@import", "@font-face", "mso-", "xmlns", "<script", "<form")
 _REPLIES = ("re:", "fw:", "fwd:", "aw:", "wg:", "sv:", "tr:", "rv:")
 
@@ -115,7 +118,7 @@ def _find_domains(values: Iterable[str]) -> list[str]:
     return [find_domain(address.rpartition("@")[2]) for address in addresses]
 
 
-def _compare(name: str, domains: Sequence[str], own: str) -> str:
+def _compare_domains(name: str, domains: Sequence[str], own: str) -> str:
     same = domains.count(own)
     relation = (
         "none"
@@ -134,7 +137,7 @@ def _is_free(domain: str) -> bool:
 
 
 def _describe_size(number: int) -> str:
-    """Return the largest power of two that is not above a number, with a plus sign.
+    """Return the largest power of two that is not above a number, with a plus sign; "0" for 0.
 
     >>> _describe_size(0), _describe_size(1), _describe_size(13)
     ('0', '1+', '8+')
@@ -156,14 +159,14 @@ def _describe_sender(fields: dict[str, list[str]]) -> tuple[str, list[str]]:
     else:
         tokens.append(f"name:{_compare_words(words, own.partition('.')[0])}-domain")
     if len(domains) > 1:  # the name is an address, too
-        tokens.append(_compare("name-address", domains[:-1], own))
+        tokens.append(_compare_domains("name-address", domains[:-1], own))
     if _is_free(own):
         tokens.append("from:free-mail")
     return own, tokens
 
 
 def _compare_words(words: Sequence[str], name: str) -> str:
-    """Return `like` if a name contains one of the words or all of them contain the name, else `unlike`."""
+    """Return `like` if a name contains one of the words, or the joined words contain it, else `unlike`."""
     is_like = any(len(word) > 3 and word in name for word in words)
     return "like" if is_like or (len(name) > 3 and name in "".join(words)) else "unlike"
 
@@ -172,13 +175,13 @@ def _compare_addresses(fields: dict[str, list[str]], own: str) -> list[str]:
     tokens = []
     for name in _ADDRESS_FIELDS:
         domains = _find_domains(fields.get(name, ()))
-        tokens.append(_compare(name, domains, own))
+        tokens.append(_compare_domains(name, domains, own))
         if name == "reply-to" and not _is_free(own) and any(map(_is_free, domains)):
             tokens.append("reply-to:free-mail")
     unsubscribe = " ".join(fields.get("list-unsubscribe", ())).replace("<", " ").replace(">", " ").lower()
     domains = _find_domains([unsubscribe])
     domains += [find_domain(host) for host in map(_find_host, unsubscribe.split()) if host]
-    tokens.append(_compare("unsubscribe", domains, own))
+    tokens.append(_compare_domains("unsubscribe", domains, own))
     if "list-unsubscribe-post" in fields:
         tokens.append("unsubscribe:one-click")
     return tokens
@@ -194,7 +197,7 @@ def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str
         for value in fields.get("dkim-signature", ())
         for domain in _SIGNER.findall(value.lower())
     ]
-    tokens = [_compare("dkim", signers, own)]
+    tokens = [_compare_domains("dkim", signers, own)]
     if own in signers:
         tokens.append("dkim:some-own-domain")
     # Comments and quoted strings may contain text that the sender chose.
@@ -264,10 +267,13 @@ def _describe_links(body: Body, own: str) -> list[str]:
     links = body.links[:_LINKS]
     hosts = [host for host in map(_find_host, links) if host]
     domains = [find_domain(host) for host in hosts]
-    tokens = [_compare("links", domains, own), f"link-domains:{_describe_size(len(set(domains)))}"]
+    tokens = [_compare_domains("links", domains, own), f"link-domains:{_describe_size(len(set(domains)))}"]
     if domains:
-        ((most, _),) = Counter(domains).most_common(1)
-        tokens += [f"links:tld={most.rpartition('.')[2][:20]}", _compare("most-links", [most], own)]
+        ((frequent, _),) = Counter(domains).most_common(1)
+        tokens += [
+            f"links:tld={frequent.rpartition('.')[2][:20]}",
+            _compare_domains("most-links", [frequent], own),
+        ]
         if own in domains:
             tokens.append("links:some-own-domain")
         if any(host.replace(".", "").isdecimal() for host in hosts):
@@ -277,7 +283,7 @@ def _describe_links(body: Body, own: str) -> list[str]:
             tokens.append("links:all-http" if unencrypted == len(hosts) else "links:some-http")
     images = body.images[:_LINKS]
     image_domains = [find_domain(host) for host in map(_find_host, images) if host]
-    tokens.append(_compare("images", image_domains, own))
+    tokens.append(_compare_domains("images", image_domains, own))
     if image_domains and domains:
         tokens.append("images:as-links" if set(image_domains) & set(domains) else "images:elsewhere")
     if any(image[:4].lower() == "cid:" for image in images):

@@ -1,15 +1,15 @@
-"""text → words, in any script: the only definition of a word."""
+"""text → words, in any script: the definition of a word of the body and of the subject."""
 
 import re
 
 __all__ = ["hosts", "networks", "separate_words", "split"]
 
-LONGEST = 40  # letters of a token; a longer word is truncated
+LONGEST = 40  # characters of a token; a longer word is truncated
 _WORD_MARKS = "$!"
-_SPACE_OR_SAME = bytes(
+_SPACE_FOR_NON_WORD = bytes(
     code if chr(code).isalnum() or chr(code) in _WORD_MARKS or code >= 128 else 32 for code in range(256)
 )
-_FOREIGN_MARKS = re.compile(r"[^\w\x00-\x7f\u0300-\u036f]+")
+_NON_ASCII_PUNCTUATION = re.compile(r"[^\w\x00-\x7f\u0300-\u036f]+")
 # Scripts without spaces between words: each pair of consecutive letters is a token.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -26,8 +26,8 @@ def separate_words(text: str) -> bytes:
     ' 限时 时优 优惠  now'
     """
     if not text.isascii():
-        text = _UNSPACED.sub(_pairs, _FOREIGN_MARKS.sub(" ", text))
-    return text.encode("utf-8", "replace").translate(_SPACE_OR_SAME)
+        text = _UNSPACED.sub(_pair_letters, _NON_ASCII_PUNCTUATION.sub(" ", text))
+    return text.encode("utf-8", "replace").translate(_SPACE_FOR_NON_WORD)
 
 
 def split(text: str) -> list[str]:
@@ -35,7 +35,7 @@ def split(text: str) -> list[str]:
     return separate_words(text).decode().split()
 
 
-def _pairs(match: re.Match[str]) -> str:
+def _pair_letters(match: re.Match[str]) -> str:
     letters = match[0]
     if len(letters) == 1:
         return f" {letters} "
@@ -56,7 +56,7 @@ def hosts(name: str) -> list[str]:
 
 
 def networks(address: str) -> list[str]:
-    """Return a numeric address and its networks.
+    """Return a numeric address and its networks of 16 and 24 bits.
 
     >>> networks("192.0.2.7")
     ['192.0.2.7', '192.0', '192.0.2']

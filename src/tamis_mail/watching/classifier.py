@@ -18,7 +18,7 @@ from tamis_mail.sieve import Sieve
 from tamis_mail.store import has_store
 from tamis_mail.watching.mailbox import MessageError
 
-__all__ = ["Classifier", "Judged", "StoreClassifier", "StoreUnusableError"]
+__all__ = ["Classifier", "JudgedMessage", "StoreClassifier", "StoreUnusableError"]
 
 T = TypeVar("T")
 
@@ -28,8 +28,8 @@ class StoreUnusableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The label of a message (spam, ham or unsure), its probability of spam, and the seconds that it took."""
+class JudgedMessage:
+    """The label of a message (spam, ham or unsure), the probability of spam, and the seconds per message."""
 
     label: str
     probability: float
@@ -39,12 +39,12 @@ class Judged:
 class Classifier(Protocol):
     """Judges and learns messages. Both methods may raise StoreUnusableError."""
 
-    def judge(self, messages: Sequence[bytes]) -> Sequence[Judged | MessageError]:
+    def judge(self, messages: Sequence[bytes]) -> Sequence[JudgedMessage | MessageError]:
         """Judge messages."""
         ...
 
     def learn(self, messages: Sequence[bytes], label: str) -> Sequence[str | MessageError]:
-        """Learn messages of one label; return "learned", "known" or an error for each."""
+        """Learn messages of one label; return "learned", "known" or an error for each of them."""
         ...
 
     def close(self) -> None:
@@ -55,15 +55,15 @@ class Classifier(Protocol):
 class StoreClassifier:
     """Judges and learns by the store at a path."""
 
-    def __init__(self, path: Path, *, source: str, log: bool = True) -> None:
-        """With `log`, verdicts are written to the log beside the store."""
+    def __init__(self, path: Path, *, source: str, logs_verdicts: bool = True) -> None:
+        """With `logs_verdicts`, verdicts are written to the log beside the store."""
         self.path = path
-        self._log = log
+        self._logs_verdicts = logs_verdicts
         self._source = source  # the name of the account, for the log and the journal
         self._readers = OpenStores(readonly=True)
         self._writers = OpenStores(readonly=False)
 
-    def judge(self, messages: Sequence[bytes]) -> Sequence[Judged | MessageError]:
+    def judge(self, messages: Sequence[bytes]) -> Sequence[JudgedMessage | MessageError]:
         """Judge messages; a message that was learned has the label with which it was learned."""
         started = time.perf_counter()
         if not has_store(self.path):
@@ -71,7 +71,7 @@ class StoreClassifier:
         outcomes = self._run_separately(self._readers, self._judge, messages)
         seconds = (time.perf_counter() - started) / max(1, len(messages))
         return [
-            outcome if isinstance(outcome, MessageError) else Judged(*outcome, seconds)
+            outcome if isinstance(outcome, MessageError) else JudgedMessage(*outcome, seconds)
             for outcome in outcomes
         ]
 
@@ -102,7 +102,7 @@ class StoreClassifier:
         learned = sieve.store.find_entries(identities)
         judged: list[tuple[str, float]] = []
         for raw, identity, verdict in zip(messages, identities, sieve.sort_batch(messages), strict=True):
-            if self._log:
+            if self._logs_verdicts:
                 sieve.log_verdict(raw, verdict, source=self._source)
             entry = learned.get(identity)
             label = verdict.label

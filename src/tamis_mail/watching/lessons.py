@@ -1,14 +1,14 @@
 """The label that an action of the mailbox's owner teaches: spam, ham, or nothing.
 
-    a move                  into junk                       spam
-                            out of junk, not to the trash   ham
-                            from unsure to any other        ham (to junk: spam)
-    a keyword               $Junk or Junk                   spam
-                            $NotJunk or NonJunk             ham
-    an answer               \\Answered                       ham
+    a move                  into junk                              spam
+                            out of junk or unsure, not into them   ham
+    a keyword               $Junk or Junk                          spam
+                            $NotJunk, NonJunk or NotJunk           ham
+    an answer               \\Answered                              ham
 
-A move takes precedence over a keyword, and a keyword over an answer. Moves and keywords of the filter itself
-teach nothing: the memory records them, so that they are recognised.
+A message in the trash, in drafts or in a folder of sent mail teaches nothing. A move takes precedence over a
+keyword, and a keyword over an answer. Moves and keywords of the filter itself teach nothing: the memory
+records them, so that they are recognised.
 """
 
 from tamis_mail.labels import HAM, SPAM
@@ -19,7 +19,9 @@ __all__ = ["ANSWERED", "HAM_KEYWORDS", "SEEN", "SPAM_KEYWORDS", "find_lesson", "
 SEEN, ANSWERED = "\\Seen", "\\Answered"
 SPAM_KEYWORDS = frozenset({"$Junk", "Junk"})
 HAM_KEYWORDS = frozenset({"$NotJunk", "NonJunk", "NotJunk"})
+# The mail program sets these when the owner acts on a message.
 _OWNER_FLAGS = frozenset({ANSWERED, "\\Flagged", "\\Draft", "\\Deleted"})
+# The roles of folders whose messages teach nothing.
 _NO_LESSON = frozenset({Role.TRASH, Role.DRAFTS, Role.SENT, Role.VIRTUAL})
 
 
@@ -31,7 +33,7 @@ def find_lesson(
     *,
     only_moves: bool = False,
 ) -> str | None:
-    """Return the label that an act of the owner teaches, or None.
+    """Return the label that an action of the owner teaches, or None.
 
     `before` is the role of the folder in which the message was last seen, or None if it was never seen;
     `keywords_before` are the keywords that it had there. With `only_moves`, a message that is seen for the
@@ -45,11 +47,11 @@ def find_lesson(
     if after in _NO_LESSON:
         return None
     added = _fold(keywords) - _fold(keywords_before or frozenset())
-    is_first_sight = before is None
-    lesson = _lesson_of_move(before, after) or _lesson_of_keywords(added)
-    if lesson is not None and not (is_first_sight and only_moves):
+    is_new = before is None
+    lesson = _find_lesson_of_move(before, after) or _find_lesson_of_keywords(added)
+    if lesson is not None and not (is_new and only_moves):
         return lesson
-    if ANSWERED.casefold() not in added or (is_first_sight and after == Role.JUNK):
+    if ANSWERED.casefold() not in added or (is_new and after == Role.JUNK):
         return None
     return HAM
 
@@ -63,7 +65,7 @@ def is_kept_by_owner(keywords: frozenset[str]) -> bool:
     return not _fold(keywords).isdisjoint(_fold(_OWNER_FLAGS))
 
 
-def _lesson_of_move(before: Role | None, after: Role) -> str | None:
+def _find_lesson_of_move(before: Role | None, after: Role) -> str | None:
     if before == after:
         return None
     if after == Role.JUNK:
@@ -71,7 +73,7 @@ def _lesson_of_move(before: Role | None, after: Role) -> str | None:
     return HAM if before in (Role.JUNK, Role.UNSURE) and after != Role.UNSURE else None
 
 
-def _lesson_of_keywords(added: frozenset[str]) -> str | None:
+def _find_lesson_of_keywords(added: frozenset[str]) -> str | None:
     is_spam = not added.isdisjoint(_fold(SPAM_KEYWORDS))
     is_ham = not added.isdisjoint(_fold(HAM_KEYWORDS))
     if is_spam == is_ham:

@@ -1,8 +1,8 @@
 """The interface of an account that a watcher needs: list folders and messages, read, move and mark them.
 
 IMAP and Maildir implement `Mailbox`. Every method may raise `MailboxError` if the account cannot be reached:
-the watcher then ends its pass and waits, and the next call connects again. The watcher may be
-killed, or lose its connection, between any two calls and within any call.
+the watcher then ends its pass and waits, and the next call connects again. An implementation must expect that
+the process is killed, or loses its connection, between any two calls and within any call.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tamis_mail.watching.roles import Role
 
-__all__ = ["Folder", "FolderError", "Listed", "Mailbox", "MailboxError", "MessageError"]
+__all__ = ["Folder", "FolderError", "ListedMessage", "Mailbox", "MailboxError", "MessageError"]
 
 
 class MailboxError(Exception):
@@ -33,12 +33,12 @@ class Folder:
     name: str  # unique in its account, decoded
     role: Role
     validity: str = ""  # UIDVALIDITY: a new value means that all uids are new; empty for Maildirs
-    state: str = ""  # if it is not empty and equal to an earlier one, nothing has changed since
-    exists: bool = True  # if not, `move` creates it
+    revision: str = ""  # if it is not empty and equals an earlier one, no message has changed since
+    exists: bool = True  # False for a folder that `move` creates when it is needed
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedMessage:
     """A message as a folder lists it."""
 
     uid: str  # does not change while the message stays in this folder
@@ -52,7 +52,7 @@ class Mailbox(Protocol):
         """List the folders. The first one with the role JUNK or UNSURE gets the messages of that kind."""
         ...
 
-    def list_messages(self, folder: Folder) -> Iterable[Listed]:
+    def list_messages(self, folder: Folder) -> Iterable[ListedMessage]:
         """List the messages of a folder, without reading them."""
         ...
 
@@ -79,5 +79,5 @@ class Mailbox(Protocol):
         ...
 
     def wait(self, seconds: float) -> None:
-        """Wait until something has changed, but at most so many seconds."""
+        """Wait until something has changed, but at most the given number of seconds."""
         ...

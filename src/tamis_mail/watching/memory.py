@@ -62,17 +62,19 @@ UNIDENTIFIED, AMBIGUOUS, TO_SORT, TO_LEARN, MOVING, MOVED, DONE, FAILED = (
 )
 
 MAX_ATTEMPTS = 5  # after so many failures, a message is left alone
-_FIRST_RETRY_SECONDS = 60
-_RETRY_FACTOR = 8  # the last attempt is after some nine hours
-_GONE_SECONDS = 30 * 86400  # a mail program that was offline for weeks may complete a move late
+_FIRST_RETRY_SECONDS = 60  # time from the first failure to the second attempt
+_RETRY_FACTOR = 8  # of each wait to the one before: the last attempt is almost ten hours after the first
+# A place is kept for so long after its message has gone: a mail program that was offline for weeks may
+# complete a move late.
+_GONE_SECONDS = 30 * 86400
 _MAX_GONE = 200_000  # if more places are gone, about 30 MB, the oldest are deleted earlier
 # If a message that the filter moved is not found in its target within this time, the filter's move has ended;
 # if the message is found later, the owner has moved it there.
 _MOVING_SECONDS = 3600
-_BUSY_SECONDS = 10.0
+_BUSY_SECONDS = 10.0  # how long to wait for another process that writes
 _APPLICATION = 0x74616D77  # "tamw": identifies a memory
 _VERSION = 1
-_SQLITE = b"SQLite format 3\0"
+_SQLITE_MAGIC = b"SQLite format 3\0"  # the first bytes of a file of SQLite
 
 _SCHEMA = """
 CREATE TABLE account (
@@ -160,13 +162,13 @@ class Memory:
         in RAM. Neither is saved.
         """
         self._clock = clock
-        self._lock = -1
+        self._lock = -1  # descriptor of the locked file; -1 if there is none
         self.renewal_reason = ""  # why an earlier file could not be used; empty if it could
         try:
             self._connection = self._open(path, is_copy=is_copy)
             with self.batch():
-                self._run("INSERT OR IGNORE INTO account (name, is_baseline) VALUES (?, 1)", (account,))
-            ((self._account,),) = self._run("SELECT id FROM account WHERE name = ?", (account,))
+                self._execute("INSERT OR IGNORE INTO account (name, is_baseline) VALUES (?, 1)", (account,))
+            ((self._account,),) = self._execute("SELECT id FROM account WHERE name = ?", (account,))
             if path is not None and not is_copy:
                 self._lock = _lock_account(path, self._account)
         except (sqlite3.Error, OSError) as error:
@@ -207,7 +209,7 @@ class Memory:
             if is_there(path):
                 with open_regular(path) as file:
                     head = file.read(16)
-                if head not in (b"", _SQLITE):
+                if head not in (b"", _SQLITE_MAGIC):
                     raise ValueError("it is not an SQLite file")
             return _open_or_create(os.fspath(path))
         except (sqlite3.DatabaseError, ValueError) as error:
@@ -238,7 +240,7 @@ class Memory:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _run(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
+    def _execute(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
         try:
             return self._connection.execute(statement, tuple(values)).fetchall()
         except sqlite3.Error as error:
@@ -251,13 +253,13 @@ class Memory:
     @property
     def is_baseline(self) -> bool:
         """Whether the first pass of the account has not ended yet."""
-        ((is_baseline,),) = self._run("SELECT is_baseline FROM account WHERE id = ?", (self._account,))
+        ((is_baseline,),) = self._execute("SELECT is_baseline FROM account WHERE id = ?", (self._account,))
         return bool(is_baseline)
 
     def end_baseline(self) -> None:
         """Note that the first pass of the account has ended."""
         with self.batch():
-            self._run("UPDATE account SET is_baseline = 0 WHERE id = ?", (self._account,))
+            self._execute("UPDATE account SET is_baseline = 0 WHERE id = ?", (self._account,))
 
     def begin_folder(self, name: str, role: str, validity: str) -> bool:
         """Note a folder before its messages are compared with their places.
@@ -267,13 +269,13 @@ class Memory:
         not: the owner's first move to Junk may have created the folder.
         """
         with self.batch():
-            rows = self._run(
+            rows = self._execute(
                 "SELECT id, validity, is_baseline, is_gone FROM folder WHERE account = ? AND name = ?",
                 (self._account, name),
             )
             if not rows:
                 is_baseline = self.is_baseline
-                self._run(
+                self._execute(
                     "INSERT INTO folder (account, name, role, validity, is_baseline, is_gone) "
                     "VALUES (?, ?, ?, ?, ?, 0)",
                     (self._account, name, role, validity, is_baseline),
@@ -283,7 +285,7 @@ class Memory:
             is_baseline = bool(is_baseline or is_gone or known_validity != validity)
             if known_validity != validity:
                 self._mark_gone("folder = ? AND validity <> ?", (folder, validity))
-            self._run(
+            self._execute(
                 "UPDATE folder SET role = ?, validity = ?, is_baseline = ?, is_gone = 0 WHERE id = ?",
                 (role, validity, is_baseline, folder),
             )
@@ -292,7 +294,7 @@ class Memory:
     def end_folder(self, name: str) -> None:
         """Note that all messages of a folder were compared with their places."""
         with self.batch():
-            self._run(
+            self._execute(
                 "UPDATE folder SET is_baseline = 0 WHERE account = ? AND name = ?", (self._account, name)
             )
 
@@ -300,12 +302,12 @@ class Memory:
         """Note that all other folders have gone; if one returns, its messages are a baseline."""
         present = set(names)
         with self.batch():
-            for folder, name in self._run(
+            for folder, name in self._execute(
                 "SELECT id, name FROM folder WHERE account = ? AND is_gone = 0", (self._account,)
             ):
                 if name not in present:
                     self._mark_gone("folder = ?", (folder,))
-                    self._run("UPDATE folder SET is_gone = 1 WHERE id = ?", (folder,))
+                    self._execute("UPDATE folder SET is_gone = 1 WHERE id = ?", (folder,))
 
     # Places.
 
@@ -321,7 +323,7 @@ class Memory:
         }
 
     def find_last_place(self, identity: bytes) -> Place | None:
-        """Return the place in which a message was found most recently, also if it is gone."""
+        """Return the place in which a message was found most recently, even if it has gone from there."""
         places = self._select(
             "folder.account = ? AND identity = ? ORDER BY place.id DESC LIMIT 1", (self._account, identity)
         )
@@ -332,7 +334,8 @@ class Memory:
         names = tuple(roles)
         return any(
             self._select(
-                f"folder.account = ? AND identity = ? AND gone IS NULL AND role IN ({_placeholders(names)})",
+                "folder.account = ? AND identity = ? AND gone IS NULL "
+                f"AND role IN ({_make_placeholders(names)})",
                 (self._account, identity, *names),
             )
         )
@@ -381,7 +384,7 @@ class Memory:
     ) -> None:
         """Note a message in a folder."""
         with self.batch():
-            self._run(
+            self._execute(
                 "INSERT OR REPLACE INTO place (folder, validity, uid, identity, keywords, state, label, "
                 "target, copy, reason, attempts, retry, gone) "
                 "SELECT id, validity, ?, ?, ?, ?, ?, '', '', '', 0, ?, NULL "
@@ -398,7 +401,7 @@ class Memory:
         target: str = "",
         keywords: frozenset[str] | None = None,
     ) -> Place:
-        """Note the new state of a message; return its new place."""
+        """Note the new state of a message; return the place with this state."""
         changed = replace(
             place,
             state=state,
@@ -408,7 +411,7 @@ class Memory:
             retry_time=0,
         )
         with self.batch():
-            self._run(
+            self._execute(
                 "UPDATE place SET state = ?, label = ?, target = ?, keywords = ?, reason = '', retry = 0 "
                 "WHERE id = ?",
                 (state, changed.label, target, _write_keywords(changed.keywords), place.id),
@@ -418,7 +421,7 @@ class Memory:
     def note_keywords(self, place: Place, keywords: frozenset[str]) -> None:
         """Note the keywords that a message has now."""
         with self.batch():
-            self._run("UPDATE place SET keywords = ? WHERE id = ?", (_write_keywords(keywords), place.id))
+            self._execute("UPDATE place SET keywords = ? WHERE id = ?", (_write_keywords(keywords), place.id))
 
     def end_move(self, place: Place, uid: str | None, keywords: frozenset[str]) -> None:
         """Note that a message was moved to its target; `uid` is its uid there, if that is known."""
@@ -432,7 +435,7 @@ class Memory:
         """Note that the message of a move was found in the target; it may be in its old folder, too."""
         with self.batch():
             state = DONE if move.is_gone else MOVING
-            self._run("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
+            self._execute("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
 
     def abandon_move(self, place: Place) -> Role:
         """Note that a message has left its folder, and was not found in the target of its move.
@@ -443,7 +446,7 @@ class Memory:
         with self.batch():
             self._set_state(place, DONE)
         if place.state == MOVED:
-            roles = self._run(
+            roles = self._execute(
                 "SELECT role FROM folder WHERE account = ? AND name = ?", (self._account, place.target)
             )
             return next((_ROLES[role] for (role,) in roles), place.role)
@@ -461,7 +464,7 @@ class Memory:
         is_retried = attempts < MAX_ATTEMPTS
         retry_time = int(self._clock()) + _FIRST_RETRY_SECONDS * _RETRY_FACTOR ** (attempts - 1)
         with self.batch():
-            self._run(
+            self._execute(
                 "UPDATE place SET state = ?, reason = ?, attempts = ?, retry = ? WHERE id = ?",
                 (place.state if is_retried else FAILED, reason[:500], attempts, retry_time, place.id),
             )
@@ -474,13 +477,13 @@ class Memory:
         """
         now = int(self._clock())
         with self.batch():
-            self._run(
+            self._execute(
                 "UPDATE place SET state = ? WHERE state IN (?, ?) AND gone < ?",
                 (DONE, MOVING, MOVED, now - _MOVING_SECONDS),
             )
             before = self._connection.total_changes
-            self._run("DELETE FROM place WHERE gone < ?", (now - _GONE_SECONDS,))
-            self._run(
+            self._execute("DELETE FROM place WHERE gone < ?", (now - _GONE_SECONDS,))
+            self._execute(
                 "DELETE FROM place WHERE gone IS NOT NULL AND id <= "
                 "(SELECT id FROM place WHERE gone IS NOT NULL ORDER BY id DESC LIMIT 1 OFFSET ?)",
                 (_MAX_GONE,),
@@ -488,15 +491,15 @@ class Memory:
             return self._connection.total_changes - before
 
     def _set_state(self, place: Place, state: str) -> None:
-        self._run("UPDATE place SET state = ? WHERE id = ?", (state, place.id))
+        self._execute("UPDATE place SET state = ? WHERE id = ?", (state, place.id))
 
     def _mark_gone(self, condition: str, values: tuple[Any, ...]) -> None:
-        self._run(
+        self._execute(
             f"UPDATE place SET gone = ? WHERE gone IS NULL AND {condition}", (int(self._clock()), *values)
         )
 
     def _select(self, condition: str, values: tuple[Any, ...]) -> Iterator[Place]:
-        for row in self._run(f"{_JOINED} WHERE {condition}", values):
+        for row in self._execute(f"{_JOINED} WHERE {condition}", values):
             number, folder, role, uid, identity, keywords, state, label, target, copy_uid = row[:10]
             attempts, retry_time, gone_time = row[10:]
             yield Place(
@@ -516,7 +519,7 @@ class Memory:
             )
 
 
-def _placeholders(values: tuple[Any, ...]) -> str:
+def _make_placeholders(values: tuple[Any, ...]) -> str:
     return ", ".join("?" * len(values))
 
 
@@ -559,7 +562,7 @@ def _check(connection: sqlite3.Connection) -> None:
 
 
 def _lock_account(path: Path, account: int) -> int:
-    """Lock an account: two watchers would mistake each other's moves for those of the owner."""
+    """Lock an account, because two watchers would mistake each other's moves for those of the owner."""
     handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         fcntl = import_module("fcntl")

@@ -21,14 +21,14 @@ __all__ = ["add_options", "run"]
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of a watcher."""
-    acting = parser.add_mutually_exclusive_group()
-    acting.add_argument(
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
         "--dry-run",
         action="store_true",
         help="print what would be moved and learned, change nothing, and exit; this is the default for an "
         "account that was never watched",
     )
-    acting.add_argument(
+    mode.add_argument(
         "--move", action="store_true", help="move and learn mail in an account that was never watched, too"
     )
     parser.add_argument("--once", action="store_true", help="make one pass over the mailbox, and exit")
@@ -48,7 +48,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sort-read",
         action="store_true",
-        help="in the first pass, sort the whole inbox and not only what is unread",
+        help="in the first pass, sort all messages of the inbox, not only unread ones",
     )
     parser.add_argument("--keywords", action="store_true", help="mark sorted mail with $Junk and $NotJunk")
     parser.add_argument(
@@ -56,7 +56,7 @@ def add_options(parser: ArgumentParser) -> None:
         metavar="SECONDS",
         type=make_argument_type(read_positive),
         default=60,
-        help="longest time between two passes over the mailbox (default: %(default)s)",
+        help="maximum time between two passes over the mailbox (default: %(default)s)",
     )
     add_log_options(parser)
 
@@ -70,7 +70,7 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
     store = Path(options.store).expanduser() if options.store else default_path()
     is_dry_run = options.dry_run or not (options.move or _is_known(store, account))
     memory = Memory(Memory.path_of(store), account, is_copy=is_dry_run)
-    classifier = StoreClassifier(store, source=source, log=not is_dry_run)
+    classifier = StoreClassifier(store, source=source, logs_verdicts=not is_dry_run)
     metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
     log = Log(sys.stderr, options.log_format)
     stop = Stop()
@@ -104,7 +104,7 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
         if not is_dry_run:
             log.write("stopped")
         if is_dry_run or options.once:
-            _summarize(out.write, watcher, is_dry_run=is_dry_run)
+            _write_summary(out.write, watcher, is_dry_run=is_dry_run)
         if is_dry_run and not options.dry_run:
             out.write(f"This account is new. To begin: {command} --move\n")
         return 0 if is_complete or stop.is_requested else 3
@@ -123,9 +123,9 @@ def _is_known(store: Path, account: str) -> bool:
         memory.close()
 
 
-def _summarize(write: Callable[[str], object], watcher: Watcher, *, is_dry_run: bool) -> None:
+def _write_summary(write: Callable[[str], object], watcher: Watcher, *, is_dry_run: bool) -> None:
     stay = watcher.counts.pop("stay", 0)
-    parts = [f"{number:,} {what}" for what, number in sorted(watcher.counts.items())]
+    parts = [f"{number:,} {action}" for action, number in sorted(watcher.counts.items())]
     if stay or not parts:
         parts.append(f"{stay:,} {'would stay' if is_dry_run else 'stayed'}")
     write(f"{', '.join(parts)}\n")

@@ -49,6 +49,7 @@ _ATTRIBUTES = {
     "\\starred": Role.VIRTUAL,
     "\\important": Role.VIRTUAL,
 }
+# The names of folders directly below which names are compared, too.
 _CONTAINERS = frozenset({"inbox", "[gmail]", "[google mail]"})
 _UNSURE_NAMES = frozenset({"unsure", "maybe junk", "maybe spam", "possible spam", "possible junk"})
 
@@ -76,24 +77,24 @@ def find_roles(
     chosen = dict.fromkeys(junk, Role.JUNK) | dict.fromkeys(unsure, Role.UNSURE)
     roles_by_parts: dict[tuple[str, ...], Role] = {}
     for folder in folders:
-        role = chosen.get("/".join(folder.parts)) or _role_by_attribute(folder)
+        role = chosen.get("/".join(folder.parts)) or _find_role_by_attribute(folder)
         if role is not None and (role not in chosen.values() or "/".join(folder.parts) in chosen):
             roles_by_parts[folder.parts] = role
     assigned = {*roles_by_parts.values(), *chosen.values()}
     for folder in folders:
         if folder.parts not in roles_by_parts:
-            role = _role_by_name(folder.parts)
+            role = _find_role_by_name(folder.parts)
             if role is not None and (role not in assigned or role == Role.INBOX):
                 roles_by_parts[folder.parts] = role
     return [_inherit(folder.parts, roles_by_parts) for folder in folders]
 
 
-def _role_by_attribute(folder: NamedFolder) -> Role | None:
+def _find_role_by_attribute(folder: NamedFolder) -> Role | None:
     roles = [_ATTRIBUTES[name] for name in map(str.lower, folder.attributes) if name in _ATTRIBUTES]
-    return min(roles, default=None)
+    return min(roles, default=None)  # attributes have no order: choose the same role in every run
 
 
-def _role_by_name(parts: tuple[str, ...]) -> Role | None:
+def _find_role_by_name(parts: tuple[str, ...]) -> Role | None:
     if len(parts) == 1 and parts[0].casefold() == "inbox":
         return Role.INBOX
     if len(parts) > 2 or (len(parts) == 2 and parts[0].casefold() not in _CONTAINERS):

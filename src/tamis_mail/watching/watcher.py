@@ -2,9 +2,9 @@
 
 A pass lists all watched folders, compares them with the memory, notes the tasks that follow, and then does
 them. A place is a message in a folder; its state says which task is left (`memory` lists the states). A
-lesson is the label that an act of the owner teaches. The baseline of a folder are the messages that it has
-when it is first listed, or after all its uids have changed; they teach nothing. Keywords include the flags of
-IMAP, such as \\Seen. Each step is noted in the memory before and after it is done. So the process
+lesson is the label that an action of the owner teaches. The baseline of a folder are the messages that it has
+in the first pass over the account, or after all its uids have changed; they teach nothing. Keywords include
+the flags of IMAP, such as \\Seen. Each step is noted in the memory before and after it is done. The process
 can be killed, or lose the connection, at any moment: the next pass continues, and no message is lost, moved
 twice or learned wrongly.
 """
@@ -26,8 +26,15 @@ from tamis_mail.message import canonical, digest, read_heading
 from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics
 from tamis_mail.watching import lessons
-from tamis_mail.watching.classifier import Classifier, Judged, StoreUnusableError
-from tamis_mail.watching.mailbox import Folder, FolderError, Listed, Mailbox, MailboxError, MessageError
+from tamis_mail.watching.classifier import Classifier, JudgedMessage, StoreUnusableError
+from tamis_mail.watching.mailbox import (
+    Folder,
+    FolderError,
+    ListedMessage,
+    Mailbox,
+    MailboxError,
+    MessageError,
+)
 from tamis_mail.watching.memory import (
     AMBIGUOUS,
     DONE,
@@ -44,9 +51,9 @@ from tamis_mail.watching.roles import WATCHED, Role
 
 __all__ = ["Settings", "Stop", "Watcher"]
 
-_READ_BATCH = 100  # messages per request to the mailbox
+_READ_BATCH = 100  # messages that are requested from the mailbox together
 _TASK_BATCH = 50  # messages that are judged or learned together, in a fraction of a second
-# Messages are read to identify them; up to this size, they are kept until they are judged or learned.
+# Messages are read to identify them; so many bytes of them are kept until they are judged or learned.
 _CACHE_BYTES = 32 << 20
 _GROUP_BYTES = 8 << 20  # after so many bytes, the messages are handled before more are read
 _NOTE_BATCH = 1000  # places that are noted in one transaction
@@ -54,8 +61,8 @@ _PROGRESS_MESSAGES = 200  # for fewer messages, there is no progress line
 # A mail program may move a message by copying it and deleting the original later. After this time, a copy
 # whose original is still there is a second delivery.
 _SETTLE_SECONDS = 60
-_PRUNE_SECONDS = 3600.0
-_FIRST_BACKOFF, _LAST_BACKOFF = 2.0, 300.0
+_PRUNE_SECONDS = 3600.0  # time between two prunings of the memory
+_FIRST_BACKOFF, _MAX_BACKOFF = 2.0, 300.0  # seconds to wait after a fault; doubled after each further one
 # Junk is listed last: a message that is moved there meanwhile is found in both folders, never in neither.
 _ORDER = (Role.INBOX, Role.OTHER, Role.ARCHIVE, Role.UNSURE, Role.JUNK)
 _SORTED_INTO = (Role.JUNK, Role.UNSURE)
@@ -67,7 +74,7 @@ class Settings:
 
     sorts: bool = True
     learns: bool = True
-    marks: bool = False  # sets $Junk and $NotJunk
+    marks: bool = False  # whether sorted messages get the keyword $Junk or $NotJunk
     only_moves: bool = False  # only a move to Junk teaches spam, not a message that is first found there
     sorts_read: bool = False  # the first pass also sorts messages that the owner has read
     is_dry_run: bool = False
@@ -169,10 +176,10 @@ class Watcher:
         self._clock = clock
         # By kind of work: the fault that stops it. (A failure concerns one message.)
         self._faults: dict[str, str] = {}
-        # By folder: a text that changes with its messages, at the last comparison with the memory.
-        self._states: dict[str, str] = {}
+        # By folder: its revision at the last comparison with the memory.
+        self._revisions: dict[str, str] = {}
         self._cache = _MessageCache()
-        self._pruned = 0.0  # time of the last pruning of the memory; the first pass always prunes it
+        self._prune_time = 0.0  # time of the last pruning of the memory; the first pass always prunes it
 
     def run(self, *, once: bool = False) -> bool:
         """Watch until the end is requested, or for one pass; return whether the last pass was complete."""
@@ -187,7 +194,7 @@ class Watcher:
                 with self.stop.interrupting():
                     if "mailbox" in self._faults or "memory" in self._faults:
                         time.sleep(backoff * random.uniform(0.8, 1.2))
-                        backoff = min(2 * backoff, _LAST_BACKOFF)
+                        backoff = min(2 * backoff, _MAX_BACKOFF)
                     else:
                         backoff = _FIRST_BACKOFF
                         self._wait()
@@ -228,10 +235,10 @@ class Watcher:
     def _note_changes(self, folders: Sequence[Folder]) -> None:
         """Note the changes of all folders: first the messages that are gone, then the new ones."""
         self._memory.mark_folders_gone_except([folder.name for folder in folders if folder.exists])
-        news: list[tuple[Folder, list[Listed], bool]] = []
+        new_messages: list[tuple[Folder, list[ListedMessage], bool]] = []
         for folder in folders:
             self.stop.check()
-            if not folder.exists or (folder.state and self._states.get(folder.name) == folder.state):
+            if not folder.exists or (folder.revision and self._revisions.get(folder.name) == folder.revision):
                 continue
             is_baseline = self._memory.begin_folder(folder.name, folder.role, folder.validity)
             known = self._memory.list_places(folder.name)
@@ -241,13 +248,13 @@ class Watcher:
                 for uid, place in known.items():
                     if uid in listed and listed[uid].keywords != place.keywords:
                         self._note_keywords(place, listed[uid].keywords, is_baseline=is_baseline)
-            news.append(
+            new_messages.append(
                 (folder, [message for uid, message in listed.items() if uid not in known], is_baseline)
             )
-        for folder, messages, is_baseline in news:
+        for folder, messages, is_baseline in new_messages:
             self._note_messages(folder, messages, is_baseline=is_baseline)
             self._memory.end_folder(folder.name)
-            self._states[folder.name] = folder.state
+            self._revisions[folder.name] = folder.revision
         if self._memory.is_baseline:
             self._memory.end_baseline()
 
@@ -260,7 +267,7 @@ class Watcher:
         else:
             self._memory.note_keywords(place, keywords)
 
-    def _note_messages(self, folder: Folder, messages: Sequence[Listed], *, is_baseline: bool) -> None:
+    def _note_messages(self, folder: Folder, messages: Sequence[ListedMessage], *, is_baseline: bool) -> None:
         """Note messages that are new in a folder; they are read, because their content identifies them."""
         # Old messages of these folders need not be identified: if one of them is later found in Junk, that
         # teaches spam wherever it was before.
@@ -280,11 +287,11 @@ class Watcher:
                 with self._memory.batch():
                     for uid, outcome in outcomes:
                         self._note_message(folder, batch[uid], outcome, is_baseline=is_baseline)
-            self._draw(folder.name, start + len(batch), len(messages))
-        self._draw(folder.name, len(messages), len(messages))
+            self._draw_progress(folder.name, start + len(batch), len(messages))
+        self._draw_progress(folder.name, len(messages), len(messages))
 
     def _note_message(
-        self, folder: Folder, message: Listed, outcome: bytes | MessageError, *, is_baseline: bool
+        self, folder: Folder, message: ListedMessage, outcome: bytes | MessageError, *, is_baseline: bool
     ) -> None:
         if isinstance(outcome, MessageError):
             self._memory.add(
@@ -307,9 +314,9 @@ class Watcher:
             self._cache.keep(folder.name, message.uid, outcome)
 
     def _find_task(
-        self, folder: Folder, message: Listed, identity: bytes, *, is_baseline: bool
+        self, folder: Folder, message: ListedMessage, identity: bytes, *, is_baseline: bool
     ) -> tuple[str, str, int]:
-        """Find the task for a message that is new in a folder: state, label, time of retry."""
+        """Return the task for a message that is new in a folder: its state, label and time of retry."""
         last = self._memory.find_last_place(identity)
         if last and last.is_gone and last.folder == folder.name and last.state in (TO_SORT, TO_LEARN):
             # The message had gone from this folder and is there again, with another uid: its task stays.
@@ -318,9 +325,11 @@ class Watcher:
         is_unknown = last is None or (last.role == Role.INBOX and not last.is_gone)
         is_new_mail = folder.role == Role.INBOX and is_unknown and self._settings.sorts
         if is_baseline:
-            is_read = lessons.SEEN in message.keywords and not self._settings.sorts_read
-            is_sorted = is_new_mail and not is_read and not lessons.is_kept_by_owner(message.keywords)
-            return (TO_SORT if is_sorted else DONE), "", 0
+            is_left_as_read = lessons.SEEN in message.keywords and not self._settings.sorts_read
+            is_to_sort = (
+                is_new_mail and not is_left_as_read and not lessons.is_kept_by_owner(message.keywords)
+            )
+            return (TO_SORT if is_to_sort else DONE), "", 0
         before = last.role if last else None
         if last and last.is_gone and last.state in (MOVING, MOVED):
             before = self._memory.abandon_move(last)
@@ -358,10 +367,10 @@ class Watcher:
                     self._try_move(stopped, partial(self._repeat_move, folder, place, folders))
         for folder in present:  # lessons come first, so that new mail is judged by them
             for label in (SPAM, HAM):
-                taught = [place for place in self._list_tasks(folder, TO_LEARN) if place.label == label]
-                self._do_in_batches(folder, taught, stopped, "learning", self._teach)
+                to_learn = [place for place in self._list_tasks(folder, TO_LEARN) if place.label == label]
+                self._do_in_batches(folder, to_learn, stopped, "learning", self._learn_batch)
         for folder in present:
-            sort = partial(self._sort, folders, stopped)
+            sort = partial(self._sort_batch, folders, stopped)
             self._do_in_batches(folder, self._list_tasks(folder, TO_SORT), stopped, "sorting", sort)
         for work in {"learning", "sorting", "moving"} - stopped:
             self._clear_fault(work)
@@ -399,9 +408,9 @@ class Watcher:
                     return
 
     def _read_messages(self, folder: Folder, places: Sequence[Place]) -> Iterator[list[tuple[Place, bytes]]]:
-        """Yield messages with their bytes, in groups of bounded size.
+        """Yield places with the bytes of their messages, in groups of bounded size.
 
-        A message that is not in the folder any more is marked as gone.
+        The place of a message that is not in the folder any more is marked as gone.
         """
         cached = [(place, self._cache.take(folder.name, place.uid)) for place in places]
         known = [(place, raw) for place, raw in cached if raw is not None]
@@ -431,18 +440,18 @@ class Watcher:
         elif isinstance(outcome, MessageError):
             self._record_failure(place, str(outcome))
         else:
-            self._note_message(folder, Listed(place.uid, place.keywords), outcome, is_baseline=False)
+            self._note_message(folder, ListedMessage(place.uid, place.keywords), outcome, is_baseline=False)
 
     def _resolve_ambiguous(self, place: Place) -> None:
         """Decide on an ambiguous message once its copy has left Junk and Unsure, or after some time."""
-        is_still_sorted = place.identity is not None and self._memory.is_in_role(place.identity, _SORTED_INTO)
-        if not is_still_sorted:
+        has_copy = place.identity is not None and self._memory.is_in_role(place.identity, _SORTED_INTO)
+        if not has_copy:
             self._memory.update(place, TO_LEARN if self._settings.learns else DONE)
         elif place.retry_time <= self._clock():
             is_new_mail = place.role == Role.INBOX and self._settings.sorts
             self._memory.update(place, TO_SORT if is_new_mail else DONE, label="")
 
-    def _teach(self, folder: Folder, batch: list[tuple[Place, bytes]]) -> None:
+    def _learn_batch(self, folder: Folder, batch: list[tuple[Place, bytes]]) -> None:
         label = batch[0][0].label
         if self._settings.is_dry_run:
             for place, raw in batch:
@@ -462,7 +471,7 @@ class Watcher:
                     "learned", label=label, action=outcome, role=folder.role.value, bytes=len(raw)
                 )
 
-    def _sort(
+    def _sort_batch(
         self,
         folders: Sequence[Folder],
         stopped: set[str],
@@ -558,7 +567,7 @@ class Watcher:
 
     # Reporting.
 
-    def _log_verdict(self, judged: Judged, target: Folder | None, size: int) -> None:
+    def _log_verdict(self, judged: JudgedMessage, target: Folder | None, size: int) -> None:
         self._log.write(
             "verdict",
             label=judged.label,
@@ -588,17 +597,17 @@ class Watcher:
         if self._faults.pop(work, None) is not None:
             self._log.write("fault-ended", stops=work)
 
-    def _print(self, act: str, folder: Folder, raw: bytes, probability: float | None = None) -> None:
+    def _print(self, action: str, folder: Folder, raw: bytes, probability: float | None = None) -> None:
         if self._out is None:
             return
         heading = read_heading(raw)
-        chance = "" if probability is None else f" {probability:.3f}"
+        probability_text = "" if probability is None else f" {probability:.3f}"
         self._out.write(
-            f"{act}{chance}: {printable(folder.name)}: {heading.sender or '(no sender)'}: "
+            f"{action}{probability_text}: {printable(folder.name)}: {heading.sender or '(no sender)'}: "
             f"{heading.subject or '(no subject)'}\n"
         )
 
-    def _draw(self, name: str, done: int, total: int) -> None:
+    def _draw_progress(self, name: str, done: int, total: int) -> None:
         if self._progress is None or total < _PROGRESS_MESSAGES or not self._progress.is_terminal:
             return
         now = time.monotonic()
@@ -608,8 +617,8 @@ class Watcher:
             self._progress.draw(f"{printable(name)}: {done:,} of {total:,} messages read", now)
 
     def _prune(self) -> None:
-        if self._clock() - self._pruned >= _PRUNE_SECONDS:
-            self._pruned = self._clock()
+        if self._clock() - self._prune_time >= _PRUNE_SECONDS:
+            self._prune_time = self._clock()
             self._memory.prune()
 
 

@@ -45,9 +45,9 @@ def test_a_dashed_line_is_not_compared_with_each_open_boundary(monkeypatch: pyte
 
         __hash__ = bytes.__hash__
 
-    boundaries = tree._Reader._boundaries
+    boundaries = tree._Reader._read_boundaries
     monkeypatch.setattr(
-        tree._Reader, "_boundaries", lambda self, value: tuple(map(Boundary, boundaries(self, value)))
+        tree._Reader, "_read_boundaries", lambda self, value: tuple(map(Boundary, boundaries(self, value)))
     )
     head = b""
     for depth in range(DEPTH):

@@ -6,7 +6,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from tamis_mail.features import WORDS
 from tamis_mail.reporting.feature_columns import choose_columns
-from tamis_mail.reporting.mailbox_map import draw_map
+from tamis_mail.reporting.mailbox_map import compute_map
 from tests.mail.reporting.corpora import make_corpus
 
 
@@ -24,7 +24,7 @@ def test_positions_are_those_of_scikit_learn() -> None:
     rows = choose_columns(corpus, np.arange(120), 600, (WORDS,)).rows
     reference = PCA(2, svd_solver="full").fit(rows)
     expected = reference.transform(rows)
-    mailbox_map = draw_map(corpus)
+    mailbox_map = compute_map(corpus)
     assert mailbox_map is not None
     signs = np.sign((mailbox_map.positions * expected).sum(axis=0))
     np.testing.assert_allclose(mailbox_map.positions * signs, expected, atol=1e-6)
@@ -49,7 +49,7 @@ def test_columns_are_the_features_that_vary_most() -> None:
 
 
 def test_three_topics_are_three_places_on_the_map() -> None:
-    mailbox_map = draw_map(make_corpus(draw_messages(90), [row % 3 == 0 for row in range(90)]))
+    mailbox_map = compute_map(make_corpus(draw_messages(90), [row % 3 == 0 for row in range(90)]))
     assert mailbox_map is not None
     centres = np.array([mailbox_map.positions[topic::3].mean(axis=0) for topic in range(3)])
     spread = max(mailbox_map.positions[topic::3].std() for topic in range(3))
@@ -58,5 +58,5 @@ def test_three_topics_are_three_places_on_the_map() -> None:
 
 
 def test_too_few_messages_have_no_map() -> None:
-    assert draw_map(make_corpus([{1, 2}, {1}], [True, False])) is None
-    assert draw_map(make_corpus([], [])) is None
+    assert compute_map(make_corpus([{1, 2}, {1}], [True, False])) is None
+    assert compute_map(make_corpus([], [])) is None

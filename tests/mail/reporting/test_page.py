@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.mailbox import RawMessage
-from tamis_mail.reporting.mail import Labelled, Part
+from tamis_mail.reporting.mail import LabelledMail, LabelledPart
 from tamis_mail.reporting.page import page, refuse_unless_writable, write
 from tamis_mail.reporting.report import Report, report
 from tamis_mail.sample import messages
@@ -18,7 +18,7 @@ HOSTILE = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>&lt;
 VOID = {"meta", "line", "circle", "rect", "polyline", "polygon", "br"}
 
 
-def hostile_mail() -> Labelled:
+def hostile_mail() -> LabelledMail:
     """Mail that every miss and every token of would break a page that trusts it."""
 
     def letters() -> Iterator[tuple[RawMessage, bool]]:
@@ -28,7 +28,7 @@ def hostile_mail() -> Labelled:
             # labels by coin, so that there are misses
             yield RawMessage(raw, f"<script>{number}\x1b", number), number % 3 == 0
 
-    return Labelled("<script>alert('name')</script>\x1b", (Part("", letters, lambda: 60, tuple),))
+    return LabelledMail("<script>alert('name')</script>\x1b", (LabelledPart("", letters, lambda: 60, tuple),))
 
 
 class Reader(HTMLParser):
@@ -112,7 +112,7 @@ def test_a_handful_of_messages_can_be_drawn(kept: int) -> None:
     def letters() -> Iterator[tuple[RawMessage, bool]]:
         return ((RawMessage(one.raw, "", 0), one.label == "spam") for one in chosen)
 
-    found = report(Labelled("few", (Part("", letters, lambda: 0, tuple),)))
+    found = report(LabelledMail("few", (LabelledPart("", letters, lambda: 0, tuple),)))
     assert found.study.measures.messages >= 1
     parsed(page(found))
 

@@ -12,7 +12,7 @@ from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting import corpus as corpora
 from tamis_mail.reporting.corpus import Corpus, Filter, read
 from tamis_mail.reporting.measures import bins, measure, roc_curve
-from tamis_mail.reporting.misses import misses
+from tamis_mail.reporting.misses import find_misses
 from tamis_mail.reporting.study import shuffle_stratified, study_folds, study_split
 from tamis_mail.sample import messages
 from tamis_mail.sieve import Sieve, executor
@@ -56,12 +56,12 @@ def test_a_fold_is_judged_as_a_store_would(corpus: Corpus, tmp_path: Path) -> No
     with Sieve.open(tmp_path / "mail.tamis") as sieve:
         for label in ("spam", "ham"):
             chosen = [i for i in learned if corpus.is_spam[i] == (label == "spam")]
-            sieve.learn_many((LETTERS[corpus.places[i]][0].raw for i in chosen), label, processes=1)
+            sieve.learn_many((LETTERS[corpus.positions[i]][0].raw for i in chosen), label, processes=1)
         with sieve.store.transaction() as writer:
             writer.write_setting("rule", study.rule.to_json())
         sieve.fit_weights()
         assert Rule.of(sieve.store) == study.fitted[0]
-        stored = [sieve.sort(LETTERS[corpus.places[i]][0].raw).log_odds for i in judged]
+        stored = [sieve.sort(LETTERS[corpus.positions[i]][0].raw).log_odds for i in judged]
     np.testing.assert_allclose(study.log_odds, stored, rtol=1e-9, atol=1e-9)
 
 
@@ -92,7 +92,7 @@ def test_the_evidence_of_a_miss_sums_to_its_log_odds(corpus: Corpus) -> None:
     wrong = [(message, is_spam != (number % 4 == 0)) for number, (message, is_spam) in enumerate(LETTERS)]
     noisy = read(wrong)
     study = study_folds(noisy, 4)
-    found = misses(study, noisy, wrong)
+    found = find_misses(study, noisy, wrong)
     assert len(found) == 20
     by_place = dict(zip(study.judged.tolist(), study.log_odds.tolist(), strict=True))
     for miss in found:
@@ -106,7 +106,7 @@ def test_memory_is_asked_for_in_pieces(corpus: Corpus, monkeypatch: pytest.Monke
     whole, left = corpus.count(everyone), corpus.leave_one_out(RULE)
     trained = corpus.train(everyone, RULE)
     judged = corpus.log_odds(everyone, trained)
-    monkeypatch.setattr(corpora, "_AT_ONCE", 1000)
+    monkeypatch.setattr(corpora, "_MAX_OCCURRENCES", 1000)
     assert corpus.count(everyone) == whole
     in_pieces = corpus.leave_one_out(RULE)
     np.testing.assert_allclose(in_pieces.scores, left.scores, rtol=1e-12)
@@ -188,7 +188,7 @@ def test_validation_alone_chooses_the_smoothing(corpus: Corpus) -> None:
 def test_a_message_in_two_places_is_one_and_a_disputed_one_none() -> None:
     (a, spam_a), (b, _) = LETTERS[0], LETTERS[1]
     found = read([(a, spam_a), (a, spam_a), (b, True), (b, False), *LETTERS[2:10]])
-    assert (len(found), found.again, found.disputed) == (9, 1, 2)
+    assert (len(found), found.duplicates, found.disputed) == (9, 1, 2)
 
 
 @pytest.mark.parametrize("letters", [[], LETTERS[:3], [one for one in LETTERS if one[1]][:20]])

@@ -91,7 +91,7 @@ def test_a_rule_that_is_off_is_mended_and_a_good_one_kept() -> None:
     off = RULE.with_scales([view.scale * 0.1 for view in RULE.views])
     mended = tune(corpus, off)
     assert mended.is_better
-    assert mended.would_be.log_loss < 0.5 * mended.was.log_loss
+    assert mended.measures_after.log_loss < 0.5 * mended.measures_before.log_loss
     again = tune(corpus, mended.after)
     assert not again.is_better
     assert again.after.views == mended.after.views

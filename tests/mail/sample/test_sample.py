@@ -218,7 +218,7 @@ def test_linked_choices_are_the_same_choice() -> None:
     for turn, text in enumerate(("axA", "bxB", "cxC", "axA")):
         slots = Slots(Dice("a"), "en", datetime(2026, 1, 5, tzinfo=UTC), turn, {})
         assert slots.fill("[1:a|b|c][x|x][1:A|B|C]") == text
-    with pytest.raises(ValueError, match=r"has 2 ways: expected 3"):
+    with pytest.raises(ValueError, match=r"has 2 alternatives: expected 3"):
         slots.fill("[1:a|b]")
 
 

@@ -81,7 +81,7 @@ def test_verdicts_are_those_of_the_store(store: Path) -> None:
 
 def test_evidence_is_that_of_the_store(store: Path) -> None:
     async def scenario(filtering: Filtering) -> TimedVerdict | Fault:
-        return await filtering.judge(NEW_SPAM, has_evidence=True)
+        return await filtering.judge(NEW_SPAM, with_evidence=True)
 
     judged = run(store, scenario)
     assert isinstance(judged, TimedVerdict)
@@ -141,7 +141,7 @@ def test_a_thread_keeps_only_some_stores_open(store: Path, monkeypatch: pytest.M
     async def scenario(filtering: Filtering) -> int:
         for user in users * 2:
             assert label_of(await filtering.judge(NEW_SPAM, user)) == "spam"
-        return len(filtering._judges[0].stores._sieves)
+        return len(filtering._judge_workers[0].stores._sieves)
 
     assert run(store, scenario) == 3
 

@@ -57,7 +57,7 @@ def test_a_socket_of_another_process_is_left_alone(tmp_path: Path) -> None:
 def test_a_file_is_never_replaced_by_a_socket(tmp_path: Path) -> None:
     path = tmp_path / "mail"
     path.write_text("precious")
-    with pytest.raises(OSError, match="it is a file, not a socket"):
+    with pytest.raises(OSError, match="it exists and is not a socket"):
         Listener.parse(f"unix:{path}").open()
     assert path.read_text() == "precious"
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.message import canonical, digest
-from tamis_mail.watching.classifier import Judged, StoreUnusableError
-from tamis_mail.watching.mailbox import Folder, Listed, MailboxError, MessageError
+from tamis_mail.watching.classifier import JudgedMessage, StoreUnusableError
+from tamis_mail.watching.mailbox import Folder, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import Role
 
 
@@ -84,9 +84,9 @@ class Account:
         self.interruption.step()
         return [Folder(name, role, self.validity) for name, role in ROLES.items()]
 
-    def list_messages(self, folder: Folder) -> list[Listed]:
+    def list_messages(self, folder: Folder) -> list[ListedMessage]:
         self.interruption.step()
-        return [Listed(uid, message.keywords) for uid, message in self.folders[folder.name].items()]
+        return [ListedMessage(uid, message.keywords) for uid, message in self.folders[folder.name].items()]
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
         for uid in uids:
@@ -135,17 +135,17 @@ class WordClassifier:
     history: list[tuple[bytes, str]] = field(default_factory=list)  # changes only, as in a journal
     fault: str = ""
 
-    def judge(self, messages: Sequence[bytes]) -> Sequence[Judged | MessageError]:
+    def judge(self, messages: Sequence[bytes]) -> Sequence[JudgedMessage | MessageError]:
         self.interruption.step()
         if self.fault:
             raise StoreUnusableError(self.fault)
         return [self._judge(raw) for raw in messages]
 
-    def _judge(self, raw: bytes) -> Judged | MessageError:
+    def _judge(self, raw: bytes) -> JudgedMessage | MessageError:
         if b"poison" in raw:
             return MessageError("unexpected ValueError")
         label = SPAM if b"pills" in raw else "unsure" if b"maybe" in raw else HAM
-        return Judged(self.labels.get(digest(canonical(raw)), label), 0.5, 0.0)
+        return JudgedMessage(self.labels.get(digest(canonical(raw)), label), 0.5, 0.0)
 
     def learn(self, messages: Sequence[bytes], label: str) -> Sequence[str | MessageError]:
         self.interruption.step()

@@ -9,7 +9,7 @@ import pytest
 
 from tamis_mail import Sieve
 from tamis_mail.verdict import Verdict
-from tamis_mail.watching.classifier import Judged, StoreClassifier, StoreUnusableError
+from tamis_mail.watching.classifier import JudgedMessage, StoreClassifier, StoreUnusableError
 from tamis_mail.watching.mailbox import MessageError
 from tests.surfaces.terminal import HAM, NEW_HAM, NEW_SPAM, SPAM, make_store
 
@@ -21,8 +21,8 @@ def classifier(tmp_path: Path) -> Iterator[StoreClassifier]:
     made.close()
 
 
-def labels_of(outcomes: Sequence[Judged | MessageError]) -> list[str]:
-    return [outcome.label if isinstance(outcome, Judged) else str(outcome) for outcome in outcomes]
+def labels_of(outcomes: Sequence[JudgedMessage | MessageError]) -> list[str]:
+    return [outcome.label if isinstance(outcome, JudgedMessage) else str(outcome) for outcome in outcomes]
 
 
 def test_messages_are_judged_together_and_one_that_was_learned_is_what_it_was_learned_as(
@@ -70,7 +70,7 @@ def test_a_store_that_knows_one_kind_of_mail_judges_none(tmp_path: Path) -> None
 def test_verdicts_are_logged_with_their_source_unless_that_is_switched_off(
     classifier: StoreClassifier,
 ) -> None:
-    silent = StoreClassifier(classifier.path, source="test", log=False)
+    silent = StoreClassifier(classifier.path, source="test", logs_verdicts=False)
     silent.judge([NEW_HAM])
     silent.close()
     classifier.judge([NEW_SPAM])

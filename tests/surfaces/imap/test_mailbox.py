@@ -11,7 +11,7 @@ from tamis_mail.serving.logs import Log
 from tamis_mail.surfaces.imap.account import Account
 from tamis_mail.surfaces.imap.connection import LoginRefusedError
 from tamis_mail.surfaces.imap.mailbox import ImapMailbox
-from tamis_mail.watching.classifier import Judged
+from tamis_mail.watching.classifier import JudgedMessage
 from tamis_mail.watching.mailbox import Folder, MailboxError, MessageError
 from tamis_mail.watching.memory import Memory
 from tamis_mail.watching.roles import Role
@@ -53,8 +53,8 @@ class WordClassifier:
     def __init__(self) -> None:
         self.taught: list[tuple[bytes, str]] = []
 
-    def judge(self, messages: "list[bytes]") -> "list[Judged | MessageError]":
-        return [Judged("spam" if b"spam" in raw else "ham", 0.5, 0.0) for raw in messages]
+    def judge(self, messages: "list[bytes]") -> "list[JudgedMessage | MessageError]":
+        return [JudgedMessage("spam" if b"spam" in raw else "ham", 0.5, 0.0) for raw in messages]
 
     def learn(self, messages: "list[bytes]", label: str) -> "list[str | MessageError]":
         self.taught += [(raw, label) for raw in messages]

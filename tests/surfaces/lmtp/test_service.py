@@ -587,7 +587,7 @@ def test_whatever_happens_to_the_store_mail_flows(bench: Bench, hop: ScriptedHop
 def test_a_defect_of_the_filter_keeps_no_mail_back(tmp_path: Path) -> None:
     class Defective(Filtering):
         async def judge(
-            self, raw: bytes, user: str = "", *, has_evidence: bool = False
+            self, raw: bytes, user: str = "", *, with_evidence: bool = False
         ) -> TimedVerdict | Fault:
             raise ZeroDivisionError
 

@@ -195,15 +195,15 @@ def test_keywords_are_added_only_where_dovecot_keeps_them_and_never_in_new(maild
 def test_a_keyword_is_not_added_while_dovecot_holds_the_lock(maildir: Path) -> None:
     (maildir / "dovecot-keywords").touch()
     (maildir / "dovecot-keywords.lock").touch()
-    assert KeywordFile(str(maildir)).find_letter("$Junk") is None
+    assert KeywordFile(str(maildir)).find_or_add_letter("$Junk") is None
     os.utime(maildir / "dovecot-keywords.lock", (0, 0))  # left over
-    assert KeywordFile(str(maildir)).find_letter("$Junk") == "a"
+    assert KeywordFile(str(maildir)).find_or_add_letter("$Junk") == "a"
 
 
 def test_a_full_file_of_keywords_takes_no_more(maildir: Path) -> None:
     (maildir / "dovecot-keywords").write_text("".join(f"{n} keyword{n}\n" for n in range(26)))
-    assert KeywordFile(str(maildir)).find_letter("$Junk") is None
-    assert KeywordFile(str(maildir)).find_letter("KEYWORD25") == "z"
+    assert KeywordFile(str(maildir)).find_or_add_letter("$Junk") is None
+    assert KeywordFile(str(maildir)).find_or_add_letter("KEYWORD25") == "z"
     assert not (maildir / "dovecot-keywords.lock").exists()
 
 
@@ -238,17 +238,17 @@ def test_a_folder_that_cannot_be_read_is_an_error_of_the_mailbox(maildir: Path) 
         mailbox.list_folders()
 
 
-def test_the_state_of_a_folder_changes_when_a_message_does(maildir: Path) -> None:
+def test_the_revision_of_a_folder_changes_when_a_message_does(maildir: Path) -> None:
     for folder in ("cur", "new"):
         os.utime(maildir / folder, (1_000, 1_000))
     mailbox = MaildirMailbox(str(maildir))
-    state = folder_of(mailbox, "INBOX").state
-    assert state
-    assert folder_of(mailbox, "INBOX").state == state
+    revision = folder_of(mailbox, "INBOX").revision
+    assert revision
+    assert folder_of(mailbox, "INBOX").revision == revision
     (maildir / "cur" / "1.host").write_bytes(RAW)
-    assert folder_of(mailbox, "INBOX").state == ""  # too recent to be told from a further change
+    assert folder_of(mailbox, "INBOX").revision == ""  # too recent to be told from a further change
     os.utime(maildir / "cur", (2_000, 2_000))
-    assert folder_of(mailbox, "INBOX").state not in ("", state)
+    assert folder_of(mailbox, "INBOX").revision not in ("", revision)
 
 
 @given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])))

@@ -240,7 +240,7 @@ def test_spam_can_be_quarantined_where_the_server_has_a_quarantine(store: Path) 
 class _Recording(Filtering):
     raw = b""
 
-    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
+    async def judge(self, raw: bytes, user: str = "", *, with_evidence: bool = False) -> TimedVerdict | Fault:
         self.raw = raw
         return Fault("nothing was judged")
 
@@ -275,13 +275,13 @@ def test_a_message_is_judged_with_the_field_that_the_server_will_add(tmp_path: P
 
 
 class _Slow(Filtering):
-    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
+    async def judge(self, raw: bytes, user: str = "", *, with_evidence: bool = False) -> TimedVerdict | Fault:
         await asyncio.sleep(60)
         return Fault("too late")
 
 
 class _Broken(Filtering):
-    async def judge(self, raw: bytes, user: str = "", *, has_evidence: bool = False) -> TimedVerdict | Fault:
+    async def judge(self, raw: bytes, user: str = "", *, with_evidence: bool = False) -> TimedVerdict | Fault:
         raise RuntimeError("secret")
 
 

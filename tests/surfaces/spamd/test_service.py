@@ -120,7 +120,7 @@ def test_metrics_count_verdicts_and_faults(tmp_path: Path, store: Path) -> None:
     [
         (["--listen", "783"], "cannot listen at '783': expected HOST:PORT"),
         (["--listen", "unix:/nowhere/at/all"], "cannot listen at unix:/nowhere/at/all"),
-        (["--socket-mode", "rw"], "got 'rw', expected three octal digits"),
+        (["--socket-mode", "rw"], "got 'rw', expected three or four octal digits"),
         (["--max-connections", "0"], "got '0', expected a positive integer"),
         (["--user-stores", "/var/mail/x"], "expected a path with {user} in it"),
         (["--metrics", "unix:/x"], "expected HOST:PORT"),

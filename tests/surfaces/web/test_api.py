@@ -120,8 +120,8 @@ def test_a_wrong_parameter_is_named(page: Page, address: str, sentence: str) -> 
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"{", "the body is no JSON"),
-        (b"[" * 100_000, "the body is no JSON"),
+        (b"{", "the body is not valid JSON"),
+        (b"[" * 100_000, "the body is not valid JSON"),
         (b"[]", "the body is [], expected object"),
         (b'{"events": 3}', "events is 3, expected string"),
         (b'{"events": "1", "all": true}', "the body has 'all', expected only events"),

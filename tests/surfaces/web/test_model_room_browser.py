@@ -195,7 +195,7 @@ def test_a_room_without_points_says_so_and_recovers(visit: Visit) -> None:
     visit.errors.clear()
     tab.click("#clear-points")
     settle(tab)
-    assert tab.inner_text("#fault") == "Got no points, expected one at least: add points."
+    assert tab.inner_text("#fault") == "Got no points, expected at least one: add points."
     click_plane(tab, 0.5, 0.5)
     assert read_numbers(tab).startswith("After 0 steps on 1 point: component A with weight 1.00")
     assert tab.inner_text("#fault") == ""

@@ -209,9 +209,9 @@ def test_em_works_on_points_without_a_covariance(few: Any) -> None:
 
 
 def test_no_points_is_one_clear_line() -> None:
-    with pytest.raises(FieldError, match="got no points, expected one at least: add points"):
+    with pytest.raises(FieldError, match="got no points, expected at least one: add points"):
         compute(mixture, points=[])
-    with pytest.raises(FieldError, match="got no points, expected one at least: add points"):
+    with pytest.raises(FieldError, match="got no points, expected at least one: add points"):
         compute(boundaries, points=[], labels=[])
 
 
@@ -370,7 +370,7 @@ def test_one_known_entry_is_enough() -> None:
     [
         ({"known": []}, "got no known entries"),
         ({"known": [[0, 0, 3], [0, 0, 4]], "hidden": []}, "twice"),
-        ({"known": [[0.5, 0, 3]], "hidden": []}, "between two rows"),
+        ({"known": [[0.5, 0, 3]], "hidden": []}, "with a fraction"),
         ({"known": [[8, 0, 3]], "hidden": []}, r"known\[0\]\[0\] = 8, expected a number from 0 to 7"),
     ],
 )

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "command_line", "describe_error", "main"]
 
 COMMANDS = {
-    "learn": "learn what is spam and what is not",
+    "learn": "learn messages of spam and of wanted mail",
     "sort": "classify mail as spam or not; filter it",
     "explain": "explain why a message is spam or not",
     "forget": "forget messages exactly, as if never learned",
     "relabel": "learn messages again, under another label",
     "allow": "never call mail of a sender spam",
     "block": "always call mail of a sender spam",
-    "log": "list verdicts and what was learned",
+    "log": "list verdicts and learned messages",
     "undo": "undo what an event of the log has learned",
-    "digest": "list what was called spam, as text or as mail",
+    "digest": "list messages that were called spam, as text or as mail",
     "status": "show what has been learned",
     "store": "back up, merge, shrink, check, export, import",
     "serve": "run as a daemon for mail programs and servers",
@@ -121,19 +121,19 @@ def _run(words: list[str]) -> int:
             return 0
         if options.command is None:
             options.parser.error("a command is needed: " + ", ".join(COMMANDS))
-        run = _load(options)
+        run = _load_command(options)
         is_started = True
         return run()
     except (Exception, SystemExit) as error:
-        # A usage error (help has status 0) comes before the message is read; a running command copies it.
+        # Before a usage error (help has status 0), no message was read; a running command copies it itself.
         is_early = bool(error.code) if isinstance(error, SystemExit) else not is_started
         if is_early and _is_filter(words):
             copy_rest(sys.stdout)
         raise
 
 
-def _load(options: Namespace | SimpleNamespace) -> Callable[[], int]:
-    """Import the command, and return its function without arguments."""
+def _load_command(options: Namespace | SimpleNamespace) -> Callable[[], int]:
+    """Import the module of a command, and return a function that runs it."""
     module = import_module(f"{__name__}.{options.command}")
     arguments = [options] if hasattr(module, "configure") else []
     return lambda: module.run(sys.stdout, *arguments)
@@ -154,14 +154,14 @@ def _is_filter(words: list[str]) -> bool:
 
 def describe_error(error: BaseException) -> str:
     """Describe an error in one printable line; for an unexpected one, say how to find out more."""
-    text = _describe(error)
+    text = _format_error(error)
     if text.isprintable():
         return text
     line: str = import_module("tamis_mail.mailbox.raw_message").printable(text)
     return line
 
 
-def _describe(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, KeyboardInterrupt):
         return text or "interrupted"

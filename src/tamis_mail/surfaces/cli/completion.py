@@ -6,7 +6,7 @@ from typing import TextIO
 
 from tamis_mail.surfaces.cli import command_line
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.parser_model import Command, Option, commands
+from tamis_mail.surfaces.cli.parser_model import Command, Option, list_commands
 
 __all__ = ["SHELLS", "configure", "run", "script"]
 
@@ -30,15 +30,15 @@ def run(out: TextIO, options: Namespace) -> int:
 
 def script(shell: str) -> str:
     """Return the script for a shell."""
-    return SHELLS[shell](list(commands(command_line())))
+    return SHELLS[shell](list(list_commands(command_line())))
 
 
-def _bash(all_commands: Sequence[Command]) -> str:
+def _write_bash(all_commands: Sequence[Command]) -> str:
     cases = []
     for command in all_commands:
         words = [*command.subcommands, *(name for option in command.options for name in option.names)]
         words += [choice for argument in command.arguments for choice in argument.choices]
-        words += _topics(command, all_commands)
+        words += _list_topics(command, all_commands)
         key = " ".join(command.words[1:])
         files = any(argument.is_path for argument in command.arguments)
         cases.append(f"        '{key}') words='{' '.join(words)}' files={int(files)} ;;")
@@ -91,25 +91,25 @@ def _bash(all_commands: Sequence[Command]) -> str:
     )
 
 
-def _topics(command: Command, all_commands: Sequence[Command]) -> list[str]:
+def _list_topics(command: Command, all_commands: Sequence[Command]) -> list[str]:
     """Return the arguments of `tamis help`."""
     return list(all_commands[0].subcommands) if command.words[1:] == ("help",) else []
 
 
-def _zsh(all_commands: Sequence[Command]) -> str:
+def _write_zsh(all_commands: Sequence[Command]) -> str:
     lines = ["#compdef tamis", "# zsh completion for tamis; written by `tamis completion zsh`", ""]
     purposes = {command.words: command.summary for command in all_commands}
     for command in all_commands:
-        arguments = [_zsh_option(option) for option in command.options]
+        arguments = [_format_zsh_option(option) for option in command.options]
         if command.subcommands:
             arguments += ["'1: :->command'", "'*:: :->rest'"]
         for argument in command.arguments:
             prefix = "*" if argument.repeated else ""
-            choices = argument.choices or tuple(_topics(command, all_commands))
+            choices = argument.choices or tuple(_list_topics(command, all_commands))
             arguments.append(
-                _quote(f"{prefix}:{argument.values[-1].lower()}:{_zsh_values(argument, choices)}")
+                _quote(f"{prefix}:{argument.values[-1].lower()}:{_format_zsh_values(argument, choices)}")
             )
-        lines += [f"{_function(command.words)}() {{", *_ZSH_LOCALS]
+        lines += [f"{_name_function(command.words)}() {{", *_ZSH_LOCALS]
         lines += [
             "    _arguments -C \\",
             *(f"        {argument} \\" for argument in arguments),
@@ -128,7 +128,7 @@ def _zsh(all_commands: Sequence[Command]) -> str:
                 "            case $line[1] in",
             ]
             lines += [
-                f"                {name}) {_function((*command.words, name))} ;;"
+                f"                {name}) {_name_function((*command.words, name))} ;;"
                 for name in command.subcommands
             ]
             lines += ["            esac ;;", "    esac"]
@@ -141,9 +141,11 @@ def _zsh(all_commands: Sequence[Command]) -> str:
 _ZSH_LOCALS = ['    local curcontext="$curcontext" context state state_descr line', "    typeset -A opt_args"]
 
 
-def _zsh_option(option: Option) -> str:
+def _format_zsh_option(option: Option) -> str:
     text = option.help.replace("[", "(").replace("]", ")").replace(":", ";")
-    value = f":{option.values[-1].lower()}:{_zsh_values(option, option.choices)}" if option.values else ""
+    value = (
+        f":{option.values[-1].lower()}:{_format_zsh_values(option, option.choices)}" if option.values else ""
+    )
     if option.repeated:
         value = f":*-*{value}"
     if len(option.names) > 1:
@@ -152,19 +154,19 @@ def _zsh_option(option: Option) -> str:
     return _quote(f"{'*' if option.repeated else ''}{option.names[0]}[{text}]{value}")
 
 
-def _zsh_values(option: Option, choices: Sequence[str]) -> str:
+def _format_zsh_values(option: Option, choices: Sequence[str]) -> str:
     return f"({' '.join(choices)})" if choices else "_files" if option.is_path else " "
 
 
-def _function(words: Sequence[str]) -> str:
+def _name_function(words: Sequence[str]) -> str:
     return "_" + "_".join(words)
 
 
-def _fish(all_commands: Sequence[Command]) -> str:
+def _write_fish(all_commands: Sequence[Command]) -> str:
     purposes = {command.words: command.summary for command in all_commands}
     lines = ["# fish completion for tamis; written by `tamis completion fish`", "complete -c tamis -f"]
     for command in all_commands:
-        condition = _fish_condition(command)
+        condition = _format_fish_condition(command)
         lines += [
             f"complete -c tamis -n {condition} -a {name} -d {_quote(purposes[(*command.words, name)])}"
             for name in command.subcommands
@@ -183,14 +185,14 @@ def _fish(all_commands: Sequence[Command]) -> str:
                 f"complete -c tamis -n {condition} {' '.join(p for p in parts if p)} -d {_quote(option.help)}"
             )
         for argument in command.arguments:
-            choices = argument.choices or tuple(_topics(command, all_commands))
+            choices = argument.choices or tuple(_list_topics(command, all_commands))
             values = f"-a {_quote(' '.join(choices))}" if choices else "-F" if argument.is_path else ""
             if values:
                 lines.append(f"complete -c tamis -n {condition} {values}")
     return "\n".join([*lines, ""])
 
 
-def _fish_condition(command: Command) -> str:
+def _format_fish_condition(command: Command) -> str:
     if len(command.words) == 1:
         return "__fish_use_subcommand"
     tests = [f"__fish_seen_subcommand_from {word}" for word in command.words[1:]]
@@ -203,4 +205,4 @@ def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+SHELLS = {"bash": _write_bash, "zsh": _write_zsh, "fish": _write_fish}

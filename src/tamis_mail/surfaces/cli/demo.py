@@ -27,20 +27,20 @@ from tamis_mail.reporting.wording import VIEW_TITLES, describe_verdict
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.report import encodable, percent
+from tamis_mail.surfaces.cli.report import format_percent, make_encodable
 from tamis_mail.surfaces.cli.streams import terminal_width
 from tamis_mail.verdict import Verdict
 
 __all__ = ["configure", "run"]
 
-_LOOKED_AT = 1000  # messages of each folder that are read
-_TAKEN = 350  # messages of each class that are used
-_LEAST = 5
-_MISSES = 4
-_TOKENS = 4  # for and against spam
-_ASIDE = 5  # one message in so many is held out
+_MAX_READ = 1000  # messages of each folder that are read
+_MAX_USED = 350  # messages of each class that are used
+_MIN_MESSAGES = 5  # of each class
+_MISSES = 4  # misses that are printed
+_TOKENS = 4  # tokens for spam, and as many against it, that are printed
+_HELD_OUT = 5  # one message in so many is held out
 
-Message = tuple[bytes, bool]  # and whether it is spam
+Message = tuple[bytes, bool]  # a raw message, and whether it is spam
 
 
 def configure(parser: Parser) -> None:
@@ -55,9 +55,13 @@ def configure(parser: Parser) -> None:
         metavar="FOLDER",
         help="your own mail, in a folder whose subfolders are named by their content, as Junk is",
     )
-    add("--web", action="store_true", help="open the page on the mailbox instead, in the browser")
+    add("--web", action="store_true", help="open a page that shows the mailbox in the browser instead")
     add("--no-open", action="store_true", help="with --web: print the address only")
-    add("--statistics", action="store_true", help="show the statistics behind it instead")
+    add(
+        "--statistics",
+        action="store_true",
+        help="show textbook examples of the statistics behind tamis instead",
+    )
     parser.examples = [
         ("tamis demo", "on a sample mailbox"),
         ("tamis demo --mailbox ~/Maildir", "on your own mail"),
@@ -80,12 +84,12 @@ def run(out: TextIO, options: Namespace) -> int:
             with _announce("making a sample mailbox"):
                 sample.write(root)
         with _announce("reading mail"):
-            training, test = _parts(_messages(root))
+            training, test = _split_messages(_read_messages(root))
         if options.web:
             _serve_page(out, Path(folder, "demo.tamis"), training, root, opens_browser=not options.no_open)
             return 0
         with Sieve.open(Path(folder, "demo.tamis")) as sieve:
-            _Show(out, sieve, training, test, options.mailbox).run()
+            _Demonstration(out, sieve, training, test, options.mailbox).run()
     return 0
 
 
@@ -114,36 +118,36 @@ def _announce(activity: str) -> Iterator[None]:
             line.draw("", time.monotonic())
 
 
-def _messages(root: str) -> list[Message]:
+def _read_messages(root: str) -> list[Message]:
     """Read some of the mail below a folder, without duplicates."""
-    dice = Random(0)
+    rng = Random(0)
     by_label: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}
     advice = "name a folder that has both, or try tamis report --spam PATH --ham PATH"
     for part in open_labelled(root=root, advice=advice).parts:
-        for message, is_spam in islice(part.messages(), _LOOKED_AT):
+        for message, is_spam in islice(part.messages(), _MAX_READ):
             name = digest(canonical(message.raw))
             if name in by_label[not is_spam]:
                 continue
             messages = by_label[is_spam]
             messages[name] = message.raw
-            if len(messages) > _TAKEN:
-                del messages[dice.choice(list(messages))]
-    if min(map(len, by_label.values())) < _LEAST:
+            if len(messages) > _MAX_USED:
+                del messages[rng.choice(list(messages))]
+    if min(map(len, by_label.values())) < _MIN_MESSAGES:
         raise ValueError(
             f"{printable(root)} has {len(by_label[True])} spam and {len(by_label[False])} ham, expected "
-            f"at least {_LEAST} of each: name a folder with more mail, or try tamis demo without one"
+            f"at least {_MIN_MESSAGES} of each: name a folder with more mail, or try tamis demo without one"
         )
     sampled = [(raw, is_spam) for is_spam, messages in by_label.items() for raw in messages.values()]
-    dice.shuffle(sampled)
+    rng.shuffle(sampled)
     return sorted(sampled, key=lambda message: message[1])  # each class has its share in both parts
 
 
-def _parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    training = [message for number, message in enumerate(messages) if number % _ASIDE]
-    return training, [message for number, message in enumerate(messages) if not number % _ASIDE]
+def _split_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    training = [message for number, message in enumerate(messages) if number % _HELD_OUT]
+    return training, [message for number, message in enumerate(messages) if not number % _HELD_OUT]
 
 
-class _Show:
+class _Demonstration:
     """The demonstration, formatted for the width and the charset of the terminal."""
 
     def __init__(
@@ -170,7 +174,7 @@ class _Show:
         self._forget(verdicts)
         self._suggest()
 
-    def _say(self, text: str = "", indent: str = "") -> None:
+    def _print(self, text: str = "", indent: str = "") -> None:
         lines = wrap(
             text,
             self._width,
@@ -184,50 +188,50 @@ class _Show:
         return list(self._sieve.sort_many((raw for raw, _ in self._test), processes=1))
 
     def _learn(self) -> None:
-        mailbox = encodable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
+        mailbox = make_encodable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
         kinds = {
             label: [raw for raw, is_spam in self._training if is_spam == (label == "spam")]
             for label in ("spam", "ham")
         }
-        self._say(f"1. Learn {len(kinds['spam'])} spam and {len(kinds['ham'])} ham of {mailbox}.")
+        self._print(f"1. Learn {len(kinds['spam'])} spam and {len(kinds['ham'])} ham of {mailbox}.")
         with _announce(f"learning {len(self._training)} messages"):
             for label, messages in kinds.items():
                 self._sieve.learn_many(messages, label, processes=1)
-        self._say()
+        self._print()
 
     def _sort(self) -> list[Verdict]:
         with _announce(f"sorting {len(self._test)} messages"):
             verdicts = self._judge()
-        self._say(f"2. Sort {len(self._test)} other messages, which were not learned:")
-        self._say()
+        self._print(f"2. Sort {len(self._test)} other messages, which were not learned:")
+        self._print()
         verdict_counts = Counter(
             (one.label, is_spam) for one, (_, is_spam) in zip(verdicts, self._test, strict=True)
         )
-        self._say(f"{'':<14}{'spam':>6}{'ham':>6}", "   ")
+        self._print(f"{'':<14}{'spam':>6}{'ham':>6}", "   ")
         for label in ("spam", "unsure", "ham"):
             name = label if label == "unsure" else f"called {label}"
-            self._say(f"{name:<14}{verdict_counts[label, True]:>6}{verdict_counts[label, False]:>6}", "   ")
+            self._print(f"{name:<14}{verdict_counts[label, True]:>6}{verdict_counts[label, False]:>6}", "   ")
         wrong = [
             (one, raw, is_spam)
             for one, (raw, is_spam) in zip(verdicts, self._test, strict=True)
             if (one.log_odds > 0) != is_spam
         ]
-        self._say()
-        right = percent(1 - len(wrong) / len(self._test))
-        self._say(f"Accuracy {right}" + (". Misses:" if wrong else ", no misses."), "   ")
+        self._print()
+        right = format_percent(1 - len(wrong) / len(self._test))
+        self._print(f"Accuracy {right}" + (". Misses:" if wrong else ", no misses."), "   ")
         worst = sorted(wrong, key=lambda one: -abs(one[0].log_odds))
         for verdict, raw, is_spam in worst[:_MISSES]:
-            self._out.write(f"     {self._subject(raw, self._width - 5)}\n")
-            self._say(
+            self._out.write(f"     {self._format_subject(raw, self._width - 5)}\n")
+            self._print(
                 f"{'spam' if is_spam else 'ham'}, probability of spam {verdict.probability:.2f}", " " * 7
             )
         if len(wrong) > _MISSES:
-            self._say(f"and {len(wrong) - _MISSES} more", "     ")
-        self._say()
+            self._print(f"and {len(wrong) - _MISSES} more", "     ")
+        self._print()
         return verdicts
 
-    def _subject(self, raw: bytes, width: int) -> str:
-        return clip(encodable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
+    def _format_subject(self, raw: bytes, width: int) -> str:
+        return clip(make_encodable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
 
     def _explain(self, verdicts: Sequence[Verdict]) -> None:
         spams = [
@@ -235,30 +239,30 @@ class _Show:
         ]
         # prefer a subject in ASCII
         verdict, raw = max(spams, key=lambda one: (subject_of(one[1]).isascii(), one[0].log_odds))
-        self._say("3. Explain a verdict:")
-        self._say()
-        self._out.write(f"   {self._subject(raw, self._width - 3)}\n")
+        self._print("3. Explain a verdict:")
+        self._print()
+        self._out.write(f"   {self._format_subject(raw, self._width - 3)}\n")
         words = describe_verdict(verdict.label, verdict.probability)
-        self._say(f"{words} (probability of spam {verdict.probability:.4f})", "   ")
-        self._say()
+        self._print(f"{words} (probability of spam {verdict.probability:.4f})", "   ")
+        self._print()
         evidence = verdict.evidence
-        room = max(8, min(28, self._width - 23))
+        column_width = max(8, min(28, self._width - 23))
         for view, title in VIEW_TITLES.items():
             total = sum(one.contribution for one in evidence if one.view == view)
-            self._out.write(f"   {pad(title, room)} {total:>+6.2f}\n")
-        self._out.write(f"   {pad('log-odds of spam', room)} {verdict.log_odds:>+6.2f}\n")
-        self._say()
+            self._out.write(f"   {pad(title, column_width)} {total:>+6.2f}\n")
+        self._out.write(f"   {pad('log-odds of spam', column_width)} {verdict.log_odds:>+6.2f}\n")
+        self._print()
         readable = [one for one in evidence if is_readable(one)]
         for_spam = [one for one in readable if one.contribution > 0][:_TOKENS]
         against = [one for one in readable if one.contribution < 0][:_TOKENS]
         longest = max((abs(one.contribution) for one in (*for_spam, *against)), default=1.0)
-        bars = max(0, min(12, self._width - 23 - room))
+        bars = max(0, min(12, self._width - 23 - column_width))
         for one in (*for_spam, *against):
-            token = pad(encodable(self._out, one.token), room, self._dots)
+            token = pad(make_encodable(self._out, one.token), column_width, self._dots)
             bar = self._bar * round(bars * abs(one.contribution) / longest)
             line = f"   {token} {one.contribution:>+6.2f} {one.view:<8} {bar}"
             self._out.write(line.rstrip() + "\n")
-        self._say()
+        self._print()
 
     def _forget(self, before: Sequence[Verdict]) -> None:
         raw, is_spam = self._test[0]
@@ -268,21 +272,21 @@ class _Show:
             after_learning = self._judge()
             self._sieve.forget(raw)
             after_forgetting = self._judge()
-        changed = _differ(before, after_learning)
-        different = _differ(before, after_forgetting)
-        self._say(
+        changed = _count_differences(before, after_learning)
+        different = _count_differences(before, after_forgetting)
+        self._print(
             f"4. Learn one more {label}: {changed} of {len(before)} probabilities move. Then forget it:"
         )
-        self._say(
+        self._print(
             "all are as before, to the bit, as if it had never been learned."
             if not different
             else f"{different} are NOT as before.",
             "   ",
         )
-        self._say()
+        self._print()
 
     def _suggest(self) -> None:
-        self._say("What to type next:")
+        self._print("What to type next:")
         steps = [
             ("tamis learn --spam JUNK --ham INBOX", "begin with your own mail"),
             ("tamis sort < message", "is it spam?"),
@@ -299,5 +303,5 @@ class _Show:
                 self._out.write(f"  {command}\n      {purpose}\n")
 
 
-def _differ(left: Sequence[Verdict], right: Sequence[Verdict]) -> int:
+def _count_differences(left: Sequence[Verdict], right: Sequence[Verdict]) -> int:
     return sum(a.log_odds != b.log_odds for a, b in zip(left, right, strict=True))

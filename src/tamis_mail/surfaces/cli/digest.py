@@ -25,7 +25,7 @@ from tamis_mail.surfaces.cli.streams import text_width
 
 __all__ = ["configure", "run"]
 
-_MAIL_COLUMNS = 76  # of a line of the mail, unless a path is longer
+_MAIL_COLUMNS = 76  # maximum columns of a line of the mail; only commands with paths may be longer
 _ADDRESS = re.compile(
     r"(?!-)[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}(?:@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?)?"
 )
@@ -43,7 +43,7 @@ def configure(parser: Parser) -> None:
         type=parse_past,
         metavar="TIME",
         default="yesterday",
-        help=f"since when (default: yesterday): {PAST_HELP}",
+        help=f"time of the first verdict that is listed (default: yesterday): {PAST_HELP}",
     )
     parser.add_argument("--mail", metavar="ADDRESS", help="write a mail to this address")
     add_store_option(parser)
@@ -70,10 +70,10 @@ def run(out: TextIO, options: Namespace) -> int:
     width = _MAIL_COLUMNS if options.mail else text_width()
     has_log = log.exists()
     summary = _summarise(list(log.events(since)) if has_log else [])
-    lines = _lines(summary, since, width) if has_log else wrap(describe_absence(path), width)
+    lines = _format_digest(summary, since, width) if has_log else wrap(describe_absence(path), width)
     if options.mail:
         out.flush()
-        out.buffer.write(_mail(options.mail, _title(summary, since), lines))
+        out.buffer.write(_make_mail(options.mail, _make_title(summary, since), lines))
     else:
         out.writelines(line.rstrip() + "\n" for line in lines)
     return 0
@@ -86,11 +86,11 @@ class _Summary:
     unsure: list[Event]
     spam: list[Event]
     n_learned: int  # spam and unsure messages that were learned or forgotten later
-    n_judged: int  # messages
+    n_judged: int  # messages that were judged
 
 
 def _summarise(events: Sequence[Event]) -> _Summary:
-    """Group events, which are given newest first."""
+    """Group events, given newest first, by the newest verdict on each message."""
     newest: dict[bytes, Event] = {}
     learned: set[bytes] = set()
     n_learned = 0
@@ -105,31 +105,33 @@ def _summarise(events: Sequence[Event]) -> _Summary:
             n_learned += event.digest in learned and event.label in ("spam", "unsure")
     rest = [event for event in newest.values() if event.digest not in learned]
     return _Summary(
-        sorted((event for event in rest if event.label == "unsure"), key=_doubt),
-        sorted((event for event in rest if event.label == "spam"), key=_doubt),
+        sorted((event for event in rest if event.label == "unsure"), key=_rank_by_doubt),
+        sorted((event for event in rest if event.label == "spam"), key=_rank_by_doubt),
         n_learned,
         len(newest),
     )
 
 
-def _doubt(event: Event) -> tuple[float, int]:
+def _rank_by_doubt(event: Event) -> tuple[float, int]:
     return abs((event.probability or 0.0) - 0.5), -event.number
 
 
-def _title(summary: _Summary, since: int) -> str:
+def _make_title(summary: _Summary, since: int) -> str:
     counts = f"{len(summary.spam):,} spam, {len(summary.unsure):,} unsure"
-    return f"tamis: {counts} since {_start(since)}"
+    return f"tamis: {counts} since {_format_start(since)}"
 
 
-def _start(since: int) -> str:
+def _format_start(since: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(since))
 
 
-def _lines(summary: _Summary, since: int, width: int) -> list[str]:
+def _format_digest(summary: _Summary, since: int, width: int) -> list[str]:
     is_one = summary.n_judged == 1
-    judged = f"{summary.n_judged:,} message{' was' if is_one else 's were'} judged since {_start(since)}"
+    judged = (
+        f"{summary.n_judged:,} message{' was' if is_one else 's were'} judged since {_format_start(since)}"
+    )
     if not summary.spam and not summary.unsure:
-        lines = wrap(f"Nothing is to be checked: {judged}, and none was called spam or unsure.", width)
+        lines = wrap(f"There is nothing to check: {judged}, and none was called spam or unsure.", width)
         return lines + _describe_learned(summary, width)
     counts = f"{len(summary.spam):,} called spam, {len(summary.unsure):,} unsure"
     lines = wrap(f"{judged}: {counts}.", width)
@@ -138,7 +140,7 @@ def _lines(summary: _Summary, since: int, width: int) -> list[str]:
         if events:
             lines += ["", f"{title} ({len(events):,}), most doubtful first"]
             for event in events:
-                lines += ["", *_describe(event, labels, width)]
+                lines += ["", *_describe_event(event, labels, width)]
     lines += [
         "",
         *wrap(
@@ -151,7 +153,7 @@ def _lines(summary: _Summary, since: int, width: int) -> list[str]:
     return lines + _describe_learned(summary, width)
 
 
-def _describe(event: Event, labels: Sequence[str], width: int) -> list[str]:
+def _describe_event(event: Event, labels: Sequence[str], width: int) -> list[str]:
     head = f"{event.number:>6}  {format_time(event.time)}  {event.probability or 0.0:.4f}  "
     indent = " " * 8
     lines = [
@@ -160,7 +162,7 @@ def _describe(event: Event, labels: Sequence[str], width: int) -> list[str]:
     ]
     path = _find_file(event.source)
     if path and path.isprintable():
-        # Lines are not cut, because they would be other commands.
+        # Commands are not truncated, because they would then be other commands.
         lines += [f"{indent}tamis relabel {label} {shlex.quote(path)}" for label in labels]
     elif "#" in event.source and path is None:
         lines.append(indent + clip(f"in {plain(event.source)}", width - len(indent)))
@@ -187,7 +189,7 @@ def _find_file(source: str) -> str | None:
     except OSError:
         return None
     return next(
-        (os.path.join(root, "cur", one) for one in names if one.startswith(f"{unique_name}:2,")), None
+        (os.path.join(root, "cur", file) for file in names if file.startswith(f"{unique_name}:2,")), None
     )
 
 
@@ -201,7 +203,7 @@ def _describe_learned(summary: _Summary, width: int) -> list[str]:
     return ["", *wrap(text, width)]
 
 
-def _mail(address: str, title: str, lines: Sequence[str]) -> bytes:
+def _make_mail(address: str, title: str, lines: Sequence[str]) -> bytes:
     """Return the digest as a message of RFC 5322; only the body has words of other senders."""
     message = EmailMessage()
     message["From"] = message["To"] = address

@@ -25,8 +25,8 @@ from tamis_mail.verdict.judging import INTERCEPT_VIEW
 __all__ = ["configure", "run"]
 
 _MAX_TOKENS = 10  # tokens that are shown for spam, and as many against it
-_MAX_SPANS = 3  # joined n-grams that are shown on each side: they would crowd out the other tokens
-_HEAD = 4000  # first bytes in which n-grams are located: more than the tokenizer makes n-grams of
+_MAX_SPANS = 3  # joined n-grams that are shown on each side; more would leave little space for other tokens
+_HEAD = 4000  # first bytes of a message in which n-grams are searched; the tokenizer uses fewer
 
 
 def configure(parser: Parser) -> None:
@@ -74,7 +74,7 @@ def run(out: TextIO, options: Namespace) -> int:
                 canonical_bytes
             )  # `sort` takes the canonical form again, which changes nothing
             if options.json:
-                out.write(_as_json(verdict, message, options.all) + "\n")
+                out.write(_as_json(verdict, message, everything=options.all) + "\n")
                 continue
             name = "" if source.kind in ("stdin", "message") else message.name
             if name and number:
@@ -87,7 +87,7 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def _note_if_learned(sieve: Sieve, canonical_bytes: bytes) -> str:
-    """Note that a message was learned, because then it is evidence for its own label."""
+    """Return a note if a message was learned, because then it is evidence for its own label."""
     entry = sieve.store.find_entry(digest(canonical_bytes))
     if entry is None:
         return ""
@@ -95,7 +95,7 @@ def _note_if_learned(sieve: Sieve, canonical_bytes: bytes) -> str:
     return f"It was learned as {plain(entry.label)} on {when}, and counts here as evidence for itself."
 
 
-def _headline(verdict: Verdict) -> str:
+def _format_headline(verdict: Verdict) -> str:
     """Describe the verdict, and the entry of a list that decided it."""
     if verdict.listed is None:
         words = describe_verdict(plain(verdict.label), verdict.probability)
@@ -107,7 +107,7 @@ def _headline(verdict: Verdict) -> str:
     )
 
 
-def _as_json(verdict: Verdict, message: RawMessage, everything: bool) -> str:
+def _as_json(verdict: Verdict, message: RawMessage, *, everything: bool) -> str:
     evidence = verdict.evidence
     strongest = (
         evidence
@@ -127,7 +127,7 @@ def _as_json(verdict: Verdict, message: RawMessage, everything: bool) -> str:
         "probability": verdict.probability,
         "log_odds": verdict.log_odds,
         "probabilities": dict(verdict.probabilities),
-        "views": {view: _sum(evidence, view) for view in _views(evidence)},
+        "views": {view: _sum_view(evidence, view) for view in _list_views(evidence)},
         "evidence": [
             {
                 "token": one.token,
@@ -157,7 +157,7 @@ class _Page:
         head = "".join(c if c.isprintable() else "·" for c in head)
         grams = join_grams(head, [one for one in evidence if one.view == "grams"])
         self._evidence = evidence
-        # The intercept is no token of the message: it has a row of its own among the sums.
+        # The intercept is not a token of the message: it has a row of its own among the sums.
         self._tokens = [one for one in evidence if one.view not in ("grams", INTERCEPT_VIEW)]
         self._grams = grams
 
@@ -165,8 +165,8 @@ class _Page:
         """Return all lines, with a name and a note."""
         verdict = self._verdict
         lines = [self._clip(name)] if name else []
-        lines += _wrap(self._encodable(_headline(verdict)), self._width)
-        lines += _wrap(self._encodable(plain(verdict.remark or "")), self._width)
+        lines += _wrap(self._make_encodable(_format_headline(verdict)), self._width)
+        lines += _wrap(self._make_encodable(plain(verdict.remark or "")), self._width)
         other_labels = {label: p for label, p in verdict.probabilities.items() if label != "spam"}
         if len(other_labels) > 1:
             ranked = sorted(other_labels.items(), key=lambda one: -one[1])
@@ -179,18 +179,18 @@ class _Page:
         return [
             *lines,
             "",
-            *self._sums(),
-            *self._side("for spam", 1),
-            *self._side("against spam", -1),
+            *self._format_sums(),
+            *self._format_side("for spam", 1),
+            *self._format_side("against spam", -1),
         ]
 
-    def _sums(self) -> list[str]:
+    def _format_sums(self) -> list[str]:
         is_wide = self._width >= 56
         number = 9 if is_wide else 8  # width of a column
         title = max(map(len, VIEW_TITLES.values()))  # width of the first column
         head = f"{'for':>{number}}{'against':>{number}}" if is_wide else ""
         lines = [f"{'':<{title}}{head}{'sum':>{number}}"]
-        for view in _views(self._evidence):
+        for view in _list_views(self._evidence):
             contributions = [one.contribution for one in self._evidence if one.view == view]
             parts = (sum(c for c in contributions if c > 0), sum(c for c in contributions if c < 0))
             cells = "".join(f"{part:>+{number}.2f}" for part in parts) if is_wide else ""
@@ -198,7 +198,7 @@ class _Page:
         gap = " " * 2 * number if is_wide else ""
         return [*lines, f"{'log-odds':<{title}}{gap}{self._verdict.log_odds:>+{number}.2f}"]
 
-    def _side(self, title: str, sign: int) -> list[str]:
+    def _format_side(self, title: str, sign: int) -> list[str]:
         max_spans = None if self._limit is None else _MAX_SPANS
         evidence = [
             *_select_strongest(self._tokens, sign, self._limit),
@@ -219,7 +219,7 @@ class _Page:
         )
         lines = ["", f"{heading}{'spam':>7}{'ham':>7}{'weight':>8}"]
         for one in evidence:
-            text = self._encodable(plain(one.token))
+            text = self._make_encodable(plain(one.token))
             line = (
                 pad(text, token, self._dots)
                 + " "
@@ -231,11 +231,11 @@ class _Page:
             )
         return lines
 
-    def _encodable(self, text: str) -> str:
+    def _make_encodable(self, text: str) -> str:
         return text if can_show(self._out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
 
     def _clip(self, text: str) -> str:
-        return clip(self._encodable(plain(text)), self._width, self._dots)
+        return clip(self._make_encodable(plain(text)), self._width, self._dots)
 
 
 def _select_strongest(evidence: Sequence[Evidence], sign: int, limit: int | None) -> list[Evidence]:
@@ -243,13 +243,13 @@ def _select_strongest(evidence: Sequence[Evidence], sign: int, limit: int | None
     return [one for one in evidence if one.contribution * sign > 0][:limit]
 
 
-def _views(evidence: Sequence[Evidence]) -> list[str]:
+def _list_views(evidence: Sequence[Evidence]) -> list[str]:
     """Return the views of the evidence: those with a title in the order of VIEW_TITLES, then the others."""
     present = {one.view for one in evidence}
     return [view for view in VIEW_TITLES if view in present] + sorted(present - VIEW_TITLES.keys())
 
 
-def _sum(evidence: Sequence[Evidence], view: str) -> float:
+def _sum_view(evidence: Sequence[Evidence], view: str) -> float:
     return sum(one.contribution for one in evidence if one.view == view)
 
 

@@ -18,7 +18,7 @@ from tamis_mail.surfaces.cli.sources import join_names
 __all__ = ["open_labelled_folders"]
 
 T = TypeVar("T")
-_NAMED = 20  # folders that one line lists
+_MAX_NAMES = 20  # folders that one line lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class _Mailbox:
 
     source: Source
     label: str
-    messages: int  # that will be learned
-    total: int
-    since: str  # a day, or empty
+    messages: int  # messages that will be learned
+    total: int  # all messages
+    since: str  # the day of the first message that will be learned; empty for all messages
 
     def describe(self) -> str:
         of_all = f" of {self.total:,}" if self.since else ""
@@ -45,7 +45,7 @@ class _Mailbox:
 def open_labelled_folders(
     out: TextIO, roots: Sequence[str], *, since: int | None = None, quiet: bool = False
 ) -> list[tuple[str, Source]]:
-    """Find the mailboxes below some folders, print what each is taken for, and return them with labels.
+    """Find the mailboxes below some folders, print the label of each, and return them with their labels.
 
     Raise SourceError unless there are messages of both kinds.
     """
@@ -89,15 +89,22 @@ class _Counter:
         """Count the messages of a source that will be learned, and all of its messages."""
         if self._since is not None:
             date_filter = DateFilter(self._since)
-            messages = sum(1 for _ in date_filter.select(message.raw for message in self._show(source)))
+            messages = sum(
+                1 for _ in date_filter.select(message.raw for message in self._show_progress(source))
+            )
             return messages, messages + date_filter.older + date_filter.undated
         # The files of a Maildir or an MH folder need not be read.
         is_listed = source.kind in {"maildir", "mh"}
-        messages = sum(1 for _ in (self._show(source.files([], [], [])) if is_listed else self._show(source)))
+        messages = sum(
+            1
+            for _ in (
+                self._show_progress(source.files([], [], [])) if is_listed else self._show_progress(source)
+            )
+        )
         return messages, messages
 
-    def _show(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield items, and show from time to time how many there were."""
+    def _show_progress(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield items, and show on the terminal how many there were so far."""
         for item in items:
             self._total += 1
             if self._is_drawn and self._line.is_due(now := time.monotonic()):
@@ -110,7 +117,7 @@ def _open_mailbox(path: str, label: str, counter: _Counter) -> _Mailbox | None:
     try:
         source = open_source(path, label=label)
     except SourceError:
-        if os.path.isdir(path):  # noqa: PTH112 (only asked)
+        if os.path.isdir(path):  # noqa: PTH112 (once per folder)
             return None
         raise
     messages, total = counter.count(source)
@@ -120,7 +127,7 @@ def _open_mailbox(path: str, label: str, counter: _Counter) -> _Mailbox | None:
 def _describe_left_out(left_out: dict[str, list[str]], labels: Collection[str]) -> Iterator[str]:
     for reason, paths in left_out.items():
         if names := [printable(path) for path in paths if os.path.realpath(path) not in labels]:
-            yield f"left out, {join_names(names, _NAMED)}: {reason}"
+            yield f"left out, {join_names(names, _MAX_NAMES)}: {reason}"
 
 
 def _refuse_unless_both(roots: Sequence[str], mailboxes: Sequence[_Mailbox], since: str) -> None:

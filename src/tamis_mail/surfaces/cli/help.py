@@ -5,7 +5,7 @@ from typing import TextIO
 
 from tamis_mail.surfaces.cli import command_line
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.parser_model import subcommands
+from tamis_mail.surfaces.cli.parser_model import list_subcommands
 
 __all__ = ["configure", "run"]
 
@@ -21,7 +21,7 @@ def run(out: TextIO, options: Namespace) -> int:
     """Write the help of a command."""
     parser = command_line()
     for word in options.words:
-        commands = subcommands(parser)
+        commands = list_subcommands(parser)
         if word not in commands:
             expected = f"one of {', '.join(commands)}" if commands else "nothing more"
             options.parser.error(f"{parser.prog} has no command {word!r}, expected {expected}")

@@ -1,4 +1,4 @@
-"""Reads labelled mail as --spam, --ham or a folder give it, with a progress line on stderr."""
+"""Read labelled mail, given by --spam, --ham or a folder, with a progress line on stderr."""
 
 import sys
 import time
@@ -7,9 +7,9 @@ from types import TracebackType
 
 from tamis.progress import Line
 from tamis_mail.mailbox import RawMessage
-from tamis_mail.reporting.mail import Labelled, open_labelled
+from tamis_mail.reporting.mail import LabelledMail, open_labelled
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.sources import format_bar, remarks
+from tamis_mail.surfaces.cli.sources import format_bar, list_remarks
 
 __all__ = ["ReadingProgress", "add_mail_options", "open_mail"]
 
@@ -26,15 +26,15 @@ def add_mail_options(parser: Parser) -> None:
     parser.add_argument("--ham", nargs="+", action="extend", metavar="PATH", help="mail that is wanted")
 
 
-def open_mail(options: Namespace) -> Labelled:
-    """Open the named mail, or the sample."""
+def open_mail(options: Namespace) -> LabelledMail:
+    """Open the mail that is named, or the sample mailbox."""
     return open_labelled(options.spam or (), options.ham or (), options.root)
 
 
 class ReadingProgress:
-    """Shows on a terminal how much mail has been read; to be called with each message."""
+    """Shows on a terminal how much mail has been read; call it with each message."""
 
-    def __init__(self, command: str, mail: Labelled, *, quiet: bool = False) -> None:
+    def __init__(self, command: str, mail: LabelledMail, *, quiet: bool = False) -> None:
         self._command = command
         self._mail = mail
         self._quiet = quiet
@@ -65,9 +65,9 @@ class ReadingProgress:
         for name, reason in self.unread:
             sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
         for source in (part.source for part in self._mail.parts if part.source and not self._quiet):
-            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in remarks(source))
+            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in list_remarks(source))
 
     @property
     def unread(self) -> list[tuple[str, str]]:
-        """Files that could not be read, and reasons."""
+        """The files that could not be read, and the reasons."""
         return [one for part in self._mail.parts for one in part.unread()]

@@ -32,12 +32,12 @@ from tamis_mail.surfaces.cli.streams import warn_of_log
 
 __all__ = ["add_mbox_option", "configure", "learn", "run"]
 
-UNLABELLED = None
+UNLABELLED = None  # stands for the label of mail without labels
 LabelledPaths = tuple[str | None, list[str]]  # a label, or none, and the paths of mail
 
 
 class _AppendLabelledPaths(argparse.Action):
-    """Collects labels and paths in the order of the command line."""
+    """Collects pairs of a label and its paths in the order of the command line."""
 
     def __call__(self, parser: Any, namespace: Namespace, values: Any, option: str | None = None) -> None:
         if option == "--label":
@@ -54,8 +54,8 @@ def configure(parser: Parser) -> None:
         "input.\n\n"
         "A PATH without a label is a folder of mail whose labels are guessed from the names of its folders: "
         "Junk is spam; Inbox, Archive and a Maildir itself are ham; Sent, Drafts, Trash and names that say "
-        "neither are left out. What is taken for what is printed first, and nothing is learned unless there "
-        "is mail of both kinds.\n\n"
+        "neither are left out. The label of each folder is printed first, and nothing is learned unless "
+        "there is mail of both kinds.\n\n"
         "A message that was learned before is known and counts once; one that was learned under another "
         "label is moved. Learning can be interrupted at any time, and run again.\n\n"
         "A Maildir is read with its subfolders. Folders and mboxes below a PATH whose names contradict the "
@@ -105,7 +105,7 @@ def configure(parser: Parser) -> None:
         metavar="PATH",
         action="extend",
         default=[],
-        help="mail that you sent: the people to whom you write are known then; its words are not learned",
+        help="mail that you sent, from which only the people to whom you write are learned",
     )
     add_since_option(parser)
     add_mbox_option(parser)
@@ -245,7 +245,7 @@ def learn(
         total, status = run_tasks(out, command, options, source_tasks, "learned so far")
     warn_of_log(command, None if options.quiet else sieve.log_fault)
     if date_filter and not options.quiet:
-        out.write(date_filter.summary() + "\n")
+        out.write(date_filter.format_summary() + "\n")
     elif not total and not options.quiet:
         sys.stderr.write(f"tamis {command}: there was no message\n")
     return status

@@ -1,4 +1,4 @@
-"""`tamis learn --sent`: learn to whom the user writes."""
+"""`tamis learn --sent`: learn the people to whom the user writes."""
 
 import sys
 from argparse import Namespace
@@ -19,10 +19,11 @@ from tamis_mail.surfaces.cli.sources import SourceReader, Task, run_tasks
 
 __all__ = ["learn_sent"]
 
-_SAMPLE = 200  # messages of a source whose senders are compared, before any is learned …
-_SAMPLE_BYTES = 16 << 20  # … or so many bytes
-_FEW = 10  # messages below which nothing is compared
-_MAX_DOMAINS = 8  # from which one person may send
+# Before any message of a source is learned, the senders of its first messages are compared.
+_SAMPLE = 200  # maximum number of these messages
+_SAMPLE_BYTES = 16 << 20  # after so many bytes, no more are read
+_MIN_SAMPLE = 10  # with fewer messages, nothing is compared
+_MAX_DOMAINS = 8  # domains from which one person may send
 
 
 def learn_sent(out: TextIO, options: Namespace, sources: Sequence[Source]) -> int:
@@ -41,7 +42,7 @@ def learn_sent(out: TextIO, options: Namespace, sources: Sequence[Source]) -> in
         total, status = run_tasks(out, "learn", options, tasks, "learned so far")
         if not options.quiet:
             if date_filter:
-                out.write(date_filter.summary() + "\n")
+                out.write(date_filter.format_summary() + "\n")
             people = count_people(sieve.store).correspondents
             out.write(f"you write to {people:,} {'person' if people == 1 else 'people'}\n")
     if not total and not options.quiet:
@@ -69,7 +70,7 @@ def _refuse_received_mail(sample: Sequence[bytes], source: Source) -> None:
     """Raise ValueError for mail from many domains. One person sends from a few, and receives from many."""
     senders = [address for raw in sample for address in read_senders(canonical(raw)).addresses[:1]]
     domains = {address.rpartition("@")[2] for address in senders}
-    if len(sample) >= _FEW and len(domains) > max(_MAX_DOMAINS, len(sample) // 4):
+    if len(sample) >= _MIN_SAMPLE and len(domains) > max(_MAX_DOMAINS, len(sample) // 4):
         raise ValueError(
             f"{printable(source.path)} has mail from {len(domains)} domains, expected mail that you sent: "
             "name the folder of your sent mail; nothing of this one was learned"

@@ -20,19 +20,19 @@ from tamis_mail.surfaces.cli.streams import terminal_width
 __all__ = ["configure", "describe_absence", "describe_event", "format_time", "run"]
 
 _LINES = 20  # events that are listed by default
-_RUN = 4  # learned messages of one mailbox that are joined into one line
-_WIDE = 72  # columns that suffice for an event on one line
+_MIN_RUN = 4  # if so many consecutive events learned messages of one mailbox, they are joined into one line
+_WIDE = 72  # in a terminal of fewer columns, an event has two lines
 
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis log`."""
     parser.description = (
         "List the verdicts of tamis sort, and what was learned, moved and forgotten, newest first. Each "
-        "event has a number: tamis undo takes back what an event has learned. Many messages that were "
+        "event has a number: tamis undo undoes what an event has learned. Many messages that were "
         "learned from one mailbox are one line, unless --each is given.\n\n"
         "The log is a file beside the store (its name ends in .log), which only you can read. It has the "
-        "sender and the subject of each message, and the newest 100,000 events; tamis forget removes what it "
-        "knows of a message."
+        "sender and the subject of each message, and keeps the newest 100,000 events; tamis forget removes "
+        "what it knows of a message."
     )
     add = parser.add_argument
     add("--since", type=parse_past, metavar="TIME", help=f"events of this time or later: {PAST_HELP}")
@@ -44,7 +44,7 @@ def configure(parser: Parser) -> None:
     add("--each", action="store_true", help="one line per event, also where many messages were learned")
     add("--json", action="store_true", help="print one JSON object per line and event")
     add("--off", action="store_true", help="write no log for this store from now on")
-    add("--on", action="store_true", help="write the log again")
+    add("--on", action="store_true", help="write the log again from now on")
     add("--clear", action="store_true", help="delete the log")
     add_store_option(parser)
     parser.examples = [
@@ -56,13 +56,13 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """List events, or switch the log."""
+    """List events, or switch the log on or off, or delete it."""
     path = options.store or default_path()
     switches = [name for name in ("on", "off", "clear") if getattr(options, name)]
-    asked = [
+    filters = [
         getattr(options, name) for name in ("since", "limit", "spam", "ham", "unsure", "learned", "json")
     ]
-    if switches and (len(switches) > 1 or any(value is not None and value is not False for value in asked)):
+    if switches and (len(switches) > 1 or any(value is not None and value is not False for value in filters)):
         options.parser.error(f"--{switches[0]} is given alone: leave the other options out")
     if options.limit is not None and options.limit < 0:
         options.parser.error(f"got --limit {options.limit}, expected a whole number from 0")
@@ -78,7 +78,7 @@ def run(out: TextIO, options: Namespace) -> int:
         if not options.json:
             out.write(describe_absence(path) + "\n")
         return 0
-    events = (event for event in log.events(options.since) if _is_asked_for(event, options))
+    events = (event for event in log.events(options.since) if _is_selected(event, options))
     limit = _LINES if options.limit is None else options.limit or None
     undone = _find_undone(log.undo_numbers())
     if options.json:
@@ -87,7 +87,7 @@ def run(out: TextIO, options: Namespace) -> int:
         return 0
     page = _Page(out)
     count = 0
-    for run_of_events in islice(_join_runs(events, undone, options.each), limit):
+    for run_of_events in islice(_join_runs(events, undone, each=options.each), limit):
         count += 1
         out.writelines(line.rstrip() + "\n" for line in page.lines(run_of_events, undone))
     if not count:
@@ -116,7 +116,7 @@ def describe_absence(path: object) -> str:
     return "nothing has been logged yet: the log begins with the next verdict (tamis sort) or tamis learn"
 
 
-def _is_asked_for(event: Event, options: Namespace) -> bool:
+def _is_selected(event: Event, options: Namespace) -> bool:
     if not (options.spam or options.ham or options.unsure or options.learned):
         return True
     if event.is_learning:
@@ -128,24 +128,24 @@ def _is_asked_for(event: Event, options: Namespace) -> bool:
 def _find_undone(undo_numbers: Mapping[int, int]) -> dict[int, int]:
     """Return the events that are undone now, with the events that have undone them."""
     undone: dict[int, int] = {}
-    for number, by in sorted(undo_numbers.items(), key=lambda pair: -pair[1]):
-        if by not in undone:
-            undone[number] = by
+    for number, undo_number in sorted(undo_numbers.items(), key=lambda pair: -pair[1]):
+        if undo_number not in undone:
+            undone[number] = undo_number
     return undone
 
 
-def _join_runs(events: Iterable[Event], undone: Mapping[int, int], each: bool) -> Iterator[list[Event]]:
-    """Yield runs of learned messages of one mailbox, and single events, newest first."""
+def _join_runs(events: Iterable[Event], undone: Mapping[int, int], *, each: bool) -> Iterator[list[Event]]:
+    """Yield runs of events that learned messages of one mailbox, and single events, newest first."""
     joined: list[Event] = []
     for event in events:
-        if joined and not (_is_alike(joined[-1], event, undone) and not each):
-            yield from _split_short(joined)
+        if joined and not (_is_in_same_run(joined[-1], event, undone) and not each):
+            yield from _split_short_run(joined)
             joined = []
         joined.append(event)
-    yield from _split_short(joined)
+    yield from _split_short_run(joined)
 
 
-def _is_alike(later: Event, event: Event, undone: Mapping[int, int]) -> bool:
+def _is_in_same_run(later: Event, event: Event, undone: Mapping[int, int]) -> bool:
     if not event.is_learning or event.source in ("", "stdin"):
         return False
     return (later.action, later.label, later.before, later.source, bool(later.undoes)) == (
@@ -157,8 +157,8 @@ def _is_alike(later: Event, event: Event, undone: Mapping[int, int]) -> bool:
     ) and (later.number in undone) == (event.number in undone)
 
 
-def _split_short(joined: list[Event]) -> list[list[Event]]:
-    return [joined] if len(joined) >= _RUN else [[event] for event in joined]
+def _split_short_run(joined: list[Event]) -> list[list[Event]]:
+    return [joined] if len(joined) >= _MIN_RUN else [[event] for event in joined]
 
 
 def describe_event(event: Event, arrow: str = "->") -> str:

@@ -1,4 +1,4 @@
-"""`tamis sort --move`: moves messages of a Maildir to other Maildirs by their verdicts."""
+"""`tamis sort --move`: move messages of a Maildir to other Maildirs by their verdicts."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ __all__ = ["Moves", "open_moves", "refuse_unless_learned"]
 
 
 def open_moves(options: Namespace) -> list["Moves"]:
-    """Check all sources and targets, before any message is moved."""
+    """Open the moves of all sources, and check sources and targets before any message is moved."""
     return [Moves(path, options) for path in options.paths]
 
 
@@ -49,7 +49,7 @@ class Moves:
         self._actions: Counter[str] = Counter()
 
     def move(self, label: str, path: str, name: str) -> str | None:
-        """Move a message, if there is a target for its label; return its new path, or that of the target.
+        """Move a message, if its label has a target; return its new path, or in a dry run the target's.
 
         A message that cannot be found any more is skipped.
         """
@@ -57,7 +57,7 @@ class Moves:
         if target is None:
             self._actions["stay"] += 1
             return None
-        if os.path.islink(path):  # noqa: PTH114 (only asked, not used)
+        if os.path.islink(path):  # noqa: PTH114 (once per message)
             self._skip(f"{name} is a link, and was left where it is", "stay")
             return None
         if self._is_dry_run:
@@ -65,7 +65,7 @@ class Moves:
             return target.path
         try:
             was_created = target.is_created
-            place = target.take(path)
+            new_path = target.take(path)
         except FileNotFoundError:
             self._skip(
                 f"{name} was not moved: another program has moved, renamed or deleted it meanwhile",
@@ -80,16 +80,16 @@ class Moves:
                 "permissions and free space, and run it again"
             ) from None
         if not was_created:
-            self._say(f"created the Maildir {printable(os.path.realpath(target.path))}")
+            self._print(f"created the Maildir {printable(os.path.realpath(target.path))}")
         self._actions[label] += 1
-        return place
+        return new_path
 
     @property
     def n_moved(self) -> int:
         """The number of messages that were moved."""
         return sum(self._actions[label] for label in self._targets)
 
-    def summary(self) -> str:
+    def format_summary(self) -> str:
         """Summarise what was done with the messages of this Maildir."""
         verb = "would be moved" if self._is_dry_run else "moved"
         parts = [
@@ -102,7 +102,7 @@ class Moves:
         return f"{printable(self.source.path)}: {', '.join(parts)}"
 
     def remark_on_subfolders(self) -> None:
-        """Tell that the subfolders of the Maildir were not sorted."""
+        """Print which subfolders of the Maildir were not sorted."""
         entries = [entry for entry in list_folder(self.source.path) if entry.name.startswith(".")]
         subfolders = [
             printable(entry.name)
@@ -111,7 +111,7 @@ class Moves:
             and not any(target.is_same_folder(entry.path) for target in self._targets.values())
         ]
         if subfolders:
-            self._say(f"subfolders were not sorted: {join_names(subfolders)}; name one to sort it")
+            self._print(f"subfolders were not sorted: {join_names(subfolders)}; name one to sort it")
 
     def describe_place(self, place: str | None) -> dict[str, object]:
         """Return the fields of JSON for a new path."""
@@ -140,8 +140,8 @@ class Moves:
 
     def _skip(self, line: str, action: str) -> None:
         self._actions[action] += 1
-        self._say(line)
+        self._print(line)
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         if not self._is_quiet:
             sys.stderr.write(f"tamis sort: {line}\n")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tamis_mail.surfaces.cli import command_line
-from tamis_mail.surfaces.cli.parser_model import Option, commands
+from tamis_mail.surfaces.cli.parser_model import Option, list_commands
 
 __all__ = ["manual", "markdown"]
 
@@ -24,7 +24,7 @@ _VARIABLES = [
 
 def markdown() -> str:
     """Return the page for the documentation."""
-    all_commands = list(commands(command_line()))
+    all_commands = list(list_commands(command_line()))
     lines = [
         "# Commands",
         "",
@@ -51,11 +51,17 @@ def markdown() -> str:
         if options:
             lines += ["| | |", "|---|---|"]
             lines += [
-                f"| `{_cell(_format_signature(option))}` | {_mark_code(option.help)} |" for option in options
+                f"| `{_escape_cell(_format_signature(option))}` | {_mark_code(option.help)} |"
+                for option in options
             ]
             lines.append("")
         if command.examples:
-            lines += ["```console", *(f"$ {example}" for example in _align(command.examples)), "```", ""]
+            lines += [
+                "```console",
+                *(f"$ {example}" for example in _align_examples(command.examples)),
+                "```",
+                "",
+            ]
     lines += [
         "## Exit status",
         "",
@@ -77,7 +83,7 @@ def markdown() -> str:
 
 def manual(version: str) -> str:
     """Return the manual page, in man macros."""
-    all_commands = list(commands(command_line()))
+    all_commands = list(list_commands(command_line()))
     lines = [
         '.\\" Written by tools/manpage from the parser of the command; do not edit.',
         f'.TH TAMIS 1 "" "tamis {version}" "User Commands"',
@@ -88,27 +94,27 @@ def manual(version: str) -> str:
         ".I COMMAND",
         "[\\fIOPTION\\fR ...]",
         ".SH DESCRIPTION",
-        _roff(all_commands[0].description),
+        _escape_roff(all_commands[0].description),
         ".PP",
-        _roff(all_commands[0].epilog),
+        _escape_roff(all_commands[0].epilog),
         ".SH COMMANDS",
     ]
     for command in all_commands[1:]:
-        lines += [f".SS {_roff(' '.join(command.words))}", _roff(command.synopsis)]
+        lines += [f".SS {_escape_roff(' '.join(command.words))}", _escape_roff(command.synopsis)]
         for paragraph in command.description.split("\n\n"):
-            lines += [".PP", _roff(paragraph)]
+            lines += [".PP", _escape_roff(paragraph)]
         for option in (*command.arguments, *command.options):
             if "--help" not in option.names:
-                lines += [".TP", f".B {_roff(_format_signature(option))}", _roff(option.help)]
+                lines += [".TP", f".B {_escape_roff(_format_signature(option))}", _escape_roff(option.help)]
         lines += [".PP", "Examples:"] if command.examples else []
         for example, purpose in command.examples:
-            lines += [".TP", f".B {_roff(example)}", _roff(purpose)]
+            lines += [".TP", f".B {_escape_roff(example)}", _escape_roff(purpose)]
     lines.append(".SH EXIT STATUS")
     for code, text in _STATUSES:
-        lines += [".TP", f".B {code}", _roff(text.replace("`", ""))]
+        lines += [".TP", f".B {code}", _escape_roff(text.replace("`", ""))]
     lines.append(".SH ENVIRONMENT")
     for name, text in _VARIABLES:
-        lines += [".TP", f".B {name}", _roff(text.replace("`", ""))]
+        lines += [".TP", f".B {name}", _escape_roff(text.replace("`", ""))]
     lines += [".SH SEE ALSO", ".BR procmail (1),", ".BR bogofilter (1),", ".BR spamassassin (1)", ""]
     return "\n".join(lines)
 
@@ -121,7 +127,7 @@ def _format_signature(option: Option) -> str:
     return " ".join([", ".join(option.names), *values]).strip()
 
 
-def _align(examples: Sequence[tuple[str, str]]) -> list[str]:
+def _align_examples(examples: Sequence[tuple[str, str]]) -> list[str]:
     width = max(len(command) for command, _ in examples)
     return [f"{command:<{width}}  # {purpose}" for command, purpose in examples]
 
@@ -136,11 +142,11 @@ def _mark_code(text: str) -> str:
     return " ".join(words)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _roff(text: str) -> str:
+def _escape_roff(text: str) -> str:
     """Escape text for roff."""
     text = (
         text.replace("\\", "\\e")

@@ -12,7 +12,7 @@ __all__ = ["Parser", "add_log_option", "add_quiet_option", "add_store_option"]
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Wraps paragraphs to the terminal; keeps indented lines, such as examples."""
+    """Wraps paragraphs to the width of the terminal; keeps indented lines, such as examples."""
 
     def __init__(self, prog: str) -> None:
         # Without a width, argparse would import `shutil`.
@@ -106,7 +106,9 @@ class Parser(argparse.ArgumentParser):
         self.load_options()
         parser_model = import_module("tamis_mail.surfaces.cli.parser_model")
         width = text_width()
-        self.usage = parser_model.command(self, tuple(self.prog.split())).usage(width - 8).replace("%", "%%")
+        self.usage = (
+            parser_model.describe_command(self, tuple(self.prog.split())).usage(width - 8).replace("%", "%%")
+        )
         epilog = self.epilog
         self.epilog = "\n\n".join(part for part in (self.format_examples(), epilog) if part) or None
         try:
@@ -140,10 +142,10 @@ def add_store_option(parser: Parser) -> None:
 
 
 def add_log_option(parser: Parser) -> None:
-    """Add the option for work that leaves no event in the log."""
+    """Add the option with which no event is written to the log."""
     parser.add_argument("--no-log", action="store_true", help="write nothing to the log (see tamis log)")
 
 
 def add_quiet_option(parser: Parser) -> None:
-    """Add the option for quiet operation."""
+    """Add the option that prints errors only."""
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only, and no progress")

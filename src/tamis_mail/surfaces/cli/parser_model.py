@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tamis_mail.surfaces.cli.parser import Parser
 
-__all__ = ["Command", "Option", "command", "commands", "subcommands"]
+__all__ = ["Command", "Option", "describe_command", "list_commands", "list_subcommands"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Option:
 
     @property
     def synopsis(self) -> str:
-        """The form in a usage line."""
+        """The option as a usage line writes it."""
         words = list(self.names[-1:])
         values = list(self.values)
         if self.repeated:
@@ -52,7 +52,7 @@ class Command:
 
     @property
     def synopsis(self) -> str:
-        """A usage line."""
+        """The usage as one line."""
         return " ".join([*self.words, *self._pieces])
 
     def usage(self, width: int) -> str:
@@ -73,17 +73,17 @@ class Command:
         ]
 
 
-def commands(parser: Parser, words: tuple[str, ...] = ("tamis",)) -> Iterator[Command]:
+def list_commands(parser: Parser, words: tuple[str, ...] = ("tamis",)) -> Iterator[Command]:
     """Yield a command and all of its subcommands."""
-    yield command(parser, words)
-    for name, one in subcommands(parser).items():
-        yield from commands(one, (*words, name))
+    yield describe_command(parser, words)
+    for name, subparser in list_subcommands(parser).items():
+        yield from list_commands(subparser, (*words, name))
 
 
-def command(parser: Parser, words: tuple[str, ...]) -> Command:
+def describe_command(parser: Parser, words: tuple[str, ...]) -> Command:
     """Describe one command."""
     parser.load_options()
-    options = [_option(action) for action in parser.option_actions]
+    options = [_describe_option(action) for action in parser.option_actions]
     return Command(
         words=words,
         summary=parser.summary,
@@ -92,16 +92,16 @@ def command(parser: Parser, words: tuple[str, ...]) -> Command:
         options=tuple(option for option in options if option.names),
         arguments=tuple(option for option in options if not option.names),
         examples=tuple(parser.examples),
-        subcommands=tuple(subcommands(parser)),
+        subcommands=tuple(list_subcommands(parser)),
     )
 
 
-def subcommands(parser: Parser) -> dict[str, Parser]:
+def list_subcommands(parser: Parser) -> dict[str, Parser]:
     """Return the subcommands by name."""
     return dict(parser.load_options().subcommands)
 
 
-def _option(action: argparse.Action) -> Option:
+def _describe_option(action: argparse.Action) -> Option:
     if action.nargs == 0:
         values: tuple[str, ...] = ()
     elif isinstance(action.metavar, tuple):

@@ -19,8 +19,8 @@ _FLAGS = {
     "-q": "quiet",
     "--quiet": "quiet",
 }
-_SHORT = frozenset("peq")
-_VALUES = {"--store": "store", "--dialect": "dialect"}
+_SHORT_FLAGS = frozenset("peq")  # flags that can be joined, as in -pe
+_WITH_VALUE = {"--store": "store", "--dialect": "dialect"}
 _DIALECTS = ("spamassassin", "bogofilter")
 
 
@@ -54,12 +54,12 @@ def read_plain_options(words: list[str]) -> SimpleNamespace | None:
         name, equals, value = word.partition("=")
         if word in _FLAGS:
             options[_FLAGS[word]] = True
-        elif name in _VALUES:
+        elif name in _WITH_VALUE:
             value = value if equals else next(remaining, "")
             if not value or value[0] == "-" or (name == "--dialect" and value not in _DIALECTS):
                 return None
-            options[_VALUES[name]] = value
-        elif len(word) > 2 and word[0] == "-" and _SHORT.issuperset(word[1:]):
+            options[_WITH_VALUE[name]] = value
+        elif len(word) > 2 and word[0] == "-" and _SHORT_FLAGS.issuperset(word[1:]):
             options.update({_FLAGS[f"-{letter}"]: True for letter in word[1:]})
         else:
             return None

@@ -16,22 +16,22 @@ from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.surfaces.cli.version import version
 
-__all__ = ["configure", "encodable", "percent", "run"]
+__all__ = ["configure", "format_percent", "make_encodable", "run"]
 
 _PAGE = "tamis-report.html"
-_SHOWN = 8  # misses in the terminal
-_TOKENS = 4  # of each
+_SHOWN = 8  # misses that are printed
+_TOKENS = 4  # tokens of each miss that are printed
 
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis report`."""
     parser.description = (
-        "Evaluate how well mail is classified, by cross-validation: every message is judged by all folds but "
-        "its own, one of ten. Counts can be subtracted, so the mail is read once for any number of folds. "
+        "Evaluate how well mail is classified, by cross-validation: the mail is divided into ten folds, and "
+        "each is judged by the other nine. Counts can be subtracted, so that the mail is read only once. "
         "The weights of the evidence are fitted to the messages that are learned, as in a store. Your store "
         "is not changed. Without any mail named, the sample mailbox is used.\n\n"
-        "With --split, some messages are learned, others choose the smoothing, and a third set, which was "
-        "not used before, is judged; the rest is ignored.\n\n"
+        "With --split, some messages are learned, others serve to choose the smoothing, and a third set, "
+        "which was not used before, is judged; the rest is ignored.\n\n"
         "A miss is a message whose more probable label is wrong: spam with a probability of spam "
         "of at most one half, ham with more. Verdicts are more cautious: between the thresholds mail is "
         "unsure.\n\n"
@@ -41,7 +41,7 @@ def configure(parser: Parser) -> None:
     add = parser.add_argument
     add(
         "--split",
-        type=_split,
+        type=_parse_split,
         metavar="A/B/C",
         help="sizes of training, validation and test set, such as 400/50/50 (scaled down for less mail)",
     )
@@ -75,7 +75,7 @@ def run(out: TextIO, options: Namespace) -> int:
         refuse_unless_writable(target)
     mail = open_mail(options)
     with ReadingProgress("report", mail, quiet=options.quiet) as reading:
-        result = report(mail, sizes=options.split, folds=options.folds, seed=options.seed, seen=reading)
+        result = report(mail, sizes=options.split, folds=options.folds, seed=options.seed, on_message=reading)
     if target:
         write(page(result, version()), target)
     if options.json:
@@ -85,13 +85,13 @@ def run(out: TextIO, options: Namespace) -> int:
     return 3 if reading.unread else 0
 
 
-def encodable(out: TextIO, text: str) -> str:
+def make_encodable(out: TextIO, text: str) -> str:
     """Return the text in characters that the stream can show, without control characters."""
     text = plain(text)
     return text if can_show(out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
 
 
-def _split(text: str) -> tuple[int, int, int]:
+def _parse_split(text: str) -> tuple[int, int, int]:
     """Parse three numbers of messages."""
     try:
         train, validation, test = (int(part) for part in text.split("/"))
@@ -116,60 +116,69 @@ class _Page:
     def lines(self, target: str | None) -> list[str]:
         report = self._report
         lines = self._wrap(f"{report.name}: {report.spam:,} spam, {report.ham:,} ham")
-        lines += self._wrap(report.sizes())
-        if smoothing := report.smoothing():
+        lines += self._wrap(report.describe_sizes())
+        if smoothing := report.describe_smoothing():
             lines += self._wrap(f"smoothing: {smoothing}".replace("×", self._times))
         lines += self._list_omissions()
-        lines += ["", *self._numbers(), "", *self._curve(), "", *self._calibration(), "", *self._misses()]
+        lines += [
+            "",
+            *self._format_measures(),
+            "",
+            *self._format_curve(),
+            "",
+            *self._format_calibration(),
+            "",
+            *self._format_misses(),
+        ]
         if target:
-            lines += ["", "charts: " + encodable(self._out, printable(str(Path(target).resolve())))]
+            lines += ["", "charts: " + make_encodable(self._out, printable(str(Path(target).resolve())))]
         return lines
 
     def _wrap(self, text: str) -> list[str]:
-        return wrap(encodable(self._out, text), self._width, break_on_hyphens=False)
+        return wrap(make_encodable(self._out, text), self._width, break_on_hyphens=False)
 
     def _list_omissions(self) -> list[str]:
         report = self._report
         lines = []
-        if report.again:
-            lines += self._wrap(f"{report.again:,} duplicates count once")
+        if report.duplicates:
+            lines += self._wrap(f"{report.duplicates:,} duplicates count once")
         if report.disputed:
             lines += self._wrap(f"{report.disputed:,} that are among spam and among ham were left out")
         if report.study.unused:
             lines += self._wrap(f"not needed: {report.study.unused:,}; without --split all are judged")
         return lines
 
-    def _numbers(self) -> list[str]:
-        one = self._report.study.measures
+    def _format_measures(self) -> list[str]:
+        measures = self._report.study.measures
         rows = [
-            ("accuracy", percent(one.accuracy), f"{one.right:,} of {one.messages:,}"),
-            ("misses", f"{one.misses:,}", ""),
-            ("ham called spam", f"{one.ham_called_spam:,}", f"of {one.ham:,}"),
-            ("spam called ham", f"{one.spam_called_ham:,}", f"of {one.spam:,}"),
-            ("unsure", f"{one.unsure:,}", ""),
-            ("ROC area", _number(one.roc_area), ""),
-            ("log-loss", _number(one.log_loss), ""),
-            ("Brier score", _number(one.brier), ""),
-            ("calib. error", _number(one.calibration_error), ""),
+            ("accuracy", format_percent(measures.accuracy), f"{measures.right:,} of {measures.messages:,}"),
+            ("misses", f"{measures.misses:,}", ""),
+            ("ham called spam", f"{measures.ham_called_spam:,}", f"of {measures.ham:,}"),
+            ("spam called ham", f"{measures.spam_called_ham:,}", f"of {measures.spam:,}"),
+            ("unsure", f"{measures.unsure:,}", ""),
+            ("ROC area", _format_value(measures.roc_area), ""),
+            ("log-loss", _format_value(measures.log_loss), ""),
+            ("Brier score", _format_value(measures.brier), ""),
+            ("calib. error", _format_value(measures.calibration_error), ""),
         ]
         return [f"{name:<15} {value:>7}  {note}" for name, value, note in rows]
 
-    def _curve(self) -> list[str]:
+    def _format_curve(self) -> list[str]:
         lines = [f"{'learned':>7} {'ROC area':>9} {'accuracy':>9}"]
         return lines + [
-            f"{point.learned:>7,} {_number(point.roc_area):>9} {percent(point.accuracy):>9}"
+            f"{point.learned:>7,} {_format_value(point.roc_area):>9} {format_percent(point.accuracy):>9}"
             for point in self._report.study.curve
         ]
 
-    def _calibration(self) -> list[str]:
+    def _format_calibration(self) -> list[str]:
         lines = [f"{'predict':>7} {'messages':>9} {'was spam':>9}"]
-        room = min(20, self._width - 29)
+        bar_width = min(20, self._width - 29)
         for one in self._report.bins:
-            bar = self._bars * round(room * one.observed)
-            lines.append(f"{one.predicted:>7.3f} {one.messages:>9,} {percent(one.observed):>9}  {bar}")
+            bar = self._bars * round(bar_width * one.observed)
+            lines.append(f"{one.predicted:>7.3f} {one.messages:>9,} {format_percent(one.observed):>9}  {bar}")
         return lines
 
-    def _misses(self) -> list[str]:
+    def _format_misses(self) -> list[str]:
         report = self._report
         total = report.study.measures.misses
         if not total:
@@ -177,24 +186,24 @@ class _Page:
         worst = f"; the worst {_SHOWN}:" if total > _SHOWN else ":"
         lines = self._wrap(f"{total:,} misses, whose more probable label is wrong{worst}")
         for miss in report.misses[:_SHOWN]:
-            lines += self._miss(miss)
+            lines += self._format_miss(miss)
         return lines
 
-    def _miss(self, miss: Miss) -> list[str]:
-        subject = clip(encodable(self._out, miss.subject or "(no subject)"), self._width - 2, self._dots)
+    def _format_miss(self, miss: Miss) -> list[str]:
+        subject = clip(make_encodable(self._out, miss.subject or "(no subject)"), self._width - 2, self._dots)
         lines = [f"  {subject}"]
         lines.append(f"    {miss.label}, called {miss.called} (p {miss.probability:.3f})")
-        room = max(8, min(30, self._width - 22))
+        token_width = max(8, min(30, self._width - 22))
         for one in miss.evidence[:_TOKENS]:
-            token = pad(encodable(self._out, one.token), room, self._dots)
+            token = pad(make_encodable(self._out, one.token), token_width, self._dots)
             lines.append(f"    {token} {one.contribution:>+6.2f}  {one.view}")
         return lines
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Format a share as a percentage: 98.4 %."""
     return f"{100 * share:.1f} %"
 
 
-def _number(value: float) -> str:
+def _format_value(value: float) -> str:
     return "-" if value != value else f"{value:.4f}"

@@ -14,12 +14,12 @@ from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_o
 
 __all__ = ["ALLOWED", "BLOCKED", "change_list", "configure_list"]
 
-_MAX_BYTES = 50_000_000  # of a file of names: about a million
+_MAX_BYTES = 50_000_000  # of a file of names, which then has about a million
 _MAX_LINES = 20  # changes that are printed one by one
 
 
 class SenderList(NamedTuple):
-    """The words for one of the two lists."""
+    """One of the two lists, and the words for it."""
 
     is_allowed: bool
     command: str  # the command that changes it
@@ -30,19 +30,21 @@ ALLOWED = SenderList(True, "allow", "allowed")
 BLOCKED = SenderList(False, "block", "blocked")
 
 
-def configure_list(parser: Parser, one: SenderList) -> None:
+def configure_list(parser: Parser, chosen: SenderList) -> None:
     """Add the options of both commands."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"an address or a domain to {one.command}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"an address or a domain to {chosen.command}"
+    )
     parser.add_argument(
         "--from", dest="file", metavar="FILE", help="read names from a file, one per line (-: standard input)"
     )
     parser.add_argument("--remove", action="store_true", help="remove the names from the list")
-    parser.add_argument("--list", action="store_true", help=f"list the {one.state} senders")
+    parser.add_argument("--list", action="store_true", help=f"list the {chosen.state} senders")
     add_store_option(parser)
     add_quiet_option(parser)
 
 
-def change_list(out: TextIO, options: Namespace, one: SenderList) -> int:
+def change_list(out: TextIO, options: Namespace, chosen: SenderList) -> int:
     """Add, remove or list entries."""
     has_names = bool(options.names) or options.file is not None
     if options.list and (has_names or options.remove):
@@ -51,22 +53,22 @@ def change_list(out: TextIO, options: Namespace, one: SenderList) -> int:
         options.parser.error("--remove needs a NAME, or --from FILE with several")
     path = options.store or default_path()
     if not has_names:
-        return _print_list(out, path, one, quiet=options.quiet)
-    entries = [_parse(name, "") for name in options.names]
+        return _print_list(out, path, chosen, quiet=options.quiet)
+    entries = [_parse_entry(name, prefix="") for name in options.names]
     if options.file is not None:
         entries += _read_file(options.file)
     if options.remove and not has_store(path):
         raise ValueError(
-            f"there is no store at {printable(str(path))}, so nobody is {one.state}: check --store"
+            f"there is no store at {printable(str(path))}, so nobody is {chosen.state}: check --store"
         )
     with Store(path) as store:
         change = people.remove_entries if options.remove else people.add_entries
-        before = change(store, entries, is_allowed=one.is_allowed)
+        before = change(store, entries, is_allowed=chosen.is_allowed)
         correspondents = people.look_up(store, entries).correspondents
     if not options.quiet:
-        out.writelines(f"{line}\n" for line in _describe(before, one, is_removal=options.remove))
+        out.writelines(f"{line}\n" for line in _describe_changes(before, chosen, is_removal=options.remove))
         for address, (_, wrote) in correspondents.items():
-            if wrote and one.is_allowed and not options.remove:
+            if wrote and chosen.is_allowed and not options.remove:
                 sys.stderr.write(
                     f"tamis allow: you write from {printable(address)}, and spam often forges the address of "
                     "its recipient: allow it only if your mail server checks DMARC\n"
@@ -74,28 +76,28 @@ def change_list(out: TextIO, options: Namespace, one: SenderList) -> int:
     return 0
 
 
-def _print_list(out: TextIO, path: object, one: SenderList, *, quiet: bool) -> int:
+def _print_list(out: TextIO, path: object, chosen: SenderList, *, quiet: bool) -> int:
     entries: list[str] = []
     if has_store(str(path)):
         with Store(str(path), create=False, readonly=True) as store:
-            entries = people.list_entries(store, is_allowed=one.is_allowed)
-    out.writelines(f"{printable(_name(entry))}{_format_comment(entry)}\n" for entry in entries)
+            entries = people.list_entries(store, is_allowed=chosen.is_allowed)
+    out.writelines(f"{printable(_format_entry(entry))}{_format_comment(entry)}\n" for entry in entries)
     if not entries and not quiet:
         sys.stderr.write(
-            f"tamis {one.command}: nobody is {one.state} yet: add a sender with "
-            f"tamis {one.command} ann@example.org\n"
+            f"tamis {chosen.command}: nobody is {chosen.state} yet: add a sender with "
+            f"tamis {chosen.command} ann@example.org\n"
         )
     return 0
 
 
-def _name(entry: str) -> str:
-    """Write an entry as the user does; a top-level domain keeps a dot before it."""
+def _format_entry(entry: str) -> str:
+    """Format an entry as users write it; a top-level domain keeps a dot before it."""
     name = entry.removeprefix("@")
     return name if entry != f"@{name}" or "." in name or name.startswith("[") else f".{name}"
 
 
 def _format_comment(entry: str) -> str:
-    """Write a domain of another script in its letters, as a comment that `--from` ignores."""
+    """Return the letters of a domain in another script, as a comment that `--from` ignores."""
     domain = entry.rpartition("@")[2]
     if "xn--" not in domain:
         return ""
@@ -109,15 +111,15 @@ def _format_comment(entry: str) -> str:
     return f"  # {printable('.'.join(labels))}"
 
 
-def _parse(name: str, place: str) -> str:
+def _parse_entry(name: str, prefix: str) -> str:
     try:
         return people.parse_entry(name)
     except ValueError as error:
-        raise ValueError(f"{place}{error}; nothing was changed") from None
+        raise ValueError(f"{prefix}{error}; nothing was changed") from None
 
 
 def _read_file(name: str) -> list[str]:
-    """Read the entries of a file; errors give the line."""
+    """Read the entries of a file; an error names the line."""
     shown = "standard input" if name == "-" else printable(name)
     if name == "-":
         data = sys.stdin.buffer.read(_MAX_BYTES + 1) if sys.stdin is not None else b""
@@ -129,13 +131,13 @@ def _read_file(name: str) -> list[str]:
             raise ValueError(f"{shown} {error.strerror}: give a text file, or - and redirect it") from error
     if len(data) > _MAX_BYTES:
         raise ValueError(f"{shown} has more than {_MAX_BYTES // 10**6} MB, expected one name per line")
-    entries = [_parse(line, f"{shown}, line {number}: ") for number, line in _lines(data, shown)]
+    entries = [_parse_entry(line, f"{shown}, line {number}: ") for number, line in _list_lines(data, shown)]
     if not entries:
         raise ValueError(f"{shown} has no names, expected one per line; nothing was changed")
     return entries
 
 
-def _lines(data: bytes, shown: str) -> Iterator[tuple[int, str]]:
+def _list_lines(data: bytes, shown: str) -> Iterator[tuple[int, str]]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -146,23 +148,26 @@ def _lines(data: bytes, shown: str) -> Iterator[tuple[int, str]]:
             yield number, name
 
 
-def _describe(before: dict[str, bool | None], one: SenderList, *, is_removal: bool) -> Iterator[str]:
+def _describe_changes(
+    before: dict[str, bool | None], chosen: SenderList, *, is_removal: bool
+) -> Iterator[str]:
     """Describe the changes: one line each, or, if there are many, one for all."""
-    opposite = BLOCKED if one.is_allowed else ALLOWED
+    opposite = BLOCKED if chosen.is_allowed else ALLOWED
     if is_removal:
         words = {
-            one.is_allowed: f"no longer {one.state}",
-            opposite.is_allowed: f"{opposite.state}, not {one.state} (see tamis {opposite.command} --remove)",
-            None: f"was not {one.state}",
+            chosen.is_allowed: f"no longer {chosen.state}",
+            opposite.is_allowed: f"{opposite.state}, not {chosen.state} "
+            f"(see tamis {opposite.command} --remove)",
+            None: f"was not {chosen.state}",
         }
     else:
         words = {
-            one.is_allowed: f"{one.state} already",
-            opposite.is_allowed: f"{one.state} (it was {opposite.state} before)",
-            None: one.state,
+            chosen.is_allowed: f"{chosen.state} already",
+            opposite.is_allowed: f"{chosen.state} (it was {opposite.state} before)",
+            None: chosen.state,
         }
     if len(before) <= _MAX_LINES:
-        yield from (f"{printable(_name(entry))}: {words[state]}" for entry, state in before.items())
+        yield from (f"{printable(_format_entry(entry))}: {words[state]}" for entry, state in before.items())
     else:
         numbers = Counter(words[state] for state in before.values())
-        yield "; ".join(f"{number:,} {what}" for what, number in numbers.items())
+        yield "; ".join(f"{number:,} {description}" for description, number in numbers.items())

@@ -19,7 +19,7 @@ EXAMPLES = {
 
 def configure(parser: Parser) -> None:
     """Add the kinds of accounts that can be set up."""
-    parser.description = "Set up what the filter needs to know of your mail."
+    parser.description = "Set up an account, so that the filter can learn and watch its mail."
     add_surfaces(parser, ACTIONS, EXAMPLES, metavar="KIND", title="kinds of mailboxes", module="setup")
 
 

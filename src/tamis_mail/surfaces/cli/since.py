@@ -10,7 +10,7 @@ from tamis_mail.surfaces.cli.parser import Parser
 
 __all__ = ["DateFilter", "add_since_option", "parse_since"]
 
-_FIRST_YEAR = 1971  # no readable date of a message is earlier
+_FIRST_YEAR = 1971  # earlier dates of messages count as unreadable (`message.dates`)
 
 
 def add_since_option(parser: Parser) -> None:
@@ -44,7 +44,7 @@ class DateFilter:
             else:
                 yield raw
 
-    def summary(self) -> str:
+    def format_summary(self) -> str:
         """Describe the messages that were left out."""
         return f"left out: {self.older:,} older than {self.day}, {self.undated:,} without a readable date"
 
@@ -83,7 +83,7 @@ def _subtract_period(now: float, number: int, unit: str) -> int:
     return next(
         seconds
         for day in range(local.tm_mday, 0, -1)
-        if (seconds := _seconds_of(year, month + 1, day, clock)) is not None
+        if (seconds := _count_seconds(year, month + 1, day, clock)) is not None
     )
 
 
@@ -95,10 +95,10 @@ def _parse_day(text: str) -> int | None:
     year, month, day = map(int, parts)
     if not (1 <= month <= 12 and year):
         return None
-    return 0 if year < _FIRST_YEAR else _seconds_of(year, month, day, (0, 0, 0))
+    return 0 if year < _FIRST_YEAR else _count_seconds(year, month, day, (0, 0, 0))
 
 
-def _seconds_of(year: int, month: int, day: int, clock: tuple[int, int, int]) -> int | None:
+def _count_seconds(year: int, month: int, day: int, clock: tuple[int, int, int]) -> int | None:
     """Return the seconds since 1970 of a local time; None if there is no such day."""
     try:
         seconds = time.mktime((year, month, day, *clock, 0, 0, -1))

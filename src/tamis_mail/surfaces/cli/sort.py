@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
-_STATUS = {"spam": 0, "unsure": 2}  # all other labels are ham: 1
-_ERROR = 3
-_JOINED_LINES = 250  # as many messages are judged together
+_STATUS = {"spam": 0, "unsure": 2}  # the exit status is 1 for all other labels, which are ham
+_ERROR = 3  # the exit status after an error
+_JOINED_LINES = 250  # that are written together: as many messages are judged together
 
 
 def configure(parser: Parser) -> None:
@@ -110,7 +110,7 @@ def run(out: TextIO, options: Namespace) -> int:
         status = _sort_message(out, options, Message())
         out.flush()
     except BrokenPipeError:
-        discard(out)  # nobody reads; status 0 would mean spam, or that the message was passed on
+        discard(out)  # there is no reader; status 0 would mean spam, or that the message was passed on
         return _ERROR
     return status
 
@@ -141,7 +141,7 @@ def _refuse_contradictions(options: Namespace) -> None:
 
 def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
     try:
-        output, status = _process(message.read("sort"), options)
+        output, status = _make_output(message.read("sort"), options)
     except (Exception, KeyboardInterrupt) as error:
         is_debugging = bool(os.environ.get("TAMIS_DEBUG"))
         if not is_debugging:
@@ -156,12 +156,12 @@ def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
     return 0 if options.exit_zero or options.undo else status
 
 
-def _process(raw: bytes, options: Namespace) -> tuple[bytes, int]:
+def _make_output(raw: bytes, options: Namespace) -> tuple[bytes, int]:
     """Return the output and the status."""
     if options.undo:
         original: bytes = import_module("tamis_mail.verdict.header_fields").remove_verdict(raw)
         return original, 0
-    with _open(options) as sieve:
+    with _open_sieve(options) as sieve:
         return _judge(raw, sieve, options)
 
 
@@ -169,8 +169,8 @@ def _judge(raw: bytes, sieve: Sieve | None, options: Namespace) -> tuple[bytes, 
     if exceeds_limit(raw) and not options.quiet:
         warning = import_module("tamis_mail.surfaces.cli.sources").describe_oversize("the message")
         sys.stderr.write(f"tamis sort: {warning}\n")
-    verdict = sieve.sort(raw) if sieve else _unsure_verdict()
-    output = _format(raw, verdict, sieve, options)
+    verdict = sieve.sort(raw) if sieve else _make_unsure_verdict()
+    output = _format_output(raw, verdict, sieve, options)
     if sieve:
         sieve.log_verdict(raw, verdict, source="stdin")
         _write_log(sieve, options)
@@ -182,16 +182,16 @@ def _write_log(sieve: Sieve, options: Namespace) -> None:
     warn_of_log("sort", None if options.quiet else sieve.log_fault)
 
 
-def _format(raw: bytes, verdict: Verdict, sieve: Sieve | None, options: Namespace) -> bytes:
+def _format_output(raw: bytes, verdict: Verdict, sieve: Sieve | None, options: Namespace) -> bytes:
     if options.passthrough:
         rules = import_module("tamis_mail.verdict")
         required = (rules.Rule.of(sieve.store) if sieve else rules.RULE).spam
         header_fields = import_module("tamis_mail.verdict.header_fields")
         output: bytes = header_fields.add_verdict(
-            raw, verdict, dialect=options.dialect, required=required, version=_version()
+            raw, verdict, dialect=options.dialect, required=required, version=_find_version()
         )
         return output
-    return (_line(verdict, _size_note(raw), options) + "\n").encode("utf-8", "backslashreplace")
+    return (_format_line(verdict, _make_size_note(raw), options) + "\n").encode("utf-8", "backslashreplace")
 
 
 def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
@@ -199,18 +199,18 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     all_sources = sources.open_sources(options.paths, mbox=True)
     sources.prepare_bulk_work()
     unread = False
-    with _open(options) as sieve:
+    with _open_sieve(options) as sieve:
         for source in all_sources:
             notes: deque[tuple[dict[str, object], RawMessage]] = deque()
             with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as reader:
                 messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
-                verdicts = sieve.sort_many(messages) if sieve else (_unsure_verdict() for _ in messages)
+                verdicts = sieve.sort_many(messages) if sieve else (_make_unsure_verdict() for _ in messages)
                 with _join_lines(out) as write_line:
                     for verdict in verdicts:
                         note, message = notes.popleft()
                         if sieve:
-                            sieve.log_verdict(message.raw, verdict, source=_place_of(message))
-                        write_line(_line(verdict, note, options))
+                            sieve.log_verdict(message.raw, verdict, source=_name_source(message))
+                        write_line(_format_line(verdict, note, options))
             unread = unread or bool(source.unread)
         if sieve:
             _write_log(sieve, options)
@@ -219,9 +219,9 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
 
 @contextmanager
 def _join_lines(out: TextIO) -> Iterator[Callable[[str], None]]:
-    """Write lines many at a time: a stream without a buffer would be written to once per message."""
+    """Yield a function that writes lines, many at a time, because the stream may have no buffer."""
     lines: list[str] = []
-    most = 1 if out.isatty() else _JOINED_LINES
+    max_lines = 1 if out.isatty() else _JOINED_LINES
 
     def write() -> None:
         text = "".join(lines)
@@ -230,7 +230,7 @@ def _join_lines(out: TextIO) -> Iterator[Callable[[str], None]]:
 
     def write_line(line: str) -> None:
         lines.append(f"{line}\n")
-        if len(lines) >= most:
+        if len(lines) >= max_lines:
             write()
 
     try:
@@ -243,7 +243,7 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
     sources = import_module("tamis_mail.surfaces.cli.sources")
     moves = import_module("tamis_mail.surfaces.cli.moves")
     all_moves = moves.open_moves(options)
-    with _open(options, has_hint=False) as opened:
+    with _open_sieve(options, prints_hint=False) as opened:
         sieve = moves.refuse_unless_learned(opened, _store_path(options))
         for move in all_moves:
             notes: deque[tuple[dict[str, object], RawMessage]] = deque()
@@ -254,14 +254,16 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
                 try:
                     for verdict in sieve.sort_many(messages):
                         note, message = notes.popleft()
-                        place = move.move(verdict.label, message.path, str(note["name"]))
+                        moved_to = move.move(verdict.label, message.path, str(note["name"]))
                         if not options.dry_run:
-                            new_path = os.path.abspath(place) if place else _place_of(message)  # noqa: PTH100
+                            new_path = os.path.abspath(moved_to) if moved_to else _name_source(message)  # noqa: PTH100
                             sieve.log_verdict(message.raw, verdict, source=new_path)
                         if options.json:
-                            move.write(out, _line(verdict, note | move.describe_place(place), options))
-                        elif place and not options.quiet:
-                            move.write(out, _line(verdict, note, options))
+                            move.write(
+                                out, _format_line(verdict, note | move.describe_place(moved_to), options)
+                            )
+                        elif moved_to and not options.quiet:
+                            move.write(out, _format_line(verdict, note, options))
                 except KeyboardInterrupt:
                     n_moved = sum(one.n_moved for one in all_moves)
                     raise KeyboardInterrupt(
@@ -270,7 +272,7 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
             if not options.quiet:
                 move.remark_on_subfolders()
                 if not options.json:
-                    move.write(out, move.summary())
+                    move.write(out, move.format_summary())
         _write_log(sieve, options)
     return _ERROR if any(move.source.unread for move in all_moves) else 0
 
@@ -282,12 +284,12 @@ def _read_and_note(
 ) -> Iterator[bytes]:
     """Yield the messages, and store them and their notes until their verdicts are known."""
     for message in messages:
-        note = {"name": message.name, **path_bytes(message), **_size_note(message.raw)}
+        note = {"name": message.name, **path_bytes(message), **_make_size_note(message.raw)}
         notes.append((note, message))
         yield message.raw
 
 
-def _place_of(message: RawMessage) -> str:
+def _name_source(message: RawMessage) -> str:
     """Return the path of a message for the log, with the number of a message of an mbox."""
     if not message.path:
         return "stdin"
@@ -295,7 +297,7 @@ def _place_of(message: RawMessage) -> str:
     return path if message.name.endswith(file_name) else f"{path}#{message.name.rpartition('#')[2]}"
 
 
-@lru_cache(maxsize=1)  # of an mbox, it is asked once per message
+@lru_cache(maxsize=1)  # called once per message of an mbox
 def _locate_file(name: str) -> tuple[str, str]:
     """Return the full path of a file, and its printable name in its folder."""
     path = os.path.abspath(name)  # noqa: PTH100 (pathlib takes 8 ms)
@@ -305,11 +307,11 @@ def _locate_file(name: str) -> tuple[str, str]:
     return path, file_name
 
 
-def _size_note(raw: bytes) -> dict[str, object]:
+def _make_size_note(raw: bytes) -> dict[str, object]:
     return {"cut": True} if exceeds_limit(raw) else {}
 
 
-def _line(verdict: Verdict, note: dict[str, object], options: Namespace) -> str:
+def _format_line(verdict: Verdict, note: dict[str, object], options: Namespace) -> str:
     name = note.get("name")
     if options.json:
         fields = dict(note)
@@ -323,7 +325,7 @@ def _line(verdict: Verdict, note: dict[str, object], options: Namespace) -> str:
             fields["listed"] = verdict.listed
         return str(import_module("json").dumps(fields))
     if options.dialect == "bogofilter":
-        line: str = import_module("tamis_mail.verdict.header_fields").bogosity(verdict, _version())
+        line: str = import_module("tamis_mail.verdict.header_fields").bogosity(verdict, _find_version())
         return f"{name} {line}" if name else line
     # A tab separates the reason, because a name may contain spaces and never a tab.
     reason = f"\t({verdict.listed})" if verdict.listed else ""
@@ -334,11 +336,11 @@ def _line(verdict: Verdict, note: dict[str, object], options: Namespace) -> str:
     )
 
 
-def _open(options: Namespace, *, has_hint: bool = True) -> AbstractContextManager[Sieve | None]:
-    """Open the sieve; without a store, print a hint and return None."""
+def _open_sieve(options: Namespace, *, prints_hint: bool = True) -> AbstractContextManager[Sieve | None]:
+    """Open the sieve; without a store, print a hint, and return a context with None."""
     path = _store_path(options)
     if not import_module("tamis_mail.store").has_store(path):
-        if has_hint and not options.quiet:
+        if prints_hint and not options.quiet:
             store_name: str = import_module("tamis_mail.mailbox.raw_message").printable(str(path))
             hint = f"nothing has been learned yet ({store_name}): start with tamis learn --help"
             sys.stderr.write(f"tamis sort: {hint}\n")
@@ -354,13 +356,13 @@ def _store_path(options: Namespace) -> str | os.PathLike[str]:
     return path
 
 
-def _unsure_verdict() -> Verdict:
+def _make_unsure_verdict() -> Verdict:
     """Return the verdict before anything was learned."""
     verdict = import_module("tamis_mail.verdict")
     unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), tuple)
     return unsure
 
 
-def _version() -> str:
+def _find_version() -> str:
     version: str = import_module("tamis_mail.surfaces.cli.version").version()
     return version

@@ -1,4 +1,4 @@
-"""Reads mail at paths, with a progress line on stderr and a summary per source."""
+"""Read mail at paths, with a progress line on stderr and a summary per source."""
 
 import gc
 import os
@@ -22,17 +22,17 @@ __all__ = [
     "Task",
     "describe_oversize",
     "format_bar",
+    "format_summary",
     "join_names",
+    "list_remarks",
     "name_of",
     "open_sources",
     "path_bytes",
     "prepare_bulk_work",
-    "remarks",
     "run_tasks",
-    "summary",
 ]
 
-_NAMED = 3  # files or folders that a remark lists
+_MAX_NAMES = 3  # files or folders that a remark lists
 
 
 def open_sources(
@@ -52,9 +52,9 @@ def open_sources(
 
 
 def prepare_bulk_work() -> None:
-    """Let this process, which ends after one command, not search for cycles, and use its own threads."""
+    """Disable the garbage collector and the threads of NumPy, in a process that ends after one command."""
     gc.disable()  # messages, features and verdicts refer to nothing that refers to them
-    # NumPy would start a thread per core, which waits for work by turning in circles. Its products are small.
+    # NumPy would start a thread per core that waits for work in a busy loop, and the products are small.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
@@ -66,7 +66,7 @@ def name_of(source: Source) -> str:
 class SourceReader:
     """Reads the messages of a source, and draws a progress bar if stderr is a terminal.
 
-    Reading is ahead of learning by one batch. `read` counts the messages that were read, `done` those that
+    Reading is ahead of learning by one batch: `read` counts the messages that were read, `done` those that
     were committed to the store.
     """
 
@@ -101,7 +101,7 @@ class SourceReader:
         for name, reason in self._source.unread:
             sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
         if self._has_remarks:
-            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in remarks(self._source))
+            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in list_remarks(self._source))
 
     def messages(self) -> Iterator[RawMessage]:
         """Yield the messages of the source."""
@@ -136,13 +136,16 @@ class Task(NamedTuple):
     process: Callable[[SourceReader], Counter[str]]
     action_names: tuple[str, ...]
     label: str = ""
-    reader: SourceReader | None = None  # None: one is made when the source is processed
+    reader: SourceReader | None = None  # if it is None, one is made when the source is processed
 
 
 def run_tasks(
     out: TextIO, command: str, options: Namespace, tasks: Iterable[Task], so_far: str
 ) -> tuple[int, int]:
-    """Process the sources, print one line each, and return the number of messages and the exit status."""
+    """Process the sources, print one line each, and return the number of messages and the exit status.
+
+    If the user interrupts, `so_far` precedes the number of messages that are done.
+    """
     total = 0
     status = 0
     for task in tasks:
@@ -156,15 +159,15 @@ def run_tasks(
         total += actions.total()
         status = 3 if task.source.unread else status
         if not options.quiet:
-            out.write(summary(task.source, actions, task.action_names, task.label) + "\n")
+            out.write(format_summary(task.source, actions, task.action_names, task.label) + "\n")
             out.flush()
     return total, status
 
 
-def summary(source: Source, actions: Counter[str], names: Sequence[str], label: str = "") -> str:
+def format_summary(source: Source, actions: Counter[str], names: Sequence[str], label: str = "") -> str:
     """Summarise the actions on the messages of a source.
 
-    >>> summary(
+    >>> format_summary(
     ...     Source("inbox", "mbox", 0), Counter(learned=1200, known=3), ("learned", "moved", "known"), "ham"
     ... )
     'inbox: 1,200 learned, 0 moved, 3 known (ham)'
@@ -173,7 +176,7 @@ def summary(source: Source, actions: Counter[str], names: Sequence[str], label: 
     return f"{printable(source.path)}: {numbers}" + (f" ({label})" if label else "")
 
 
-def remarks(source: Source) -> Iterator[str]:
+def list_remarks(source: Source) -> Iterator[str]:
     """Yield remarks on a source that was read: its subfolders, and what was left out."""
     if source.subfolders:
         yield f"{printable(source.path)} was read with its subfolders {join_names(source.subfolders)}"
@@ -196,7 +199,7 @@ def describe_oversize(name: str) -> str:
     return f"{name} is larger than {LARGEST // 10**6} MB: only its first {LARGEST // 10**6} MB count"
 
 
-def join_names(names: Sequence[str], limit: int = _NAMED) -> str:
+def join_names(names: Sequence[str], limit: int = _MAX_NAMES) -> str:
     """Join the first names, and say how many there are beyond the limit.
 
     >>> join_names(["a", "b", "c", "d", "e"])
@@ -213,10 +216,10 @@ def format_bar(command: str, read: int, share: float, seconds: float) -> str:
     'learn [#####               ]  25 %  12,000 messages, 1,200/s, 0:30 left'
     """
     share = min(max(share, 0.0), 1.0)
-    signs = "#" * round(20 * share)
+    filled = "#" * round(20 * share)
     seconds_left = seconds * (1 - share) / share if share else 0.0
     time_left = (
         f", {int(seconds_left) // 60}:{int(seconds_left) % 60:02d} left" if share and seconds >= 1 else ""
     )
     rate = f", {read / seconds:,.0f}/s" if seconds >= 1 else ""
-    return f"{command} [{signs:<20}] {share:4.0%}  {read:,} messages{rate}{time_left}".replace("%", " %")
+    return f"{command} [{filled:<20}] {share:4.0%}  {read:,} messages{rate}{time_left}".replace("%", " %")

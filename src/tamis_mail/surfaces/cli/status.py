@@ -13,14 +13,14 @@ from tamis_mail.reporting.wording import VIEW_TITLES, format_size
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store, has_store
 from tamis_mail.store.maintenance import Status
-from tamis_mail.store.maintenance import status as ask
+from tamis_mail.store.maintenance import status as read_status
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict.rule import RuleError, Weights
 
 __all__ = ["configure", "run"]
 
-_FEW = 50  # messages of a label below which more are advised
+_FEW = 50  # if a label has fewer messages, the user is advised to learn more
 
 
 def configure(parser: Parser) -> None:
@@ -45,7 +45,7 @@ def run(out: TextIO, options: Namespace) -> int:
         out.write("Begin with:  tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox\n")
         return 0
     with Store(path, create=False, readonly=True) as store:
-        status = ask(store)
+        status = read_status(store)
         weights = _read_weights(store)
         views = VIEWS_OF[store.token_version()] if weights else ()
     if options.json:
@@ -145,16 +145,21 @@ def _as_text(status: Status, path: str, weights: Sequence[str]) -> str:
             f"from {people.sent:,} sent {_plural(people.sent)}"
         )
     if status.decays or status.prunings:
-        lines.append(f"upkeep    decayed {_times(status.decays)}, pruned {_times(status.prunings)}")
+        lines.append(
+            f"aging     decayed {_format_times(status.decays)}, pruned {_format_times(status.prunings)}"
+        )
     if status.versions not in ([], [VERSION]):
         versions = " and ".join(map(str, status.versions))
         lines.append(f"tokens    version {versions}; a new store has version {VERSION}")
     for number, (name, count) in enumerate(status.sources):
-        lines.append(f"{'from' if not number else '':<9} {printable(name) or '(not said)'}: {count:,}")
-    return "\n".join([*lines, *_advice(status), *_advise_on_age(status), *_advise_on_tokens(status)]) + "\n"
+        lines.append(f"{'from' if not number else '':<9} {printable(name) or '(no source)'}: {count:,}")
+    return (
+        "\n".join([*lines, *_advise_on_labels(status), *_advise_on_age(status), *_advise_on_tokens(status)])
+        + "\n"
+    )
 
 
-def _advice(status: Status) -> list[str]:
+def _advise_on_labels(status: Status) -> list[str]:
     """Advise what to learn next."""
     learned = {
         label.name: label.messages + label.lent for label in status.labels if label.name not in GUESSED_LABELS
@@ -175,7 +180,7 @@ def _advice(status: Status) -> list[str]:
 
 
 def _advise_on_age(status: Status) -> list[str]:
-    """Warn if spam and wanted mail are of different times, so that age alone tells them apart."""
+    """Warn if spam and wanted mail are of different times, so that age alone distinguishes them."""
     spam, wanted = status.spam_period, status.wanted_period
     if spam is None or wanted is None or (spam[0] <= wanted[1] and wanted[0] <= spam[1]):
         return []
@@ -212,5 +217,5 @@ def _plural(number: int) -> str:
     return "message" if number == 1 else "messages"
 
 
-def _times(number: int) -> str:
+def _format_times(number: int) -> str:
     return "once" if number == 1 else f"{number} times" if number else "never"

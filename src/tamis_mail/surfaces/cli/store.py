@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ACTIONS", "configure", "run"]
 
-_MAX_CONTRADICTIONS = 10  # senders that `merge` names
-_RATIO = 200  # exports compress to a fifth, the most regular to a fiftieth, zeros to a thousandth
+_MAX_CONTRADICTIONS = 10  # senders that `merge` names: one store allows and the other one blocks them
+# Maximum ratio of unpacked to packed size. Exports compress to a fifth, the most regular to a fiftieth, and
+# zeros to a thousandth.
+_MAX_RATIO = 200
 
-# What verdicts are like after an import, as measured by experiments/0011-bogofilter-import.
+# How good verdicts are after an import, as measured by experiments/0011-bogofilter-import.
 _EXPECTATIONS = {
     "bogofilter": "expect verdicts about as good as bogofilter's: more spam is called spam, and about 1 in "
     "1,000 wanted messages more; about 100 of your own messages of each kind improve them (tamis learn)",
@@ -67,13 +69,13 @@ def configure(parser: Parser) -> None:
         dest="action", metavar="ACTION", title="actions", required=True, prog=parser.prog
     )
     for name, summary in ACTIONS.items():
-        one = group.add_parser(
+        subparser = group.add_parser(
             name, help=summary, summary=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )
-        _CONFIGURE[name](one)
+        _CONFIGURE[name](subparser)
         if name != "copy":
-            add_store_option(one)
-        add_quiet_option(one)
+            add_store_option(subparser)
+        add_quiet_option(subparser)
 
 
 def run(out: TextIO, options: Namespace) -> int:
@@ -87,7 +89,9 @@ def run(out: TextIO, options: Namespace) -> int:
 Outcome = tuple[list[str], int]  # lines of output, exit status
 
 
-def _with_file(file_help: str, examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
+def _make_file_configuration(file_help: str, examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
+    """Return a function that adds the argument FILE, and examples, to a parser."""
+
     def add(parser: Parser) -> None:
         parser.add_argument("file", metavar="FILE", help=file_help)
         parser.examples = examples
@@ -224,7 +228,9 @@ def _configure_decay(parser: Parser) -> None:
     parser.examples = [("tamis store decay", "as from cron, twice a year")]
 
 
-def _with_examples(examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
+def _make_example_configuration(examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
+    """Return a function that adds examples to a parser."""
+
     def add(parser: Parser) -> None:
         parser.examples = examples
 
@@ -232,10 +238,10 @@ def _with_examples(examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
 
 
 _CONFIGURE: dict[str, Callable[[Parser], None]] = {
-    "backup": _with_file(
+    "backup": _make_file_configuration(
         "output file", [("tamis store backup ~/backups/mail.tamis", "replaces an older backup")]
     ),
-    "restore": _with_file(
+    "restore": _make_file_configuration(
         "a file that backup wrote",
         [("tamis store restore ~/backups/mail.tamis", "checked before use")],
     ),
@@ -245,29 +251,29 @@ _CONFIGURE: dict[str, Callable[[Parser], None]] = {
     "copy": _configure_copy,
     "prune": _configure_prune,
     "decay": _configure_decay,
-    "compact": _with_examples([("tamis store compact", "after forgetting much mail")]),
+    "compact": _make_example_configuration([("tamis store compact", "after forgetting much mail")]),
     "upgrade": _configure_upgrade,
-    "check": _with_examples(
+    "check": _make_example_configuration(
         [("tamis store check && tamis store backup ~/backups/mail.tamis", "before a backup")]
     ),
 }
 
 
 def _backup(options: Namespace) -> Outcome:
-    with _open(options) as store:
+    with _open_store(options) as store:
         saving.backup(store, options.file)
     size = format_size(Path(options.file).stat().st_size)
-    return [f"{_path(options)} is saved in {printable(options.file)} ({size})"], 0
+    return [f"{_store_name(options)} is saved in {printable(options.file)} ({size})"], 0
 
 
 def _restore(options: Namespace) -> Outcome:
     path = options.store or default_path()
     saving.restore(options.file, path)
-    return [f"{_path(options)} is restored from {printable(options.file)}"], 0
+    return [f"{_store_name(options)} is restored from {printable(options.file)}"], 0
 
 
 def _export(options: Namespace) -> Outcome:
-    with _open(options, readonly=True) as store:
+    with _open_store(options, readonly=True) as store:
         if options.file == "-":
             exchange.export(store, sys.stdout.buffer)
             return [], 0
@@ -279,7 +285,7 @@ def _export(options: Namespace) -> Outcome:
             else:
                 exchange.export(store, file)
     size = format_size(path.stat().st_size)
-    return [f"{_path(options)} is written as text to {printable(options.file)} ({size})"], 0
+    return [f"{_store_name(options)} is written as text to {printable(options.file)} ({size})"], 0
 
 
 def _import(options: Namespace) -> Outcome:
@@ -298,7 +304,7 @@ def _import(options: Namespace) -> Outcome:
         if options.format == "tamis":
             messages = exchange.load(store, file)
             _fit_weights(store)
-            return [f"{messages:,} messages were imported into {_path(options)}"], 0
+            return [f"{messages:,} messages were imported into {_store_name(options)}"], 0
         if options.format == "bogofilter":
             summary = import_foreign.load_bogofilter(store, file)
         else:
@@ -307,7 +313,7 @@ def _import(options: Namespace) -> Outcome:
             _fit_weights(store)
     malformed_note = [f"{summary.malformed:,} lines were skipped"] if summary.malformed else []
     return [
-        f"{summary.spam:,} spam and {summary.ham:,} ham messages added to {_path(options)}",
+        f"{summary.spam:,} spam and {summary.ham:,} ham messages added to {_store_name(options)}",
         f"{summary.matched:,} of {summary.tokens:,} tokens could be used",
         *malformed_note,
         _EXPECTATIONS[options.format],
@@ -318,12 +324,12 @@ def _merge(options: Namespace) -> Outcome:
     with (
         Store(options.file, create=False, readonly=True) as other,
         Store(options.store or default_path()) as store,
-        _progress("merge", options) as progress,
+        _show_progress("merge", options) as progress,
     ):
         contradictions = people.find_contradictions(store, other)
         summary = maintenance.merge(store, other, progress)
         _fit_weights(store)
-    lines = [f"{summary.added:,} messages of {printable(options.file)} added to {_path(options)}"]
+    lines = [f"{summary.added:,} messages of {printable(options.file)} added to {_store_name(options)}"]
     if summary.shared:
         lines.append(f"{summary.shared:,} messages were in both stores, and count once")
     if summary.differing:
@@ -334,18 +340,18 @@ def _merge(options: Namespace) -> Outcome:
 
 
 def _copy(options: Namespace) -> Outcome:
-    places = [_read_place(text) for text in (options.source, options.target)]
+    source_name, target_name = (_read_location(text) for text in (options.source, options.target))
     copying = import_module("tamis_mail.store.copying")
     with (
-        Store(places[0], create=False, readonly=True) as source,
-        Store(places[1]) as target,
-        _progress("copy", options) as progress,
+        Store(source_name, create=False, readonly=True) as source,
+        Store(target_name) as target,
+        _show_progress("copy", options) as progress,
     ):
         messages = copying.copy(source, target, progress, replace=options.replace)
     return [f"{messages:,} messages of {printable(source.name)} copied to {printable(target.name)}"], 0
 
 
-def _read_place(text: str) -> str:
+def _read_location(text: str) -> str:
     """Return a path or an address; sqlite: may be written before a path."""
     if not text.startswith("sqlite:"):
         return text
@@ -354,14 +360,14 @@ def _read_place(text: str) -> str:
 
 
 def _describe_contradictions(contradictions: Sequence[tuple[str, bool]], other: str) -> list[str]:
-    """Say which senders one store allows and the other one blocks."""
+    """Describe the senders that one store allows and the other one blocks."""
     lines = [
         f"{printable(entry.removeprefix('@'))} stays {'allowed' if is_allowed else 'blocked'}, "
         f"and is {'blocked' if is_allowed else 'allowed'} in {other}"
         for entry, is_allowed in contradictions[:_MAX_CONTRADICTIONS]
     ]
     if len(contradictions) > _MAX_CONTRADICTIONS:
-        lines.append(f"and so do {len(contradictions) - _MAX_CONTRADICTIONS:,} other senders")
+        lines.append(f"and {len(contradictions) - _MAX_CONTRADICTIONS:,} other senders likewise")
     return lines
 
 
@@ -370,7 +376,7 @@ def _prune(options: Namespace) -> Outcome:
         options.parser.error(f"--halvings {options.halvings} is invalid, expected 0 or more")
     if not options.bound > 0:
         options.parser.error(f"--bound {options.bound} is invalid, expected log-odds above 0, such as 0.5")
-    with _open(options) as store, _progress("prune", options) as progress:
+    with _open_store(options) as store, _show_progress("prune", options) as progress:
         if options.halvings is None:
             result = import_module("tamis_mail.sieve.pruning").prune(store, options.bound, progress)
         else:
@@ -379,12 +385,15 @@ def _prune(options: Namespace) -> Outcome:
                 _fit_weights(store)
     return [
         f"{result.dropped:,} features dropped, {result.kept:,} kept",
-        f"{_path(options)} was {format_size(result.bytes_before)} and is {format_size(result.bytes_after)}",
+        (
+            f"{_store_name(options)} was {format_size(result.bytes_before)} and is "
+            f"{format_size(result.bytes_after)}"
+        ),
     ], 0
 
 
 def _decay(options: Namespace) -> Outcome:
-    with _open(options) as store:
+    with _open_store(options) as store:
         decays = maintenance.decay(store)
         _fit_weights(store)
     return [
@@ -393,22 +402,22 @@ def _decay(options: Namespace) -> Outcome:
 
 
 def _compact(options: Namespace) -> Outcome:
-    with _open(options) as store, _progress("compact", options) as progress:
+    with _open_store(options) as store, _show_progress("compact", options) as progress:
         bytes_after = maintenance.compact(store, progress)
-    return [f"{_path(options)} is now {format_size(bytes_after)}"], 0
+    return [f"{_store_name(options)} is now {format_size(bytes_after)}"], 0
 
 
 def _upgrade(options: Namespace) -> Outcome:
     upgrading = import_module("tamis_mail.sieve.upgrading")
     sources = open_sources(options.paths) if options.paths else []
-    with _open(options) as store:
+    with _open_store(options) as store:
         if not upgrading.is_upgradable(store):
-            return [f"{_path(options)} counts the present tokens: there is nothing to do"], 0
+            return [f"{_store_name(options)} counts the present tokens: there is nothing to do"], 0
         imported = sum(label.lent for label in store.labels())
         if imported and not options.partial:
             raise StoreError(
-                f"the store {_path(options)} has counts of another filter, which cannot be learned again: "
-                "give --partial to drop them, then import them again, or keep the store as it is"
+                f"the store {_store_name(options)} has counts of another filter, which cannot be learned "
+                "again: give --partial to drop them, then import them again, or keep the store as it is"
             )
         backup = Path(f"{store.path.resolve()}.before-upgrade")
         had_rule = bool(store.setting("rule"))
@@ -424,11 +433,14 @@ def _upgrade(options: Namespace) -> Outcome:
             )
             missing = upgrade.count_missing()
             if missing and not options.partial:
-                raise StoreError(_describe_missing(missing, upgrade.messages, _path(options)))
+                raise StoreError(_describe_missing(missing, upgrade.messages, _store_name(options)))
             messages = upgrade.messages - missing.total()
             upgrade.finish(backup)
     lines = [
-        f"{_path(options)} has learned {messages:,} messages again; the old store is {printable(str(backup))}"
+        (
+            f"{_store_name(options)} has learned {messages:,} messages again; "
+            f"the old store is {printable(str(backup))}"
+        )
     ]
     if missing:
         lines.append(f"{missing.total():,} messages were not found, and are dropped")
@@ -448,8 +460,8 @@ def _open_known_sources(names: Sequence[str], paths: Sequence[str]) -> list[Sour
     given = [os.path.realpath(path) for path in paths]
     sources = []
     for name in names:
-        place = os.path.realpath(name)
-        is_given = any(place == path or place.startswith(path + os.sep) for path in given)
+        real_path = os.path.realpath(name)
+        is_given = any(real_path == path or real_path.startswith(path + os.sep) for path in given)
         if Path(name).is_absolute() and not is_given:
             with suppress(SourceError):  # its messages are reported as missing
                 sources += open_sources([name])
@@ -462,22 +474,22 @@ def _describe_missing(missing: Counter[str], messages: int, path: str) -> str:
     >>> _describe_missing(Counter({"/mail/a": 2, "stdin": 1}), 9, "x").partition(":")[0]
     '3 of 9 messages were not found (2 of /mail/a, 1 of stdin), so the store x stays as it is'
     """
-    most = [f"{number:,} of {printable(name) or 'no name'}" for name, number in missing.most_common(3)]
-    if len(missing) > len(most):
-        most.append(f"others of {len(missing) - len(most):,} more")
+    parts = [f"{number:,} of {printable(name) or 'no name'}" for name, number in missing.most_common(3)]
+    if len(missing) > len(parts):
+        parts.append(f"others of {len(missing) - len(parts):,} more")
     return (
-        f"{missing.total():,} of {messages:,} messages were not found ({', '.join(most)}), so the store "
+        f"{missing.total():,} of {messages:,} messages were not found ({', '.join(parts)}), so the store "
         f"{path} stays as it is: give the paths where they are now, or --partial to drop them"
     )
 
 
 def _check(options: Namespace) -> Outcome:
-    with _open(options, readonly=True) as store, _progress("check", options) as progress:
+    with _open_store(options, readonly=True) as store, _show_progress("check", options) as progress:
         faults = maintenance.check(store, progress)
     if faults:
         advice = "restore a backup (tamis store restore), or learn your mail again into a new store"
-        return [f"{_path(options)} is damaged: {advice}", *(f"  {fault}" for fault in faults)], 3
-    return [f"{_path(options)} is sound"], 0
+        return [f"{_store_name(options)} is damaged: {advice}", *(f"  {fault}" for fault in faults)], 3
+    return [f"{_store_name(options)} is sound"], 0
 
 
 _RUN: dict[str, Callable[[Namespace], Outcome]] = {
@@ -501,11 +513,11 @@ def _fit_weights(store: Store) -> None:
     sieve.fit_weights()
 
 
-def _open(options: Namespace, *, readonly: bool = False) -> Store:
+def _open_store(options: Namespace, *, readonly: bool = False) -> Store:
     return Store(options.store or default_path(), create=False, readonly=readonly)
 
 
-def _path(options: Namespace) -> str:
+def _store_name(options: Namespace) -> str:
     return printable(str(options.store or default_path()))
 
 
@@ -523,14 +535,14 @@ def _open_text(path: Path | None) -> Iterator[IO[bytes]]:
         ) from error
     with file:
         if path.suffix == ".gz":
-            with Unpacked(file) as unpacked:
+            with UnpackedExport(file) as unpacked:
                 yield cast(IO[bytes], unpacked)
         else:
             yield file
 
 
-class Unpacked(GzipFile):
-    """Reads a compressed export, and refuses one that unpacks to more than _RATIO times its size."""
+class UnpackedExport(GzipFile):
+    """Reads a compressed export, and refuses one that unpacks to more than _MAX_RATIO times its size."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(fileobj=file)
@@ -540,16 +552,16 @@ class Unpacked(GzipFile):
     def readline(self, size: int | None = -1) -> bytes:
         line = super().readline(size)
         self._length += len(line)
-        if self._length > _RATIO * self._packed.tell() + (1 << 20):
+        if self._length > _MAX_RATIO * self._packed.tell() + (1 << 20):
             raise StoreError(
-                f"{printable(self._packed.name)} unpacks to more than {_RATIO} times its size, unlike an "
+                f"{printable(self._packed.name)} unpacks to more than {_MAX_RATIO} times its size, unlike an "
                 "export: check the file; nothing was loaded"
             )
         return line
 
 
 @contextmanager
-def _progress(action: str, options: Namespace) -> Iterator[Callable[[float], None] | None]:
+def _show_progress(action: str, options: Namespace) -> Iterator[Callable[[float], None] | None]:
     line = Line(sys.stderr)
     if not line.is_terminal or options.quiet:
         yield None

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Message", "copy_rest", "discard", "terminal_width", "text_width", "warn_of_log"]
 
-_BLOCK = 1 << 16  # bytes of a message that are read at a time …
-_SMALL = 1 << 12  # … and when memory has run out
-_RESERVE = 1 << 20  # bytes that are freed then, for writing
+_BLOCK = 1 << 16  # bytes of a message that are read at a time
+_SMALL_BLOCK = 1 << 12  # bytes that are read at a time when memory may have run out
+_RESERVE = 1 << 20  # bytes that are freed when memory has run out, so that the message can be written
 
 
 class Message:
@@ -38,7 +38,7 @@ class Message:
         self._blocks.append(b"")
         while block := sys.stdin.buffer.read(_BLOCK):
             self._blocks[-1] = block
-            self._blocks.append(b"")  # allocated first, so that a block that was read has a place
+            self._blocks.append(b"")  # allocated before the next block is read, which must not be lost
         raw = b"".join(self._blocks)
         self._blocks = [raw]
         return raw
@@ -53,7 +53,7 @@ class Message:
 
 def copy_rest(out: TextIO) -> None:
     """Copy the rest of standard input, with little memory."""
-    while sys.stdin is not None and (block := sys.stdin.buffer.read(_SMALL)):
+    while sys.stdin is not None and (block := sys.stdin.buffer.read(_SMALL_BLOCK)):
         out.buffer.write(block)
     out.flush()
 
@@ -70,7 +70,7 @@ def discard(out: TextIO) -> None:
 
 
 def warn_of_log(command: str, fault: str | None) -> None:
-    """Print why the log could not be written, if there is a reason. It is a warning: the work is done."""
+    """Print a warning that says why the log could not be written, if there is a reason."""
     if fault:
         line: str = import_module("tamis_mail.mailbox.raw_message").printable(fault)
         sys.stderr.write(f"tamis {command}: not logged: {line}\n")

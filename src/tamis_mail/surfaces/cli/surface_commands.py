@@ -22,25 +22,25 @@ def add_surfaces(
     title: str,
     module: str = "command",
 ) -> None:
-    """Add a command for each surface; `module` is that of its package which has `configure` and `run`."""
-    parser.examples = [own[0] for own in examples.values()]
+    """Add a command for each surface; `module` names the module of its package with `configure` and `run`."""
+    parser.examples = [of_surface[0] for of_surface in examples.values()]
     group = parser.add_subparsers(
         dest="action", metavar=metavar, title=title, required=True, prog=parser.prog
     )
     for name, summary in summaries.items():
-        one = group.add_parser(
+        subparser = group.add_parser(
             name,
             help=summary,
             summary=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
             options_module=_find_module(name, module),
         )
-        one.examples = list(examples[name])
-        add_store_option(one)
+        subparser.examples = list(examples[name])
+        add_store_option(subparser)
 
 
 def run_surface(out: TextIO, options: Namespace, module: str = "command") -> int:
-    """Run the surface that was asked for, and return its exit status."""
+    """Run the surface that the user has named, and return its exit status."""
     status: int = import_module(_find_module(options.action, module)).run(out, options)
     return status
 

@@ -31,10 +31,12 @@ def show(out: TextIO) -> None:
     """Write the two examples and the subtraction, formatted for the width and the charset of the terminal."""
     width = max(40, min(shutil.get_terminal_size().columns, 76))
     bars = _BARS if can_show(out, _BARS) else _PLAIN_BARS
-    out.writelines(part + "\n" for part in (_china(), _coin(width, bars), _forgetting()))
+    out.writelines(
+        part + "\n" for part in (_describe_documents(), _describe_coin(width, bars), _describe_subtraction())
+    )
 
 
-def _china() -> str:
+def _describe_documents() -> str:
     labels = [label for _, label in _DOCUMENTS]
     documents = Tally.count(labels)
     words = _count_words(_DOCUMENTS)
@@ -55,21 +57,21 @@ def _china() -> str:
     return "\n".join(lines)
 
 
-def _coin(width: int, bars: str) -> str:
+def _describe_coin(width: int, bars: str) -> str:
     prior = Beta(2, 2)
     tosses = Tally.observe([1] * 55 + [0] * 45)
     posterior = prior.update(tosses)
     low, high = posterior.interval(0.95)
-    places = np.linspace(0, 1, width - 6)
-    density = np.exp(posterior.log_density(places))
+    grid = np.linspace(0, 1, width - 6)
+    density = np.exp(posterior.log_density(grid))
     heights = np.rint((len(bars) - 1) * density / density.max()).astype(int)
-    half = len(places) // 2
+    half = len(grid) // 2
     return "\n".join(
         [
             "2. A coin is tossed a hundred times: 55 heads. The prior is Beta(2, 2).",
             "",
             "     " + "".join(bars[h] for h in heights),
-            "     " + "0".ljust(half - 1) + "0.5".ljust(len(places) - half) + "1",
+            "     " + "0".ljust(half - 1) + "0.5".ljust(len(grid) - half) + "1",
             "",
             f"   The posterior is Beta({posterior.a:g}, {posterior.b:g}). Its mean is {posterior.mean:.3f},",
             f"   and the bias lies between {low:.2f} and {high:.2f} with probability 0.95.",
@@ -78,7 +80,7 @@ def _coin(width: int, bars: str) -> str:
     )
 
 
-def _forgetting() -> str:
+def _describe_subtraction() -> str:
     everything = _count_words(_DOCUMENTS)
     third = _count_words(_DOCUMENTS[2:3])
     never = _count_words(_DOCUMENTS[:2] + _DOCUMENTS[3:])

@@ -50,11 +50,11 @@ def configure(parser: Parser) -> None:
         "--thresholds",
         action="store_true",
         help="also use the suggested thresholds (at most one ham in a thousand judged as spam, and "
-        "one spam in a hundred judged as ham), unless they do worse than the present ones on mail that did "
-        "not choose them",
+        "one spam in a hundred judged as ham), unless they are worse than the present ones on mail that was "
+        "not used to choose them",
     )
     add("--dry-run", action="store_true", help="show what would change, and change nothing")
-    add("--reset", action="store_true", help="go back to the default, and fit the weights again from there")
+    add("--reset", action="store_true", help="use the default rule again, and fit the weights from there")
     add("--seed", type=int, default=0, metavar="N", help="seed of the random folds (default: 0)")
     add("--json", action="store_true", help="print one JSON object instead of text")
     add_store_option(parser)
@@ -91,7 +91,7 @@ def run(out: TextIO, options: Namespace) -> int:
             token_version = store.token_version()
     mail = open_mail(options)
     with ReadingProgress("tune", mail, quiet=options.quiet) as reading:
-        corpus = read(mail, token_version=token_version, seen=reading)
+        corpus = read(mail, token_version=token_version, on_message=reading)
         tuning = tune(corpus, before, options.seed, prior=prior)
     after = tuning.after if tuning.is_better else prior
     if options.thresholds:
@@ -101,9 +101,9 @@ def run(out: TextIO, options: Namespace) -> int:
         with Sieve.open(path, create=False) as sieve:
             sieve.write_rule(after)
     if options.json:
-        out.write(json.dumps(_as_dict(tuning, prior, after, is_saved)) + "\n")
+        out.write(json.dumps(_as_dict(tuning, prior, after, is_saved=is_saved)) + "\n")
     elif not options.quiet:
-        lines = _describe_tuning(out, tuning, after != prior, is_saved, options)
+        lines = _describe_tuning(out, tuning, options, has_changed=after != prior, is_saved=is_saved)
         out.writelines(f"{line.rstrip()}\n" for line in lines)
     return 3 if reading.unread else 0
 
@@ -172,7 +172,7 @@ def _fit_to_messages(out: TextIO, path: str | os.PathLike[str], options: Namespa
 
 
 def _list_present(store: Store) -> Estimates:
-    """List the weights of a store: what was fitted, or the prior."""
+    """List the weights of a store: the fitted ones, or those of the prior."""
     return [(estimate.value, estimate.deviation) for estimate in list_estimates(store)]
 
 
@@ -214,7 +214,7 @@ def _is_tuned(store: Store) -> bool:
 
 
 def _describe_tuning(
-    out: TextIO, tuning: Tuning, has_changed: bool, is_saved: bool, options: Namespace
+    out: TextIO, tuning: Tuning, options: Namespace, *, has_changed: bool, is_saved: bool
 ) -> list[str]:
     width = text_width()
     plus_minus = "±" if can_show(out, "±") else "+-"
@@ -233,33 +233,38 @@ def _describe_tuning(
         f"{name:<10}{before:>8.3g}{value:>8.3g} {plus_minus} {deviation:.2g}"
         for name, before, value, deviation in zip(names, befores, fitted, deviations, strict=True)
     ]
-    was, would_be = tuning.was, tuning.would_be
+    measures_before, measures_after = tuning.measures_before, tuning.measures_after
     rows = [
-        ("log-loss", f"{was.log_loss:.4f}", f"{would_be.log_loss:.4f}"),
-        ("Brier score", f"{was.brier:.4f}", f"{would_be.brier:.4f}"),
-        ("ham called spam", f"{was.ham_called_spam:,}", f"{would_be.ham_called_spam:,}"),
-        ("spam missed", f"{was.spam_called_ham:,}", f"{would_be.spam_called_ham:,}"),
-        ("unsure", f"{was.unsure:,}", f"{would_be.unsure:,}"),
+        ("log-loss", f"{measures_before.log_loss:.4f}", f"{measures_after.log_loss:.4f}"),
+        ("Brier score", f"{measures_before.brier:.4f}", f"{measures_after.brier:.4f}"),
+        ("ham called spam", f"{measures_before.ham_called_spam:,}", f"{measures_after.ham_called_spam:,}"),
+        ("spam missed", f"{measures_before.spam_called_ham:,}", f"{measures_after.spam_called_ham:,}"),
+        ("unsure", f"{measures_before.unsure:,}", f"{measures_after.unsure:,}"),
     ]
-    lines += ["", f"{'':<16}{'before':>8}{'after':>8}   of {was.spam:,} spam, {was.ham:,} ham"[:width]]
+    lines += [
+        "",
+        f"{'':<16}{'before':>8}{'after':>8}   of {measures_before.spam:,} spam, {measures_before.ham:,} ham"[
+            :width
+        ],
+    ]
     lines += [f"{name:<16}{old:>8}{new:>8}" for name, old, new in rows]
     lines.append("")
-    for line in _describe_thresholds(tuning.offers, options.thresholds):
+    for line in _describe_thresholds(tuning.offers, is_accepted=options.thresholds):
         lines += wrap(line if can_show(out, "→") else line.replace("→", "to"), width)
-    change = _describe_change(tuning, has_changed, is_saved, options.dry_run)
+    change = _describe_change(tuning, has_changed=has_changed, is_saved=is_saved, is_dry_run=options.dry_run)
     lines += wrap(change.replace("±", plus_minus), width)
     return lines
 
 
-def _describe_thresholds(offers: tuple[Offer, Offer], is_accepted: bool) -> list[str]:
+def _describe_thresholds(offers: tuple[Offer, Offer], *, is_accepted: bool) -> list[str]:
     """Describe the suggested thresholds, each in one line.
 
     >>> spam, ham = Offer(0.97, 0.9, (1, 1), (9, 5), 2), Offer(0.1, 0.15, (3, 9), (20, 12), 5)
-    >>> first, second = _describe_thresholds((spam, ham), False)
+    >>> first, second = _describe_thresholds((spam, ham), is_accepted=False)
     >>> first
     'spam threshold: 0.97 now; at most one ham in a thousand judged as spam from 0.9; --thresholds uses it'
     >>> print(*second.partition("it ")[::2], sep="\\n")
-    ham threshold: stays at 0.1; 0.15 does worse on mail that did not choose
+    ham threshold: stays at 0.1; 0.15 is worse on mail that was not used to choose
     (spam called ham 3 → 9, ham not called so 20 → 12)
     """
     spam, ham = offers
@@ -277,18 +282,20 @@ def _describe_thresholds(offers: tuple[Offer, Offer], is_accepted: bool) -> list
         else:
             (wrong_now, wrong), (missed_now, missed) = offer.wrong, offer.missed
             text = (
-                f"stays at {offer.now:g}; {offer.suggested:g} does worse on mail that did not choose it "
-                f"({other} called {kind} {wrong_now:,} → {wrong:,}, {kind} not called so {missed_now:,} → "
+                f"stays at {offer.now:g}; {offer.suggested:g} is worse on mail that was not used to choose "
+                f"it ({other} called {kind} {wrong_now:,} → {wrong:,}, {kind} not called so {missed_now:,} → "
                 f"{missed:,})"
             )
         lines.append(f"{kind} threshold: {text}")
     return lines
 
 
-def _describe_change(tuning: Tuning, has_changed: bool, is_saved: bool, is_dry_run: bool) -> str:
+def _describe_change(tuning: Tuning, *, has_changed: bool, is_saved: bool, is_dry_run: bool) -> str:
     """Describe the change in one line."""
     verb = "falls" if tuning.gain >= 0 else "rises"
-    gain = f"log-loss {verb} by {abs(tuning.gain):.4f} ± {tuning.chance:.4f} on mail that was not fitted"
+    gain = (
+        f"log-loss {verb} by {abs(tuning.gain):.4f} ± {tuning.standard_error:.4f} on mail that was not fitted"
+    )
     if not tuning.is_better:
         gain = f"no better than chance ({gain}): scales stay"
     if not has_changed:
@@ -296,14 +303,14 @@ def _describe_change(tuning: Tuning, has_changed: bool, is_saved: bool, is_dry_r
     return f"{'changed' if is_saved else 'would change' if is_dry_run else 'unchanged'}: {gain}"
 
 
-def _as_dict(tuning: Tuning, prior: Rule, after: Rule, is_saved: bool) -> dict[str, object]:
+def _as_dict(tuning: Tuning, prior: Rule, after: Rule, *, is_saved: bool) -> dict[str, object]:
     names = VIEWS_OF[after.token_version]
     kinds = ("spam", "ham")
     return {
         "is_better": tuning.is_better,
         "kept": is_saved,
         "gain": tuning.gain,
-        "standard_error": tuning.chance,
+        "standard_error": tuning.standard_error,
         "scales": dict(zip(names, tuning.fit.scales.tolist(), strict=True)),
         "intercept": tuning.fit.intercept,
         "deviations": dict(zip([*names, INTERCEPT_VIEW], tuning.fit.deviations.tolist(), strict=True)),
@@ -313,7 +320,7 @@ def _as_dict(tuning: Tuning, prior: Rule, after: Rule, is_saved: bool) -> dict[s
             "rule": prior.as_dict(),
             "scales": {name: view.scale for name, view in zip(names, tuning.before.views, strict=True)},
             "intercept": tuning.before.intercept,
-            **asdict(tuning.was),
+            **asdict(tuning.measures_before),
         },
-        "after": {"rule": after.as_dict(), **asdict(tuning.would_be)},
+        "after": {"rule": after.as_dict(), **asdict(tuning.measures_after)},
     }

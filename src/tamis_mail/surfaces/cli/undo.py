@@ -1,4 +1,4 @@
-"""`tamis undo`: take back what an event of the log has learned, exactly."""
+"""`tamis undo`: undo what an event of the log has learned, exactly."""
 
 import re
 from argparse import Namespace
@@ -20,7 +20,7 @@ from tamis_mail.surfaces.cli.streams import warn_of_log
 
 __all__ = ["configure", "run"]
 
-_BATCH = 1000  # messages in memory
+_BATCH = 1000  # maximum number of messages in memory
 _RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
 
 
@@ -36,7 +36,7 @@ def configure(parser: Parser) -> None:
         "tamis has learned. It is searched where it was learned from; --from names another place."
     )
     parser.add_argument(
-        "numbers", nargs="+", metavar="N", help="the number of an event, or a range, as 12-40"
+        "numbers", nargs="+", metavar="N", help="the number of an event, or a range, such as 12-40"
     )
     parser.add_argument(
         "--from",
@@ -56,7 +56,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Undo the events, and print what became of their messages."""
+    """Undo the events, and print what happened to their messages."""
     ranges = [_parse_range(word, options) for word in options.numbers]
     path = options.store or default_path()
     if not has_store(path):
@@ -68,7 +68,7 @@ def run(out: TextIO, options: Namespace) -> int:
         fault = sieve.log_fault
     if not options.quiet:
         warn_of_log("undo", fault)
-        out.writelines(line + "\n" for line in _describe(events, undone))
+        out.writelines(line + "\n" for line in _describe_undone(events, undone))
     return 0
 
 
@@ -77,7 +77,7 @@ def _parse_range(word: str, options: Namespace) -> tuple[int, int]:
     numbers = _RANGE.fullmatch(word)
     if numbers is None:
         parser.error(
-            f"got {word!r:.60}, expected the number of an event, as 12, or a range, as 12-40 (see tamis log)"
+            f"got {word!r:.60}, expected the number of an event or a range, as 12 or 12-40 (see tamis log)"
         )
     first = int(numbers[1])
     last = int(numbers[2]) if numbers[2] else first
@@ -111,7 +111,7 @@ def _find_messages(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the digests and the messages of events; raise SourceError if one is not found."""
     missing = {event.digest for event in events}
-    for source in places or _list_sources(events):
+    for source in places or _open_sources_of(events):
         if not missing:
             return
         with SourceReader("undo", source, quiet=options.quiet, has_remarks=False) as reader:
@@ -127,7 +127,7 @@ def _find_messages(
         raise SourceError(_describe_missing(event, len(missing), bool(places)))
 
 
-def _list_sources(events: Iterable[Event]) -> list[Source]:
+def _open_sources_of(events: Iterable[Event]) -> list[Source]:
     """Open the mailboxes that the messages came from, if they are still there."""
     sources = []
     paths = [path for event in events for path in (event.source, event.old_source)]
@@ -154,7 +154,7 @@ def _describe_missing(event: Event, number: int, has_places: bool) -> str:
     )
 
 
-def _describe(events: Sequence[Event], undone: Sequence[tuple[Receipt, int]]) -> list[str]:
+def _describe_undone(events: Sequence[Event], undone: Sequence[tuple[Receipt, int]]) -> list[str]:
     if len(events) > 3:
         actions = Counter(receipt.action for receipt, _ in undone)
         words = {"forgotten": "forgotten", "moved": "moved back", "learned": "learned again"}

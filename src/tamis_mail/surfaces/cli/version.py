@@ -1,4 +1,4 @@
-"""Finds the installed version in the name of the metadata folder: `importlib.metadata` imports `email`."""
+"""Find the installed version in the name of the metadata folder: `importlib.metadata` imports `email`."""
 
 import os
 import sys

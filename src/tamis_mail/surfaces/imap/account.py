@@ -1,8 +1,8 @@
 """An IMAP account: where it is, how to log in, and the file with its settings.
 
 The file holds no password. A password comes from the system's keyring, from the first line that a command
-prints, from a systemd credential, or from a prompt. TLS is always verified; without TLS only a server on this
-machine is reached.
+prints, from a systemd credential, or from a prompt. Certificates are always verified; without TLS only a
+server on this machine is reached.
 """
 
 import getpass
@@ -34,9 +34,9 @@ Security = Literal["implicit", "starttls", "none"]
 PasswordKind = Literal["keyring", "command", "credential", "prompt"]
 Login = Literal["password", "xoauth2"]
 
-_SERVICE = "tamis"  # the name of our entries in the keyring
-_COMMAND_SECONDS = 60.0
-_MAX_SECRET = 64 << 10  # bytes: tokens of OAuth have some kB
+_SERVICE = "tamis"  # the name under which the keyring has our passwords
+_COMMAND_SECONDS = 60.0  # maximum time of a password command
+_MAX_SECRET = 64 << 10  # bytes of a password or token; tokens of OAuth have some kB
 _NAME = re.compile(r"[\w.@+-]{1,100}")
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"
@@ -58,17 +58,17 @@ class Account:
     name: str
     host: str
     user: str
-    port: int = 0  # 0: 993 with implicit TLS, else 143
+    port: int = 0  # 0 stands for 993 with implicit TLS, else for 143
     tls: Security = "implicit"
     certificate: str = ""  # a file with the certificates to trust instead of the system's
     login: Login = "password"
     password: PasswordKind = "keyring"
     command: str = ""  # prints the password, or the token for XOAUTH2
     credential: str = ""  # the name of a systemd credential
-    junk: str = ""  # folders; empty: found by their special use
-    unsure: str = ""
-    folders: tuple[str, ...] = ()  # to watch besides Inbox and Junk; empty: all
-    keywords: bool = False
+    junk: str = ""  # the folder of spam; empty if it is found by its special use
+    unsure: str = ""  # the folder for mail that may be spam; empty if there is none
+    folders: tuple[str, ...] = ()  # to watch besides Inbox and Junk; empty for all folders
+    keywords: bool = False  # whether sorted mail is marked with $Junk and $NotJunk
 
     def __post_init__(self) -> None:
         for problem in _find_problems(self):
@@ -76,7 +76,7 @@ class Account:
 
     @property
     def effective_port(self) -> int:
-        """The port, or the usual one."""
+        """The port, or the usual one if none is set."""
         return self.port or (993 if self.tls == "implicit" else 143)
 
     def read_secret(self) -> str:
@@ -98,10 +98,10 @@ class Account:
             ) from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise AccountError(f"{path} cannot be read: {error}") from None
-        return cls(name, **_check_types(data, path))
+        return cls(name, **_read_settings(data, path))
 
     def write(self, path: Path | None = None) -> Path:
-        """Write the settings, readable by the user alone; either all of the file is new or nothing."""
+        """Write the settings atomically, readable by the user alone; return the path."""
         path = path or settings_path(self.name)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = [f"# Account {self.name} of tamis watch imap. There is no password in here."]
@@ -149,7 +149,9 @@ def keep_in_keyring(host: str, user: str, password: str) -> None:
     try:
         keyring.set_password(_SERVICE, f"{user} at {host}", password)
     except Exception as error:  # noqa: BLE001 (each keyring has errors of its own)
-        raise AccountError(f"the keyring refused the password: {_one_line(error)}; {_OTHER_WAYS}") from None
+        raise AccountError(
+            f"the keyring refused the password: {_format_error(error)}; {_OTHER_WAYS}"
+        ) from None
 
 
 _OTHER_WAYS = "use --password command or --password credential"
@@ -160,7 +162,7 @@ def _read_from_keyring(account: Account) -> str:
     try:
         secret = keyring.get_password(_SERVICE, f"{account.user} at {account.host}")
     except Exception as error:  # noqa: BLE001 (each keyring has errors of its own)
-        raise AccountError(f"the keyring cannot be read: {_one_line(error)}; {_OTHER_WAYS}") from None
+        raise AccountError(f"the keyring cannot be read: {_format_error(error)}; {_OTHER_WAYS}") from None
     if secret is None:
         raise AccountError(
             f"the keyring has no password of {account.user} at {account.host}: run tamis setup imap again"
@@ -170,7 +172,7 @@ def _read_from_keyring(account: Account) -> str:
 
 def _read_from_command(account: Account) -> str:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             shlex.split(account.command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -183,11 +185,11 @@ def _read_from_command(account: Account) -> str:
         raise AccountError(
             f"the password command {account.command!r} took more than {_COMMAND_SECONDS:.0f} s"
         ) from None
-    if done.returncode:
+    if result.returncode:
         raise AccountError(
-            f"the password command {account.command!r} failed with exit status {done.returncode}"
+            f"the password command {account.command!r} failed with exit status {result.returncode}"
         )
-    return _decode_secret(done.stdout, f"the password command {account.command!r}")
+    return _decode_secret(result.stdout, f"the password command {account.command!r}")
 
 
 def _read_from_credential(account: Account) -> str:
@@ -278,11 +280,11 @@ def _find_problems(account: Account) -> list[str]:
             f"account {name}: login is xoauth2, which needs a command or credential that gives the token",
         ),
     ]
-    return [problem for is_right, problem in checks if not is_right]
+    return [problem for is_valid, problem in checks if not is_valid]
 
 
-def _check_types(data: Mapping[str, object], path: Path) -> dict[str, Any]:
-    """Return the settings of a file for the constructor."""
+def _read_settings(data: Mapping[str, object], path: Path) -> dict[str, Any]:
+    """Check the settings of a file, and return them as arguments of the constructor."""
     kinds = {"port": int, "keywords": bool, "folders": list}
     names = [field.name for field in fields(Account) if field.name != "name"]
     settings: dict[str, Any] = {}
@@ -290,10 +292,10 @@ def _check_types(data: Mapping[str, object], path: Path) -> dict[str, Any]:
         if name not in names:
             raise AccountError(f"{path}: {name} is no setting; expected one of {', '.join(names)}")
         kind = kinds.get(name, str)
-        is_right = type(value) is kind
+        is_valid = type(value) is kind
         if isinstance(value, list):
-            is_right = is_right and all(isinstance(item, str) for item in value)
-        if not is_right:
+            is_valid = is_valid and all(isinstance(item, str) for item in value)
+        if not is_valid:
             raise AccountError(f"{path}: {name} is {value!r}, expected {_KIND_NAMES[kind]}")
         settings[name] = tuple(value) if isinstance(value, list) else value
     missing = [name for name in ("host", "user") if name not in settings]
@@ -313,5 +315,5 @@ def _format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _one_line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,4 +1,4 @@
-"""The options that name an IMAP account, or change its settings; `watch imap` and `setup imap` share them."""
+"""The options that name an IMAP account, or replace its settings, for `watch imap` and `setup imap`."""
 
 import shlex
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -11,28 +11,37 @@ from tamis_mail.surfaces.imap.account import Account, AccountError, list_account
 
 __all__ = ["add_account_options", "format_account", "load_mailbox", "make_account", "read_changes"]
 
-_SIZE = 10 << 20  # bytes of a message
+_MAX_SIZE = 10 << 20  # default of the largest message in bytes
 
 
 def add_account_options(parser: ArgumentParser) -> None:
     """Add the options of an account."""
     add = parser.add_argument
     add("--host", metavar="HOST", help="the IMAP server")
-    add("--port", metavar="PORT", type=_read_port, help="(default: 993, or 143 without implicit TLS)")
-    add("--user", metavar="USER", help="the name to log in with, mostly the address")
+    add(
+        "--port",
+        metavar="PORT",
+        type=_read_port,
+        help="port of the server (default: 993, or 143 without implicit TLS)",
+    )
+    add("--user", metavar="USER", help="the name to log in with, usually the address")
     add(
         "--tls",
         choices=("implicit", "starttls", "none"),
         help="how the connection is encrypted; none is only for a server on this machine (default: implicit)",
     )
-    add("--certificate", metavar="FILE", help="certificates to trust instead of the system's (PEM)")
+    add("--certificate", metavar="FILE", help="file of certificates (PEM) to trust instead of the system's")
     add(
         "--password",
         metavar="SOURCE",
         choices=("keyring", "command", "credential", "prompt"),
         help="where the password comes from: keyring, command, credential or prompt (default: keyring)",
     )
-    add("--password-command", metavar="COMMAND", help="prints the password, or the token, in its first line")
+    add(
+        "--password-command",
+        metavar="COMMAND",
+        help="command that prints the password, or the token, in its first line",
+    )
     add("--credential", metavar="NAME", help="the systemd credential with the password or token")
     add("--xoauth2", action="store_true", help="log in by XOAUTH2: the command or credential gives a token")
     add(
@@ -45,13 +54,13 @@ def add_account_options(parser: ArgumentParser) -> None:
         "--max-size",
         metavar="BYTES",
         type=_read_size,
-        default=_SIZE,
-        help="largest message that is read; others stay where they are (default: %(default)s)",
+        default=_MAX_SIZE,
+        help="maximum size of a message that is read; larger ones stay where they are (default: %(default)s)",
     )
 
 
 def read_changes(options: Namespace) -> dict[str, Any]:
-    """Return the settings that the options give."""
+    """Return the settings that are given as options."""
     changes: dict[str, Any] = {
         name: value
         for name in ("host", "port", "user", "tls", "certificate", "password", "credential")
@@ -73,19 +82,19 @@ def read_changes(options: Namespace) -> dict[str, Any]:
 
 
 def make_account(options: Namespace, name: str | None) -> Account:
-    """Return the account that is named, with the changes that options make to it."""
+    """Return the named account, with the settings that are given as options."""
     changes = read_changes(options)
     if name is not None and not ("host" in changes and "user" in changes):
         return replace(Account.read(name), **changes)
     if name is None and "host" not in changes:
-        return replace(Account.read(_choose(list_accounts())), **changes)
+        return replace(Account.read(_choose_only(list_accounts())), **changes)
     if "user" not in changes:
         raise AccountError("--host needs --user: the name to log in with")
     return Account(name or changes["host"], **changes)
 
 
 def format_account(options: Namespace, account: Account) -> str:
-    """Return the words that name the account on the command line."""
+    """Return the arguments that name the account on the command line."""
     words = [account.name] if settings_path(account.name).exists() else []
     for option in (
         "host",
@@ -116,7 +125,7 @@ def load_mailbox() -> Any:
         ) from None
 
 
-def _choose(names: Sequence[str]) -> str:
+def _choose_only(names: Sequence[str]) -> str:
     if len(names) == 1:
         return names[0]
     if names:

@@ -20,7 +20,7 @@ def configure(parser: ArgumentParser) -> None:
         "Watch an IMAP account. New mail in the inbox is moved to Junk if it is spam, and what you move into "
         "and out of Junk is learned. The account is one that tamis setup imap has written, or is given by "
         "options. Messages are moved by the server: they are never changed, and never deleted.\n\n"
-        "An account that is new is only looked at, as with --dry-run, until --move is given once."
+        "An account that was never watched is only read, as with --dry-run, until --move is given once."
     )
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="the account (default: the only one that was set up)"

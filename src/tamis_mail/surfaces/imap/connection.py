@@ -1,7 +1,8 @@
-"""A live IMAP connection: folders, flags, messages and moves by UID, in values instead of responses.
+"""An IMAP connection: folders, flags, messages and moves by UID, with values instead of responses.
 
-- A command ends in a value, in `CommandRefusedError` (the server said NO or BAD) or in `ConnectionLostError`:
-  closed, too slow, too much, not understood. After `ConnectionLostError` the connection is not used any more.
+- A command returns a value or raises `CommandRefusedError` (the server answered NO or BAD) or
+  `ConnectionLostError`: the server closed the connection, was too slow, sent too much, or was not understood.
+  After `ConnectionLostError` the connection is not used any more.
 - Messages are read by BODY.PEEK[], which changes no flag, in a folder that was opened by EXAMINE.
 - A message is moved by UID MOVE, else by UID COPY, UID STORE and UID EXPUNGE of this message alone. EXPUNGE
   without a UID and CLOSE, which remove what other programs have marked, are never sent.
@@ -31,7 +32,7 @@ __all__ = [
     "ConnectionLostError",
     "FolderName",
     "LoginRefusedError",
-    "Selected",
+    "SelectedFolder",
     "Status",
     "format_uid_set",
     "open_connection",
@@ -40,21 +41,21 @@ __all__ = [
 
 T = TypeVar("T")
 
-_CONNECT_SECONDS = 30.0
-_FAREWELL_SECONDS = 2.0
-_COMMAND_SECONDS = 300.0  # of one command, from the first byte to the last
-_ANSWER_BYTES = 64 << 20  # of one command: the flags of a million messages
-_MAX_UID_SET = 1_000_000  # uids in one set of a response
+_CONNECT_SECONDS = 30.0  # maximum time to connect, and to wait for each byte
+_LOGOUT_SECONDS = 2.0  # maximum time of LOGOUT
+_COMMAND_SECONDS = 300.0  # maximum time of one command, from the first byte to the last
+_ANSWER_BYTES = 64 << 20  # maximum size of an answer, enough for the flags of a million messages
+_MAX_UID_SET = 1_000_000  # uids in one set of a response; more are an error
 _MAX_TEXT = 200  # characters of a server's text that are shown
 _IDLE_SECONDS = 25 * 60.0  # RFC 2177: a server may end an IDLE after 30 minutes
 _FETCH = "FETCH"
-_SET_UIDS = 500  # uids in one command
+_SET_UIDS = 500  # maximum number of uids in one command
 _UID = re.compile(rb"[ (]UID (\d{1,10})[ )]", re.IGNORECASE)
 _FLAGS = re.compile(rb"[ (]FLAGS \(([^()]*)\)", re.IGNORECASE)
 _SIZE = re.compile(rb"[ (]RFC822\.SIZE (\d{1,15})[ )]", re.IGNORECASE)
 _COPYUID = re.compile(rb"(\d+) ([\d,:]+) ([\d,:]+)")
-# What imaplib and imapclient raise if they cannot read an answer.
-_MISREADINGS = (
+# The errors that imaplib and imapclient raise if they cannot parse an answer.
+_PARSE_ERRORS = (
     *(ProtocolError, ValueError, TypeError, LookupError, AttributeError),
     *(AssertionError, RecursionError, ArithmeticError),
 )
@@ -84,7 +85,7 @@ class Status:
 
     @classmethod
     def read(cls, items: Mapping[Any, Any]) -> "Status":
-        """Return the state that the items of STATUS, SELECT or EXAMINE tell."""
+        """Read the counters from the items of STATUS, SELECT or EXAMINE."""
 
         def read(*names: bytes) -> int:
             return next((items[name] for name in names if isinstance(items.get(name), int)), 0)
@@ -102,7 +103,7 @@ class FolderName:
     name: str  # decoded
     delimiter: str
     attributes: frozenset[str]
-    status: Status | None = None  # if the server told it without being asked for each folder
+    status: Status | None = None  # None if the server's list does not have it
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -111,7 +112,7 @@ class FolderName:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedFolder:
     """A folder that is open."""
 
     wire: str
@@ -128,9 +129,9 @@ def open_connection(account: Account, secret: str) -> "Connection":
             context = ssl.create_default_context(cafile=account.certificate or None)
         except (OSError, ssl.SSLError) as error:
             raise ConnectionLostError(
-                f"the certificates in {account.certificate} cannot be read: {_one_line(error)}"
+                f"the certificates in {account.certificate} cannot be read: {_format_error(error)}"
             ) from None
-    place = f"{account.host}:{account.effective_port}"
+    address = f"{account.host}:{account.effective_port}"
     try:
         client = Client(
             account.host,
@@ -140,16 +141,16 @@ def open_connection(account: Account, secret: str) -> "Connection":
         )
     except ssl.SSLCertVerificationError as error:
         raise ConnectionLostError(
-            f"the certificate of {place} is not valid: {error.verify_message}; for a certificate of your "
+            f"the certificate of {address} is not valid: {error.verify_message}; for a certificate of your "
             "own, give its file with --certificate"
         ) from None
-    except (imaplib.IMAP4.error, OSError, *_MISREADINGS) as error:
+    except (imaplib.IMAP4.error, OSError, *_PARSE_ERRORS) as error:
         hint = "; try --tls starttls" if account.tls == "implicit" else ""
-        raise ConnectionLostError(f"{place} cannot be reached: {_one_line(error)}{hint}") from None
+        raise ConnectionLostError(f"{address} cannot be reached: {_format_error(error)}{hint}") from None
     connection = Connection(client)
     try:
         if account.tls == "starttls":
-            connection.start_tls(context, place)
+            connection.start_tls(context, address)
         connection.log_in(account, secret)
     except BaseException:
         connection.close()
@@ -163,19 +164,19 @@ class Connection:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._transport = client.transport
-        self._client.folder_encode = False  # names are sent as they came
+        self._client.folder_encode = False  # imapclient does not encode names: they are sent as they came
         self._capabilities: frozenset[str] = frozenset()
-        self.selected: Selected | None = None
+        self.selected: SelectedFolder | None = None
         self._is_idle = False
 
     # Beginning and end.
 
-    def start_tls(self, context: ssl.SSLContext | None, place: str) -> None:
+    def start_tls(self, context: ssl.SSLContext | None, address: str) -> None:
         """Encrypt the connection."""
         try:
             self._run(lambda: self._client.starttls(context), "STARTTLS")
         except CommandRefusedError:
-            raise ConnectionLostError(f"{place} does not offer STARTTLS; try --tls implicit") from None
+            raise ConnectionLostError(f"{address} does not offer STARTTLS; try --tls implicit") from None
 
     def log_in(self, account: Account, secret: str) -> None:
         """Log in, and switch extensions on."""
@@ -212,10 +213,10 @@ class Connection:
         self._run(lambda: self._transport.authenticate(mechanism, respond), "AUTHENTICATE")
 
     def close(self) -> None:
-        """End the connection. The server is told, if that takes no time; during IDLE it would not listen."""
+        """Log out, unless the connection is broken or in IDLE, and close the connection."""
         if not self._transport.is_broken and not self._is_idle:
             with suppress(Exception):  # it is closed in any case
-                self._transport.allow(1 << 16, _FAREWELL_SECONDS)
+                self._transport.set_limits(1 << 16, _LOGOUT_SECONDS)
                 self._client.logout()
         self._transport.shutdown()
 
@@ -231,9 +232,9 @@ class Connection:
     # Folders.
 
     def list_folders(self) -> list[FolderName]:
-        """List the folders that can be opened, with their special uses; those with odd names are left out.
+        """List the folders that can be opened, with their special uses, and whose names can be sent back.
 
-        With LIST-STATUS, the server tells the state of all folders in the same answer.
+        With LIST-STATUS, the same answer has the counters of all folders.
         """
 
         def ask() -> tuple[list[tuple[Any, Any, Any]], list[Any]]:
@@ -260,7 +261,7 @@ class Connection:
             return [_read_folder_name(*answer, known) for answer in answers]
 
         hidden = {"\\noselect", "\\nonexistent"}
-        folders = self._understand(read, "LIST")
+        folders = self._parse(read, "LIST")
         return [folder for folder in folders if folder is not None and not hidden & folder.attributes]
 
     def list_foreign_prefixes(self) -> tuple[str, ...]:
@@ -273,7 +274,7 @@ class Connection:
             foreign = [*(namespace.other or ()), *(namespace.shared or ())]
             return tuple(decode_utf7(prefix) for prefix, _ in foreign if prefix)
 
-        return self._understand(read, "NAMESPACE")
+        return self._parse(read, "NAMESPACE")
 
     def find_own_prefix(self) -> tuple[str, str]:
         """Return the prefix of the user's own folders, and the delimiter of levels."""
@@ -281,11 +282,11 @@ class Connection:
             personal = self._run(self._client.namespace, "NAMESPACE").personal
             if personal:
                 prefix, delimiter = personal[0]
-                return self._understand(lambda: (decode_utf7(prefix), delimiter or ""), "NAMESPACE")
+                return self._parse(lambda: (decode_utf7(prefix), delimiter or ""), "NAMESPACE")
         return "", "/"
 
     def read_status(self, wire: str) -> Status:
-        """Ask for the state of a folder without opening it."""
+        """Return the counters of a folder without opening it."""
         answer = self._run(lambda: self._client.folder_status(wire, self._status_items), "STATUS")
         return Status.read(answer)
 
@@ -300,25 +301,30 @@ class Connection:
         try:
             self._run(lambda: self._client.create_folder(wire), "CREATE")
         except CommandRefusedError:
-            self.read_status(wire)  # raises, unless it is there already
+            self.read_status(wire)  # raises an error unless the folder exists already
         with suppress(CommandRefusedError):  # not all servers have subscriptions
             self._run(lambda: self._client.subscribe_folder(wire), "SUBSCRIBE")
         return wire
 
-    def select(self, wire: str, *, writable: bool = False, anew: bool = False) -> Selected:
+    def select(self, wire: str, *, writable: bool = False, reopens: bool = False) -> SelectedFolder:
         """Open a folder by EXAMINE, or by SELECT if it is to be changed.
 
-        A folder that is open already stays so, unless it is to be opened `anew` for its present state.
+        With `reopens`, a folder that is open is opened again, to read its present counters.
         """
-        now = self.selected
-        if now is not None and now.wire == wire and not anew and (now.is_writable or not writable):
-            return now
+        current = self.selected
+        if (
+            current is not None
+            and current.wire == wire
+            and not reopens
+            and (current.is_writable or not writable)
+        ):
+            return current
         self.selected = None
         answer = self._run(lambda: self._client.select_folder(wire, readonly=not writable), "SELECT")
         status = Status.read(answer)
         flags = [flag.decode("ascii", "replace") for flag in answer.get(b"PERMANENTFLAGS", ())]
         permanent = frozenset(flag.strip("()") for flag in flags)
-        self.selected = Selected(wire, status, writable, permanent)
+        self.selected = SelectedFolder(wire, status, writable, permanent)
         return self.selected
 
     # Messages of the folder that is open.
@@ -338,18 +344,18 @@ class Connection:
         if since:
             modifier = f"(CHANGEDSINCE {since}{' VANISHED' if self.offers('QRESYNC') else ''})"
         flags: dict[int, frozenset[str]] = {}
-        shared: dict[bytes, frozenset[str]] = {}  # most messages have the same few flags
+        parsed: dict[bytes, frozenset[str]] = {}  # most messages have the same few flags
         self._transport.response("VANISHED")
         for line in self._fetch("1:*", "(UID FLAGS)", modifier):
             head = line[0] if isinstance(line, tuple) else line
             uid, names = _UID.search(head), _FLAGS.search(head)
             if uid and names:
-                if names[1] not in shared:
+                if names[1] not in parsed:
                     words = names[1].decode("ascii", "replace").split()
-                    shared[names[1]] = frozenset(word for word in words if word.lower() != "\\recent")
-                flags[int(uid[1])] = shared[names[1]]
+                    parsed[names[1]] = frozenset(word for word in words if word.lower() != "\\recent")
+                flags[int(uid[1])] = parsed[names[1]]
         lines = [line for line in self._transport.response("VANISHED")[1] or () if isinstance(line, bytes)]
-        sets = self._understand(lambda: [read_uid_set(line.rpartition(b" ")[2]) for line in lines])
+        sets = self._parse(lambda: [read_uid_set(line.rpartition(b" ")[2]) for line in lines])
         return flags, frozenset().union(*sets)
 
     def read_sizes(self, uids: Sequence[int]) -> dict[int, int]:
@@ -364,12 +370,12 @@ class Connection:
                     sizes[int(uid[1])] = int(size[1])
         return sizes
 
-    def read_messages(self, uids: Sequence[int], most: int) -> dict[int, bytes | None]:
-        """Read messages, at most so many bytes; None stands for a message that the server does not show."""
-        lines = self._fetch(format_uid_set(uids), "(UID BODY.PEEK[])", size=most)
+    def read_messages(self, uids: Sequence[int], max_bytes: int) -> dict[int, bytes | None]:
+        """Read messages of at most `max_bytes` in all; None stands for one that the server does not send."""
+        lines = self._fetch(format_uid_set(uids), "(UID BODY.PEEK[])", size=max_bytes)
         wanted = frozenset(uids)
         messages: dict[int, bytes | None] = {}
-        for items in self._understand(lambda: list(_read_fetched(lines))):
+        for items in self._parse(lambda: list(_read_fetched(lines))):
             uid, raw = items.get(b"UID"), items.get(b"BODY[]", False)
             if isinstance(uid, int) and uid in wanted and raw is not False:
                 messages[uid] = raw if isinstance(raw, bytes) else None
@@ -389,15 +395,15 @@ class Connection:
         return self.offers("MOVE") or self.offers("UIDPLUS")
 
     def move(self, uid: int, wire: str) -> tuple[int, int] | None:
-        """Move a message; return the UIDVALIDITY of the target and its uid there, if the server says so."""
+        """Move a message; return UIDVALIDITY of the target and its uid there, if the server sends them."""
         self._transport.response("COPYUID")
         if self.offers("MOVE"):
             self._run(lambda: self._client.move([uid], wire), "MOVE")
             return self._read_copy_uid()
         self._run(lambda: self._client.copy([uid], wire), "COPY")
-        place = self._read_copy_uid()
+        copy_uid = self._read_copy_uid()
         self.remove(uid)
-        return place
+        return copy_uid
 
     def remove(self, uid: int) -> None:
         r"""Mark one message as \Deleted, and remove it, and no other."""
@@ -408,7 +414,7 @@ class Connection:
     # Waiting.
 
     def check(self) -> None:
-        """Let the server tell what it has to tell."""
+        """Send NOOP, so that the server can report changes."""
         self._run(self._client.noop, "NOOP")
 
     def wait(self, seconds: float) -> None:
@@ -416,26 +422,26 @@ class Connection:
         seconds = min(seconds, _IDLE_SECONDS)
         self._is_idle = True
         self._run(self._client.idle, "IDLE")
-        self._transport.allow(1 << 20, seconds + _CONNECT_SECONDS)
+        self._transport.set_limits(1 << 20, seconds + _CONNECT_SECONDS)
         deadline = time.monotonic() + seconds
         poller = select.poll()
         poller.register(self._client.socket(), select.POLLIN)
         while (remaining := deadline - time.monotonic()) > 0:
             if not self._transport.has_unread and not poller.poll(remaining * 1000):
                 break
-            line = self._run_quietly(self._transport.readline)
+            line = self._run_part(self._transport.readline)
             if _CHANGE.match(line):
                 break
             if line[:6].upper() == b"* BYE ":
-                raise self._explain_loss("IDLE", ConnectionError("the server has ended the connection"))
+                raise self._give_up("IDLE", ConnectionError("the server has ended the connection"))
         self._run(self._client.idle_done, "IDLE")
         self._is_idle = False
 
-    # What all commands share.
+    # The parts that all commands share.
 
     def _fetch(self, uids: str, items: str, modifier: str = "", size: int = _ANSWER_BYTES) -> list[Any]:
         def ask() -> list[Any]:
-            self._transport.response("FETCH")  # what came unasked has no place in this answer
+            self._transport.response("FETCH")  # drop responses that came before the command
             word, data = self._transport.uid("FETCH", uids, items, *([modifier] if modifier else []))
             _check_answer(word, data)
             return [line for line in data if line is not None]
@@ -455,42 +461,42 @@ class Connection:
     def _read_copy_uid(self) -> tuple[int, int] | None:
         lines = self._transport.response("COPYUID")[1] or ()
         for line in lines:
-            found = _COPYUID.fullmatch(line) if isinstance(line, bytes) else None
-            if found and found[3].isdigit():
-                return int(found[1]), int(found[3])
+            match = _COPYUID.fullmatch(line) if isinstance(line, bytes) else None
+            if match and match[3].isdigit():
+                return int(match[1]), int(match[3])
         return None
 
-    def _understand(self, read: Callable[[], T], command: str = _FETCH) -> T:
+    def _parse(self, read: Callable[[], T], command: str = _FETCH) -> T:
         try:
             return read()
-        except _MISREADINGS as error:
-            raise self._explain_loss(command, error) from None
+        except _PARSE_ERRORS as error:
+            raise self._give_up(command, error) from None
 
-    def _run_quietly(self, work: Callable[[], T]) -> T:
+    def _run_part(self, work: Callable[[], T]) -> T:
         """Run part of a command, with the limits that are set already."""
         try:
             return work()
         except (imaplib.IMAP4.error, OSError) as error:
-            raise self._explain_loss("IDLE", error) from None
+            raise self._give_up("IDLE", error) from None
 
     def _run(self, work: Callable[[], T], command: str, size: int = _ANSWER_BYTES) -> T:
         """Run a command; its errors are `ConnectionLostError` and `CommandRefusedError`."""
-        self._transport.allow(size, _COMMAND_SECONDS)
+        self._transport.set_limits(size, _COMMAND_SECONDS)
         try:
             return work()
         except (imaplib.IMAP4.readonly, CommandRefusedError) as error:
             raise _explain_refusal(command, error) from None
-        except _MISREADINGS as error:
-            raise self._explain_loss(command, error) from None
+        except _PARSE_ERRORS as error:
+            raise self._give_up(command, error) from None
         except (imaplib.IMAP4.abort, OSError) as error:
-            raise self._explain_loss(command, error) from None
+            raise self._give_up(command, error) from None
         except imaplib.IMAP4.error as error:
             if self._transport.is_broken:
-                raise self._explain_loss(command, error) from None
+                raise self._give_up(command, error) from None
             raise _explain_refusal(command, error) from None
 
-    def _explain_loss(self, command: str, error: BaseException) -> ConnectionLostError:
-        """Give the connection up, and return why.
+    def _give_up(self, command: str, error: BaseException) -> ConnectionLostError:
+        """Close the connection, and return an error that says why.
 
         Errors of imaplib quote the server's answer, which may be part of a message: they are not shown. The
         text of a BYE is, but not while messages are read, when a garbled answer may look like one.
@@ -499,11 +505,11 @@ class Connection:
         if self._transport.fault:
             reason = self._transport.fault
         elif isinstance(error, OSError):
-            reason = _one_line(error)
+            reason = _format_error(error)
         elif farewell and command == _FETCH:
             reason = "the server ended the connection"
         elif farewell and isinstance(farewell[-1], bytes):
-            reason = _one_line(ConnectionError(farewell[-1].decode("utf-8", "replace")))
+            reason = _format_error(ConnectionError(farewell[-1].decode("utf-8", "replace")))
         else:
             reason = "the server's answer was not understood"
         self._transport.shutdown()
@@ -526,7 +532,7 @@ def format_uid_set(uids: Iterable[int]) -> str:
 
 
 def read_uid_set(text: bytes) -> set[int]:
-    """Return the uids of a set; ValueError if it is no set, or too large.
+    """Return the uids of a set; raise ValueError if it is not a set, or too large.
 
     >>> sorted(read_uid_set(b"3:5,7"))
     [3, 4, 5, 7]
@@ -542,7 +548,7 @@ def read_uid_set(text: bytes) -> set[int]:
 
 
 def _read_fetched(lines: Sequence[Any]) -> Iterator[Mapping[bytes, object]]:
-    """Yield the items of each FETCH response; each response stands for itself.
+    """Yield the items of each FETCH response separately.
 
     imapclient itself joins responses by their sequence numbers, which may change between two responses.
     """
@@ -589,16 +595,16 @@ def _read_folder_name(
 
 def _check_answer(word: str, data: Sequence[Any]) -> None:
     if word != "OK":
-        # With any other word than NO or BAD, the data are what the command has read, and not a reason.
+        # After other words than NO and BAD, the data are the result of the command, and not a reason.
         text = data[0] if data and word in ("NO", "BAD") else b""
         raise CommandRefusedError(text.decode("utf-8", "replace") if isinstance(text, bytes) else word)
 
 
 def _explain_refusal(command: str, error: BaseException) -> CommandRefusedError:
     """Return the server's reason; while messages are read it is not shown, because it may be part of one."""
-    return CommandRefusedError("it does not say why" if command == _FETCH else _one_line(error))
+    return CommandRefusedError("it does not say why" if command == _FETCH else _format_error(error))
 
 
-def _one_line(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:_MAX_TEXT]

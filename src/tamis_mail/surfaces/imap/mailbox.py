@@ -1,10 +1,10 @@
-"""An IMAP account as a `Mailbox` of the watcher, over connections that come and go.
+"""An IMAP account as a `Mailbox` of the watcher, over a connection that is opened again when it is lost.
 
-- A lost connection ends in `MailboxError`, and the next call opens another; the watcher waits longer after
+- A lost connection raises `MailboxError`, and the next call opens another; the watcher waits longer after
   each failure. A refused password is not sent again for a longer time, because servers lock accounts.
 - The flags of a folder are kept, and with CONDSTORE or QRESYNC only their changes are asked for.
-- Messages are read in batches, so that memory is bounded. A message at which the connection was lost is read
-  alone the next time, and after some times not any more: no message ends the watching of others.
+- Messages are read in batches, so that memory is bounded. A message whose batch lost the connection is read
+  alone the next time, and after three losses it counts as unreadable, so that the others are still watched.
 """
 
 import time
@@ -20,21 +20,21 @@ from tamis_mail.surfaces.imap.connection import (
     ConnectionLostError,
     FolderName,
     LoginRefusedError,
-    Selected,
+    SelectedFolder,
     Status,
     open_connection,
 )
-from tamis_mail.watching.mailbox import Folder, Listed, MailboxError, MessageError
+from tamis_mail.watching.mailbox import Folder, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import WATCHED, NamedFolder, Role, find_roles
 
 __all__ = ["ImapMailbox", "LoginError"]
 
-_BATCH_BYTES = 4 << 20
-_BATCH_MESSAGES = 100
-_SLACK_BYTES = 1 << 20  # some servers tell a size that is a little wrong
-_FIRST_LOGIN_DELAY, _LAST_LOGIN_DELAY = 60.0, 3600.0  # seconds after a refused password
-_MOST_ATTEMPTS = 3  # to read a message at which the connection was lost
-_CHECK_SECONDS = 60.0  # between two looks, where a server has no IDLE
+_BATCH_BYTES = 4 << 20  # maximum size of a batch
+_BATCH_MESSAGES = 100  # maximum number of messages of a batch
+_SLACK_BYTES = 1 << 20  # added to limits, because some servers report a size that is too small
+_FIRST_LOGIN_DELAY, _MAX_LOGIN_DELAY = 60.0, 3600.0  # seconds to wait after a refused password
+_MAX_LOSSES = 3  # of connections while a message was read; then the message counts as unreadable
+_CHECK_SECONDS = 60.0  # maximum time between two passes, if the server has no IDLE
 _INBOX = "INBOX"
 _SPECIAL_USES = frozenset({"\\junk", "\\archive"})
 _QRESYNC, _IDLE = "QRESYNC", "IDLE"
@@ -48,7 +48,7 @@ class LoginError(MailboxError):
 
 @dataclass(slots=True)
 class _Listing:
-    """The flags of a folder, as they were at a HIGHESTMODSEQ."""
+    """The flags of a folder's messages when it had this status."""
 
     status: Status
     flags: dict[int, frozenset[str]]
@@ -70,29 +70,29 @@ class ImapMailbox:
         self.max_size = max_size
         self._connect = connect
         self._clock = clock
-        self._secret = secret  # the password, or empty: it is read when it is needed
+        self._secret = secret  # the password; if it is empty, it is read when it is needed
         self._connection: Connection | None = None
         self._refused_logins = 0
         self._next_login = 0.0
         self._login_fault = ""
-        self._noticed: Status | None = None  # of the inbox, when a wait ended before it began
+        self._noticed: Status | None = None  # status of the inbox for which `wait` last returned at once
         self._refused_folders: set[str] = set()  # not watched until another connection is opened
         self._wires: dict[str, str] = {}  # the names of folders on the wire, by their names
         self._listings: dict[str, _Listing] = {}
         self._losses: Counter[tuple[str, str, int]] = Counter()  # connections lost, by folder and message
 
-    # The protocol of the watcher.
+    # The methods of `watching.mailbox.Mailbox`.
 
     def list_folders(self) -> Sequence[Folder]:
-        """List the folders of the account, with those that the settings name, be they there or not."""
-        connection = self._reach()
-        with self._faults(connection):
+        """List the folders of the account, also those that the settings name and that do not exist yet."""
+        connection = self._get_connection()
+        with self._translate_errors(connection):
             connection.check()
             named = self._list_own_folders(connection)
             roles = self._find_roles(named)
             self._wires = {folder.name: folder.wire for folder in named}
             folders = [
-                self._describe(connection, folder, role)
+                self._make_folder(connection, folder, role)
                 for folder, role in zip(named, roles, strict=True)
                 if self._is_wanted(folder, role)
             ]
@@ -107,22 +107,22 @@ class ImapMailbox:
         self._listings = {name: listing for name, listing in self._listings.items() if name in present}
         return folders
 
-    def list_messages(self, folder: Folder) -> Sequence[Listed]:
+    def list_messages(self, folder: Folder) -> Sequence[ListedMessage]:
         """List the messages of a folder with their flags."""
         if not folder.exists:
             return []
-        connection = self._reach()
-        with self._faults(connection):
-            opened = self._open(connection, folder, anew=True)
-            listing = self._refresh(connection, opened, self._listings.get(folder.name))
+        connection = self._get_connection()
+        with self._translate_errors(connection):
+            opened = self._open(connection, folder, reopens=True)
+            listing = self._update_listing(connection, opened, self._listings.get(folder.name))
         self._listings[folder.name] = listing
-        return [Listed(str(uid), flags) for uid, flags in sorted(listing.flags.items())]
+        return [ListedMessage(str(uid), flags) for uid, flags in sorted(listing.flags.items())]
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
         """Read messages in batches."""
         numbers = [int(uid) for uid in uids]
-        connection = self._reach()
-        with self._faults(connection):
+        connection = self._get_connection()
+        with self._translate_errors(connection):
             self._open(connection, folder)
             sizes = connection.read_sizes(numbers)
         for batch in self._make_batches(folder, numbers, sizes):
@@ -136,10 +136,10 @@ class ImapMailbox:
 
     def move(self, folder: Folder, uid: str, target: Folder, *, copy: str | None = None) -> str | None:
         """Move a message; see `Mailbox.move`."""
-        connection, number = self._reach(), int(uid)
+        connection, number = self._get_connection(), int(uid)
         if not connection.can_move:
             raise MessageError("the server can neither MOVE nor UID EXPUNGE, so messages stay where they are")
-        with self._faults(connection, MessageError):
+        with self._translate_errors(connection, MessageError):
             wire = self._wires.get(target.name)
             if wire is None:
                 wire = self._wires[target.name] = connection.create(target.name)
@@ -150,15 +150,15 @@ class ImapMailbox:
             self._open(connection, folder, writable=True)
             if not connection.has_message(number):
                 raise LookupError(uid)
-            place = connection.move(number, wire)
-        if place is None or (target.validity and str(place[0]) != target.validity):
+            copy_uid = connection.move(number, wire)
+        if copy_uid is None or (target.validity and str(copy_uid[0]) != target.validity):
             return None
-        return str(place[1])
+        return str(copy_uid[1])
 
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
         """Add keywords, if the folder can keep them."""
-        connection = self._reach()
-        with self._faults(connection, MessageError):
+        connection = self._get_connection()
+        with self._translate_errors(connection, MessageError):
             opened = self._open(connection, folder, writable=True)
             if not ("\\*" in opened.permanent_flags or keywords <= opened.permanent_flags):
                 return False
@@ -166,16 +166,16 @@ class ImapMailbox:
         return True
 
     def wait(self, seconds: float) -> None:
-        """Wait by IDLE on the inbox, or without it."""
+        """Wait by IDLE on the inbox, or for some time if the server has no IDLE."""
         connection = self._connection
         if connection is None or connection.is_lost or not connection.offers(_IDLE):
             time.sleep(min(seconds, _CHECK_SECONDS))
             return
-        with self._faults(connection):
-            opened = connection.select(self._wires.get(_INBOX, _INBOX), anew=True)
+        with self._translate_errors(connection):
+            opened = connection.select(self._wires.get(_INBOX, _INBOX), reopens=True)
             known = self._listings.get(_INBOX)
             is_changed = known is not None and known.status != opened.status  # since it was listed
-            if is_changed and opened.status != self._noticed:  # once for each change, whatever a server tells
+            if is_changed and opened.status != self._noticed:  # only once for each status
                 self._noticed = opened.status
                 return
             connection.wait(seconds)
@@ -188,7 +188,7 @@ class ImapMailbox:
             self._connection.close()
             self._connection = None
 
-    def _reach(self) -> Connection:
+    def _get_connection(self) -> Connection:
         """Return the connection; open one if there is none."""
         if self._connection is not None and not self._connection.is_lost:
             return self._connection
@@ -200,7 +200,7 @@ class ImapMailbox:
                 self._secret = self.account.read_secret()
             self._connection = self._connect(self.account, self._secret)
         except (LoginRefusedError, AccountError) as error:
-            delay = min(_FIRST_LOGIN_DELAY * 2.0 ** min(self._refused_logins, 20), _LAST_LOGIN_DELAY)
+            delay = min(_FIRST_LOGIN_DELAY * 2.0 ** min(self._refused_logins, 20), _MAX_LOGIN_DELAY)
             self._refused_logins += 1
             self._next_login = self._clock() + delay
             self._secret, self._login_fault = "", str(error)
@@ -212,10 +212,10 @@ class ImapMailbox:
         return self._connection
 
     @contextmanager
-    def _faults(
+    def _translate_errors(
         self, connection: Connection, refusal: type[MailboxError] | type[MessageError] = MailboxError
     ) -> Iterator[None]:
-        """Raise errors of the connection as those of the protocol."""
+        """Raise errors of the connection as errors of `watching.mailbox`."""
         try:
             yield
         except ConnectionLostError as error:
@@ -253,7 +253,7 @@ class ImapMailbox:
         folders = [NamedFolder(folder.parts, folder.attributes) for folder in named]
         return find_roles(folders, junk=choose(self.account.junk), unsure=choose(self.account.unsure))
 
-    def _describe(self, connection: Connection, folder: FolderName, role: Role) -> Folder:
+    def _make_folder(self, connection: Connection, folder: FolderName, role: Role) -> Folder:
         if role not in WATCHED:
             return Folder(folder.name, role)
         try:
@@ -261,10 +261,10 @@ class ImapMailbox:
         except CommandRefusedError:
             self._refused_folders.add(folder.name)
             raise
-        state = ""
+        revision = ""
         if status.change:  # without it, a change of flags would not be seen
-            state = f"{status.validity} {status.next_uid} {status.messages} {status.change}"
-        return Folder(folder.name, role, str(status.validity), state)
+            revision = f"{status.validity} {status.next_uid} {status.messages} {status.change}"
+        return Folder(folder.name, role, str(status.validity), revision)
 
     def _is_wanted(self, folder: FolderName, role: Role) -> bool:
         if role in (Role.INBOX, Role.JUNK, Role.UNSURE):
@@ -273,11 +273,11 @@ class ImapMailbox:
         return is_chosen and folder.name not in self._refused_folders
 
     def _open(
-        self, connection: Connection, folder: Folder, *, writable: bool = False, anew: bool = False
-    ) -> Selected:
+        self, connection: Connection, folder: Folder, *, writable: bool = False, reopens: bool = False
+    ) -> SelectedFolder:
         wire = self._wires.get(folder.name, folder.name)
         try:
-            opened = connection.select(wire, writable=writable, anew=anew)
+            opened = connection.select(wire, writable=writable, reopens=reopens)
         except CommandRefusedError:
             self._refused_folders.add(folder.name)
             raise
@@ -285,38 +285,43 @@ class ImapMailbox:
             raise MailboxError(f"folder {folder.name} has new uids: it is listed again")
         return opened
 
-    def _refresh(self, connection: Connection, opened: Selected, known: _Listing | None) -> _Listing:
-        """Return the flags of a folder; what is known already is not asked for."""
-        now = opened.status
+    def _update_listing(
+        self, connection: Connection, opened: SelectedFolder, known: _Listing | None
+    ) -> _Listing:
+        """Return the flags of a folder; if the known listing can be updated, only changes are requested."""
+        current = opened.status
         if (
             known is None
-            or known.status.validity != now.validity
+            or known.status.validity != current.validity
             or not known.status.change
-            or not now.change
+            or not current.change
         ):
-            flags, _ = connection.list_flags() if now.messages else ({}, frozenset[int]())
+            flags, _ = connection.list_flags() if current.messages else ({}, frozenset[int]())
         else:
             changes, vanished = connection.list_flags(known.status.change)
             flags = {**known.flags, **changes}
-            if not connection.offers(_QRESYNC) or len(flags) - len(vanished & flags.keys()) != now.messages:
-                present = connection.list_uids() if now.messages else frozenset[int]()
+            if (
+                not connection.offers(_QRESYNC)
+                or len(flags) - len(vanished & flags.keys()) != current.messages
+            ):
+                present = connection.list_uids() if current.messages else frozenset[int]()
                 flags = {uid: names for uid, names in flags.items() if uid in present}
             else:
                 flags = {uid: names for uid, names in flags.items() if uid not in vanished}
-        return _Listing(now, flags)
+        return _Listing(current, flags)
 
     # Messages.
 
     def _make_batches(
         self, folder: Folder, uids: Sequence[int], sizes: dict[int, int]
     ) -> Iterator[list[int]]:
-        """Cut uids into batches; a message that is too large or suspicious is alone."""
+        """Split uids into batches; a message that is too large, or that lost a connection, is alone."""
         batch: list[int] = []
         total = 0
         for uid in uids:
             if uid not in sizes:
                 continue
-            is_alone = sizes[uid] > self.max_size or self._losses[self._key(folder, uid)] > 0
+            is_alone = sizes[uid] > self.max_size or self._losses[self._make_key(folder, uid)] > 0
             if batch and (is_alone or total + sizes[uid] > _BATCH_BYTES or len(batch) == _BATCH_MESSAGES):
                 yield batch
                 batch, total = [], 0
@@ -331,21 +336,21 @@ class ImapMailbox:
     def _find_problem(self, folder: Folder, uid: int, sizes: dict[int, int]) -> MessageError | None:
         if sizes[uid] > self.max_size:
             return MessageError(f"it has {sizes[uid]} bytes, more than {self.max_size}")
-        if self._losses[self._key(folder, uid)] >= _MOST_ATTEMPTS:
-            del self._losses[self._key(folder, uid)]  # the watcher may ask again, after a while
-            return MessageError(f"the connection was lost {_MOST_ATTEMPTS} times while it was read")
+        if self._losses[self._make_key(folder, uid)] >= _MAX_LOSSES:
+            del self._losses[self._make_key(folder, uid)]  # the watcher may ask again, after a while
+            return MessageError(f"the connection was lost {_MAX_LOSSES} times while it was read")
         return None
 
     def _read_batch(
         self, folder: Folder, batch: Sequence[int], sizes: dict[int, int]
     ) -> list[tuple[int, bytes | MessageError]]:
-        connection = self._reach()
-        keys = [self._key(folder, uid) for uid in batch]
-        most = 2 * sum(sizes[uid] for uid in batch) + _SLACK_BYTES
+        connection = self._get_connection()
+        keys = [self._make_key(folder, uid) for uid in batch]
+        max_bytes = 2 * sum(sizes[uid] for uid in batch) + _SLACK_BYTES
         try:
-            with self._faults(connection):
+            with self._translate_errors(connection):
                 self._open(connection, folder)
-                messages = self._show(connection, batch, most)
+                messages = self._read_messages(connection, batch, max_bytes)
         except MailboxError:
             if connection.is_lost:
                 self._losses.update(keys)
@@ -362,19 +367,25 @@ class ImapMailbox:
                 outcomes.append((uid, raw))
         return outcomes
 
-    def _show(self, connection: Connection, batch: Sequence[int], most: int) -> dict[int, bytes | None]:
-        """Read messages together; if the server refuses, one by one."""
+    def _read_messages(
+        self, connection: Connection, batch: Sequence[int], max_bytes: int
+    ) -> dict[int, bytes | None]:
+        """Read messages together, or one by one if the server refuses; None stands for a refused message."""
         try:
-            return connection.read_messages(batch, most)
+            return connection.read_messages(batch, max_bytes)
         except CommandRefusedError:
             if len(batch) == 1:
                 return {batch[0]: None}
-        return {uid: raw for one in batch for uid, raw in self._show(connection, [one], most).items()}
+        return {
+            uid: raw
+            for one in batch
+            for uid, raw in self._read_messages(connection, [one], max_bytes).items()
+        }
 
     def _is_copy(
         self, connection: Connection, folder: Folder, uid: int, wire: str, target: Folder, copy: int
     ) -> bool:
-        """Whether a message of the target has the same bytes."""
+        """Whether the message `copy` of the target has the same bytes as a message of a folder."""
         self._open(connection, folder)
         own = connection.read_messages([uid], 2 * self.max_size + _SLACK_BYTES).get(uid)
         if own is None:
@@ -384,5 +395,5 @@ class ImapMailbox:
             return False
         return connection.read_messages([copy], 2 * self.max_size + _SLACK_BYTES).get(copy) == own
 
-    def _key(self, folder: Folder, uid: int) -> tuple[str, str, int]:
+    def _make_key(self, folder: Folder, uid: int) -> tuple[str, str, int]:
         return folder.name, folder.validity, uid

@@ -1,6 +1,6 @@
-"""`tamis setup imap`: ask for an account, try it, learn its folders, and write its settings.
+"""`tamis setup imap`: ask for an account, log in, learn its folders, and write its settings.
 
-The settings are written last and at once: whenever it is interrupted, nothing is half-done. What was learned
+The settings are written last and atomically: an interrupted run leaves none. What was learned
 before stays learned, and a second run learns the rest.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
-_OTHER_HOSTS = {
+_OTHER_HOSTS = {  # servers that are not called imap.DOMAIN, by the domain of an address
     "googlemail.com": "imap.gmail.com",
     "hotmail.com": "outlook.office365.com",
     "icloud.com": "imap.mail.me.com",
@@ -47,27 +47,27 @@ _OTHER_HOSTS = {
     "me.com": "imap.mail.me.com",
     "outlook.com": "outlook.office365.com",
 }
-_WAYS = {
+_PASSWORD_SOURCES = {
     "keyring": "in the keyring of this system",
     "command": "a command prints it, such as: pass show mail",
     "credential": "a systemd credential, for a service",
     "prompt": "nowhere: ask each time",
 }
-_USES = {
+_MEANINGS = {
     Role.INBOX: "mail that you want",
     Role.ARCHIVE: "mail that you want",
     Role.JUNK: "spam",
     Role.SENT: "people to whom you write",
 }
 _WIDTH = 28  # characters of the progress bar
-_SENT_BATCH = 20  # sent messages that are held at once: they may have large attachments
-_PASSWORDS = 3  # that may be tried
-_ATTEMPTS = 4  # to read a folder, if the connection is lost
+_SENT_BATCH = 20  # sent messages that are in memory at once: they may have large attachments
+_MAX_PASSWORDS = 3  # that may be tried
+_MAX_ATTEMPTS = 4  # to read on after the connection was lost
 
 
 @dataclass(slots=True)
-class _Counted:
-    """A folder and the messages that are learned."""
+class _FolderToLearn:
+    """A folder, and the uids of those messages that are learned."""
 
     folder: Folder
     uids: list[str]
@@ -77,31 +77,36 @@ def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis setup imap`."""
     parser.description = (
         "Set up an IMAP account: ask for it, log in, find Inbox, Junk, Archive and Sent, learn them, and "
-        "write the settings to a file without the password. Each question has an option; with --yes none is "
-        "asked. It can be run again at any time."
+        "write the settings to a file without the password. Each question has an option; with --yes only the "
+        "password may be asked for. It can be run again at any time."
     )
     parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="what to call the account (default: the domain)"
+        "name", nargs="?", metavar="NAME", help="name of the account (default: the domain of the address)"
     )
-    parser.add_argument("--junk", metavar="FOLDER", help="the folder of spam (default: found by itself)")
+    parser.add_argument("--junk", metavar="FOLDER", help="the folder of spam (default: detected)")
     parser.add_argument("--unsure", metavar="FOLDER", help="a folder for mail that may be spam")
     parser.add_argument("--no-learn", action="store_true", help="write the settings only")
-    parser.add_argument("-y", "--yes", action="store_true", help="take the default for every answer")
+    parser.add_argument(
+        "-y",
+        "--yes",
+        action="store_true",
+        help="take the default of each question; only the password may be asked for",
+    )
     add_account_options(parser)
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Ask, try, learn and write."""
-    ask = _Questions(out, takes_defaults=options.yes)
+    """Ask for the account, log in, learn its folders, and write its settings."""
+    questions = _Questions(out, takes_defaults=options.yes)
     store = Path(options.store).expanduser() if options.store else default_path()
-    load_mailbox()  # before anything is asked
-    account = _ask_account(ask, options)
-    mailbox, secret = _log_in(out, ask, account, options.max_size)
+    load_mailbox()  # raises an error, before anything is asked, if imapclient is missing
+    account = _ask_account(questions, options)
+    mailbox, secret = _log_in(out, questions, account, options.max_size)
     try:
-        counted = _count(mailbox)
-        _show_folders(out, counted)
-        if not options.no_learn and ask.confirm("Learn these folders now?"):
-            _learn(out, mailbox, counted, store)
+        folders_to_learn = _list_folders_to_learn(mailbox)
+        _show_folders(out, folders_to_learn)
+        if not options.no_learn and questions.confirm("Learn these folders now?"):
+            _learn(out, mailbox, folders_to_learn, store)
     finally:
         mailbox.close()
     if account.password == "keyring" and secret:
@@ -128,7 +133,7 @@ class _Questions:
         self._takes_defaults = takes_defaults
 
     def ask(self, question: str, option: str, default: str = "") -> str:
-        """Return the answer, or the default if it is empty; `option` is what gives it without a question."""
+        """Return the answer, or the default if it is empty; `option` can be given instead of an answer."""
         if self._takes_defaults:
             if not default:
                 raise AccountError(f"{option} is needed")
@@ -184,48 +189,50 @@ class _Questions:
         return line.strip()
 
 
-def _ask_account(ask: _Questions, options: Namespace) -> Account:
-    """Return the account; what no option gives is asked."""
+def _ask_account(questions: _Questions, options: Namespace) -> Account:
+    """Return the account; settings that are not given as options are asked for."""
     given = read_changes(options)
     known = _find_known(options.name)
     if known is not None:
         settings = [field.name for field in fields(Account) if field.name != "name"]
         given = {**{name: getattr(known, name) for name in settings}, **given}
-    user = given.get("user") or ask.ask("Your address", "--user")
+    user = given.get("user") or questions.ask("Your address", "--user")
     domain = user.rpartition("@")[2] if "@" in user else ""
     if "host" not in given:
         guess = _OTHER_HOSTS.get(domain.lower(), f"imap.{domain}" if domain else "")
-        given["host"] = ask.ask("Server", "--host", guess)
+        given["host"] = questions.ask("Server", "--host", guess)
     if "password" not in given:
         default = "keyring" if has_keyring() else "prompt"
-        given["password"] = ask.choose("Where is the password kept?", "--password", _WAYS, default)
+        given["password"] = questions.choose(
+            "Where is the password kept?", "--password", _PASSWORD_SOURCES, default
+        )
     if given["password"] == "command" and not given.get("command"):
-        given["command"] = ask.ask("Command", "--password-command")
+        given["command"] = questions.ask("Command", "--password-command")
     if given["password"] == "credential" and not given.get("credential"):
-        given["credential"] = ask.ask("Name of the credential", "--credential")
+        given["credential"] = questions.ask("Name of the credential", "--credential")
     name = options.name or (known.name if known else "") or domain or given["host"]
     return Account(name, **{**given, "user": user})
 
 
-def _log_in(out: TextIO, ask: _Questions, account: Account, max_size: int) -> "tuple[ImapMailbox, str]":
+def _log_in(out: TextIO, questions: _Questions, account: Account, max_size: int) -> "tuple[ImapMailbox, str]":
     """Return the account with a connection, and its password if it was asked for here."""
     module = load_mailbox()
     secret = ""
-    for attempt in range(_PASSWORDS):
+    for attempt in range(_MAX_PASSWORDS):
         is_known = account.password in ("command", "credential")
         if account.password == "keyring" and attempt == 0:
             with suppress(AccountError):
                 account.read_secret()
                 is_known = True
         if not is_known:
-            secret = ask.ask_secret(f"Password of {account.user}")
+            secret = questions.ask_secret(f"Password of {account.user}")
         out.write(f"Connecting to {account.host}, port {account.effective_port} ...\n")
         out.flush()
         mailbox: ImapMailbox = module.ImapMailbox(account, max_size=max_size, secret=secret)
         try:
             mailbox.list_folders()
         except module.LoginError as error:
-            if account.password in ("command", "credential") or attempt == _PASSWORDS - 1:
+            if account.password in ("command", "credential") or attempt == _MAX_PASSWORDS - 1:
                 raise
             out.write(f"{printable(str(error))}\n")
         else:
@@ -243,31 +250,33 @@ def _find_known(name: str | None) -> Account | None:
 # Folders.
 
 
-def _count(mailbox: "ImapMailbox") -> list[_Counted]:
+def _list_folders_to_learn(mailbox: "ImapMailbox") -> list[_FolderToLearn]:
     """Return the folders that are learned, with their messages."""
-    counted = []
+    folders_to_learn = []
     for folder in mailbox.list_folders():
-        if folder.role in _USES and folder.exists:
+        if folder.role in _MEANINGS and folder.exists:
             messages = mailbox.list_messages(folder)
-            kept = [message.uid for message in messages if _is_learned(folder.role, message.keywords)]
-            counted.append(_Counted(folder, kept))
-    order = list(_USES)
-    return sorted(counted, key=lambda one: (order.index(one.folder.role), one.folder.name))
+            uids = [message.uid for message in messages if _is_learned(folder.role, message.keywords)]
+            folders_to_learn.append(_FolderToLearn(folder, uids))
+    order = list(_MEANINGS)
+    return sorted(folders_to_learn, key=lambda item: (order.index(item.folder.role), item.folder.name))
 
 
 def _is_learned(role: Role, keywords: frozenset[str]) -> bool:
-    """Whether a message is what its folder says: not one that is marked as deleted, or as junk elsewhere."""
+    """Whether a message is learned: not if it is marked as deleted, or as junk outside of Junk."""
     return "\\Deleted" not in keywords and (role == Role.JUNK or not keywords & SPAM_KEYWORDS)
 
 
-def _show_folders(out: TextIO, counted: Sequence[_Counted]) -> None:
+def _show_folders(out: TextIO, folders_to_learn: Sequence[_FolderToLearn]) -> None:
     out.write("Logged in. These folders can be learned:\n")
-    width = min(40, max(len(printable(one.folder.name)) for one in counted)) if counted else 0
-    for one in counted:
-        name = printable(one.folder.name)
+    width = (
+        min(40, max(len(printable(item.folder.name)) for item in folders_to_learn)) if folders_to_learn else 0
+    )
+    for item in folders_to_learn:
+        name = printable(item.folder.name)
         shown = name if len(name) <= width else f"{name[: width - 1]}…"
-        out.write(f"  {shown:<{width}}  {len(one.uids):>9,}  {_USES[one.folder.role]}\n")
-    roles = {one.folder.role for one in counted if one.uids}
+        out.write(f"  {shown:<{width}}  {len(item.uids):>9,}  {_MEANINGS[item.folder.role]}\n")
+    roles = {item.folder.role for item in folders_to_learn if item.uids}
     if Role.JUNK not in roles:
         out.write("There is no spam to learn yet: move some to Junk, and run this again.\n")
 
@@ -275,14 +284,16 @@ def _show_folders(out: TextIO, counted: Sequence[_Counted]) -> None:
 # Learning.
 
 
-def _learn(out: TextIO, mailbox: "ImapMailbox", counted: Sequence[_Counted], store: Path) -> None:
+def _learn(
+    out: TextIO, mailbox: "ImapMailbox", folders_to_learn: Sequence[_FolderToLearn], store: Path
+) -> None:
     with Sieve.open(store) as sieve:
-        for one in counted:
-            if not one.uids:
+        for item in folders_to_learn:
+            if not item.uids:
                 continue
-            reading = _Reading(mailbox, one)
-            learned = _learn_folder(sieve, one.folder.role, reading.messages())
-            reading.end(out, learned)
+            reader = _FolderReader(mailbox, item)
+            learned = _learn_folder(sieve, item.folder.role, reader.messages())
+            reader.report(out, learned)
 
 
 def _learn_folder(sieve: Sieve, role: Role, messages: Iterator[bytes]) -> "Counter[str]":
@@ -295,16 +306,20 @@ def _learn_folder(sieve: Sieve, role: Role, messages: Iterator[bytes]) -> "Count
     return sieve.learn_many(messages, label, source="imap", processes=1)
 
 
-class _Reading:
+class _FolderReader:
     """Reads the messages of a folder, with a progress bar; a lost connection is opened again."""
 
     def __init__(
-        self, mailbox: "ImapMailbox", counted: _Counted, *, sleep: Callable[[float], None] = time.sleep
+        self,
+        mailbox: "ImapMailbox",
+        folders_to_learn: _FolderToLearn,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._mailbox = mailbox
-        self._folder = counted.folder
-        self._waiting = dict.fromkeys(counted.uids)
-        self._total = len(counted.uids)
+        self._folder = folders_to_learn.folder
+        self._waiting = dict.fromkeys(folders_to_learn.uids)
+        self._total = len(folders_to_learn.uids)
         self._line = Line(sys.stderr)
         self._sleep = sleep
         self.failed = 0
@@ -321,16 +336,16 @@ class _Reading:
                         self.failed += 1
                     else:
                         yield outcome
-                    self._draw()
-                self._waiting.clear()  # what is left has been deleted
+                    self._draw_progress()
+                self._waiting.clear()  # the remaining messages have been deleted
             except MailboxError:
-                if attempt == _ATTEMPTS:
+                if attempt == _MAX_ATTEMPTS:
                     raise
                 self._sleep(2.0**attempt)
                 attempt += 1
 
-    def end(self, out: TextIO, actions: "Counter[str]") -> None:
-        """Say what was learned."""
+    def report(self, out: TextIO, actions: "Counter[str]") -> None:
+        """Print what was learned."""
         if self._line.is_terminal:
             self._line.draw("", time.monotonic())
         counts = [f"{number:,} {action}" for action, number in sorted(actions.items()) if number]
@@ -339,7 +354,7 @@ class _Reading:
         out.write(f"  {printable(self._folder.name)}: {', '.join(counts) or 'nothing'}\n")
         out.flush()
 
-    def _draw(self) -> None:
+    def _draw_progress(self) -> None:
         now = time.monotonic()
         if not self._line.is_terminal or not self._line.is_due(now):
             return

@@ -17,14 +17,14 @@ from imapclient import IMAPClient
 
 __all__ = ["Client", "Transport"]
 
-_PACKET = 1 << 16
-_GREETING_BYTES = 1 << 20
+_PACKET = 1 << 16  # bytes that are received at once
+_GREETING_BYTES = 1 << 20  # limit of the bytes before the first command
 
 
 class Transport(imaplib.IMAP4):
     """Sends and receives for `imaplib`, whose `open`, `read`, `readline` and `shutdown` may be overridden.
 
-    `is_broken` says that the connection cannot be used any more, and `fault` why, if that was seen here.
+    `is_broken` says that the connection cannot be used any more; `fault` says why, if the reason is known.
     """
 
     def __init__(self, host: str, port: int, seconds: float, context: ssl.SSLContext | None) -> None:
@@ -34,11 +34,11 @@ class Transport(imaplib.IMAP4):
         self._seconds = seconds
         self._buffer = bytearray()
         self._source: socket.socket | None = None  # from which the bytes in the buffer came
-        self.allow(_GREETING_BYTES, seconds)
+        self.set_limits(_GREETING_BYTES, seconds)
         super().__init__(host, port, seconds)
 
-    def allow(self, size: int, seconds: float) -> None:
-        """Set how many bytes may come, and for how long, until this is called again."""
+    def set_limits(self, size: int, seconds: float) -> None:
+        """Set how many bytes may be received, and within how many seconds, until the next call."""
         self._remaining_bytes = size
         self._deadline = time.monotonic() + seconds
 
@@ -50,18 +50,20 @@ class Transport(imaplib.IMAP4):
 
     def open(self, host: str = "", port: int = 143, timeout: float | None = None) -> None:
         self.host, self.port = host, port
-        plain = socket.create_connection((host, port), timeout)
+        connection = socket.create_connection((host, port), timeout)
         try:
             # imaplib sends a command in several parts, and each would wait 40 ms for the one before.
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.sock = self._context.wrap_socket(plain, server_hostname=host) if self._context else plain
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sock = (
+                self._context.wrap_socket(connection, server_hostname=host) if self._context else connection
+            )
         except BaseException:
-            plain.close()
+            connection.close()
             raise
 
     def read(self, size: int) -> bytes:
         self._check_source()
-        self._charge(size)
+        self._count_bytes(size)
         while len(self._buffer) < size:
             self._receive()
         return self._take(size)
@@ -72,9 +74,9 @@ class Transport(imaplib.IMAP4):
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
             if searched > self._remaining_bytes:
-                self._charge(searched)
+                self._count_bytes(searched)
             self._receive()
-        self._charge(end + 1)
+        self._count_bytes(end + 1)
         return self._take(end + 1)
 
     def send(self, data: Any) -> None:
@@ -93,11 +95,11 @@ class Transport(imaplib.IMAP4):
         self.sock.close()
 
     def _check_source(self) -> None:
-        """Refuse bytes that came before STARTTLS: anyone on the way may have written them."""
+        """Refuse bytes that came before the encryption: anyone on the network may have written them."""
         if self._buffer and self._source is not self.sock:
             self._fail("the server sent something between STARTTLS and the encryption")
 
-    def _charge(self, size: int) -> None:
+    def _count_bytes(self, size: int) -> None:
         if size > self._remaining_bytes:
             self._fail("the server sent more than was expected")
         self._remaining_bytes -= size
@@ -130,7 +132,7 @@ class Transport(imaplib.IMAP4):
 
 
 class Client(IMAPClient):  # type: ignore[misc]  # imapclient has no types
-    """imapclient's verbs on `Transport`."""
+    """The methods of imapclient on `Transport`."""
 
     transport: Transport
 
@@ -141,7 +143,7 @@ class Client(IMAPClient):  # type: ignore[misc]  # imapclient has no types
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
         super().__init__(host, port, ssl=context is not None, ssl_context=context, timeout=seconds)
-        self.transport.debug = 0  # imapclient lets imaplib write down every byte
+        self.transport.debug = 0  # imapclient makes imaplib log every byte
 
     def _create_IMAP4(self) -> Transport:  # noqa: N802 (imapclient's hook for another transport)
         self.transport = Transport(self.host, self.port, self._seconds, self.ssl_context)

@@ -13,7 +13,7 @@ for each recipient that was accepted, which is what LMTP adds to SMTP.
 A line ends in CR LF and in nothing else. A dot between line ends of other kinds belongs to the message: a
 server that took it for the end would read the rest of the message as commands, which the sender could choose
 ("SMTP smuggling"). Dovecot 2.3 is such a server, so that a message with such a dot is not sent by DATA, but
-by BDAT (RFC 3030), which tells the length.
+by BDAT (RFC 3030), which states the length.
 """
 
 import re
@@ -37,7 +37,7 @@ __all__ = [
 
 _LONGEST_COMMAND = 4096  # bytes; RFC 5321 has 512, and its extensions add some hundreds
 _LONGEST_REPLY_LINE = 4096
-_MOST_REPLY_LINES = 100
+_MAX_REPLY_LINES = 100
 _END = b"\r\n.\r\n"
 _COMMAND = re.compile(rb"([A-Za-z]{1,16})(?: (.*))?", re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
@@ -125,8 +125,8 @@ class CommandReader:
             self._is_content, self._n_skipped = False, 0
             self._has_end = bool(data)
             return Content(data) if data else End()
-        kept = next((n for n in (4, 3, 2, 1) if self._buffer.endswith(_END[:n])), 0)
-        data = self._take_content(len(self._buffer) - kept)
+        n_kept = next((n for n in (4, 3, 2, 1) if self._buffer.endswith(_END[:n])), 0)
+        data = self._take_content(len(self._buffer) - n_kept)
         return Content(data) if data else None
 
     def _take_content(self, length: int) -> bytes:
@@ -205,7 +205,7 @@ class ContentWriter:
 
 
 def has_bare_line_ends(message: bytes) -> bool:
-    """Whether a CR or a LF is not part of a CR LF: programs differ in what they take for a line then."""
+    """Whether a CR or a LF is not part of a CR LF: programs differ in whether they take it for a line end."""
     n_ends = message.count(b"\r\n")
     return message.count(b"\n") != n_ends or message.count(b"\r") != n_ends
 
@@ -235,7 +235,7 @@ class Reply:
 
 
 class ReplyError(Exception):
-    """The next hop sent bytes that are no reply."""
+    """The next hop sent bytes that are not a reply."""
 
 
 class ReplyReader:
@@ -271,15 +271,15 @@ class ReplyReader:
                 raise ReplyError("a line is no reply: expected three digits and text")
             self._code = int(parts[1])
             self._lines.append(_CONTROL.sub(b"?", parts[3] or b""))
-            if len(self._lines) > _MOST_REPLY_LINES:
-                raise ReplyError(f"a reply has more than {_MOST_REPLY_LINES} lines")
+            if len(self._lines) > _MAX_REPLY_LINES:
+                raise ReplyError(f"a reply has more than {_MAX_REPLY_LINES} lines")
             if parts[2] != b"-":
                 lines, self._lines = tuple(self._lines), []
                 return Reply(self._code, lines)
 
 
 def read_extensions(reply: Reply) -> dict[str, str]:
-    """Return what a server offers in its reply to LHLO: the parameters by the name of the extension.
+    """Return the extensions that a server offers in its reply to LHLO: parameters by name.
 
     >>> read_extensions(Reply(250, (b"mail.example.org", b"SIZE 1000", b"pipelining")))
     {'SIZE': '1000', 'PIPELINING': ''}

@@ -21,7 +21,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis serve lmtp`."""
     parser.description = (
         "Take mail by LMTP, as from Postfix, add the verdict to its header, and pass it on by LMTP, as to "
-        "Dovecot. A recipient is accepted only after the next hop has accepted him. If the store cannot be "
+        "Dovecot. A recipient is accepted only after the next hop has accepted it. If the store cannot be "
         "read, the message goes on unchanged; if the next hop cannot be reached, the mail server keeps the "
         "message and tries again."
     )
@@ -34,21 +34,24 @@ def configure(parser: ArgumentParser) -> None:
         help="HOST:PORT, [ADDRESS]:PORT or unix:PATH of the server to which mail is passed on",
     )
     parser.add_argument(
-        "--next-protocol", choices=("lmtp", "smtp"), default="lmtp", help="that it speaks (default: lmtp)"
+        "--next-protocol",
+        choices=("lmtp", "smtp"),
+        default="lmtp",
+        help="protocol of that server (default: lmtp)",
     )
     parser.add_argument(
         "--next-timeout",
         metavar="SECONDS",
         type=_read_seconds,
         default=300,
-        help="longest time to wait for an answer of it (default: %(default)s)",
+        help="maximum time to wait for an answer of that server (default: %(default)s)",
     )
     daemon.add_marking_options(parser)
     parser.add_argument(
         "--user-name",
         choices=("address", "local-part"),
         default="address",
-        help="what names a user for --user-stores: the recipient's address, or what is before its @; always "
+        help="name of a user in --user-stores: the recipient's address, or the part before its @; always "
         "in lower case and without +detail (default: address)",
     )
 
@@ -57,19 +60,19 @@ def run(out: TextIO, options: Namespace) -> int:
     """Serve until a signal ends it."""
     if str(options.next) in {str(listener) for listener in options.listen or [Listener.parse(_LISTEN)]}:
         raise ValueError(
-            f"--next is {options.next}, where this daemon listens: give the address of the delivery"
+            f"--next is {options.next}, where this daemon listens: give the address of the next server"
         )
     hop = NextHop(options.next, options.next_protocol, float(options.next_timeout))
 
-    def make_handler(made: Daemon) -> Handler:
+    def make_handler(parts: Daemon) -> Handler:
         return LmtpService(
-            made.filtering,
-            made.log,
-            made.metrics,
-            limits=made.limits,
+            parts.filtering,
+            parts.log,
+            parts.metrics,
+            limits=parts.limits,
             hop=hop,
             marking=Marking(options.dialect, version("tamis"), shows_evidence=not options.no_evidence),
-            user_of=_make_user_of(made.user_of, options.user_name),
+            user_of=_make_user_of(parts.user_of, options.user_name),
         ).handle
 
     return daemon.run(options, make_handler, "lmtp")
@@ -100,5 +103,5 @@ def _read_next(text: str) -> Listener:
 
 def _read_seconds(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text)):
-        raise ArgumentTypeError(f"got {text!r}, expected a whole number of seconds from 1 on")
+        raise ArgumentTypeError(f"got {text!r}, expected a whole number of seconds from 1 to 999999")
     return int(text)

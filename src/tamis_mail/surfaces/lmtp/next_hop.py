@@ -9,37 +9,37 @@ from tamis_mail.surfaces.lmtp.codec import ContentWriter, Reply, ReplyError, Rep
 
 __all__ = ["NextHop", "NextHopError", "NextHopSession"]
 
-_BLOCK = 1 << 16
-_QUIT_SECONDS = 1.0
+_BLOCK = 1 << 16  # bytes that are read at once
+_QUIT_SECONDS = 1.0  # maximum wait for the reply to QUIT
 
 
 @dataclass(frozen=True, slots=True)
 class NextHop:
-    """Where mail is passed on to. An answer may take `seconds`."""
+    """The server to which mail is passed on."""
 
     address: Listener
     protocol: str = "lmtp"
-    seconds: float = 300.0
+    seconds: float = 300.0  # maximum wait for an answer
 
 
 class NextHopError(Exception):
-    """The next hop cannot be reached, has ended the session, is silent or says something strange."""
+    """The next hop cannot be reached, has ended the session, does not answer or breaks the protocol."""
 
 
 class NextHopSession:
-    """A session with the next hop. Whatever goes wrong in it is a NextHopError."""
+    """A session with the next hop. All errors of the session are raised as NextHopError."""
 
     def __init__(self, hop: NextHop, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._hop = hop
         self._reader = reader
         self._writer = writer
         self._replies = ReplyReader()
-        self._content: ContentWriter | None = None  # None: by BDAT
+        self._content: ContentWriter | None = None  # None if the message is sent by BDAT
         self.extensions: dict[str, str] = {}
 
     @classmethod
     async def open(cls, hop: NextHop, name: bytes) -> "NextHopSession":
-        """Connect, and say LHLO (or EHLO) with a client's name."""
+        """Connect, and send LHLO (or EHLO) with a client's name."""
         address = hop.address
         try:
             async with asyncio.timeout(hop.seconds):
@@ -76,7 +76,7 @@ class NextHopSession:
         return await self.read_reply()
 
     async def begin_message(self, *, by_length: bool) -> Reply | None:
-        """Begin a message; return the reply if the next hop does not want it."""
+        """Begin a message, by BDAT if `by_length`; return the reply if the next hop refuses it."""
         self._content = None if by_length else ContentWriter()
         if by_length:
             return None
@@ -84,12 +84,12 @@ class NextHopSession:
         reply = await self._read_any_reply()
         if reply.code == 354:
             return None
-        if reply.code < 400:  # passed on, it would say that the message was delivered
+        if reply.code < 400:  # to the client, this reply would mean that the message was delivered
             raise NextHopError(f"the next hop does not speak LMTP: DATA has the code {reply.code}")
         return reply
 
     async def send_part(self, data: bytes) -> Reply | None:
-        """Send a part of the message; return the reply if the next hop does not want it."""
+        """Send a part of the message; return the reply if the next hop refuses it."""
         if self._content is not None:
             await self._send(self._content.write(data))
             return None
@@ -137,7 +137,7 @@ class NextHopSession:
             raise NextHopError("the next hop has ended the session") from None
 
     async def quit(self) -> None:
-        """End the session in order."""
+        """End the session by QUIT."""
         with suppress(NextHopError, TimeoutError):
             async with asyncio.timeout(_QUIT_SECONDS):
                 await self.ask(b"QUIT")
@@ -150,6 +150,6 @@ class NextHopSession:
             transport.abort()
 
 
-def _require_positive(reply: Reply, what: str) -> None:
+def _require_positive(reply: Reply, step: str) -> None:
     if not reply.is_positive:
-        raise NextHopError(f"the next hop is not ready: {what} has the code {reply.code}")
+        raise NextHopError(f"the next hop is not ready: {step} has the code {reply.code}")

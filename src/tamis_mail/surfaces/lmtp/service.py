@@ -1,11 +1,11 @@
-"""Takes mail by LMTP, adds the verdict, and passes it on: 250 is only said after the next hop has said it.
+"""Take mail by LMTP, add the verdict, and pass it on: 250 is sent only after the next hop has sent it.
 
 A session of a client has a session with the next hop. Commands are passed on one by one, and the replies come
 back as they are. The message is collected, judged for each recipient, and sent to the next hop; if users have
 stores of their own that lead to different header fields, there is a transaction for each group of recipients
 with the same fields. A message that is too large to be judged is passed on while it comes.
 
-Whatever happens to a store, the message goes on as it came. If the next hop fails, a recipient gets 451, and
+If a store cannot be used, the message goes on as it came. If the next hop fails, a recipient gets 451, and
 the client, which still has the message, tries again. Nothing is kept here.
 """
 
@@ -38,11 +38,11 @@ __all__ = ["LmtpService", "Marking"]
 
 T = TypeVar("T")
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 16  # bytes that are read at once
 _PART = 1 << 19  # bytes of a message that are sent at once; other sessions have their turn between them
 _JUDGE_SECONDS = 60.0  # after which a message goes on without a verdict
-_MOST_RECIPIENTS = 1000  # of a message; Postfix sends 50 by default
-_MOST_ERRORS = 20  # of a session
+_MAX_RECIPIENTS = 1000  # of a message; Postfix sends 50 by default
+_MAX_ERRORS = 20  # of a client in one session
 _PASSED_ON = ("8BITMIME", "DSN", "SIZE", "SMTPUTF8")  # extensions that are only parameters of MAIL and RCPT
 
 _GREETING = Reply(220, (b"tamis LMTP",))
@@ -51,9 +51,9 @@ _BYE = Reply(221, (b"2.0.0 bye",))
 _VERIFY = Reply(252, (b"2.5.2 send the message, and see",))
 _GO_AHEAD = Reply(354, (b"send the message, and end it by a line with a dot",))
 _IDLE = Reply(421, (b"4.4.2 nothing was sent for too long",))
-_OLD = Reply(421, (b"4.3.2 this session was long: open another one",))
+_OLD_SESSION = Reply(421, (b"4.3.2 this session was long: open another one",))
 _ERRORS = Reply(421, (b"4.7.0 too many errors",))
-_DOWN = Reply(451, (b"4.4.1 the next hop cannot be reached, try again",))
+_UNREACHABLE = Reply(451, (b"4.4.1 the next hop cannot be reached, try again",))
 _LOST = Reply(451, (b"4.4.2 the next hop did not finish, try again",))
 _MANY = Reply(452, (b"4.5.3 too many recipients, send the message to the others again",))
 _SMTP = Reply(500, (b"5.5.1 this is LMTP: say LHLO",))
@@ -61,7 +61,7 @@ _UNKNOWN = Reply(500, (b"5.5.1 this command is not known",))
 _NO_PATH = Reply(501, (b"5.5.4 an address in angle brackets is missing",))
 _ORDER = Reply(503, (b"5.5.1 this command comes at the wrong time",))
 _NO_RECIPIENT = Reply(503, (b"5.5.1 there is no valid recipient",))
-_DOT = Reply(
+_LONE_DOT = Reply(
     554, (b"5.6.0 the message has a lone dot between bare line ends, which the next hop may misunderstand",)
 )
 
@@ -76,14 +76,14 @@ class Marking:
 
     @property
     def needs_evidence(self) -> bool:
-        """Whether the fields name the evidence, which takes some times longer than the verdict."""
+        """Whether the fields name the evidence, which takes several times as long as the verdict."""
         return self.shows_evidence and self.dialect != "bogofilter"
 
     def write(self, message: bytes, judged: TimedVerdict) -> bytes:
-        """Return the message with the verdict. Its lines end in CR LF, whatever those of the message do."""
+        """Return the message with the fields of the verdict, whose lines end in CR LF in any case."""
         return add_verdict(
             message,
-            self._select(judged.verdict),
+            self._trim(judged.verdict),
             dialect=self.dialect,
             required=judged.required,
             version=self.version,
@@ -92,16 +92,17 @@ class Marking:
 
     def list_fields(self, judged: TimedVerdict) -> tuple[bytes, ...]:
         """Return the header fields of a verdict."""
-        verdict = self._select(judged.verdict)
+        verdict = self._trim(judged.verdict)
         return tuple(fields(verdict, dialect=self.dialect, required=judged.required, version=self.version))
 
-    def _select(self, verdict: Verdict) -> Verdict:
+    def _trim(self, verdict: Verdict) -> Verdict:
+        """Return the verdict without evidence that is not needed."""
         return verdict if self.needs_evidence else Verdict(verdict.judgement, tuple)
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipient:
-    """A recipient whom the next hop has accepted: the command, and whose store judges the mail."""
+    """A recipient that the next hop has accepted: the command RCPT, and the user whose store judges."""
 
     line: bytes
     user: str
@@ -109,7 +110,7 @@ class _Recipient:
 
 @dataclass(slots=True)
 class _Transaction:
-    """A message on its way: who sends it, and to whom."""
+    """A message that is being passed on: the command MAIL, and the recipients."""
 
     line: bytes
     recipients: list[_Recipient] = field(default_factory=list)
@@ -147,11 +148,11 @@ class LmtpService:
 
 
 class _ClientGoneError(Exception):
-    """The client has left, or must leave."""
+    """The client has ended the session, or the session must end."""
 
 
 class _ClientSession:
-    """The session of a client, and that with the next hop which belongs to it."""
+    """The session of a client, with the session with the next hop that belongs to it."""
 
     def __init__(
         self, service: LmtpService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -160,37 +161,38 @@ class _ClientSession:
         self._reader = reader
         self._writer = writer
         self._commands = CommandReader()
-        self._name: bytes | None = None  # that the client said with LHLO
+        self._name: bytes | None = None  # of the client, from LHLO
         self._next: NextHopSession | None = None
         self._transaction: _Transaction | None = None
         self._n_errors = 0
-        self._old_at = time.monotonic() + service.limits.seconds / 2
+        # After this time, no message is begun, so that the last one can end within the limit.
+        self._last_start = time.monotonic() + service.limits.seconds / 2
 
     async def run(self) -> None:
-        """Answer command after command."""
+        """Answer one command after the other, until the client leaves."""
         try:
             await self._reply(_GREETING)
             while True:
                 event = await self._read_event()
                 if isinstance(event, Command):
-                    await self._obey(event)
+                    await self._handle_command(event)
                 elif isinstance(event, BadLine):
                     await self._refuse(Reply(500, (b"5.5.2 " + event.sentence.encode("ascii"),)))
         except _ClientGoneError:
             pass
 
     async def close(self) -> None:
-        """Leave the next hop, too."""
+        """End the session with the next hop."""
         if self._next is not None:
             await self._next.quit()
             self._next = None
 
-    async def _obey(self, command: Command) -> None:
+    async def _handle_command(self, command: Command) -> None:
         match command.verb:
             case "LHLO":
-                await self._say_hello(command)
+                await self._answer_hello(command)
             case "MAIL":
-                await self._begin(command)
+                await self._begin_transaction(command)
             case "RCPT":
                 await self._add_recipient(command)
             case "DATA":
@@ -210,15 +212,15 @@ class _ClientSession:
             case _:
                 await self._refuse(_UNKNOWN)
 
-    async def _say_hello(self, command: Command) -> None:
-        """Offer what the next hop offers, as far as it can be passed on."""
+    async def _answer_hello(self, command: Command) -> None:
+        """Answer LHLO with those extensions of the next hop that can be passed on."""
         self._name = command.argument.strip() or b"localhost"
         self._transaction = None
         try:
             session = await self._connect()
         except NextHopError as error:
             self._name = None
-            await self._reply(self._note_failure(error, _DOWN))
+            await self._reply(self._note_failure(error, _UNREACHABLE))
             return
         passed_on = [
             f"{name} {session.extensions[name]}".strip().encode("ascii", "replace")
@@ -227,23 +229,23 @@ class _ClientSession:
         ]
         await self._reply(Reply(250, (b"tamis", b"PIPELINING", b"ENHANCEDSTATUSCODES", *passed_on)))
 
-    async def _begin(self, command: Command) -> None:
+    async def _begin_transaction(self, command: Command) -> None:
         if self._name is None or self._transaction is not None:
             return await self._refuse(_ORDER)
         if read_path(command) is None:
             return await self._refuse(_NO_PATH)
-        if time.monotonic() > self._old_at:
-            await self._reply(_OLD)
+        if time.monotonic() > self._last_start:
+            await self._reply(_OLD_SESSION)
             raise _ClientGoneError
         try:
-            reply = await self._say_mail(command.line)
+            reply = await self._pass_on_mail(command.line)
         except NextHopError as error:
-            reply = self._note_failure(error, _DOWN)
+            reply = self._note_failure(error, _UNREACHABLE)
         if reply.is_positive:
             self._transaction = _Transaction(command.line)
         return await self._reply(reply)
 
-    async def _say_mail(self, line: bytes) -> Reply:
+    async def _pass_on_mail(self, line: bytes) -> Reply:
         """Pass MAIL on; a session that has ended since the last message is opened again."""
         if self._next is not None:
             try:
@@ -265,7 +267,7 @@ class _ClientSession:
             self._next = None
 
     def _note_failure(self, error: NextHopError, reply: Reply) -> Reply:
-        """Leave a next hop that failed; return the reply."""
+        """End the session with a next hop that failed, log the error, and return the given reply."""
         self._leave_next_hop()
         self._service.log.write("next-hop-fault", reason=str(error))
         self._service.metrics.count_fault("next-hop")
@@ -277,7 +279,7 @@ class _ClientSession:
         address = read_path(command)
         if address is None:
             return await self._refuse(_NO_PATH)
-        if len(self._transaction.recipients) >= _MOST_RECIPIENTS:
+        if len(self._transaction.recipients) >= _MAX_RECIPIENTS:
             return await self._reply(_MANY)
         if self._next is None:  # lost since MAIL
             return await self._reply(_LOST)
@@ -318,18 +320,18 @@ class _ClientSession:
                 return
         message = b"".join(parts)
         parts.clear()
-        await _finish(self._deliver(transaction, message))
+        await _run_uninterrupted(self._deliver(transaction, message))
 
     async def _deliver(self, transaction: _Transaction, message: bytes) -> None:
-        """Judge a message, and send it to each recipient with the verdict for him."""
+        """Judge a message, and send it to each recipient with the verdict of that recipient's store."""
         answers = _Answers(self._writer)
         try:
             groups = await self._judge_for(transaction.recipients, message)
         except Exception as error:  # noqa: BLE001 (a defect of the filter must not keep mail back)
             self._note_fault(Fault(f"unexpected {type(error).__name__}"))
             groups = [(list(range(len(transaction.recipients))), Fault(""))]
-        for places, judged in groups:
-            await self._send(transaction, places, self._mark(message, judged), message, answers)
+        for indices, judged in groups:
+            await self._send(transaction, indices, self._mark(message, judged), message, answers)
         self._log_delivery(answers, len(message), len(groups))
         await self._drain()
 
@@ -342,16 +344,16 @@ class _ClientSession:
         verdicts = await asyncio.gather(*(self._judge(message, user) for user in users))
         judged = dict(zip(users, verdicts, strict=True))
         groups: dict[tuple[bytes, ...], list[int]] = {}
-        for place, owner in enumerate(owners):
-            groups.setdefault(self._header_of(judged[owner]), []).append(place)
-        return [(places, judged[owners[places[0]]]) for places in groups.values()]
+        for index, owner in enumerate(owners):
+            groups.setdefault(self._make_header(judged[owner]), []).append(index)
+        return [(indices, judged[owners[indices[0]]]) for indices in groups.values()]
 
     async def _judge(self, message: bytes, user: str) -> TimedVerdict | Fault:
         service = self._service
         try:
             async with asyncio.timeout(_JUDGE_SECONDS):
                 judged = await service.filtering.judge(
-                    message, user, has_evidence=service.marking.needs_evidence
+                    message, user, with_evidence=service.marking.needs_evidence
                 )
         except TimeoutError:
             judged = Fault("the verdict took too long")
@@ -372,7 +374,7 @@ class _ClientSession:
         self._service.log.write("store-fault", reason=fault.sentence)
         self._service.metrics.count_fault("store")
 
-    def _header_of(self, judged: TimedVerdict | Fault) -> tuple[bytes, ...]:
+    def _make_header(self, judged: TimedVerdict | Fault) -> tuple[bytes, ...]:
         return () if isinstance(judged, Fault) else self._service.marking.list_fields(judged)
 
     def _mark(self, message: bytes, judged: TimedVerdict | Fault) -> bytes:
@@ -381,20 +383,20 @@ class _ClientSession:
     async def _send(
         self,
         transaction: _Transaction,
-        places: Sequence[int],
+        indices: Sequence[int],
         marked: bytes,
         message: bytes,
         answers: "_Answers",
     ) -> None:
         """Send a message to some of the recipients, and note the answer to each."""
-        left = list(places)
+        remaining = list(indices)
         try:
-            session, left = await self._prepare(transaction, places, answers)
-            if not left:
+            session, remaining = await self._open_transaction(transaction, indices, answers)
+            if not remaining:
                 return
             largest = session.extensions.get("SIZE", "")
             if largest.isascii() and largest.isdigit() and len(message) <= int(largest) < len(marked):
-                marked = message  # our fields are no reason to refuse it
+                marked = message  # with our fields, it would be refused as too large
             if self._is_client_gone():
                 raise _ClientGoneError
             by_length = session.has_chunking and has_bare_line_ends(marked)
@@ -404,24 +406,24 @@ class _ClientSession:
                     refusal = await session.send_part(marked[start : start + _PART])
             if refusal is None:
                 await session.end_message()
-                await self._read_answers(session, left, answers)
+                await self._read_answers(session, remaining, answers)
             else:
-                answers.note(left, refusal)
+                answers.note(remaining, refusal)
                 await session.ask(b"RSET")
         except NextHopError as error:
-            answers.note(left, self._note_failure(error, _LOST))
+            answers.note(remaining, self._note_failure(error, _LOST))
         except AmbiguousDotError:
-            answers.note(left, self._refuse_dot())
+            answers.note(remaining, self._refuse_dot())
 
-    async def _prepare(
-        self, transaction: _Transaction, places: Sequence[int], answers: "_Answers"
+    async def _open_transaction(
+        self, transaction: _Transaction, indices: Sequence[int], answers: "_Answers"
     ) -> tuple[NextHopSession, list[int]]:
-        """Return a session in which the next hop knows sender and recipients, and those it accepts.
+        """Return a session in which the next hop knows the envelope, and the recipients that it accepts.
 
-        What it was told while the client named them holds for all of them, if the session still lives.
-        Otherwise they are named again: no message was sent yet, so none can be doubled.
+        The commands that the client sent were passed on, and hold for all recipients if the session is still
+        open. Otherwise the commands are sent again: no message was sent yet, so none can be delivered twice.
         """
-        is_known = len(places) == len(transaction.recipients)
+        is_known = len(indices) == len(transaction.recipients)
         for _ in range(2):
             session = self._next
             if session is None:
@@ -430,51 +432,51 @@ class _ClientSession:
             try:
                 if is_known:
                     await session.ask(b"NOOP")
-                    return session, list(places)
-                return session, await self._name_again(session, transaction, places, answers)
+                    return session, list(indices)
+                return session, await self._repeat_envelope(session, transaction, indices, answers)
             except NextHopError:
                 self._leave_next_hop()
         raise NextHopError("the next hop has ended the session twice")
 
-    async def _name_again(
-        self, session: NextHopSession, transaction: _Transaction, places: Sequence[int], answers: "_Answers"
+    async def _repeat_envelope(
+        self, session: NextHopSession, transaction: _Transaction, indices: Sequence[int], answers: "_Answers"
     ) -> list[int]:
-        """Tell the next hop sender and recipients; return those whom it accepts."""
+        """Send the next hop sender and recipients again; return the recipients that it accepts."""
         await session.ask(b"RSET")
         reply = await session.ask(transaction.line)
         if not reply.is_positive:
-            answers.note(places, reply)
+            answers.note(indices, reply)
             return []
-        replies = {place: await session.ask(transaction.recipients[place].line) for place in places}
-        accepted = [place for place, reply in replies.items() if reply.is_positive]
+        replies = {index: await session.ask(transaction.recipients[index].line) for index in indices}
+        accepted = [index for index, reply in replies.items() if reply.is_positive]
         if not accepted:
             await session.ask(b"RSET")
-        for place in set(places).difference(accepted):
-            answers.note([place], replies[place])
+        for index in set(indices).difference(accepted):
+            answers.note([index], replies[index])
         return accepted
 
     async def _read_answers(
-        self, session: NextHopSession, places: Sequence[int], answers: "_Answers"
+        self, session: NextHopSession, indices: Sequence[int], answers: "_Answers"
     ) -> None:
-        """Note an answer for each recipient: LMTP has one for each, SMTP has one for all."""
+        """Note the answer for each recipient: LMTP sends one for each, SMTP sends one for all."""
         if self._service.hop.protocol == "smtp":
-            answers.note(places, await session.read_reply())
+            answers.note(indices, await session.read_reply())
             return
-        for place in places:
-            answers.note([place], await session.read_reply())
+        for index in indices:
+            answers.note([index], await session.read_reply())
 
     async def _pass_through(self, transaction: _Transaction, parts: list[bytes]) -> None:
         """Pass on a message that is too large to be judged, part by part."""
         self._service.log.write("not-judged", reason=f"larger than {self._service.limits.size} bytes")
-        answers = _Answers(self._writer, is_held=True)
-        left = list(range(len(transaction.recipients)))
+        answers = _Answers(self._writer, is_withheld=True)
+        remaining = list(range(len(transaction.recipients)))
         size = 0
         session: NextHopSession | None = None
-        refusal: Reply | None = None  # which ends the sending, and answers all who are left
+        refusal: Reply | None = None  # ends the sending, and is the answer to all remaining recipients
         try:
             try:
-                session, left = await self._prepare(transaction, left, answers)
-                if left:
+                session, remaining = await self._open_transaction(transaction, remaining, answers)
+                if remaining:
                     refusal = await session.begin_message(by_length=session.has_chunking)
                 else:
                     session = None
@@ -488,14 +490,14 @@ class _ClientSession:
                     refusal = await self._send_part(session, event.data)
                 event = await self._read_event()
         except BaseException:
-            self._leave_next_hop()  # without the end of the message, which it drops
+            self._leave_next_hop()  # it drops a message without an end
             raise
-        await _finish(self._end_message(session, refusal, left, answers))
+        await _run_uninterrupted(self._end_message(session, refusal, remaining, answers))
         self._log_delivery(answers, size, 1)
         await self._drain()
 
     async def _send_part(self, session: NextHopSession, data: bytes) -> Reply | None:
-        """Send a part of a message; return the reply to all recipients if it is not wanted."""
+        """Send a part of a message; return the reply to all recipients if it is refused."""
         try:
             return await session.send_part(data)
         except NextHopError as error:
@@ -504,24 +506,28 @@ class _ClientSession:
             return self._refuse_dot()
 
     async def _end_message(
-        self, session: NextHopSession | None, refusal: Reply | None, left: Sequence[int], answers: "_Answers"
+        self,
+        session: NextHopSession | None,
+        refusal: Reply | None,
+        remaining: Sequence[int],
+        answers: "_Answers",
     ) -> None:
         try:
             if refusal is not None:
-                answers.note(left, refusal)
+                answers.note(remaining, refusal)
                 self._leave_next_hop()
             elif session is not None:
                 await session.end_message()
-                await self._read_answers(session, left, answers)
+                await self._read_answers(session, remaining, answers)
         except NextHopError as error:
-            answers.note(left, self._note_failure(error, _LOST))
+            answers.note(remaining, self._note_failure(error, _LOST))
         answers.release()
 
     def _refuse_dot(self) -> Reply:
         self._leave_next_hop()
         self._service.log.write("refused", reason="a lone dot between bare line ends")
         self._service.metrics.count_fault("protocol")
-        return _DOT
+        return _LONE_DOT
 
     def _log_delivery(self, answers: "_Answers", size: int, n_transactions: int) -> None:
         codes = [reply.code // 100 for reply in answers.replies.values()]
@@ -548,7 +554,7 @@ class _ClientSession:
         return event
 
     def _is_client_gone(self) -> bool:
-        """Whether nobody waits for the answers any more; the client would send the message once more."""
+        """Whether the client has gone and does not wait for answers; it will send the message once more."""
         return self._reader.at_eof() and not self._commands.has_pending
 
     async def _refuse(self, reply: Reply) -> None:
@@ -556,7 +562,7 @@ class _ClientSession:
         self._n_errors += 1
         self._service.metrics.count_fault("protocol")
         await self._reply(reply)
-        if self._n_errors >= _MOST_ERRORS:
+        if self._n_errors >= _MAX_ERRORS:
             self._service.log.write("refused", reason="too many errors in a session")
             await self._reply(_ERRORS)
             raise _ClientGoneError
@@ -576,34 +582,34 @@ class _ClientSession:
 class _Answers:
     """The answers to the recipients of a message, written in their order, each as soon as possible.
 
-    While they are held, the client still sends the message, and nothing may be written.
+    While they are withheld, the client still sends the message, and nothing may be written.
     """
 
-    def __init__(self, writer: asyncio.StreamWriter, *, is_held: bool = False) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, *, is_withheld: bool = False) -> None:
         self.replies: dict[int, Reply] = {}
         self._writer = writer
         self._n_written = 0
-        self._is_held = is_held
+        self._is_withheld = is_withheld
 
-    def note(self, places: Sequence[int], reply: Reply) -> None:
-        """Note the answer to recipients who have none yet."""
-        for place in places:
-            self.replies.setdefault(place, reply)
+    def note(self, indices: Sequence[int], reply: Reply) -> None:
+        """Note the answer to those of the recipients that have none yet."""
+        for index in indices:
+            self.replies.setdefault(index, reply)
         self._write()
 
     def release(self) -> None:
-        """Write what was held."""
-        self._is_held = False
+        """Write the answers that were withheld."""
+        self._is_withheld = False
         self._write()
 
     def _write(self) -> None:
-        while not self._is_held and self._n_written in self.replies:
+        while not self._is_withheld and self._n_written in self.replies:
             self._writer.write(self.replies[self._n_written].encode())
             self._n_written += 1
 
 
-async def _finish(work: Coroutine[Any, Any, T]) -> T:
-    """Finish something that must not be interrupted.
+async def _run_uninterrupted(work: Coroutine[Any, Any, T]) -> T:
+    """Run work to its end, even if the session is cancelled.
 
     A cancelled session would otherwise withhold the answer to a message that the next hop has delivered, and
     the client would send it once more. The time limits of the next hop bound the wait.

@@ -20,7 +20,7 @@ def configure(parser: ArgumentParser) -> None:
         "Watch a Maildir and its subfolders. New mail in the inbox is moved to Junk if it is spam, and what "
         "you move into and out of Junk is learned. Messages are renamed from one folder to another: they are "
         "never changed, and never deleted.\n\n"
-        "A Maildir that is new is only looked at, as with --dry-run, until --move is given once."
+        "A Maildir that was never watched is only read, as with --dry-run, until --move is given once."
     )
     parser.add_argument("path", metavar="PATH", help="the Maildir, such as ~/Maildir")
     watching_options.add_options(parser)
@@ -28,7 +28,8 @@ def configure(parser: ArgumentParser) -> None:
         "--poll",
         metavar="SECONDS",
         type=make_argument_type(read_positive),
-        help="look so often instead of waiting for notices of the system: for network file systems",
+        help="check for changes at this interval, and do not wait for notifications of the system: for "
+        "network file systems",
     )
 
 

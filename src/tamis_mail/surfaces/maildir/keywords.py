@@ -16,8 +16,8 @@ from tamis_mail.files import open_regular
 __all__ = ["FILE", "KeywordFile"]
 
 FILE = "dovecot-keywords"
-_LARGEST = 1 << 16  # bytes
-_STALE_SECONDS = 120  # after which Dovecot, too, takes a lock for left over
+_LARGEST = 1 << 16  # bytes of the file that are read
+_STALE_SECONDS = 120  # an older lock was left behind by a killed process, as Dovecot also assumes
 
 
 class KeywordFile:
@@ -25,7 +25,7 @@ class KeywordFile:
 
     def __init__(self, folder: str) -> None:
         self._path = Path(folder, FILE)
-        self._read_state: tuple[int, int] | None = None
+        self._version: tuple[int, int] | None = None  # time and inode of the file that was read
         self._names: dict[str, str] = {}
 
     def read(self) -> dict[str, str]:
@@ -33,8 +33,8 @@ class KeywordFile:
         try:
             with open_regular(self._path) as file:
                 status = os.fstat(file.fileno())
-                state = (status.st_mtime_ns, status.st_ino)
-                if state == self._read_state:
+                version = (status.st_mtime_ns, status.st_ino)
+                if version == self._version:
                     return self._names
                 lines = file.read(_LARGEST).decode("utf-8", "replace").splitlines()
         except OSError:
@@ -44,11 +44,11 @@ class KeywordFile:
             number, _, name = line.partition(" ")
             if number.isascii() and number.isdigit() and int(number[:3]) < len(ascii_lowercase) and name:
                 names[ascii_lowercase[int(number[:3])]] = name
-        self._names, self._read_state = names, state
+        self._names, self._version = names, version
         return names
 
-    def find_letter(self, keyword: str) -> str | None:
-        """Return the letter of a keyword, which is added if need be; None if it cannot be added safely."""
+    def find_or_add_letter(self, keyword: str) -> str | None:
+        """Return the letter of a keyword, added if it is missing; None if it cannot be added safely."""
         known = self._find_known(keyword)
         return known if known is not None else self._add(keyword)
 
@@ -65,7 +65,7 @@ class KeywordFile:
                 lock.unlink()
         try:
             handle = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError:  # Dovecot is writing, or we may not
+        except OSError:  # Dovecot is writing, or this process may not write
             return None
         try:
             known = self._find_known(keyword)
@@ -75,11 +75,11 @@ class KeywordFile:
                 lock.unlink()
                 return known
             lines = {**names, free[0]: keyword}
-            text = "".join(f"{ascii_lowercase.index(one)} {lines[one]}\n" for one in sorted(lines))
+            text = "".join(f"{ascii_lowercase.index(letter)} {lines[letter]}\n" for letter in sorted(lines))
             os.write(handle, text.encode("utf-8", "replace"))
             status = self._path.stat()
             os.fchmod(handle, status.st_mode & 0o777)
-            with suppress(OSError):  # as root, the file stays that of the user
+            with suppress(OSError):  # if this process is root, the file keeps its owner
                 os.fchown(handle, status.st_uid, status.st_gid)
             lock.replace(self._path)
         except BaseException:

@@ -26,18 +26,19 @@ from tamis_mail.mailbox.raw_message import SourceError, printable
 from tamis_mail.surfaces.maildir import names
 from tamis_mail.surfaces.maildir.keywords import FILE, KeywordFile
 from tamis_mail.surfaces.maildir.notices import Notices
-from tamis_mail.watching.mailbox import Folder, FolderError, Listed, MailboxError, MessageError
+from tamis_mail.watching.mailbox import Folder, FolderError, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import NamedFolder, Role, find_roles
 
 __all__ = ["MaildirMailbox"]
 
 T = TypeVar("T")
 
-_DEEPEST = 12  # folders in folders
-_MOST = 10_000  # folders
-_OWN = ("cur", "new", "tmp")
-_FRESH_SECONDS = 2.0  # in which a folder's time may not tell two changes apart
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE})
+_MAX_DEPTH = 12  # of folders in folders
+_MAX_FOLDERS = 10_000  # further folders are ignored
+_SUBFOLDERS = ("cur", "new", "tmp")  # of a Maildir
+_FRESH_SECONDS = 2.0  # two changes within this time may have the same time stamp
+# Errors for which no message can be moved to a folder now.
+_FOLDER_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE})
 
 
 @dataclass(slots=True)
@@ -86,49 +87,49 @@ class MaildirMailbox:
             raise SourceError(str(error)) from None
 
     def close(self) -> None:
-        """Ask for no more notices."""
+        """Stop the notices."""
         self._notices.close()
 
-    # What a watcher asks for.
+    # The methods of `watching.mailbox.Mailbox`.
 
     def list_folders(self) -> Sequence[Folder]:
-        """List the inbox and all subfolders; Junk, and Unsure if it was asked for, need not exist yet."""
-        found = self._find_directories()
-        named = [NamedFolder(parts) for parts in found]
+        """List the inbox and all subfolders; Junk, and Unsure if it was named, even before they exist."""
+        paths = self._find_directories()
+        named = [NamedFolder(parts) for parts in paths]
         roles = find_roles(
             named,
             junk=["/".join(self._junk)] if self._junk else (),
             unsure=["/".join(self._unsure)] if self._unsure else (),
         )
         folders = [
-            Folder(self._directories["/".join(parts)].name, role, state=self._read_state(found[parts]))
-            for parts, role in zip(found, roles, strict=True)
+            Folder(self._directories["/".join(parts)].name, role, revision=self._read_revision(paths[parts]))
+            for parts, role in zip(paths, roles, strict=True)
         ]
         has_role = {folder.role for folder in folders}
         if Role.JUNK not in has_role:
-            folders.append(self._plan_folder(self._junk or ("Junk",), Role.JUNK, found))
+            folders.append(self._plan_folder(self._junk or ("Junk",), Role.JUNK, paths))
         if self._unsure and Role.UNSURE not in has_role:
-            folders.append(self._plan_folder(self._unsure, Role.UNSURE, found))
+            folders.append(self._plan_folder(self._unsure, Role.UNSURE, paths))
         # The shortest name of a role gets the messages: Junk, not Junk/2026.
         return sorted(folders, key=lambda folder: (folder.name.count("/"), folder.name))
 
-    def list_messages(self, folder: Folder) -> list[Listed]:
+    def list_messages(self, folder: Folder) -> list[ListedMessage]:
         """List the messages of a folder by the names of their files."""
         directory = self._directories[folder.name]
         keywords = directory.keywords.read()
         directory.files, listed = {}, {}
-        # `new` before `cur`: a message that a mail program opens meanwhile is found twice, and not missed.
-        for path, base, flags in self._walk(directory.path):
+        # `new` comes before `cur`: a message that a mail program opens meanwhile is found twice, not missed.
+        for path, base, flags in self._list_files(directory.path):
             uid = names.make_uid(base)
             directory.files[uid] = path
-            listed[uid] = Listed(uid, names.read_flags(flags, keywords))
+            listed[uid] = ListedMessage(uid, names.read_flags(flags, keywords))
         return list(listed.values())
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
-        """Read messages; beyond the largest size that is judged, the rest is not read."""
+        """Read messages, each up to the largest size that is judged."""
         for uid in uids:
             try:
-                yield uid, self._with_path(folder, uid, _read_file)
+                yield uid, self._apply_to_file(folder, uid, _read_file)
             except LookupError:
                 continue
             except IrregularFileError as error:
@@ -146,9 +147,9 @@ class MaildirMailbox:
             return destination.take(path, _translate_keywords(name, letters, KeywordFile(destination.path)))
 
         try:
-            place = self._with_path(folder, uid, take)
+            new_path = self._apply_to_file(folder, uid, take)
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in _FOLDER_ERRORS:
                 sentence = f"mail cannot be moved to {printable(target.name)}: {error.strerror}"
                 raise FolderError(sentence) from None
             raise MessageError(f"it cannot be moved: {error.strerror}") from None
@@ -157,34 +158,34 @@ class MaildirMailbox:
             self._directories[target.name] = _Directory(
                 destination.path, tuple(target.name.split("/")), KeywordFile(destination.path)
             )
-        new = names.make_uid(names.split_name(Path(place).name)[0])
-        self._directories[target.name].files[new] = place
-        return new
+        new_uid = names.make_uid(names.split_name(Path(new_path).name)[0])
+        self._directories[target.name].files[new_uid] = new_path
+        return new_uid
 
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
         """Add keywords to a message in `cur`, if Dovecot keeps keywords here; in `new` there are none."""
         directory = self._directories[folder.name]
-        letters = [directory.keywords.find_letter(keyword) for keyword in sorted(keywords)]
+        letters = [directory.keywords.find_or_add_letter(keyword) for keyword in sorted(keywords)]
         if None in letters:
             return False
 
         def add(path: str) -> None:
-            place = Path(path)
-            if place.parent.name == "cur":
-                flags = names.split_name(place.name)[1] + "".join(letter or "" for letter in letters)
-                renamed = place.with_name(names.with_flags(place.name, flags))
-                place.rename(renamed)
+            file = Path(path)
+            if file.parent.name == "cur":
+                flags = names.split_name(file.name)[1] + "".join(letter or "" for letter in letters)
+                renamed = file.with_name(names.with_flags(file.name, flags))
+                file.rename(renamed)
                 directory.files[uid] = str(renamed)
 
-        self._with_path(folder, uid, add)
+        self._apply_to_file(folder, uid, add)
         return True
 
     def wait(self, seconds: float) -> None:
         """Wait for notices of the system, or for some seconds."""
         watched = [self.path]
         for directory in self._directories.values():
-            places = (Path(directory.path, name) for name in ("cur", "new"))
-            watched += [str(place) for place in places if place.is_dir()]
+            subfolders = (Path(directory.path, name) for name in ("cur", "new"))
+            watched += [str(subfolder) for subfolder in subfolders if subfolder.is_dir()]
         self._notices.wait(watched, seconds)
 
     # Folders on disk.
@@ -202,19 +203,19 @@ class MaildirMailbox:
 
     def _find_directories(self) -> dict[tuple[str, ...], str]:
         """Return the paths of all folders by the parts of their names, and remember them."""
-        found: dict[tuple[str, ...], str] = {}
+        paths: dict[tuple[str, ...], str] = {}
         if not Path(self.path).is_dir():
             raise MailboxError(f"there is no folder {printable(self.path)}: check the path, or mount it")
         if is_maildir(self.path):
-            found["INBOX",] = self.path
-        self._search(self.path, (), found)
-        for parts, path in found.items():
+            paths["INBOX",] = self.path
+        self._add_subfolders(self.path, (), paths)
+        for parts, path in paths.items():
             name = "/".join(parts)
             if name not in self._directories or self._directories[name].path != path:
                 self._directories[name] = _Directory(path, parts, KeywordFile(path))
-        return found
+        return paths
 
-    def _search(self, path: str, parts: tuple[str, ...], found: dict[tuple[str, ...], str]) -> None:
+    def _add_subfolders(self, path: str, parts: tuple[str, ...], paths: dict[tuple[str, ...], str]) -> None:
         try:
             with os.scandir(path) as scan:
                 entries = sorted(
@@ -223,7 +224,7 @@ class MaildirMailbox:
         except OSError as error:
             raise MailboxError(f"{printable(path)} cannot be read: {error.strerror}") from None
         for name in entries:
-            if name in _OWN or len(found) >= _MOST:
+            if name in _SUBFOLDERS or len(paths) >= _MAX_FOLDERS:
                 continue
             below = f"{path}/{name}"
             if name.startswith("."):
@@ -235,16 +236,16 @@ class MaildirMailbox:
             key = tuple(printable(part).replace("/", "\\/") for part in names_below)
             if not parts and len(key) == 1 and key[0].casefold() == "inbox":
                 key = ("INBOX",)
-            if key not in found and is_maildir(below):
-                found[key] = below
-            if not name.startswith(".") and len(names_below) < _DEEPEST:
-                self._search(below, names_below, found)
+            if key not in paths and is_maildir(below):
+                paths[key] = below
+            if not name.startswith(".") and len(names_below) < _MAX_DEPTH:
+                self._add_subfolders(below, names_below, paths)
 
-    def _plan_folder(self, parts: tuple[str, ...], role: Role, found: dict[tuple[str, ...], str]) -> Folder:
+    def _plan_folder(self, parts: tuple[str, ...], role: Role, paths: dict[tuple[str, ...], str]) -> Folder:
         """Return a folder that will be created by the first move to it, in the layout of the others."""
-        is_plus_plus = ("INBOX",) in found and not any(
+        is_plus_plus = ("INBOX",) in paths and not any(
             Path(path).parent == Path(self.path) and not Path(path).name.startswith(".")
-            for path in found.values()
+            for path in paths.values()
             if path != self.path
         )
         encoded = [encode_utf7(part) for part in parts]
@@ -263,8 +264,8 @@ class MaildirMailbox:
             self._targets[folder.name] = target
         return target
 
-    def _read_state(self, path: str) -> str:
-        """Describe a folder by the times of its last changes; empty if a change may be too recent."""
+    def _read_revision(self, path: str) -> str:
+        """Return the times of a folder's last changes as text; empty if the last one is too recent."""
         times: list[int] = []
         for name in ("cur", "new", FILE):
             with suppress(FileNotFoundError):
@@ -277,7 +278,7 @@ class MaildirMailbox:
 
     # Messages on disk.
 
-    def _walk(self, path: str) -> Iterator[tuple[str, str, str]]:
+    def _list_files(self, path: str) -> Iterator[tuple[str, str, str]]:
         """Yield path, base and flags of each message."""
         for name in ("new", "cur"):
             try:
@@ -288,8 +289,8 @@ class MaildirMailbox:
             except OSError as error:
                 raise MailboxError(f"{printable(path)}/{name} cannot be read: {error.strerror}") from None
 
-    def _with_path(self, folder: Folder, uid: str, act: Callable[[str], T]) -> T:
-        """Act on the file of a message. If it has been renamed meanwhile, it is looked for once more.
+    def _apply_to_file(self, folder: Folder, uid: str, function: Callable[[str], T]) -> T:
+        """Call a function with the path of a message's file. A renamed file is searched once more.
 
         Raise LookupError if it is not in the folder any more.
         """
@@ -298,9 +299,11 @@ class MaildirMailbox:
             path = directory.files.get(uid)
             if path is not None:
                 with suppress(FileNotFoundError):
-                    return act(path)
+                    return function(path)
             if attempt == 0:
-                directory.files = {names.make_uid(base): path for path, base, _ in self._walk(directory.path)}
+                directory.files = {
+                    names.make_uid(base): path for path, base, _ in self._list_files(directory.path)
+                }
         raise LookupError(uid)
 
 
@@ -310,7 +313,7 @@ def _translate_keywords(name: str, letters: dict[str, str], target: KeywordFile)
     if not any(flag in letters for flag in flags):
         return name
     kept = [flag for flag in flags if flag not in letters]
-    kept += [target.find_letter(letters[flag]) or "" for flag in flags if flag in letters]
+    kept += [target.find_or_add_letter(letters[flag]) or "" for flag in flags if flag in letters]
     return names.with_flags(name, "".join(kept))
 
 

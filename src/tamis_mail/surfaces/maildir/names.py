@@ -1,8 +1,8 @@
-"""The name of a message's file ↔ its base and its flags; the names of folders.
+"""The name of a message's file ↔ its base and its flags; the name of a folder → its parts.
 
     1700000000.M1P2.host,S=812,W=830:2,FSa        base, then ":2,", then flags; small letters are keywords
 
-The base stays the same whatever happens to the message in its folder, and sizes that Dovecot writes into it
+The base stays the same while the message is in its folder, and sizes that Dovecot writes into it
 (",S=", ",W=") are part of it.
 """
 
@@ -20,7 +20,7 @@ FLAGS = {
     "F": "\\Flagged",
     "P": "$Forwarded",
 }
-_INFO = ":2,"
+_INFO = ":2,"  # the mark before the flags
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -59,7 +59,7 @@ def make_uid(base: str) -> str:
 
 
 def split_folder_name(name: str) -> tuple[str, ...]:
-    """Split what a user calls a folder: ".Junk.2026" as in Maildir++, else "Junk/2026".
+    """Split the name of a folder as a user writes it: ".Junk.2026" as in Maildir++, or "Junk/2026".
 
     >>> split_folder_name(".Junk.2026"), split_folder_name("Junk/2026/"), split_folder_name(".Entw&APw-rfe")
     (('Junk', '2026'), ('Junk', '2026'), ('Entwürfe',))

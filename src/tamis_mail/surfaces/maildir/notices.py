@@ -1,4 +1,4 @@
-"""Waits until something changes in folders: by notifications of the system (inotify), or by polling."""
+"""Wait until something changes in folders: by notifications of the system (inotify), or by polling."""
 
 import os
 import time
@@ -8,16 +8,16 @@ from typing import Any
 
 __all__ = ["Notices"]
 
-_ARM_MILLISECONDS = 1000  # for which one call waits
-_DEBOUNCE_MILLISECONDS = 400  # for which changes are gathered: a delivery is several
-_POLL_SECONDS = 10.0  # between two looks, if there are no notices
+_WAIT_MILLISECONDS = 1000  # time that one call of `watchfiles` waits for a change
+_DEBOUNCE_MILLISECONDS = 400  # time in which changes are gathered, because a delivery makes several
+_POLL_SECONDS = 10.0  # time between two passes, if there are no notices
 _OTHER_FILES = ("dovecot", "maildirsize", "subscriptions", "tmp")  # in a folder, beside `cur` and `new`
 
 
 class Notices:
     """Notices of changes in folders.
 
-    `report` is called once with the reason why there are none, and folders are then looked at regularly.
+    If there can be none, `report` is called once with the reason, and `wait` then only waits for some time.
     """
 
     def __init__(self, poll: float | None, report: Callable[[str], None]) -> None:
@@ -34,38 +34,38 @@ class Notices:
             return
         wanted = tuple(sorted(folders))
         if wanted != self._folders or self._changes is None:
-            # What changes while the notices are being set up is found by the next look, at once.
-            self._begin(wanted)
+            # Return at once: changes before the notices were set up are found by the next pass.
+            self._start(wanted)
             return
         limit = time.monotonic() + seconds
         try:
             while time.monotonic() < limit:
                 if next(self._changes):
                     return
-        except KeyboardInterrupt:  # any signal: the watcher knows which
+        except KeyboardInterrupt:  # raised after any signal, which the watcher has noted
             self.close()
         except OSError as error:
-            self._give_up(str(error))
+            self._fall_back_to_polling(str(error))
 
     def close(self) -> None:
-        """Ask for no more notices."""
+        """Stop the notices."""
         if self._changes is not None:
             self._changes.close()
             self._changes = None
 
-    def _begin(self, folders: tuple[str, ...]) -> None:
+    def _start(self, folders: tuple[str, ...]) -> None:
         self.close()
         self._folders = folders
         try:
             watch = import_module("watchfiles").watch
         except ModuleNotFoundError:
-            self._give_up('watchfiles is not installed: pip install "tamis[maildir]"')
+            self._fall_back_to_polling('watchfiles is not installed: pip install "tamis[maildir]"')
             return
         self._changes = watch(
             *folders,
             watch_filter=_is_wanted,
             debounce=_DEBOUNCE_MILLISECONDS,
-            rust_timeout=_ARM_MILLISECONDS,
+            rust_timeout=_WAIT_MILLISECONDS,
             yield_on_timeout=True,
             recursive=False,
         )
@@ -73,18 +73,18 @@ class Notices:
             next(self._changes)
         except KeyboardInterrupt:
             self.close()
-        except FileNotFoundError:  # a folder has just gone, and will not be asked for again
+        except FileNotFoundError:  # a folder has just gone: the next pass does not list it
             self.close()
             time.sleep(_POLL_SECONDS / 10)
         except (OSError, RuntimeError) as error:  # too many watches
-            self._give_up(str(error))
+            self._fall_back_to_polling(str(error))
 
-    def _give_up(self, reason: str) -> None:
+    def _fall_back_to_polling(self, reason: str) -> None:
         self.close()
         self._can_notice = False
         self._report(reason)
 
 
 def _is_wanted(_change: object, path: str) -> bool:
-    """Whether a change is one of messages or of folders."""
+    """Whether a change concerns messages or folders, not other files."""
     return not os.path.basename(path).startswith(_OTHER_FILES)  # noqa: PTH119 (once per change)

@@ -69,12 +69,12 @@ QUIT_NEW_CONNECTION, HEADER, MAIL, END_OF_HEADER, NEGOTIATE = b"K", b"L", b"M", 
 QUIT, RECIPIENT, DATA, UNKNOWN = b"Q", b"R", b"T", b"U"
 _COMMANDS = frozenset(b"ABCDEHKLMNOQRTU")
 
-# Servers can be configured to send up to 1 MB of data per packet; 64 bytes are reserve.
+# Servers can be configured to send up to 1 MB of data per packet; 64 bytes are added as a margin.
 LARGEST_PACKET = (1 << 20) + 64
-_OLDEST, _NEWEST = 2, 6
+_OLDEST, _NEWEST = 2, 6  # versions of the protocol
 _UINT32 = struct.Struct("!I")
 _NEGOTIATION = struct.Struct("!III")
-_MOST_MACROS = 100  # in one packet; servers send ten or so
+_MAX_MACROS = 100  # in one packet; servers send ten or so
 
 
 class Action(IntFlag):
@@ -161,7 +161,7 @@ _ALL_OPTIONS = sum(ProtocolOption)
 
 
 class PacketReader:
-    """Cuts the bytes of a connection into packets.
+    """Splits the bytes of a connection into packets.
 
     >>> reader = PacketReader()
     >>> reader.feed(b"\\0\\0\\0\\4Hab\\0\\0\\0")
@@ -181,8 +181,8 @@ class PacketReader:
     def take_packet(self) -> Packet | None:
         """Return the next packet, or None if it is not complete.
 
-        A wrong length or command is refused before the rest of the packet has come, so that no more than a
-        packet is held.
+        A wrong length or command is refused before the rest of the packet has come, so that memory holds no
+        more than one packet.
         """
         if len(self._buffer) < _UINT32.size:
             return None
@@ -232,9 +232,9 @@ def read_macros(data: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     if not data:
         raise ProtocolError("macros without the command that they belong to")
     strings = read_strings(data[1:]) if len(data) > 1 else []
-    if len(strings) % 2 or len(strings) > 2 * _MOST_MACROS:
+    if len(strings) % 2 or len(strings) > 2 * _MAX_MACROS:
         raise ProtocolError(
-            f"macros have {len(strings)} strings, expected pairs, and at most {_MOST_MACROS} of them"
+            f"macros have {len(strings)} strings, expected pairs, and at most {_MAX_MACROS} of them"
         )
     names = (name.removeprefix(b"{").removesuffix(b"}") for name in strings[::2])
     return data[:1], dict(zip(names, strings[1::2], strict=True))

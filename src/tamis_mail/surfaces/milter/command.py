@@ -14,7 +14,7 @@ __all__ = ["configure", "run"]
 _LISTEN = "127.0.0.1:8783"
 _CONNECTIONS = 250  # Postfix has 100 processes that receive mail, and each keeps a connection
 _IDLE_SECONDS = 3600  # a connection lasts as long as that of the SMTP client, which may be slow
-_SECONDS = 86400
+_SECONDS = 86400  # maximum duration of a connection
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -32,8 +32,8 @@ def configure(parser: ArgumentParser) -> None:
         metavar="ACTION",
         choices=ON_SPAM,
         default=ON_SPAM[0],
-        help="mark: accept it with the verdict in its header; reject: refuse it; quarantine: mark it and let "
-        "the mail server keep it; discard: accept it and throw it away (default: %(default)s)",
+        help="mark: accept spam with the verdict in its header; reject: refuse it; quarantine: mark it and "
+        "let the mail server hold it; discard: accept it and delete it (default: %(default)s)",
     )
     parser.add_argument(
         "--on-fault",
@@ -44,7 +44,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--add-only",
         action="store_true",
-        help="leave header fields alone that look like ours and were written by others",
+        help="do not rename fields with the names of verdicts that the message already has",
     )
     parser.add_argument(
         "--judge-authenticated",
@@ -64,15 +64,15 @@ def run(out: TextIO, options: Namespace) -> int:
         judges_authenticated=options.judge_authenticated,
     )
 
-    def make_handler(made: Daemon) -> Handler:
+    def make_handler(parts: Daemon) -> Handler:
         return MilterService(
-            made.filtering,
-            made.log,
-            made.metrics,
-            limits=made.limits,
+            parts.filtering,
+            parts.log,
+            parts.metrics,
+            limits=parts.limits,
             version=version("tamis"),
             policy=policy,
-            user_of=made.user_of,
+            user_of=parts.user_of,
         ).handle
 
     return daemon.run(options, make_handler, "milter")

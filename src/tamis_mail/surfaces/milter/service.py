@@ -1,6 +1,6 @@
-"""Decides on the messages of a mail server: adds the verdict to the header, and accepts them.
+"""Decide on the messages of a mail server: add the verdict to the header, and accept them.
 
-Whatever goes wrong, the message is accepted without a verdict, unless `on_fault` says that the server tries
+After any error, the message is accepted without a verdict, unless `on_fault` says that the server tries
 again later. Only spam is ever rejected, quarantined or discarded, and only if `on_spam` says so.
 """
 
@@ -21,22 +21,22 @@ from tamis_mail.surfaces.milter.trace import format_trace
 from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.header_fields import OLD_PREFIX, fields
 
-__all__ = ["ON_FAULT", "ON_SPAM", "MilterService", "Policy", "remove_old_fields"]
+__all__ = ["ON_FAULT", "ON_SPAM", "MilterService", "Policy", "rename_old_fields"]
 
 ON_SPAM = ("mark", "reject", "quarantine", "discard")
 ON_FAULT = ("accept", "tempfail")
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 16  # bytes that are read at once
 _VERDICT_SECONDS = 60.0  # mail servers wait some minutes for a decision
 _REJECTION = "550 5.7.1 This message was taken for spam"  # a score would tell a spammer what to change
 _QUARANTINE = "tamis: spam"
 _VERSION_WITH_INSERTING = 6  # older servers may not know how to insert a field at the top
-_NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
+_NOT_IN_QUEUE_ID = re.compile(r"[^A-Za-z0-9._-]")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The options of what is done to messages."""
+    """What is done to messages, as the options say."""
 
     dialect: str = "spamassassin"
     on_spam: str = "mark"
@@ -52,7 +52,7 @@ class Policy:
 
     @property
     def actions(self) -> Action:
-        """What the filter asks a mail server to allow."""
+        """The actions that the filter asks a mail server to allow."""
         actions = Action.ADD_HEADERS
         if self.may_remove_fields:
             actions |= Action.CHANGE_HEADERS
@@ -115,17 +115,17 @@ class MilterService:
             return self._decide_without_verdict(message, agreed, f"unexpected {type(error).__name__}")
 
     async def _judge(self, message: Message, agreed: Negotiation) -> bytes:
-        queue_id = _clean(message.envelope.queue_id)
+        queue_id = _clean_queue_id(message.envelope.queue_id)
         if message.n_old_fields > len(message.old_fields):
             self._log.write("old-fields-left", queue=queue_id, count=message.n_old_fields)
         if message.raw is None:
             self._log.write("too-large", queue=queue_id, bytes=message.size)
-            return remove_old_fields(message, agreed) + codec.ACCEPT
+            return rename_old_fields(message, agreed) + codec.ACCEPT
         raw = format_trace(message.envelope, time.time()) + message.raw
         try:
             async with asyncio.timeout(self._verdict_seconds):
                 judged = await self._filtering.judge(
-                    raw, self._find_user(message.envelope), has_evidence=self._policy.needs_evidence
+                    raw, self._find_user(message.envelope), with_evidence=self._policy.needs_evidence
                 )
         except TimeoutError:
             judged = Fault(f"there was no verdict within {self._verdict_seconds:g} s")
@@ -147,17 +147,17 @@ class MilterService:
             return codec.encode_rejection(_REJECTION)
         if action == "discard":
             return codec.DISCARD
-        changes = remove_old_fields(message, agreed) + self._mark(judged, agreed)
+        changes = rename_old_fields(message, agreed) + self._mark(judged, agreed)
         if action == "quarantine":
             changes += codec.encode_quarantine(_QUARANTINE)
         return changes + codec.ACCEPT
 
     def _decide_without_verdict(self, message: Message, agreed: Negotiation, reason: str) -> bytes:
-        self._log.write("store-fault", queue=_clean(message.envelope.queue_id), reason=reason)
+        self._log.write("store-fault", queue=_clean_queue_id(message.envelope.queue_id), reason=reason)
         self._metrics.count_fault("store")
         if self._policy.on_fault == "tempfail":
             return codec.TEMPORARY_FAILURE
-        return remove_old_fields(message, agreed) + codec.ACCEPT
+        return rename_old_fields(message, agreed) + codec.ACCEPT
 
     def _choose_action(self, label: str, agreed: Negotiation) -> str:
         action = self._policy.on_spam if label == "spam" else "mark"
@@ -176,33 +176,35 @@ class MilterService:
             required=judged.required,
             version=self._version,
         )
-        pairs = _join_lines(lines, has_space=bool(agreed.options & ProtocolOption.LEADING_SPACE))
+        pairs = _join_lines(lines, keeps_space=bool(agreed.options & ProtocolOption.LEADING_SPACE))
         if agreed.version < _VERSION_WITH_INSERTING:
             return b"".join(codec.encode_add_header(name, value) for name, value in pairs)
         return b"".join(codec.encode_insert_header(0, name, value) for name, value in reversed(pairs))
 
     def _find_user(self, envelope: Envelope) -> str:
-        """Return the user whose store judges: the recipient, if there is one and no other."""
+        """Return the user whose store judges the message: the recipient, if there is only one."""
         address = envelope.recipient.removeprefix(b"<").removesuffix(b">")
         return self._user_of(address.decode("utf-8", "replace").lower())
 
 
-def remove_old_fields(message: Message, agreed: Negotiation) -> bytes:
-    """Return the changes that rename fields with the name of a verdict: what others wrote is not our verdict.
+def rename_old_fields(message: Message, agreed: Negotiation) -> bytes:
+    """Return the changes that rename fields with the name of a verdict, which this filter did not write.
 
     A milter cannot rename: a field is removed, and added to the end of the header under its new name. The
-    last field of a name is removed first, so that the numbers of others stay what they are.
+    last field of a name is removed first, so that the numbers of the others do not change.
     """
     if not agreed.actions & Action.CHANGE_HEADERS:
         return b""
     old = message.old_fields
-    changes = [codec.encode_remove_header(one.name, one.number) for one in reversed(old)]
+    changes = [codec.encode_remove_header(field.name, field.number) for field in reversed(old)]
     if agreed.actions & Action.ADD_HEADERS:
-        changes += [codec.encode_add_header(OLD_PREFIX + one.name, one.value) for one in old if one.value]
+        changes += [
+            codec.encode_add_header(OLD_PREFIX + field.name, field.value) for field in old if field.value
+        ]
     return b"".join(changes)
 
 
-def _join_lines(lines: list[bytes], *, has_space: bool) -> list[tuple[bytes, bytes]]:
+def _join_lines(lines: list[bytes], *, keeps_space: bool) -> list[tuple[bytes, bytes]]:
     """Return names and values of fields; a line that begins with a tab continues the field before it."""
     pairs: list[tuple[bytes, bytes]] = []
     for line in lines:
@@ -211,10 +213,10 @@ def _join_lines(lines: list[bytes], *, has_space: bool) -> list[tuple[bytes, byt
             pairs.append((name, value + b"\n" + line))
         else:
             name, _, value = line.partition(b":")
-            pairs.append((name, value if has_space else value.removeprefix(b" ")))
+            pairs.append((name, value if keeps_space else value.removeprefix(b" ")))
     return pairs
 
 
-def _clean(queue_id: bytes) -> str:
-    """Return the server's name of a message, which its own log has, too."""
-    return _NO_NAME.sub("", queue_id.decode("ascii", "replace"))[:40]
+def _clean_queue_id(queue_id: bytes) -> str:
+    """Return the queue id of a message for the log; the log of the mail server has it, too."""
+    return _NOT_IN_QUEUE_ID.sub("", queue_id.decode("ascii", "replace"))[:40]

@@ -4,8 +4,8 @@ No I/O.
 
 A message is put together as the mail server has it, byte for byte, with CR LF as line ends:
 
-- The server keeps its own Received field to itself (`trace.py`).
-- Blanks between the name of a field and its colon, and what follows a NUL in a field, are lost on the way.
+- The server does not send its own Received field (`trace.py`).
+- Blanks between the name of a field and its colon, and what follows a NUL in a field, are not sent.
 - A server that does not offer LEADING_SPACE removes one space after the colon; it is put back where nearly
   all mail has one.
 """
@@ -40,11 +40,11 @@ _OPTIONS = (
     | ProtocolOption.LEADING_SPACE
 )
 _MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
-_OF_CONNECTION = frozenset((codec.CONNECT, codec.HELO))
+_OF_CONNECTION = frozenset((codec.CONNECT, codec.HELO))  # their macros hold for the whole connection
 _LONGEST_NAME = 255  # bytes of the name of a host, of a macro's value, and of an old field's name
 _LONGEST_ADDRESS = 320  # bytes of a recipient
-_OLD_FIELDS = 100  # fields with the name of a verdict that are renamed; a server searches each from the top
-_LONGEST_OLD = 4000  # bytes of a field with the name of a verdict that is kept under another name
+_MAX_OLD_FIELDS = 100  # with the name of a verdict that are renamed; a server searches each from the top
+_LONGEST_OLD_FIELD = 4000  # bytes of a field with the name of a verdict that is kept under another name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Message:
 
 @dataclass(slots=True)
 class _Draft:
-    """A message that is coming in."""
+    """The part of a message that has come so far."""
 
     content: bytearray = field(default_factory=bytearray)
     size: int = 0
@@ -99,8 +99,8 @@ class _Draft:
 class Session:
     """One connection of a mail server, with any number of messages.
 
-    `agreed` is what was agreed upon with the server. Mail that `is_exempt` is accepted unchanged, and its
-    body is not read.
+    `agreed` is the result of the negotiation with the server. Mail whose envelope `is_exempt` is accepted
+    unchanged, and its body is not read.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class Session:
         self._draft = _Draft()
 
     def feed(self, data: bytes) -> Iterator[bytes | Message]:
-        """Take the next bytes. Return answers to send and messages to decide on, in this order.
+        """Take the next bytes, and yield answers to send and messages to decide on, in order.
 
-        The decision on a message is sent before the next item is asked for.
+        The caller sends the decision on a message before it takes the next item.
         """
         self._packets.feed(data)
         while not self.is_ended and (packet := self._packets.take_packet()) is not None:
@@ -186,14 +186,16 @@ class Session:
     def _take_old_field(self, name: bytes, value: bytes) -> None:
         draft = self._draft
         draft.n_old_fields += 1
-        if len(draft.old_fields) < _OLD_FIELDS:
+        if len(draft.old_fields) < _MAX_OLD_FIELDS:
             number = 1 + sum(old.name.lower() == name.lower() for old in draft.old_fields)
-            draft.old_fields.append(OldField(name, number, value if len(value) <= _LONGEST_OLD else b""))
+            draft.old_fields.append(
+                OldField(name, number, value if len(value) <= _LONGEST_OLD_FIELD else b"")
+            )
 
     def _take_body(self, data: bytes) -> bytes:
-        if self._draft.is_exempt or self._is_exempt(self._envelope()):
+        if self._draft.is_exempt or self._is_exempt(self._make_envelope()):
             self._forget_message()
-            self._draft.is_exempt = True  # until the next message, if the server should go on with this one
+            self._draft.is_exempt = True  # until the next message: the server may continue with this one
             return codec.ACCEPT
         self._add_body(data)
         is_large = self._draft.size > self._largest
@@ -215,7 +217,7 @@ class Session:
             draft.content += data
 
     def _end_message(self, data: bytes) -> bytes | Message:
-        envelope = self._envelope()
+        envelope = self._make_envelope()
         if self._draft.is_exempt or self._is_exempt(envelope):
             self._forget_message()
             return codec.ACCEPT
@@ -231,7 +233,7 @@ class Session:
             command: macros for command, macros in self._macros.items() if command in _OF_CONNECTION
         }
 
-    def _envelope(self) -> Envelope:
+    def _make_envelope(self) -> Envelope:
         macros: dict[bytes, bytes] = {}
         for part in self._macros.values():
             macros |= part

@@ -12,11 +12,11 @@ from tamis_mail.surfaces.milter.session import Envelope
 
 __all__ = ["format_trace"]
 
-_UNSAFE = re.compile(rb"[^!-~]")  # a client chose some of these names
+_UNSAFE = re.compile(rb"[^!-~]")  # bytes that are replaced, because a client chose some of these names
 
 
-def format_trace(envelope: Envelope, moment: float) -> bytes:
-    """Return the field with its line ends; nothing if the client's address is not known.
+def format_trace(envelope: Envelope, now: float) -> bytes:
+    """Return the field with its line ends; empty if the client's address is not known.
 
     >>> envelope = Envelope(b"mail.example.org", b"192.0.2.1", b"mx", b"home.example", b"4711")
     >>> print(format_trace(envelope, 0.0).decode().replace("\\r", ""), end="")
@@ -36,7 +36,7 @@ def format_trace(envelope: Envelope, moment: float) -> bytes:
         )
     )
     protocol = b"ESMTP" + b"S" * bool(envelope.tls_version) + b"A" * bool(envelope.auth_type)
-    date = formatdate(moment).encode("ascii")
+    date = formatdate(now).encode("ascii")
     return b"Received: from %s (%s [%s])\r\n\tby %s with %s id %s; %s\r\n" % (
         helo,
         name,

@@ -9,13 +9,13 @@
 Lines end in CR LF. The answer is `SPAMD/1.1 0 EX_OK`, header fields, an empty line and often a body. A code
 other than 0 is one of sysexits.h; spamc then passes the message on unchanged.
 
-The answer depends on the version of the client, as that of SpamAssassin does: Exim says 1.2, and does not
+The answer depends on the version of the client, as that of SpamAssassin does: Exim sends 1.2, and does not
 understand a report with a Content-length.
 
-    before 1.1   no fields in the request, and the message follows the first line
-    before 1.2   PROCESS and HEADERS: no fields in the answer
-    before 1.3   a Spam field or a Content-length, never both
-    before 1.5   PING and SKIP are one line
+    before 1.1   the request has no fields, and the message follows the first line
+    before 1.2   the answer to PROCESS and HEADERS has no fields
+    before 1.3   the answer has a Spam field or a Content-length, never both
+    before 1.5   PING and SKIP are requests of one line
 """
 
 import re
@@ -43,10 +43,10 @@ USAGE, DATA_ERROR, UNAVAILABLE, TEMPORARY, PROTOCOL, TIMEOUT = 64, 65, 69, 75, 7
 PONG = b"SPAMD/1.5 0 PONG\r\n"
 MARKED = frozenset(("PROCESS", "HEADERS"))  # their answer has the message, or its header
 
-_OK = "SPAMD/1.1 0 EX_OK"  # the version that SpamAssassin says, and that clients expect
+_OK = "SPAMD/1.1 0 EX_OK"  # the version that SpamAssassin writes, and that clients expect
 _LARGEST_HEAD = 8192  # bytes of the request line and the header fields
-_MOST_FIELDS = 100
-_LONGEST_LINE = 64  # bytes of a request line that has no fields after it
+_MAX_FIELDS = 100
+_LONGEST_LINE = 64  # bytes of a first line that is searched for a request of one line
 _FIRST_LINE = re.compile(rb"([A-Z_]{1,20}) SPAMC/(\d{1,3})\.(\d{1,3})[ \t]*\r?")
 _FIELD = re.compile(rb"([A-Za-z0-9-]{1,100})[ \t]*:[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 
@@ -74,7 +74,7 @@ class Request:
 
     @property
     def user(self) -> str:
-        """The user whose mail it is, as the client says; empty if it does not."""
+        """The user for whom the client asks; empty if it names none."""
         return self.fields.get("user", "")
 
 
@@ -126,7 +126,7 @@ class RequestReader:
         return self._finish()
 
     def _take_head(self, data: bytes) -> bytes | None:
-        """Take what belongs to the head; return what follows it, or None if the head is not complete."""
+        """Take the bytes of the head; return the bytes after it, or None if the head is not complete."""
         searched = max(0, len(self._head) - 3)
         self._head += data
         ends = [(self._head.find(mark, searched), len(mark)) for mark in (b"\r\n\r\n", b"\n\n")]
@@ -152,8 +152,8 @@ class RequestReader:
         method = parts[1].decode("ascii")
         if method not in METHODS:
             raise ProtocolError(PROTOCOL, "the method is not known", method)
-        if len(lines) > _MOST_FIELDS:
-            raise ProtocolError(PROTOCOL, f"the request has more than {_MOST_FIELDS} fields")
+        if len(lines) > _MAX_FIELDS:
+            raise ProtocolError(PROTOCOL, f"the request has more than {_MAX_FIELDS} fields")
         fields: dict[str, str] = {}
         for line in lines:
             entry = _FIELD.fullmatch(line)
@@ -186,16 +186,16 @@ class RequestReader:
         return Request(self._method, self._fields, message, self._version)
 
     def _decompress(self, data: bytes) -> bytes:
-        """Decompress a message, and no more than the limit of it."""
-        machine = zlib.decompressobj()
+        """Decompress a message; refuse it, without decompressing the rest, if it exceeds the limit."""
+        decompressor = zlib.decompressobj()
         try:
-            message = machine.decompress(data, self._largest + 1)
+            message = decompressor.decompress(data, self._largest + 1)
         except zlib.error:
             raise ProtocolError(
                 DATA_ERROR, "the message is not compressed by zlib, as Compress says"
             ) from None
         self._refuse_larger(len(message))
-        if not machine.eof:
+        if not decompressor.eof:
             raise ProtocolError(DATA_ERROR, "the compressed message is not complete")
         return message
 
@@ -219,7 +219,7 @@ def answer_verdict(
     """
     words = ("No", "Yes") if request.method == "REPORT_IFSPAM" else ("False", "True")
     threshold = round(required, 1)
-    # Exim compares the two numbers: they agree with the verdict after rounding, too.
+    # Exim compares the two numbers: they must agree with the verdict after rounding, too.
     rounded = max(round(score, 1), threshold) if is_spam else min(round(score, 1), threshold - 0.1)
     spam = f"Spam: {words[is_spam]} ; {rounded:.1f} / {threshold:.1f}"
     version, is_marked = request.version, request.method in MARKED
@@ -244,7 +244,7 @@ def answer_learning(field_name: str = "") -> bytes:
 
 
 def answer_error(code: int, sentence: str, given: str = "") -> bytes:
-    """Return an answer that says why there is none.
+    """Return an answer that reports an error.
 
     >>> answer_error(76, "the method is not known", "FOO")
     b"SPAMD/1.0 76 EX_PROTOCOL the method is not known (got 'FOO')\\r\\n"
@@ -254,7 +254,7 @@ def answer_error(code: int, sentence: str, given: str = "") -> bytes:
 
 
 def find_body(message: bytes) -> int:
-    """Return the place where spamc takes the body to begin: after HEADERS, it appends the rest itself.
+    """Return the index at which spamc takes the body to begin: after HEADERS, it appends the body itself.
 
     >>> find_body(b"Subject: a\\n\\nb")
     12

@@ -30,15 +30,15 @@ def configure(parser: ArgumentParser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     """Serve until a signal ends it."""
 
-    def make_handler(made: Daemon) -> Handler:
+    def make_handler(parts: Daemon) -> Handler:
         return SpamdService(
-            made.filtering,
-            made.log,
-            made.metrics,
-            limits=made.limits,
+            parts.filtering,
+            parts.log,
+            parts.metrics,
+            limits=parts.limits,
             version=version("tamis"),
             may_learn=not options.no_learn,
-            user_of=made.user_of,
+            user_of=parts.user_of,
         ).handle
 
     return daemon.run(options, make_handler, "spamd")

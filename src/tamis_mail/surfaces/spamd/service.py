@@ -1,4 +1,4 @@
-"""Answers requests of the spamd protocol with verdicts of a sieve, and teaches it by TELL."""
+"""Answer requests of the spamd protocol with verdicts, and learn or forget messages by TELL."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,14 +28,15 @@ from tamis_mail.verdict.header_fields import add_verdict, score_of, tests_of
 
 __all__ = ["SpamdService"]
 
-_BLOCK = 1 << 16
-_EVIDENCE = 15  # lines of a report
-_LONGEST = 60  # characters of a token in it
-_DISCARD_SECONDS = 5.0  # for the rest of a request that was refused: an early close would lose the answer
+_BLOCK = 1 << 16  # bytes that are read at once
+_MAX_EVIDENCE = 15  # tokens of a report, one per line
+_LONGEST = 60  # characters of a token in a report
+# The rest of a refused request is read for so long: closing the connection at once would lose the answer.
+_DISCARD_SECONDS = 5.0
 
 
 class SpamdService:
-    """Handles one connection after the other: one request, one answer."""
+    """Handles connections, each with one request and one answer."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class SpamdService:
         self._user_of = user_of
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read a request, and write the answer; a client that sends nothing, as a port scan, gets none."""
+        """Read a request, and write the answer; a client that sends nothing (a port scan) gets none."""
         is_refused = False
         try:
             request = await self._read(reader)
@@ -99,7 +100,7 @@ class SpamdService:
         user = self._user_of(request.user)
         if request.method == "TELL":
             return await self._learn(request, user)
-        judged = await self._filtering.judge(request.message, user, has_evidence=_shows_evidence(request))
+        judged = await self._filtering.judge(request.message, user, with_evidence=_shows_evidence(request))
         if isinstance(judged, Fault):
             return self._answer_fault(judged)
         self._metrics.count_verdict(judged.verdict.label, judged.seconds)
@@ -111,9 +112,9 @@ class SpamdService:
             bytes=len(request.message),
             seconds=round(judged.seconds, 4),
         )
-        return self._format(request, judged)
+        return self._format_answer(request, judged)
 
-    def _format(self, request: Request, judged: TimedVerdict) -> bytes:
+    def _format_answer(self, request: Request, judged: TimedVerdict) -> bytes:
         verdict = judged.verdict
         score, required = score_of(verdict, judged.required)
         is_spam = verdict.label == "spam"
@@ -122,7 +123,7 @@ class SpamdService:
             names = ",".join(tests_of(verdict)) + ("\r\n" if request.version < (1, 3) else "")
             body = names.encode("ascii", "replace")
         elif request.method in ("REPORT", "REPORT_IFSPAM"):
-            body = _report(judged, score, required) if is_spam or request.method == "REPORT" else b""
+            body = _write_report(judged, score, required) if is_spam or request.method == "REPORT" else b""
         elif request.method in MARKED:
             body = self._mark(request, judged)
         return answer_verdict(request, is_spam=is_spam, score=score, required=required, body=body)
@@ -145,16 +146,16 @@ class SpamdService:
         """Learn or forget a message: `Set: local` with `Message-class`, or `Remove: local`."""
         if not self._may_learn:
             raise ProtocolError(UNAVAILABLE, "learning is switched off by --no-learn")
-        places = {name: request.fields.get(name, "").lower() for name in ("set", "remove")}
-        if "local" in places["set"] and "local" in places["remove"]:
+        destinations = {name: request.fields.get(name, "").lower() for name in ("set", "remove")}
+        if "local" in destinations["set"] and "local" in destinations["remove"]:
             raise ProtocolError(PROTOCOL, "TELL has Set: local and Remove: local, expected one of them")
-        if "local" in places["set"]:
+        if "local" in destinations["set"]:
             label = request.fields.get("message-class", "").lower()
             if label not in ("spam", "ham"):
                 raise ProtocolError(USAGE, "TELL with Set: local needs Message-class: spam or ham")
             receipt = await self._filtering.learn(request.message, label, user)
             name = "DidSet"
-        elif "local" in places["remove"]:
+        elif "local" in destinations["remove"]:
             receipt = await self._filtering.forget(request.message, user)
             name = "DidRemove"
         else:
@@ -166,7 +167,7 @@ class SpamdService:
         return answer_learning(name if has_changed else "")
 
     def _answer_fault(self, fault: Fault) -> bytes:
-        """Say that there is no verdict now: the client passes the message on unchanged."""
+        """Answer with a temporary error, so that the client passes the message on unchanged."""
         self._log.write("store-fault", reason=fault.sentence)
         self._metrics.count_fault("store")
         return answer_error(TEMPORARY, fault.sentence)
@@ -177,7 +178,7 @@ def _shows_evidence(request: Request) -> bool:
     return request.method in MARKED or request.method.startswith("REPORT")
 
 
-def _report(judged: TimedVerdict, score: float, required: float) -> bytes:
+def _write_report(judged: TimedVerdict, score: float, required: float) -> bytes:
     verdict = judged.verdict
     lines = [
         f"{verdict.label}: the probability of spam is {verdict.probability:.4f}",
@@ -186,11 +187,11 @@ def _report(judged: TimedVerdict, score: float, required: float) -> bytes:
     ]
     lines += [
         f"{part.contribution:+7.2f}  {_make_printable(part.token)}  ({part.view})"
-        for part in verdict.strongest[:_EVIDENCE]
+        for part in verdict.strongest[:_MAX_EVIDENCE]
     ]
     return ("\n".join(lines) + "\n").encode("ascii", "backslashreplace")
 
 
 def _make_printable(token: str) -> str:
-    """Replace what would begin a line of a header or move a terminal's cursor: a sender chose these bytes."""
+    """Replace line ends and control characters, because a sender chose the token."""
     return "".join(c if c.isprintable() else "?" for c in token)[:_LONGEST]

@@ -1,4 +1,4 @@
-"""The actions of the user: mark, forget, allow, block, undo. They all run in the writer thread.
+"""The actions of the user: mark, forget, allow, block, undo. All of them run in the writer thread.
 
 Each action returns an `Outcome`: a sentence, and the fields of the form that undoes it.
 """
@@ -15,7 +15,7 @@ from tamis_mail.store.people import add_entries, parse_entry, remove_entries
 from tamis_mail.surfaces.web.threads import Connections
 
 __all__ = [
-    "MOST_MESSAGES",
+    "MAX_MESSAGES",
     "Outcome",
     "forget",
     "judge_again",
@@ -27,10 +27,10 @@ __all__ = [
     "undo",
 ]
 
-MOST_MESSAGES = 1000  # of one action
+MAX_MESSAGES = 1000  # of one action
 _SOURCE = "web"
-_JUDGED_TOGETHER = 50
-_JUDGED_BYTES = 16 << 20
+_JUDGED_TOGETHER = 50  # maximum number of messages that are judged together
+_JUDGED_BYTES = 16 << 20  # a batch of more bytes is judged at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ class Outcome:
     is_fault: bool = False
 
     def as_notice(self) -> dict[str, object]:
-        """Return it as a notice of a page."""
+        """Return the outcome as a notice of a page."""
         return {"sentence": self.sentence, "undo": self.undo, "is_fault": self.is_fault}
 
 
 def mark(connections: Connections, digests: Sequence[bytes], label: str) -> Outcome:
-    """Learn messages under a label. One whose text is gone is moved by its stored features, if it has any."""
-    before = _newest_event(connections)
+    """Learn messages under a label. A message whose text is gone is relabelled by its stored features."""
+    before = _find_newest_event(connections)
     sieve = connections.sieve
     unreadable: list[bytes] = []
     actions = sieve.learn_many(
-        _read_all(connections, digests, unreadable), label, source=_SOURCE, processes=1
+        _read_messages(connections, digests, unreadable), label, source=_SOURCE, processes=1
     )
     for digest in [*unreadable]:
         if sieve.store.has_features(digest):
@@ -61,20 +61,20 @@ def mark(connections: Connections, digests: Sequence[bytes], label: str) -> Outc
     _note_changes(connections, digests)
     name = "spam" if label == "spam" else "wanted mail" if label == "ham" else label
     n_changed = actions["learned"] + actions["moved"]
-    sentence = f"{_count(n_changed)} learned as {name}."
+    sentence = f"{_count_messages(n_changed)} learned as {name}."
     if actions["known"]:
-        sentence += f" {_count(actions['known'])} known as {name} already."
-    return _finish(connections, before, sentence, digests, unreadable)
+        sentence += f" {_count_messages(actions['known'])} known as {name} already."
+    return _make_outcome(connections, before, sentence, digests, unreadable)
 
 
 def forget(connections: Connections, digests: Sequence[bytes]) -> Outcome:
     """Forget messages, exactly: the store is as if they had never been learned."""
-    before = _newest_event(connections)
+    before = _find_newest_event(connections)
     unreadable: list[bytes] = []
     sieve = connections.sieve
     known = sieve.store.find_entries(digests)
     actions = sieve.forget_many(
-        _read_all(connections, [one for one in digests if one in known], unreadable),
+        _read_messages(connections, [one for one in digests if one in known], unreadable),
         source=_SOURCE,
         processes=1,
     )
@@ -84,15 +84,15 @@ def forget(connections: Connections, digests: Sequence[bytes]) -> Outcome:
             unreadable.remove(digest)
     _note_changes(connections, digests)
     n_unknown = len(set(digests) - known.keys())
-    sentence = f"{_count(actions['forgotten'])} forgotten."
+    sentence = f"{_count_messages(actions['forgotten'])} forgotten."
     if n_unknown:
-        sentence += f" {_count(n_unknown)} had not been learned."
-    return _finish(connections, before, sentence, digests, unreadable)
+        sentence += f" {_count_messages(n_unknown)} had not been learned."
+    return _make_outcome(connections, before, sentence, digests, unreadable)
 
 
 def set_senders(connections: Connections, digests: Sequence[bytes], *, is_allowed: bool) -> Outcome:
     """Allow or block the senders of messages."""
-    entries = [*dict.fromkeys(entry for digest in digests for entry in _senders(connections, digest))]
+    entries = [*dict.fromkeys(entry for digest in digests for entry in _find_senders(connections, digest))]
     if not entries:
         return Outcome("No sender with an address was found.", is_fault=True)
     before = add_entries(connections.sieve.store, entries, is_allowed=is_allowed)
@@ -103,7 +103,7 @@ def set_senders(connections: Connections, digests: Sequence[bytes], *, is_allowe
 
 
 def make_list_undo(before: Mapping[str, bool | None], digests: Sequence[bytes] = ()) -> dict[str, str]:
-    """Return the fields of the form that makes entries of the lists what they were before."""
+    """Return the fields of the form that restores entries of the lists."""
     return {
         "was_new": "\n".join(entry for entry, value in before.items() if value is None),
         "was_allowed": "\n".join(entry for entry, value in before.items() if value is True),
@@ -119,7 +119,7 @@ def restore_list(
     was_blocked: Sequence[str],
     digests: Sequence[bytes] = (),
 ) -> Outcome:
-    """Make entries of the lists what they were before."""
+    """Restore entries of the lists, as they were before an action."""
     try:
         new, allowed, blocked = (
             [parse_entry(entry) for entry in entries] for entries in (was_new, was_allowed, was_blocked)
@@ -136,13 +136,13 @@ def restore_list(
 
 
 def undo(connections: Connections, ranges: Sequence[tuple[int, int]]) -> Outcome:
-    """Undo learning events of the log; the sentence says what they were."""
-    before = _newest_event(connections)
+    """Undo learning events of the log; the sentence says how many."""
+    before = _find_newest_event(connections)
     sieve = connections.sieve
     try:
         events = sieve.plan_undo(ranges)
-        if len(events) > MOST_MESSAGES:
-            sentence = f"These are {len(events):,} events: undo at most {MOST_MESSAGES:,} at once."
+        if len(events) > MAX_MESSAGES:
+            sentence = f"These are {len(events):,} events: undo at most {MAX_MESSAGES:,} at once."
             return Outcome(sentence, is_fault=True)
         messages = {
             event.digest: read_message(connections.catalog, event.digest)
@@ -156,7 +156,7 @@ def undo(connections: Connections, ranges: Sequence[tuple[int, int]]) -> Outcome
     _note_changes(connections, digests)
     n_undone = len(undone)
     sentence = "1 event is undone." if n_undone == 1 else f"{n_undone:,} events are undone."
-    return _finish(connections, before, sentence, digests, [])
+    return _make_outcome(connections, before, sentence, digests, [])
 
 
 def read_ranges(text: str) -> list[tuple[int, int]]:
@@ -166,7 +166,7 @@ def read_ranges(text: str) -> list[tuple[int, int]]:
     [(3, 5), (9, 9)]
     """
     ranges: list[tuple[int, int]] = []
-    for part in text.split(",")[:MOST_MESSAGES]:
+    for part in text.split(",")[:MAX_MESSAGES]:
         first, _, last = part.partition("-")
         if not all(word.isascii() and word.isdigit() and len(word) < 18 for word in (first, last or first)):
             raise ValueError(f"events are {text[:40]!r}, expected numbers, as in 3-5,9")
@@ -177,7 +177,7 @@ def read_ranges(text: str) -> list[tuple[int, int]]:
 def judge_again(
     connections: Connections, digests: Iterable[bytes], must_end: Callable[[], bool] = lambda: False
 ) -> dict[bytes, tuple[str, float]]:
-    """Judge messages by what is known now, and write the verdicts to the catalog, until it must end."""
+    """Judge messages, until `must_end` returns True, and write the verdicts to the catalog."""
     verdicts: dict[bytes, tuple[str, float]] = {}
     batch: list[tuple[bytes, bytes]] = []
     size = 0
@@ -206,7 +206,9 @@ def judge_again(
     return verdicts
 
 
-def _read_all(connections: Connections, digests: Iterable[bytes], unreadable: list[bytes]) -> Iterator[bytes]:
+def _read_messages(
+    connections: Connections, digests: Iterable[bytes], unreadable: list[bytes]
+) -> Iterator[bytes]:
     """Yield the messages one by one; add those that cannot be read to `unreadable`."""
     for digest in dict.fromkeys(digests):
         try:
@@ -215,7 +217,7 @@ def _read_all(connections: Connections, digests: Iterable[bytes], unreadable: li
             unreadable.append(digest)
 
 
-def _senders(connections: Connections, digest: bytes) -> Sequence[str]:
+def _find_senders(connections: Connections, digest: bytes) -> Sequence[str]:
     """Return the addresses of a message's senders, from its text or from its entry in the catalog."""
     try:
         raw = read_message(connections.catalog, digest)
@@ -226,7 +228,7 @@ def _senders(connections: Connections, digest: bytes) -> Sequence[str]:
 
 
 def _note_changes(connections: Connections, digests: Sequence[bytes]) -> None:
-    """Let the catalog follow the store, and judge the messages again."""
+    """Write the changes of the store to the catalog, and judge the messages again."""
     connections.catalog.follow(EventLog.of(connections.sieve.store.path_name))
     entries = connections.sieve.store.find_entries(digests)
     connections.catalog.note_labels(
@@ -235,7 +237,7 @@ def _note_changes(connections: Connections, digests: Sequence[bytes]) -> None:
     judge_again(connections, digests)
 
 
-def _newest_event(connections: Connections) -> int:
+def _find_newest_event(connections: Connections) -> int:
     try:
         newest = next(EventLog.of(connections.sieve.store.path_name).events(), None)
     except LogError:
@@ -243,20 +245,20 @@ def _newest_event(connections: Connections) -> int:
     return 0 if newest is None else newest.number
 
 
-def _finish(
+def _make_outcome(
     connections: Connections,
     before: int,
     sentence: str,
     digests: Sequence[bytes],
     unreadable: Sequence[bytes],
 ) -> Outcome:
-    """Add what could not be read, and how to undo the events that were written."""
+    """Return an outcome; its sentence also says how many messages could not be read."""
     if unreadable:
-        sentence += f" {_count(len(unreadable))} could not be read: the mail was moved or deleted."
-    own = set(digests)
+        sentence += f" {_count_messages(len(unreadable))} could not be read: the mail was moved or deleted."
+    digest_set = set(digests)
     try:
         events = EventLog.of(connections.sieve.store.path_name).find_range(before + 1, 1 << 62)
-        numbers = sorted(event.number for event in events if event.is_learning and event.digest in own)
+        numbers = sorted(event.number for event in events if event.is_learning and event.digest in digest_set)
     except LogError:
         numbers = []
     undo_fields = {"events": _join_numbers(numbers)} if numbers else {}
@@ -278,5 +280,5 @@ def _join_numbers(numbers: Sequence[int]) -> str:
     return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
 
 
-def _count(number: int) -> str:
+def _count_messages(number: int) -> str:
     return "1 message" if number == 1 else f"{number:,} messages"

@@ -1,8 +1,8 @@
-"""Charts that take seconds to compute: they are computed in a thread of their own, and cached.
+"""Compute figures that take seconds in a thread of their own, and cache them.
 
     find(figure) -> its values, or the job that computes them
 
-A cached chart is valid while the state is the same. The state of the store is its totals, its rule and its
+A cached figure is valid while the state is the same. The state of the store is its totals, its rule and its
 weights; the state of the verdicts is the number of the newest event and how many messages have each verdict.
 A page asks again when the job has finished.
 """
@@ -18,14 +18,14 @@ from tamis_mail.surfaces.web.threads import Connections, Threads
 
 __all__ = ["Analysis", "CancelledError"]
 
-_KEPT = 16  # figures with their state
+_MAX_CACHED = 16  # figures, each for one state
 _STEPS = 100  # parts into which the progress of a job is divided
 
 Compute = Callable[[Connections, Callable[[float], None]], dict[str, Any]]
 
 
 class CancelledError(Exception):
-    """The server ends, so the computation does, too."""
+    """The server is stopping, and the computation stops, too."""
 
 
 def describe_learned(connections: Connections) -> Hashable:
@@ -43,7 +43,7 @@ def describe_verdicts(connections: Connections) -> Hashable:
 
 
 class Analysis:
-    """Computes figures one after the other; each waits for the ones that were asked for before."""
+    """Computes figures one after the other, in the order in which they were requested."""
 
     def __init__(self, threads: Threads, jobs: Jobs) -> None:
         self._threads = threads
@@ -82,10 +82,10 @@ class Analysis:
             values = compute(connections, advance)
             with self._lock:
                 self._values[key] = values
-                while len(self._values) > _KEPT:
+                while len(self._values) > _MAX_CACHED:
                     self._values.popitem(last=False)
         except CancelledError:
-            job.fault = "the server ends"
+            job.fault = "the server is stopping"
         except Exception as error:  # noqa: BLE001 (the page says what happened)
             job.fault = str(error) or type(error).__name__
         finally:

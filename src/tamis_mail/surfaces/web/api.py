@@ -1,7 +1,7 @@
 """The JSON API under /api/v1, for mail programs and scripts, and its OpenAPI document.
 
-An operation is declared once: its schema checks requests, and is what the document says. The API has the
-verbs of the page; a program identifies itself by `Authorization: Bearer` (see `security`).
+An operation is declared once: its schemas check requests, and are part of the document. The API has the
+actions of the page; a program identifies itself by `Authorization: Bearer` (see `security`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,14 +29,14 @@ from tamis_mail.verdict import Verdict
 __all__ = ["routes"]
 
 _ROOT = "/api/v1"
-_EVIDENCE = 100  # pieces of a verdict's evidence
-_EVENTS = 500
+_MAX_EVIDENCE = 100  # pieces of evidence in an answer
+_MAX_EVENTS = 500  # events in an answer
 _BYTES = "application/octet-stream"
 _MESSAGE = "message/rfc822"
 _JSON = "application/json"
 
 _DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$", "description": "identifies a message"}
-_DIGESTS: Schema = {"type": "array", "items": _DIGEST, "minItems": 1, "maxItems": actions.MOST_MESSAGES}
+_DIGESTS: Schema = {"type": "array", "items": _DIGEST, "minItems": 1, "maxItems": actions.MAX_MESSAGES}
 _CURSOR: Schema = {"type": "string", "pattern": r"^[0-3]\.[0-9]{1,17},-?[0-9]{1,15},[1-9][0-9]{0,15}$"}
 _LABEL: Schema = {"type": "string", "enum": ["spam", "ham"]}
 _RANGE = "[0-9]{1,15}(-[0-9]{1,15})?"
@@ -47,7 +47,7 @@ _INTEGER: Schema = {"type": "integer"}
 _BOOLEAN: Schema = {"type": "boolean"}
 
 
-def _object(**properties: Schema) -> Schema:
+def _object_schema(**properties: Schema) -> Schema:
     """Return the schema of an object that has exactly these properties."""
     return {
         "type": "object",
@@ -57,55 +57,60 @@ def _object(**properties: Schema) -> Schema:
     }
 
 
-def _list(items: Schema) -> Schema:
+def _list_schema(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _or_null(schema: Schema) -> Schema:
+def _nullable(schema: Schema) -> Schema:
     return {**schema, "type": [schema["type"], "null"]}
 
 
-_ERROR = _object(error=_TEXT)
-_ROW = _object(
+_ERROR = _object_schema(error=_TEXT)
+_ROW = _object_schema(
     digest=_DIGEST,
     sender=_TEXT,
     subject=_TEXT,
     date=_INTEGER,
     size=_INTEGER,
     verdict=_TEXT,
-    probability=_or_null(_NUMBER),
+    probability=_nullable(_NUMBER),
     stale=_BOOLEAN,
     label=_TEXT,
 )
-_PIECE = _object(token=_TEXT, view=_TEXT, contribution=_NUMBER, spam=_NUMBER, ham=_NUMBER)
-_VERDICT = _object(
+_PIECE = _object_schema(token=_TEXT, view=_TEXT, contribution=_NUMBER, spam=_NUMBER, ham=_NUMBER)
+_VERDICT = _object_schema(
     digest=_DIGEST,
     label=_TEXT,
     probability=_NUMBER,
     log_odds=_NUMBER,
     probabilities={"type": "object", "additionalProperties": _NUMBER},
-    listed=_or_null(_TEXT),
-    evidence=_list(_PIECE),
+    listed=_nullable(_TEXT),
+    evidence=_list_schema(_PIECE),
 )
-_OUTCOME = _object(sentence=_TEXT, events=_TEXT, fault=_BOOLEAN)
-_EVENT = _object(
+_OUTCOME = _object_schema(sentence=_TEXT, events=_TEXT, fault=_BOOLEAN)
+_EVENT = _object_schema(
     number=_INTEGER,
     time=_INTEGER,
     action=_TEXT,
     digest=_TEXT,
     label=_TEXT,
     before=_TEXT,
-    probability=_or_null(_NUMBER),
+    probability=_nullable(_NUMBER),
     sender=_TEXT,
     subject=_TEXT,
     source=_TEXT,
     undoes=_INTEGER,
 )
-_JOB = _object(
+_JOB = _object_schema(
     key=_TEXT, title=_TEXT, done=_INTEGER, total=_INTEGER, remark=_TEXT, fault=_TEXT, finished=_BOOLEAN
 )
-_SIMILAR = _object(
-    digest=_DIGEST, label=_TEXT, similarity=_NUMBER, listed=_BOOLEAN, subject=_TEXT, shared=_list(_TEXT)
+_SIMILAR = _object_schema(
+    digest=_DIGEST,
+    label=_TEXT,
+    similarity=_NUMBER,
+    listed=_BOOLEAN,
+    subject=_TEXT,
+    shared=_list_schema(_TEXT),
 )
 
 Values = dict[str, Any]  # the parameters of a request, and its body under "body"
@@ -122,12 +127,12 @@ class Operation:
     summary: str
     handle: Handle
     answer: Schema
-    parameters: Mapping[str, Schema] = field(default_factory=dict)  # of the address
-    required: Sequence[str] = ()
-    body: Schema | None = None  # of JSON
+    parameters: Mapping[str, Schema] = field(default_factory=dict)  # of the query
+    required: Sequence[str] = ()  # names of the parameters that must be given
+    body: Schema | None = None  # of a body of JSON
     body_type: str = _JSON
     status: int = 200
-    can_miss: bool = False  # whether there may be no such thing
+    may_be_missing: bool = False  # whether the address may name a message or job that does not exist
 
     @property
     def path_parameters(self) -> Mapping[str, Schema]:
@@ -147,7 +152,7 @@ async def _read_status(context: Context, _: Request, __: Values) -> Any:
     return await context.threads.read(read)
 
 
-def _as_dict(row: Row) -> dict[str, Any]:
+def _describe_row(row: Row) -> dict[str, Any]:
     return {
         "digest": row.digest.hex(),
         "sender": row.sender,
@@ -165,17 +170,17 @@ async def _list_messages(context: Context, request: Request, values: Values) -> 
     limit = values.get("limit", 50)
     page = await context.threads.read(lambda connections: find_page(connections, request.query_params, limit))
     return {
-        "messages": [_as_dict(row) for row in page["rows"]],
+        "messages": [_describe_row(row) for row in page["rows"]],
         "previous": page["previous"],
         "next": page["next"],
     }
 
 
-async def _read_one(context: Context, _: Request, values: Values) -> Any:
+async def _explain_message(context: Context, _: Request, values: Values) -> Any:
     name = bytes.fromhex(values["digest"])
 
     def judge(connections: Connections) -> Any:
-        return _describe_verdict(name, connections.sieve.sort(_find(connections, name)))
+        return _describe_verdict(name, connections.sieve.sort(_read_listed(connections, name)))
 
     return await context.threads.read(judge)
 
@@ -184,13 +189,13 @@ async def _read_similar(context: Context, _: Request, values: Values) -> Any:
     name = bytes.fromhex(values["digest"])
 
     def read(connections: Connections) -> Any:
-        _find(connections, name)
+        _read_listed(connections, name)
         return describe_similar(connections, name)
 
     return await context.threads.read(read)
 
 
-def _find(connections: Connections, name: bytes) -> bytes:
+def _read_listed(connections: Connections, name: bytes) -> bytes:
     try:
         return read_message(connections.catalog, name)
     except CatalogError as error:
@@ -213,7 +218,7 @@ def _describe_verdict(name: bytes, verdict: Verdict) -> dict[str, Any]:
                 "spam": one.spam,
                 "ham": one.ham,
             }
-            for one in verdict.evidence[:_EVIDENCE]
+            for one in verdict.evidence[:_MAX_EVIDENCE]
         ],
     }
 
@@ -249,7 +254,7 @@ def _describe_outcome(outcome: actions.Outcome) -> dict[str, Any]:
     }
 
 
-async def _label(context: Context, _: Request, values: Values) -> Any:
+async def _label_messages(context: Context, _: Request, values: Values) -> Any:
     names = [bytes.fromhex(text) for text in values["body"]["digests"]]
     label = values["body"]["label"]
     action = (
@@ -305,7 +310,7 @@ def _describe_event(event: Event) -> dict[str, Any]:
     return {"digest": event.digest.hex()} | {name: getattr(event, name) for name in names}
 
 
-async def _import(context: Context, request: Request, values: Values) -> Any:
+async def _import_mailbox(context: Context, request: Request, values: Values) -> Any:
     job = await receive_import(context, request, values.get("name", ""), values.get("label", ""))
     return job.describe()
 
@@ -324,7 +329,7 @@ OPERATIONS = (
         "/status",
         "How much was learned and judged",
         _read_status,
-        _object(
+        _object_schema(
             version=_TEXT,
             labels={"type": "object", "additionalProperties": _INTEGER},
             verdicts={"type": "object", "additionalProperties": _INTEGER},
@@ -336,7 +341,7 @@ OPERATIONS = (
         "/messages",
         "Messages, one page at a time",
         _list_messages,
-        _object(messages=_list(_ROW), previous=_or_null(_TEXT), next=_or_null(_TEXT)),
+        _object_schema(messages=_list_schema(_ROW), previous=_nullable(_TEXT), next=_nullable(_TEXT)),
         {
             "text": {"type": "string", "maxLength": 200},
             "verdict": {"type": "string", "enum": ["spam", "ham", "unsure", "none"]},
@@ -353,9 +358,9 @@ OPERATIONS = (
         "GET",
         "/messages/{digest}",
         "The verdict on a listed message, with its evidence",
-        _read_one,
+        _explain_message,
         _VERDICT,
-        can_miss=True,
+        may_be_missing=True,
     ),
     Operation(
         "findSimilar",
@@ -363,8 +368,8 @@ OPERATIONS = (
         "/messages/{digest}/similar",
         "Learned messages that are similar",
         _read_similar,
-        _list(_SIMILAR),
-        can_miss=True,
+        _list_schema(_SIMILAR),
+        may_be_missing=True,
     ),
     Operation(
         "judgeMessage",
@@ -381,7 +386,7 @@ OPERATIONS = (
         "/learned",
         "Learn a message under a label",
         _learn,
-        _object(digest=_DIGEST, action=_TEXT, before=_or_null(_TEXT)),
+        _object_schema(digest=_DIGEST, action=_TEXT, before=_nullable(_TEXT)),
         {"label": _LABEL},
         ("label",),
         body_type=_MESSAGE,
@@ -391,9 +396,9 @@ OPERATIONS = (
         "POST",
         "/labels",
         "Learn listed messages under a label, or forget them (none)",
-        _label,
+        _label_messages,
         _OUTCOME,
-        body=_object(digests=_DIGESTS, label={"type": "string", "enum": ["spam", "ham", "none"]}),
+        body=_object_schema(digests=_DIGESTS, label={"type": "string", "enum": ["spam", "ham", "none"]}),
     ),
     Operation(
         "setSenders",
@@ -402,7 +407,7 @@ OPERATIONS = (
         "Allow or block the senders of listed messages",
         _set_senders,
         _OUTCOME,
-        body=_object(digests=_DIGESTS, decision={"type": "string", "enum": ["allow", "block"]}),
+        body=_object_schema(digests=_DIGESTS, decision={"type": "string", "enum": ["allow", "block"]}),
     ),
     Operation(
         "listEvents",
@@ -410,10 +415,10 @@ OPERATIONS = (
         "/events",
         "Verdicts and learning events, newest first",
         _list_events,
-        _list(_EVENT),
+        _list_schema(_EVENT),
         {
             "before": {"type": "integer", "minimum": 1, "maximum": 1 << 53},
-            "limit": {"type": "integer", "minimum": 1, "maximum": _EVENTS},
+            "limit": {"type": "integer", "minimum": 1, "maximum": _MAX_EVENTS},
         },
     ),
     Operation(
@@ -423,7 +428,7 @@ OPERATIONS = (
         "Undo learning events, exactly",
         _undo,
         _OUTCOME,
-        body=_object(
+        body=_object_schema(
             events={
                 "type": "string",
                 "pattern": "^[0-9]{1,15}(-[0-9]{1,15})?(,[0-9]{1,15}(-[0-9]{1,15})?){0,99}$",
@@ -435,13 +440,13 @@ OPERATIONS = (
         "POST",
         "/imports",
         "Import an mbox or a message; the answer is a job",
-        _import,
+        _import_mailbox,
         _JOB,
         {"name": {"type": "string", "maxLength": 200}, "label": _LABEL},
         body_type=_BYTES,
         status=202,
     ),
-    Operation("readJob", "GET", "/jobs/{key}", "The progress of a job", _read_job, _JOB, can_miss=True),
+    Operation("readJob", "GET", "/jobs/{key}", "The progress of a job", _read_job, _JOB, may_be_missing=True),
 )
 
 
@@ -532,7 +537,7 @@ def _describe_operation(operation: Operation) -> dict[str, Any]:
     ]
     errors = {"400": "The request is not as described", "401": "No session and no token"}
     errors |= {"403": "A change that does not come from the page", "409": "The store cannot be used now"}
-    if operation.can_miss:
+    if operation.may_be_missing:
         errors["404"] = "There is no such message or job"
     if operation.method == "POST":
         errors |= {"413": "The body is too large", "415": "The body is of another type"}

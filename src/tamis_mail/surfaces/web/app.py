@@ -30,9 +30,11 @@ from tamis_mail.verdict.rule import RuleError
 __all__ = ["Context", "make_app", "make_context"]
 
 
-def _enter(context: Context) -> list[BaseRoute]:
+def _make_base_routes(context: Context) -> list[BaseRoute]:
+    """Return the routes that begin a session, and that read the progress of a job."""
+
     async def enter(request: Request) -> Response:
-        if request.method != "GET":  # a preview by HEAD must not use the token up
+        if request.method != "GET":  # a preview by HEAD must not consume the token
             raise HTTPException(405, "the address is opened by GET")
         session = context.security.enter(request.query_params.get("token", ""))
         if session is None:
@@ -52,9 +54,9 @@ def _enter(context: Context) -> list[BaseRoute]:
     return [Route("/enter", enter, methods=["GET"]), Route("/jobs/{key}", find_job)]
 
 
-# Each module adds its views here.
+# The functions that return the routes of each module.
 _ROUTES: Sequence[Callable[[Context], Sequence[BaseRoute]]] = (
-    _enter,
+    _make_base_routes,
     mail.routes,
     imports.routes,
     api.routes,
@@ -69,7 +71,7 @@ def make_app(context: Context) -> Starlette:
     """Make the application; it closes the context when it ends."""
 
     @asynccontextmanager
-    async def live(_: Starlette) -> AsyncIterator[None]:
+    async def manage_lifespan(_: Starlette) -> AsyncIterator[None]:
         await context.threads.write(lambda connections: None)  # creates the store, which readers need
         watching = asyncio.create_task(imports.watch_folders(context))
         yield
@@ -77,8 +79,8 @@ def make_app(context: Context) -> Starlette:
         context.jobs.cancel_all()
         context.threads.close()
 
-    async def explain(request: Request, error: Exception) -> Response:
-        """Answer an error by a sentence, in the form of the request."""
+    async def answer_error(request: Request, error: Exception) -> Response:
+        """Answer an error with a sentence: as JSON for the API and for scripts, else as a page."""
         status, sentence = _describe_error(error)
         if request.url.path.startswith("/api/") or "x-csrf-token" in request.headers:
             return JSONResponse({"error": sentence}, status, getattr(error, "headers", None))
@@ -92,8 +94,8 @@ def make_app(context: Context) -> Starlette:
             Mount("/static", StaticFiles(directory=STATIC_FOLDER)),
         ],
         middleware=[Middleware(Guard, security=context.security)],
-        exception_handlers=dict.fromkeys(errors, explain),
-        lifespan=live,
+        exception_handlers=dict.fromkeys(errors, answer_error),
+        lifespan=manage_lifespan,
     )
 
 

@@ -24,7 +24,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis serve web`."""
     parser.description = (
         "Open a page in the browser that shows mail with its verdicts and their reasons, on which verdicts "
-        "are corrected with a click. It is served to this machine only. The address that is printed has a "
+        "are corrected with a click. The server listens on this machine only. The printed address has a "
         "token that opens the page once."
     )
     parser.add_argument(
@@ -104,7 +104,7 @@ def serve_page(
 
 
 def _listen(port: int | None) -> socket.socket:
-    """Listen at a port of the loopback address; if no port was asked for and ours is taken, at a free one."""
+    """Bind a port of the loopback address: the given one, else the default one, else a free one."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

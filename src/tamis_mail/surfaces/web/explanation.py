@@ -20,18 +20,18 @@ __all__ = [
     "Step",
     "Tinter",
     "find_changes",
+    "find_strongest",
     "list_steps",
     "read_parts",
-    "strongest",
 ]
 
 _SHOWN_TEXT = 30_000  # characters of a part that are shown
-_SHOWN_PARTS = 20
+_SHOWN_PARTS = 20  # parts of a message that are shown
 _PAGE_TEXT = 200_000  # characters of a page of HTML that are read
-_TAGS = 20_000
-_LEVELS = 5  # of tint, for spam and against it
-_MOST_REMOVED = 12  # tokens that are named as those without which the verdict would be another
-_CACHED_WORDS = 20_000
+_TAGS = 20_000  # tags of a page of HTML that are interpreted
+_LEVELS = 5  # of tint, for spam and as many against it
+_MAX_REMOVED = 12  # tokens that are named as those without which the verdict would be different
+_CACHED_WORDS = 20_000  # words whose tint is cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Span:
 
     @property
     def css_class(self) -> str:
-        """The class of its tint; empty without one."""
+        """The CSS class of the tint; empty if there is no tint."""
         if not self.tint:
             return ""
         return f"for-{self.tint}" if self.tint > 0 else f"against-{-self.tint}"
@@ -81,11 +81,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What would give another verdict."""
+    """Evidence without which the verdict would be different."""
 
-    label: str
-    tokens: list[str]  # the evidence without which the verdict would be that
-    is_enough: bool
+    label: str  # the other verdict
+    tokens: list[str]  # that would have to be removed
+    is_enough: bool  # whether removing them changes the verdict
 
 
 class Tinter:
@@ -104,8 +104,8 @@ class Tinter:
         prefix = f"{field}:" if field else ""
         spans: list[Span] = []
         pending = ""
-        for piece, is_word in _pieces(text):
-            level = self._level(piece, prefix, contributions) if is_word else 0
+        for piece, is_word in _split_words(text):
+            level = self._compute_tint(piece, prefix, contributions) if is_word else 0
             shown = mark_controls(piece, keep="\n\t")
             if level:
                 if pending:
@@ -116,7 +116,7 @@ class Tinter:
                 pending += shown
         return [*spans, Span(pending)] if pending else spans
 
-    def _level(self, word: str, prefix: str, contributions: Mapping[str, float]) -> int:
+    def _compute_tint(self, word: str, prefix: str, contributions: Mapping[str, float]) -> int:
         key = (prefix, word)
         if key not in self._cache:
             if len(self._cache) > _CACHED_WORDS:
@@ -128,16 +128,16 @@ class Tinter:
         return self._cache[key]
 
 
-def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield words and what is between them, in order."""
+def _split_words(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the words of a text and the pieces between them, each with whether it is a word."""
     start = 0
     is_word = False
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         belongs = character.isalnum() or character in "$!'’_" or "\u0300" <= character <= "\u036f"
         if belongs != is_word:
-            if place > start:
-                yield text[start:place], is_word
-            start, is_word = place, belongs
+            if index > start:
+                yield text[start:index], is_word
+            start, is_word = index, belongs
     if start < len(text):
         yield text[start:], is_word
 
@@ -145,7 +145,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 def read_parts(message: Message, tinter: Tinter) -> list[PartText]:
     """Return the parts of a message as text; HTML is shown as the text that a mail program would show."""
     parts: list[PartText] = []
-    room = _SHOWN_TEXT
+    remaining = _SHOWN_TEXT
     for part in message.parts[:_SHOWN_PARTS]:
         text, hidden = part.text, ""
         is_html = part.kind == "text/html"
@@ -154,8 +154,8 @@ def read_parts(message: Message, tinter: Tinter) -> list[PartText]:
             text, hidden = page.visible, page.hidden
         elif text:
             text = remove_style_sheet(text)
-        shown = text[: max(0, room)]
-        room -= len(shown)
+        shown = text[: max(0, remaining)]
+        remaining -= len(shown)
         parts.append(
             PartText(
                 part.kind[:100],
@@ -205,14 +205,14 @@ def list_steps(verdict: Verdict, evidence: Sequence[Evidence]) -> list[Step]:
     ]
 
 
-def strongest(evidence: Sequence[Evidence], sign: int, limit: int) -> list[Evidence]:
+def find_strongest(evidence: Sequence[Evidence], sign: int, limit: int) -> list[Evidence]:
     """Return the strongest readable evidence for (1) or against (-1) spam."""
     readable = [one for one in evidence if one.view not in ("grams", "intercept")]
     return [one for one in readable if one.contribution * sign > 0][:limit]
 
 
 def find_changes(verdict: Verdict, evidence: Sequence[Evidence], rule: Rule) -> list[Change]:
-    """Return what would give another verdict: the fewest pieces of evidence that hold the present one.
+    """Return the fewest pieces of evidence without which the verdict would be different.
 
     The contributions of the others are taken as they are; if the evidence were removed from the message, they
     would change a little, because contributions are divided by the number of tokens.
@@ -220,15 +220,15 @@ def find_changes(verdict: Verdict, evidence: Sequence[Evidence], rule: Rule) -> 
     spam_threshold, ham_threshold = _log_odds(rule.spam), _log_odds(rule.ham)
     if verdict.label == "unsure":
         return [
-            _remove(verdict, evidence, -1, "spam", lambda total: total >= spam_threshold),
-            _remove(verdict, evidence, 1, "wanted mail", lambda total: total <= ham_threshold),
+            _find_change(verdict, evidence, -1, "spam", lambda total: total >= spam_threshold),
+            _find_change(verdict, evidence, 1, "wanted mail", lambda total: total <= ham_threshold),
         ]
     if verdict.label == "spam":
-        return [_remove(verdict, evidence, 1, "unsure", lambda total: total < spam_threshold)]
-    return [_remove(verdict, evidence, -1, "unsure", lambda total: total > ham_threshold)]
+        return [_find_change(verdict, evidence, 1, "unsure", lambda total: total < spam_threshold)]
+    return [_find_change(verdict, evidence, -1, "unsure", lambda total: total > ham_threshold)]
 
 
-def _remove(
+def _find_change(
     verdict: Verdict,
     evidence: Sequence[Evidence],
     sign: int,
@@ -237,7 +237,7 @@ def _remove(
 ) -> Change:
     total = verdict.log_odds
     tokens: list[str] = []
-    for one in strongest(evidence, sign, _MOST_REMOVED):
+    for one in find_strongest(evidence, sign, _MAX_REMOVED):
         total -= one.contribution
         tokens.append(one.token)
         if is_changed(total):

@@ -23,7 +23,7 @@ from tamis_mail.message import canonical, parse
 from tamis_mail.reporting.days import drop_implausible, join_days, list_days, mask_implausible
 from tamis_mail.reporting.estimates import list_estimates
 from tamis_mail.reporting.measures import bins, roc_curve
-from tamis_mail.reporting.remembered import Remembered, read_remembered
+from tamis_mail.reporting.remembered import RememberedMessages, read_remembered
 from tamis_mail.reporting.study import judge_folds, study_folds
 from tamis_mail.reporting.tuning import offer_thresholds
 from tamis_mail.reporting.wording import VIEW_TITLES
@@ -37,21 +37,21 @@ __all__ = ["FIGURES", "Figure", "Progress", "compute_thresholds"]
 Progress = Callable[[float], None]
 Values = dict[str, Any]
 
-_STUDIED = 1000  # messages of cross-validation: about 2 seconds of one core
-_MAPPED = 1500
-_SEARCHED = 1000  # messages of spam among which campaigns are searched
+_STUDIED = 1000  # maximum messages of cross-validation, which take about 2 seconds of one core
+_MAPPED = 1500  # maximum messages of the map
+_SEARCHED = 1000  # maximum messages of spam in which campaigns are searched
 _FOLDS = 5
-_LEAST = 6  # messages of either class, so that each fold has both
-_ROC_POINTS = 200
-_FEW_DAYS = 7  # with verdicts, below which the dates of messages may say more
-_CAMPAIGNS = 12
+_MIN_MESSAGES = 6  # of either class, so that each fold has both
+_ROC_POINTS = 200  # maximum number of points of the ROC curve
+_FEW_DAYS = 7  # if there are fewer days with verdicts, the dates of messages may show more
+_CAMPAIGNS = 12  # maximum number of campaigns that are shown
 _EXAMPLES = 5  # messages of a campaign that are shown
 _READ = 2  # messages of a campaign whose words are read
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure: its title while it is computed, and whether it depends on verdicts or on the store."""
+    """A figure: the title of its job, and whether it depends on verdicts and not on the store."""
 
     title: str
     compute: Callable[[Connections, Progress], Values]
@@ -73,8 +73,8 @@ def _compute_study(connections: Connections, progress: Progress) -> Values:
     measures = study.measures
     return {
         "sample": _describe_sample(remembered),
-        "measures": _finite({**asdict(measures), "ham": measures.ham, "accuracy": measures.accuracy}),
-        "curve": [_finite(asdict(point)) for point in study.curve],
+        "measures": _replace_nan({**asdict(measures), "ham": measures.ham, "accuracy": measures.accuracy}),
+        "curve": [_replace_nan(asdict(point)) for point in study.curve],
         "roc": [*rates[:-1:step], rates[-1]],
         "bins": [{**asdict(one), "observed": one.observed} for one in bins(sigmoid(study.log_odds), is_spam)],
         "threshold": study.rule.spam,
@@ -93,9 +93,9 @@ def _compute_weights(connections: Connections, _: Progress) -> Values:
 
 
 def _compute_trend(connections: Connections, _: Progress) -> Values:
-    """Fit the share of spam over time: by day of the verdict, or by date of the message if that says more.
+    """Fit the share of spam over time: by day of the verdict, or by date of the message if these are more.
 
-    A mailbox that was imported is judged within a day, and its messages are of years.
+    The messages of an imported mailbox are judged within a day, but their dates cover years.
     """
     from tamis_mail.reporting.drift import compare_halves  # noqa: PLC0415 (see above)
     from tamis_mail.reporting.trend import fit_trend  # noqa: PLC0415 (see above)
@@ -178,19 +178,19 @@ def _compute_campaigns(connections: Connections, progress: Progress) -> Values:
 
 
 def _compute_map(connections: Connections, _: Progress) -> Values:
-    from tamis_mail.reporting.mailbox_map import draw_map  # noqa: PLC0415 (see above)
+    from tamis_mail.reporting.mailbox_map import compute_map  # noqa: PLC0415 (see above)
 
     store = connections.sieve.store
     remembered = read_remembered(store, _MAPPED)
     corpus = remembered.corpus
-    drawn = draw_map(corpus)
-    if drawn is None:
+    mailbox_map = compute_map(corpus)
+    if mailbox_map is None:
         return {"sample": _describe_sample(remembered), "points": [], "shares": [0.0, 0.0]}
     headings = _find_headings(connections, corpus.digests)
-    positions = np.round(drawn.positions, 4).tolist()
+    positions = np.round(mailbox_map.positions, 4).tolist()
     return {
         "sample": _describe_sample(remembered),
-        "shares": list(drawn.shares),
+        "shares": list(mailbox_map.shares),
         "points": [
             {"x": x, "y": y, "spam": bool(is_spam), **_name_message(digest, headings)}
             for (x, y), is_spam, digest in zip(positions, corpus.is_spam, corpus.digests, strict=True)
@@ -201,7 +201,7 @@ def _compute_map(connections: Connections, _: Progress) -> Values:
 def compute_thresholds(connections: Connections, lost: float, passed: float, progress: Progress) -> Values:
     """Suggest thresholds by the share of ham that may be lost and the share of spam that may pass.
 
-    The remembered messages are judged by cross-validation, and each part tests what the others chose.
+    The remembered messages are judged by cross-validation, and each part tests the choice of the others.
     """
     store = connections.sieve.store
     remembered = read_remembered(store, _STUDIED)
@@ -222,7 +222,7 @@ def compute_thresholds(connections: Connections, lost: float, passed: float, pro
     }
 
 
-def _describe_sample(remembered: Remembered) -> Values:
+def _describe_sample(remembered: RememberedMessages) -> Values:
     spams = int(remembered.corpus.is_spam.sum())
     return {
         "messages": len(remembered.corpus),
@@ -232,20 +232,20 @@ def _describe_sample(remembered: Remembered) -> Values:
     }
 
 
-def _describe_shortage(remembered: Remembered) -> str:
-    """Say what is missing for cross-validation; nothing if there is enough mail."""
+def _describe_shortage(remembered: RememberedMessages) -> str:
+    """Return a sentence that says what is missing for cross-validation; empty if there is enough mail."""
     spams = int(remembered.corpus.is_spam.sum())
     others = len(remembered.corpus) - spams
-    if min(spams, others) >= _LEAST:
+    if min(spams, others) >= _MIN_MESSAGES:
         return ""
     return (
-        f"This needs at least {_LEAST} learned messages of spam and of wanted mail; there are {spams} of "
-        f"spam and {others} of wanted mail."
+        f"This needs at least {_MIN_MESSAGES} learned messages of spam and of wanted mail; there are {spams} "
+        f"of spam and {others} of wanted mail."
     )
 
 
 def _find_headings(connections: Connections, digests: Sequence[bytes]) -> dict[bytes, tuple[str, str]]:
-    """Return sender and subject of those messages that the log or the catalog knows."""
+    """Return sender and subject of those messages that are in the log or in the catalog."""
     headings = EventLog.of(connections.sieve.store.path_name).find_headings(digests)
     for digest in digests:
         if digest not in headings and (row := connections.catalog.find(digest)) is not None:
@@ -254,7 +254,7 @@ def _find_headings(connections: Connections, digests: Sequence[bytes]) -> dict[b
 
 
 def _name_words(connections: Connections, digests: Sequence[bytes], keys: Sequence[int]) -> list[str]:
-    """Name those of the features that one of the messages has; a store knows only their numbers."""
+    """Return the names of those features that one of the messages has; a store has only their numbers."""
     version = connections.sieve.store.token_version()
     names: dict[int, str] = {}
     for digest in digests[:_READ]:
@@ -269,7 +269,7 @@ def _name_message(digest: bytes, headings: dict[bytes, tuple[str, str]]) -> Valu
     return {"digest": digest.hex(), "sender": mark_controls(sender), "subject": mark_controls(subject)}
 
 
-def _finite(values: Values) -> Values:
+def _replace_nan(values: Values) -> Values:
     """Replace NaN, which JSON does not have, by None."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value

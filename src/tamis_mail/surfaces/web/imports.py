@@ -1,4 +1,4 @@
-"""Catalog and judge the messages of mailboxes dropped on the page and of watched folders.
+"""List and judge the messages of mailboxes that were dropped on the page, and of watched folders.
 
 A dropped mailbox is kept, unpacked, in the folder of imports beside the store, under a name of our own.
 """
@@ -30,9 +30,9 @@ __all__ = ["add_folders", "judge_all", "receive_import", "routes", "watch_folder
 
 _LABELS = ("", "spam", "ham")
 _BATCH = 100  # messages that are judged, and written to the catalog, together
-_BATCH_BYTES = 16 << 20
-_BLOCK = 1 << 20
-_WATCH_SECONDS = 60.0
+_BATCH_BYTES = 16 << 20  # a batch of more bytes gets no more messages
+_BLOCK = 1 << 20  # bytes that are unpacked at once
+_WATCH_SECONDS = 60.0  # time between two readings of the watched folders
 _MIB = 1 << 20
 
 
@@ -78,7 +78,7 @@ async def receive_import(context: Context, request: Request, name: str, label: s
 
 
 def _unpack(path: Path, largest: int) -> Path:
-    """Unpack a file in its place, and no more than the limit; another file stays as it is."""
+    """Replace a packed file by its contents, of at most `largest` bytes; other files stay as they are."""
     target = path.with_suffix(".unpacked")
     try:
         with File(str(path)) as file:
@@ -105,7 +105,7 @@ def _read_source(
         job.total = size
 
     n_messages = 0
-    for batch in _batches(scan_path(connections.catalog, source, path, on_size=note_size)):
+    for batch in _make_batches(scan_path(connections.catalog, source, path, on_size=note_size)):
         if job.is_cancelled:
             break
         _add_batch(connections, batch)
@@ -119,7 +119,7 @@ def _read_source(
     return n_messages
 
 
-def _batches(messages: Iterable[FoundMessage]) -> Iterator[list[FoundMessage]]:
+def _make_batches(messages: Iterable[FoundMessage]) -> Iterator[list[FoundMessage]]:
     batch: list[FoundMessage] = []
     size = 0
     for message in messages:
@@ -153,7 +153,7 @@ def _learn(batch: list[FoundMessage], label: str, path: str, connections: Connec
 
 
 def judge_all(connections: Connections, job: Job) -> None:
-    """Judge all messages that have a file again, by what is known now."""
+    """Judge all messages that have a file again, by the present store."""
     job.total, job.done = connections.catalog.count_with_file(), 0
     number = 0
     while not job.is_cancelled and (rows := connections.catalog.digests_with_file(number, _BATCH)):
@@ -163,7 +163,7 @@ def judge_all(connections: Connections, job: Job) -> None:
 
 
 async def watch_folders(context: Context) -> None:
-    """Read the folders that are watched, now and then, until it is cancelled."""
+    """Read the watched folders every minute, until the task is cancelled."""
     while True:
         job = context.jobs.add("Reading the folders")
         with suppress(Exception):  # the job has the fault
@@ -172,12 +172,12 @@ async def watch_folders(context: Context) -> None:
 
 
 def read_folders(context: Context, connections: Connections, job: Job) -> None:
-    """List the new messages of all folders that are watched."""
+    """Add the new messages of all watched folders to the catalog."""
     faults: list[str] = []
     for source in connections.catalog.sources():
         if not source.is_import and not job.is_cancelled:
             try:
-                _read_source(context, connections, job, source.number, source.path, "")
+                _read_source(context, connections, job, source.number, source.path, label="")
                 remove_missing(connections.catalog, source.number)
             except SourceError as error:
                 faults.append(str(error))
@@ -185,7 +185,7 @@ def read_folders(context: Context, connections: Connections, job: Job) -> None:
 
 
 def add_folders(catalog: Catalog, paths: Iterable[str]) -> None:
-    """Watch folders from now on."""
+    """Add folders to those that are watched."""
     for path in paths:
         catalog.add_source(str(Path(path).expanduser().resolve()), name=path)
 

@@ -1,4 +1,4 @@
-"""Work that takes longer than an answer: started by a request, and watched by others."""
+"""Jobs: work that one request starts, and whose progress other requests read."""
 
 import secrets
 from collections import OrderedDict
@@ -11,7 +11,7 @@ from tamis_mail.surfaces.web.threads import Connections, Threads
 
 __all__ = ["Job", "Jobs"]
 
-_KEPT = 100  # jobs that can be asked for; the oldest that have finished are dropped
+_MAX_JOBS = 100  # that are kept; if there are more, the oldest finished ones are dropped
 
 
 @dataclass(slots=True)
@@ -22,13 +22,13 @@ class Job:
     key: str = field(default_factory=lambda: secrets.token_hex(8))
     done: int = 0
     total: int = 0  # 0 if it is not known
-    remark: str = ""
-    fault: str = ""
+    remark: str = ""  # a sentence about the progress or the result
+    fault: str = ""  # why the work failed; empty if it did not
     is_finished: bool = False
-    is_cancelled: bool = False  # the work looks at it from time to time
+    is_cancelled: bool = False  # the work checks it from time to time, and then ends
 
     def describe(self) -> dict[str, Any]:
-        """Return what a page shows of it."""
+        """Return the values that a page shows."""
         return {
             "key": self.key,
             "title": self.title,
@@ -51,8 +51,8 @@ class Jobs:
         """Add a job that has not begun."""
         job = Job(title)
         self._jobs[job.key] = job
-        finished = [key for key, one in self._jobs.items() if one.is_finished]
-        for key in finished[: max(0, len(self._jobs) - _KEPT)]:
+        finished = [key for key, known in self._jobs.items() if known.is_finished]
+        for key in finished[: max(0, len(self._jobs) - _MAX_JOBS)]:
             del self._jobs[key]
         return job
 
@@ -63,7 +63,7 @@ class Jobs:
     def start(
         self, job: Job, work: Callable[[Connections, Job], None], *, writes: bool = False
     ) -> "Future[None]":
-        """Run the work of a job in the background, or in the writer thread; an exception is its fault."""
+        """Run the work of a job in the background or in the writer thread; an error becomes its fault."""
 
         def run(connections: Connections) -> None:
             try:

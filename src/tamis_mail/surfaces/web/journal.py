@@ -14,7 +14,7 @@ from tamis_mail.surfaces.web.threads import Connections
 
 __all__ = ["routes"]
 
-_EVENTS = 50  # of a page
+_EVENTS = 50  # events of a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class _Page:
     is_log_on: bool
 
     def is_in_force(self, number: int) -> bool:
-        """Whether an event was not undone, or its undoing was undone."""
+        """Whether an event was not undone, or its undo was undone."""
         is_in_force = True
-        while (by := self.undo_numbers.get(number)) is not None:
-            number, is_in_force = by, not is_in_force
+        while (undo_number := self.undo_numbers.get(number)) is not None:
+            number, is_in_force = undo_number, not is_in_force
         return is_in_force
 
 

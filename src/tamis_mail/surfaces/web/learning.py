@@ -1,7 +1,7 @@
 """The learning view: what the filter has learned, how well it judges, and how the mail changes.
 
-The page comes at once, with a place for each figure. Its script asks for the figures, shows the progress of
-those that are still computed, and draws them (`static/learning.js`).
+The page comes at once, with an empty element for each figure. Its script requests the figures, shows the
+progress of those that are still computed, and draws them (`static/learning.js`).
 """
 
 from starlette.exceptions import HTTPException

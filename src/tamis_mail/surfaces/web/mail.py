@@ -22,17 +22,17 @@ from tamis_mail.reporting.wording import describe_verdict
 from tamis_mail.store.log import EventLog
 from tamis_mail.surfaces.web import actions
 from tamis_mail.surfaces.web.context import Context
-from tamis_mail.surfaces.web.explanation import Tinter, find_changes, list_steps, read_parts, strongest
+from tamis_mail.surfaces.web.explanation import Tinter, find_changes, find_strongest, list_steps, read_parts
 from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict import Rule
 
 __all__ = ["describe_similar", "find_page", "read_digest", "read_query", "routes"]
 
-_JUDGE_SECONDS = 10.0  # after which an answer has the verdicts that there are
-PAGE = 50  # messages
+_JUDGE_SECONDS = 10.0  # after this time, the answer has only the verdicts that are ready
+PAGE = 50  # messages of a page
 _DIGEST_DIGITS = 32
-_STRONGEST = 12  # pieces of evidence for and against spam
+_STRONGEST = 12  # pieces of evidence for spam, and as many against it, that are shown
 _FIELDS = 40  # header fields that are shown
 _FIELD_TEXT = 500  # characters of a header field that are shown
 _VERDICTS = {"": "all", "unsure": "unsure", "spam": "spam", "ham": "wanted", "none": "not judged"}
@@ -43,7 +43,7 @@ _FIRST_FIELDS = ("from", "to", "cc", "reply-to", "date", "subject")
 
 
 def read_digest(text: str) -> bytes:
-    """Read a digest from an address; raise HTTPException if it is none."""
+    """Read a digest from an address; raise HTTPException if it is not valid."""
     if len(text) == _DIGEST_DIGITS:
         try:
             return bytes.fromhex(text)
@@ -156,8 +156,8 @@ def _read_message_view(connections: Connections, digest: bytes) -> dict[str, Any
         "steps": list_steps(verdict, evidence),
         "changes": find_changes(verdict, evidence, rule),
         "rule": rule,
-        "for_spam": strongest(evidence, 1, _STRONGEST),
-        "against": strongest(evidence, -1, _STRONGEST),
+        "for_spam": find_strongest(evidence, 1, _STRONGEST),
+        "against": find_strongest(evidence, -1, _STRONGEST),
     }
 
 
@@ -167,15 +167,15 @@ def _find_history(connections: Connections, digest: bytes) -> Sequence[Any]:
 
 
 def describe_similar(connections: Connections, digest: bytes) -> list[dict[str, Any]]:
-    """Return the learned messages that are most like a message, with the features that they share."""
+    """Return the learned messages that are most similar to a message, with the features that they share."""
     store = connections.sieve.store
     keys = store.find_features(digest)
     names: dict[int, str] = {}
     try:
         message = parse(canonical(read_message(connections.catalog, digest)))
-        read = tokens.read(message, store.token_version())
-        names = features.name_features(read)
-        keys = features.hash_tokens(read)
+        message_tokens = tokens.read(message, store.token_version())
+        names = features.name_features(message_tokens)
+        keys = features.hash_tokens(message_tokens)
     except CatalogError:
         if keys is None:
             raise
@@ -200,15 +200,15 @@ def _subject_of(row: Row | None) -> str:
     return (row.subject or "(no subject)") if row is not None else "(a message that is not listed here)"
 
 
-def _digests_of(form: FormData) -> list[bytes]:
+def _read_digests(form: FormData) -> list[bytes]:
     values = [value for value in form.getlist("digest") if isinstance(value, str)]
-    if len(values) > actions.MOST_MESSAGES:
-        raise HTTPException(400, f"an action takes at most {actions.MOST_MESSAGES} messages")
+    if len(values) > actions.MAX_MESSAGES:
+        raise HTTPException(400, f"an action takes at most {actions.MAX_MESSAGES} messages")
     return [read_digest(value) for value in values]
 
 
 def _redirect_back(form: FormData) -> RedirectResponse:
-    """Lead back to a page of our own."""
+    """Redirect to the page that a form names, if it is one of ours, else to the first page."""
     address = str(form.get("next", "/"))
     if not address.startswith("/") or address.startswith(("//", "/\\")):
         address = "/"
@@ -250,9 +250,9 @@ def routes(context: Context) -> list[BaseRoute]:
         similar = await context.threads.read(lambda connections: describe_similar(connections, digest))
         return JSONResponse(similar)
 
-    async def act(request: Request) -> Response:
+    async def apply_action(request: Request) -> Response:
         form = await request.form()
-        digests = _digests_of(form)
+        digests = _read_digests(form)
         name = str(form.get("action", ""))
         if one := form.get("one"):  # a button of one row: the action and the digest
             name, _, text = str(one).partition(":")
@@ -281,8 +281,8 @@ def routes(context: Context) -> list[BaseRoute]:
                 str(form.get(name, "")).splitlines() for name in ("was_new", "was_allowed", "was_blocked")
             )
             texts = str(form.get("digests", "")).split()
-            if len(texts) > actions.MOST_MESSAGES:
-                raise HTTPException(400, f"an action takes at most {actions.MOST_MESSAGES} messages")
+            if len(texts) > actions.MAX_MESSAGES:
+                raise HTTPException(400, f"an action takes at most {actions.MAX_MESSAGES} messages")
             digests = [read_digest(text) for text in texts]
             outcome = await context.threads.write(
                 lambda connections: actions.restore_list(connections, new, allowed, blocked, digests)
@@ -291,7 +291,7 @@ def routes(context: Context) -> list[BaseRoute]:
         return _redirect_back(form)
 
     async def judge(request: Request) -> Response:
-        """Judge messages again whose verdicts are older than what was learned last."""
+        """Judge messages again, as the page asks for those whose verdicts are stale."""
         values = await read_json(request)
         digests = values.get("digests") if isinstance(values, dict) else None
         if not isinstance(digests, list) or len(digests) > 2 * PAGE:
@@ -308,17 +308,17 @@ def routes(context: Context) -> list[BaseRoute]:
         Route("/", show_mail),
         Route("/messages/{digest}", show_message),
         Route("/messages/{digest}/similar", show_similar),
-        Route("/mark", act, methods=["POST"]),
+        Route("/mark", apply_action, methods=["POST"]),
         Route("/undo", undo, methods=["POST"]),
         Route("/judge", judge, methods=["POST"]),
     ]
 
 
 async def read_json(request: Request) -> Any:
-    """Read the JSON of a request; raise HTTPException if it is none."""
+    """Read the JSON of a request; raise HTTPException if it is not valid."""
     if not request.headers.get("content-type", "").startswith("application/json"):
         raise HTTPException(415, "the type of the body must be application/json")
     try:
         return await request.json()
     except (ValueError, RecursionError):
-        raise HTTPException(400, "the body is no JSON") from None
+        raise HTTPException(400, "the body is not valid JSON") from None

@@ -1,11 +1,11 @@
 """The model room: interactive demonstrations of models, computed by `tamis` and drawn by the page.
 
-    GET /rooms · GET /rooms/NAME → a page      GET /rooms/NAME/example → the request that it starts with
+    GET /rooms · GET /rooms/NAME → a page      GET /rooms/NAME/example → the page's first request
     POST /rooms/NAME, a JSON object of fields → `rooms.NAME.compute` → a JSON object of numbers and sentences
 
-Rooms need no store and keep nothing between requests. They have a thread of their own, so that a picture
-never delays mail; and their modules are imported when one is first asked for, since they load SciPy and
-scikit-learn.
+Rooms need no store and keep nothing between requests. They have a thread of their own, so that a computation
+never delays mail; and their modules are imported when the list of rooms is first shown, since they load SciPy
+and scikit-learn.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tamis_mail.surfaces.web.context import Context
 
 __all__ = ["ROOMS", "ROWS", "Room", "routes"]
 
-_MOST_WAITING = 8  # requests at a time; a page has one under way, and one that replaces it
+_MAX_REQUESTS = 8  # at a time; a page has at most two: one that is computed, and its successor
 T = TypeVar("T")
 
 # The rows of the table of lecture topics (docs) that a room demonstrates, and the expected results.
@@ -58,11 +58,11 @@ ROWS: Mapping[str, str] = {
 class Room:
     """One page of the model room."""
 
-    name: str  # in its address, and of its template and script
+    name: str  # of its address, template and script
     title: str
-    short: str  # the title in the list of rooms on each page
-    shows: str  # two sentences
-    rows: tuple[str, ...]  # of the lectures
+    short: str  # a short title, for the list of rooms on each page
+    shows: str  # what it shows, in two sentences
+    rows: tuple[str, ...]  # keys of ROWS
 
     @property
     def module(self) -> str:
@@ -138,16 +138,16 @@ ROOMS: Mapping[str, Room] = {
 }
 
 
-class _Desk:
+class _Worker:
     """Runs computations in one thread, and refuses more than a few at a time."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "model-room")
-        self._places = BoundedSemaphore(_MOST_WAITING)
+        self._slots = BoundedSemaphore(_MAX_REQUESTS)
         self._has_loaded = False
 
     def load(self) -> None:
-        """Begin to load the rooms, so that the first one to be opened need not wait."""
+        """Begin to import the modules of the rooms, so that the first room that is opened need not wait."""
         if not self._has_loaded:
             self._has_loaded = True
             for room in ROOMS.values():
@@ -155,20 +155,20 @@ class _Desk:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run work in the thread."""
-        if not self._places.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             raise HTTPException(503, "the model room is busy: try again in a moment")
         future = self._executor.submit(work)
-        # A request that is given up lets go of its place only when its computation has ended.
-        future.add_done_callback(lambda _: self._places.release())
+        # A cancelled request frees its slot only when its computation has ended.
+        future.add_done_callback(lambda _: self._slots.release())
         return await asyncio.wrap_future(future)
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """The routes of the model room."""
-    desk = _Desk()
+    """Return the routes of the model room."""
+    worker = _Worker()
 
     async def list_rooms(request: Request) -> Response:
-        desk.load()
+        worker.load()
         return context.pages.render(request, "rooms.html", {"rooms": ROOMS.values(), "rows": ROWS})
 
     async def show_room(request: Request) -> Response:
@@ -178,11 +178,11 @@ def routes(context: Context) -> list[BaseRoute]:
 
     async def show_example(request: Request) -> Response:
         room = _find_room(request)
-        return JSONResponse(await desk.run(lambda: import_module(room.module).make_example()))
+        return JSONResponse(await worker.run(lambda: import_module(room.module).make_example()))
 
     async def compute(request: Request) -> Response:
         room, body = _find_room(request), await request.body()
-        status, answer = await desk.run(lambda: _compute(room, body))
+        status, answer = await worker.run(lambda: _compute(room, body))
         return JSONResponse(answer, status)
 
     return [
@@ -201,10 +201,10 @@ def _find_room(request: Request) -> Room:
 
 
 def _compute(room: Room, body: bytes) -> tuple[int, Any]:
-    """The status and the JSON of an answer; a request that cannot be computed is answered by one line."""
+    """Return the status and the JSON of an answer, or 400 and an error if it cannot be computed."""
     fields = import_module("tamis_mail.surfaces.web.rooms.fields")
     module = import_module(room.module)
     try:
         return 200, fields.to_json(module.compute(fields.Fields.parse(body)))
-    except ValueError as error:  # of the fields, or of a model that the fields do not suit
+    except ValueError as error:  # raised by the fields, or by a model that cannot be fitted to them
         return 400, {"error": str(error)}

@@ -1,4 +1,4 @@
-"""Render templates. Mail is untrusted: text is escaped, deceptive characters become visible marks."""
+"""Render templates. Mail is untrusted: text is escaped, and deceptive characters become visible marks."""
 
 import time
 import unicodedata
@@ -51,14 +51,14 @@ def _format_time(seconds: int | None) -> str:
         return ""
 
 
-def _address(request: Request) -> str:
-    """Return the path and the query of a request, to which a form leads back."""
+def _read_address(request: Request) -> str:
+    """Return the path and the query of a request, so that a form can lead back to the page."""
     query = request.url.query
     return f"{request.url.path}?{query}" if query and request.method == "GET" else request.url.path
 
 
 class Pages:
-    """Renders templates. Each gets `session` (for `session.csrf`), `path`, `address` and `notices`."""
+    """Renders templates. Each one gets `session` (for `session.csrf`), `path`, `address` and `notices`."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -84,6 +84,6 @@ class Pages:
         if session is not None:
             notices, session.notices = session.notices, []
         text = self._environment.get_template(template).render(
-            session=session, path=request.url.path, address=_address(request), notices=notices, **values
+            session=session, path=request.url.path, address=_read_address(request), notices=notices, **values
         )
         return HTMLResponse(text, status)

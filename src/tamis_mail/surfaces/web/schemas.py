@@ -1,4 +1,4 @@
-"""JSON values checked by the schemas of the OpenAPI document: the part of JSON Schema that the API uses."""
+"""Check JSON values by the schemas of the OpenAPI document: the part of JSON Schema that the API uses."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ Schema = Mapping[str, Any]
 
 
 def find_fault(value: Any, schema: Schema, name: str = "the body") -> str | None:
-    """Return why a value does not follow a schema, in one line, or None.
+    """Return in one line why a value does not follow a schema; None if it does.
 
     >>> find_fault(
     ...     {"limit": 0}, {"type": "object", "properties": {"limit": {"type": "integer", "minimum": 1}}}
@@ -20,9 +20,9 @@ def find_fault(value: Any, schema: Schema, name: str = "the body") -> str | None
     kinds = schema.get("type", ())
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     if kinds and not any(_IS_KIND[kind](value) for kind in kinds):
-        return f"{name} is {_show(value)}, expected {' or '.join(map(str, kinds))}"
+        return f"{name} is {_quote(value)}, expected {' or '.join(map(str, kinds))}"
     if "enum" in schema and value not in schema["enum"]:
-        return f"{name} is {_show(value)}, expected one of {', '.join(map(str, schema['enum']))}"
+        return f"{name} is {_quote(value)}, expected one of {', '.join(map(str, schema['enum']))}"
     if isinstance(value, str):
         return _find_fault_in_text(value, schema, name)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -48,7 +48,7 @@ def _find_fault_in_text(value: str, schema: Schema, name: str) -> str | None:
     if len(value) < shortest:
         return f"{name} has {len(value)} characters, expected at least {shortest}"
     if "pattern" in schema and not re.search(schema["pattern"].replace("$", r"\Z"), value, re.ASCII):
-        return f"{name} is {_show(value)}, expected the form {schema['pattern']}"
+        return f"{name} is {_quote(value)}, expected the form {schema['pattern']}"
     return None
 
 
@@ -56,7 +56,7 @@ def _find_fault_in_number(value: float, schema: Schema, name: str) -> str | None
     if "minimum" in schema and value < schema["minimum"]:
         return f"{name} is {value}, expected at least {schema['minimum']}"
     if "maximum" in schema and value > schema["maximum"]:
-        return f"{name} is {_show(value)}, expected at most {schema['maximum']}"
+        return f"{name} is {_quote(value)}, expected at most {schema['maximum']}"
     return None
 
 
@@ -77,12 +77,12 @@ def _find_fault_in_object(value: dict[str, Any], schema: Schema, name: str) -> s
     if schema.get("additionalProperties") is False:
         unknown = sorted(value.keys() - properties.keys())
         if unknown:
-            return f"{name} has {_show(unknown[0])}, expected only {', '.join(properties)}"
+            return f"{name} has {_quote(unknown[0])}, expected only {', '.join(properties)}"
     checks = (find_fault(one, properties[key], key) for key, one in value.items() if key in properties)
     return next(filter(None, checks), None)
 
 
-def _show(value: object) -> str:
+def _quote(value: object) -> str:
     return f"{value!r:.40}"
 
 

@@ -3,8 +3,8 @@
     The Host header names this server → the request has a valid session → a request that changes something
     comes from our own page → the answer has security headers.
 
-- The page opens by an address with a token, which is valid once and gives a session: a cookie that no script
-  reads and no other site sends.
+- The page is opened by an address with a token, which is valid once and begins a session: a cookie that no
+  script reads and no other site sends.
 - A request that changes something has the session's CSRF token, in the header `X-CSRF-Token` or in the field
   `csrf` of a form, and does not come from another site.
 - A program may send `Authorization: Bearer` with the API's token instead of a session; no other site can
@@ -49,13 +49,13 @@ _HEADERS = {
 }
 _STATIC_HEADERS = {"cache-control": "private, max-age=300"}  # our own scripts and styles, which have no mail
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-_SESSIONS = 32  # browsers at once; the oldest session ends
+_MAX_SESSIONS = 32  # if there are more, the oldest session ends
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
-_OPEN_PATHS = frozenset({"/enter"})  # answered without a session; static files are, too
+_OPEN_PATHS = frozenset({"/enter"})  # answered without a session, as are static files
 _STATIC = "/static/"
 _UPLOADS = frozenset({"/imports", "/api/v1/imports"})
 _MESSAGES = frozenset({"/api/v1/verdicts", "/api/v1/learned"})
-_ENTRY_SECONDS = 600.0  # in which the address must be opened
+_ENTRY_SECONDS = 600.0  # time in which the address with the token must be opened
 
 
 class TooLargeError(Exception):
@@ -69,13 +69,13 @@ class Limits:
     body: int = 1 << 20  # bytes of a form or of JSON
     message: int = 64 << 20  # bytes of one message that is sent to the API
     upload: int = 4 << 30  # bytes of a mailbox, packed or not
-    seconds: float = 60.0  # until a request is answered
-    idle_seconds: float = 30.0  # the longest pause while a body is received
+    seconds: float = 60.0  # maximum time until an answer begins
+    idle_seconds: float = 30.0  # maximum pause while a body is received
 
 
 @dataclass(slots=True)
 class Session:
-    """The session of one browser: its cookie, its CSRF token, and what its next page tells."""
+    """The session of one browser: its cookie, its CSRF token, and the notices of its next page."""
 
     key: str
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
@@ -83,7 +83,7 @@ class Session:
 
 
 class Security:
-    """The tokens, the sessions, and the names of this machine that are answered."""
+    """The tokens, the sessions, and the host names under which requests are answered."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Security:
         self.cookie = f"tamis_session_{port}"  # cookies are shared by all ports of a host
         self._api_token = api_token
         self.host_name = f"tamis-{secrets.token_hex(8)}.localhost"
-        self._entry_tokens: dict[str, float] = {}  # and until when each is valid
+        self._entry_tokens: dict[str, float] = {}  # token → the time until which it is valid
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         given = [name.lower() for name in host_names]
         # Behind a proxy at port 80 or 443, Host has no port: a given name is accepted without one, too.
@@ -113,17 +113,17 @@ class Security:
 
     def enter(self, token: str) -> Session | None:
         """Begin a session if the token is valid, and make the token invalid."""
-        matching = next((one for one in self._entry_tokens if _are_equal(one, token)), None)
+        matching = next((known for known in self._entry_tokens if _are_equal(known, token)), None)
         if matching is None or self._entry_tokens.pop(matching) < time.monotonic():
             return None
         session = Session(secrets.token_urlsafe(32))
         self._sessions[session.key] = session
-        while len(self._sessions) > _SESSIONS:
+        while len(self._sessions) > _MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return session
 
     def set_cookie(self, response: Response, session: Session) -> None:
-        """Give the browser the key of its session."""
+        """Set the cookie with the key of the session."""
         response.set_cookie(self.cookie, session.key, path="/", httponly=True, samesite="strict")
 
     def is_own_host(self, host: str) -> bool:
@@ -136,7 +136,7 @@ class Security:
         return self._sessions.get(key)
 
     def has_api_token(self, headers: Headers) -> bool:
-        """Whether a program identifies itself."""
+        """Whether a request has the token of the API."""
         kind, _, token = headers.get("authorization", "").partition(" ")
         return (
             self._api_token is not None
@@ -150,7 +150,7 @@ def _are_equal(expected: str, given: str) -> bool:
 
 
 class Guard:
-    """The middleware: refuses what `Security` does not allow, and bounds each request."""
+    """The middleware: refuses requests that `Security` does not allow, and limits their size and time."""
 
     def __init__(self, app: ASGIApp, security: Security) -> None:
         self._app = app
@@ -163,14 +163,14 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # there are no web sockets
-        state = _Sending(send, is_static=scope["path"].startswith(_STATIC))
+        sender = _ResponseSender(send, is_static=scope["path"].startswith(_STATIC))
         response: Response | None
         try:
-            async with asyncio.timeout(self._time_limit(scope)) as limit:
-                state.limit = limit
+            async with asyncio.timeout(self._find_time_limit(scope)) as limit:
+                sender.limit = limit
                 response, receive = await self._check(scope, receive)
                 if response is None:
-                    await self._app(scope, receive, state.send)
+                    await self._app(scope, receive, sender.send)
                     return
         except TooLargeError as error:
             response = _refuse(scope, 413, str(error))
@@ -178,26 +178,26 @@ class Guard:
             response = _refuse(scope, 503, "the request took too long: try again")
         except Exception:  # noqa: BLE001 (an error of the program gets the headers, too)
             traceback.print_exc(file=sys.stderr)
-            reason = "an error of the program: the terminal in which tamis serve web runs says more"
+            reason = "the program has failed: the terminal in which tamis serve web runs shows the error"
             response = _refuse(scope, 500, reason)
-        if not state.has_begun:
-            state.limit = None
-            await response(scope, receive, state.send)
+        if not sender.has_begun:
+            sender.limit = None
+            await response(scope, receive, sender.send)
 
-    def _time_limit(self, scope: Scope) -> float | None:
-        """An upload may take long, as long as it goes on."""
+    def _find_time_limit(self, scope: Scope) -> float | None:
+        """Return the maximum seconds of a request; None for an upload, which ends when no more bytes come."""
         is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS
         return None if is_upload else self._security.limits.seconds
 
     async def _check(self, scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
-        """Return the refusal of a request, or None, and its body."""
+        """Return the refusal of a request, or None, and the function that receives its body."""
         headers = Headers(scope=scope)
         security = self._security
         if len(headers.getlist("host")) != 1 or not security.is_own_host(headers["host"]):
             return _refuse(
                 scope, 421, "this name is not served here: see tamis serve web --host-name"
             ), receive
-        receive = self._bound(scope, receive, headers)
+        receive = self._limit_body(scope, receive, headers)
         scope["session"] = session = security.find_session(headers)
         is_open = scope["path"] in _OPEN_PATHS or scope["path"].startswith(_STATIC)
         is_safe = scope["method"] in _SAFE_METHODS
@@ -220,8 +220,8 @@ class Guard:
             return _refuse(scope, 403, "the CSRF token is missing or wrong: load the page again"), receive
         return None, receive
 
-    def _bound(self, scope: Scope, receive: Receive, headers: Headers) -> Receive:
-        """Bound the size of a body, and the time in which nothing comes."""
+    def _limit_body(self, scope: Scope, receive: Receive, headers: Headers) -> Receive:
+        """Return a function that receives a body with limits of its size and of pauses."""
         limits = self._security.limits
         largest = limits.body
         if scope["path"] in _UPLOADS:
@@ -250,7 +250,7 @@ class Guard:
         return receive_bounded
 
 
-class _Sending:
+class _ResponseSender:
     """Sends an answer with the security headers; once it has begun, there is no time limit for the rest."""
 
     def __init__(self, send: Send, *, is_static: bool) -> None:
@@ -271,9 +271,9 @@ class _Sending:
 
 
 def _comes_from_own_page(headers: Headers) -> bool:
-    """Whether a request comes from a page of ours, as far as the browser says.
+    """Whether a request comes from one of our pages, according to the headers of the browser.
 
-    Because our pages send no referrer, Origin is null for their forms: then Sec-Fetch-Site must vouch for it.
+    Our pages send no referrer, so Origin is null for their forms: Sec-Fetch-Site must then be same-origin.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site not in (None, "same-origin", "none"):

@@ -1,4 +1,4 @@
-"""Runs the application by uvicorn at a socket that listens already."""
+"""Run the application by uvicorn at a socket that is bound already."""
 
 import asyncio
 import signal
@@ -18,9 +18,9 @@ from tamis_mail.surfaces.web.security import Security
 
 __all__ = ["serve"]
 
-_CONNECTIONS = 100
-_CLOSE_SECONDS = 3  # for answers that have begun
-_HEADER_SECONDS = 10.0  # in which a connection must send its first request
+_CONNECTIONS = 100  # maximum number at once
+_CLOSE_SECONDS = 3  # time that answers which have begun get after a signal
+_HEADER_SECONDS = 10.0  # a connection that sends no request within this time is closed
 
 
 def serve(
@@ -32,7 +32,7 @@ def serve(
     host_names: Sequence[str] = (),
     api_token: str | None = None,
 ) -> None:
-    """Serve the page of a store until a signal comes; `announce` gets its address when it can be opened."""
+    """Serve the page of a store until a signal comes; call `announce` with its address when it is ready."""
     with closing(Sieve.open(store)), closing(Catalog.of(store)) as catalog:  # both are created
         add_folders(catalog, mail)
     port = listener.getsockname()[1]
@@ -57,10 +57,10 @@ def serve(
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection that sends no request, so that silent ones do not take the places of others."""
+    """Closes a connection that sends no request, so that silent ones do not use up the limit."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection."""
+        """Note a new connection, and check after some seconds whether it has sent a request."""
         super().connection_made(transport)
         self.loop.call_later(_HEADER_SECONDS, self._close_if_silent)
 
@@ -71,14 +71,16 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Ends by a signal as other daemons do: what follows in the program runs, and its exit status is 0."""
+    """Ends by a signal as the other daemons do: `run` returns, and the exit status is 0."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ask the server to end when a signal comes; uvicorn's own would then end the process by it."""
-        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        """End the server when a signal comes; uvicorn would afterwards raise the signal again."""
+        before = {
+            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,7 +1,7 @@
 """The settings view: thresholds, lists of senders, folders, decay, export and backup.
 
 Changes are forms, which work without a script; each runs in the writer thread and ends in a notice. Only the
-suggestion of thresholds takes seconds, and is asked for by the script of the page.
+suggestion of thresholds takes seconds, and is requested by the script of the page.
 """
 
 import gzip
@@ -43,11 +43,12 @@ from tamis_mail.verdict.rule import Rule
 
 __all__ = ["routes"]
 
-RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)  # shares of mail that may be judged wrongly
-_ENTRIES = 500  # of a list that are shown
-_MOST_ENTRIES = 1000  # of one form
-_FIELDS = 20
-_BLOCK = 1 << 16  # bytes
+# The fractions of errors from which the user can choose.
+RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
+_SHOWN_ENTRIES = 500  # of a list
+_MAX_ENTRIES = 1000  # of one form
+_FIELDS = 20  # maximum number of fields of a form
+_BLOCK = 1 << 16  # bytes of a download that are read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def routes(context: Context) -> list[BaseRoute]:
         values = {
             "settings": settings,
             "rates": [(rate, f"{1 / rate:,.0f}") for rate in RATES],
-            "most": _ENTRIES,
+            "shown_entries": _SHOWN_ENTRIES,
             "store": str(context.store),
         }
         return context.pages.render(request, "settings.html", values)
@@ -89,13 +90,13 @@ def routes(context: Context) -> list[BaseRoute]:
         return answer(await analysis.find(("thresholds", lost, passed), title, compute))
 
     def judge_listed() -> None:
-        """Judge the listed messages again in the background; an older job of this kind ends."""
+        """Judge all listed messages again in the background; a running job of this kind ends."""
         context.jobs.restart("Judging all messages again", judge_all)
 
-    def change(
-        work: Callable[[Connections, FormData], Outcome], *, has_effect: bool = True
+    def make_route(
+        work: Callable[[Connections, FormData], Outcome], *, affects_verdicts: bool = True
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Make the route of a form; with `has_effect`, it may change verdicts."""
+        """Make the handler of a form; if it affects verdicts, all messages are judged again."""
 
         async def run(request: Request) -> Response:
             form = await request.form(max_fields=_FIELDS, max_files=0)
@@ -103,7 +104,7 @@ def routes(context: Context) -> list[BaseRoute]:
                 outcome = await context.threads.write(lambda connections: work(connections, form))
             except (ValueError, SourceError) as error:
                 outcome = Outcome(f"Nothing was changed: {error}.", is_fault=True)
-            if has_effect and not outcome.is_fault:
+            if affects_verdicts and not outcome.is_fault:
                 judge_listed()
             request.scope["session"].notices.append(outcome.as_notice())
             return RedirectResponse("/settings", 303)
@@ -120,7 +121,7 @@ def routes(context: Context) -> list[BaseRoute]:
         if kind not in _DOWNLOADS:
             raise HTTPException(404, f"there is no download of this name, expected {' or '.join(_DOWNLOADS)}")
         write, ending = _DOWNLOADS[kind]
-        # The writer's connection: SQLite writes no copy (VACUUM INTO) by one that only reads.
+        # By the writer's connection, because SQLite cannot write a copy (VACUUM INTO) by a read-only one.
         file = await context.threads.write(lambda connections: _write_unnamed(connections, write))
         name = f"tamis-{kind}-{time.strftime('%Y-%m-%d')}{ending}"
         headers = {
@@ -130,12 +131,12 @@ def routes(context: Context) -> list[BaseRoute]:
         return StreamingResponse(_read_blocks(file), 200, headers, "application/octet-stream")
 
     posts = {
-        "thresholds": change(_set_thresholds),
-        "senders": change(_set_senders),
-        "senders/remove": change(_remove_sender),
-        "folders": change(watch, has_effect=False),
-        "folders/remove": change(_remove_folder, has_effect=False),
-        "decay": change(_decay),
+        "thresholds": make_route(_set_thresholds),
+        "senders": make_route(_set_senders),
+        "senders/remove": make_route(_remove_sender),
+        "folders": make_route(watch, affects_verdicts=False),
+        "folders/remove": make_route(_remove_folder, affects_verdicts=False),
+        "decay": make_route(_decay),
     }
     return [
         Route("/settings", show),
@@ -162,7 +163,7 @@ def _read_settings(connections: Connections) -> _Settings:
 
 
 def _set_thresholds(connections: Connections, form: FormData) -> Outcome:
-    """Write the thresholds into the rule, with which the weights are fitted again."""
+    """Write the thresholds into the rule, and fit the weights again."""
     spam, ham = (_read_probability(form, name) for name in ("spam", "ham"))
     if not ham < spam:
         raise ValueError(
@@ -181,13 +182,13 @@ def _set_senders(connections: Connections, form: FormData) -> Outcome:
     texts = [text for text in str(form.get("entries", "")).replace(",", "\n").splitlines() if text.strip()]
     if not texts:
         raise ValueError("no address was given, expected one such as ann@example.org, or example.org")
-    if len(texts) > _MOST_ENTRIES:
-        raise ValueError(f"{len(texts):,} addresses were given, expected at most {_MOST_ENTRIES:,}")
+    if len(texts) > _MAX_ENTRIES:
+        raise ValueError(f"{len(texts):,} addresses were given, expected at most {_MAX_ENTRIES:,}")
     entries = [parse_entry(text) for text in texts]
     is_allowed = _read_list(form)
     before = add_entries(connections.sieve.store, entries, is_allowed=is_allowed)
     return Outcome(
-        f"{'Allowed' if is_allowed else 'Blocked'}: {_name_entries(entries)}.", make_list_undo(before)
+        f"{'Allowed' if is_allowed else 'Blocked'}: {_join_entries(entries)}.", make_list_undo(before)
     )
 
 
@@ -196,9 +197,9 @@ def _remove_sender(connections: Connections, form: FormData) -> Outcome:
     is_allowed = _read_list(form)
     before = remove_entries(connections.sieve.store, [entry], is_allowed=is_allowed)
     if before.get(entry) is not is_allowed:
-        return Outcome(f"{_name_entries([entry])} was not on the list.", is_fault=True)
+        return Outcome(f"{_join_entries([entry])} was not on the list.", is_fault=True)
     verb = "allowed" if is_allowed else "blocked"
-    return Outcome(f"{_name_entries([entry])} is no longer {verb}.", make_list_undo(before))
+    return Outcome(f"{_join_entries([entry])} is no longer {verb}.", make_list_undo(before))
 
 
 def _watch_folder(connections: Connections, form: FormData) -> Outcome:
@@ -216,9 +217,9 @@ def _watch_folder(connections: Connections, form: FormData) -> Outcome:
 
 
 def _remove_folder(connections: Connections, form: FormData) -> Outcome:
-    """Stop listing the messages of a folder; of an imported mailbox, the copy is deleted.
+    """Stop listing the messages of a folder; the copy of an imported mailbox is deleted.
 
-    What was learned of it stays.
+    The messages that were learned from it stay learned.
     """
     number = str(form.get("number", ""))
     source = next((one for one in connections.catalog.sources() if str(one.number) == number), None)
@@ -227,7 +228,7 @@ def _remove_folder(connections: Connections, form: FormData) -> Outcome:
     connections.catalog.remove_source(source.number)
     if source.is_import:
         Path(source.path).unlink(missing_ok=True)
-    return Outcome(f"{source.name or source.path} is no longer listed. What was learned of it stays.")
+    return Outcome(f"{source.name or source.path} is no longer listed. What was learned from it stays.")
 
 
 def _decay(connections: Connections, form: FormData) -> Outcome:
@@ -246,7 +247,7 @@ def _read_list(form: FormData) -> bool:
     return name == "allowed"
 
 
-def _name_entries(entries: Sequence[str]) -> str:
+def _join_entries(entries: Sequence[str]) -> str:
     names = [entry.removeprefix("@") for entry in entries]
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
@@ -267,11 +268,11 @@ def _read_rate(text: str) -> float:
         if text == f"{rate:g}":
             return rate
     known = ", ".join(f"{rate:g}" for rate in RATES)
-    raise HTTPException(400, f"a wanted rate is {text[:20]!r}, expected one of {known}")
+    raise HTTPException(400, f"a rate is {text[:20]!r}, expected one of {known}")
 
 
 def _write_unnamed(connections: Connections, write: Callable[[Store, Path], None]) -> IO[bytes]:
-    """Write a file for one answer; it has no name when the answer begins, so that nothing is left over."""
+    """Write a temporary file for one answer, open it and delete its name, so that nothing is left behind."""
     with tempfile.TemporaryDirectory(prefix="tamis-") as folder:
         path = Path(folder) / "file"
         write(connections.sieve.store, path)

@@ -1,8 +1,8 @@
-"""Work with the store and the catalog, off the event loop, in a few threads.
+"""Run work with the store and the catalog in a few threads, outside the event loop.
 
 Each thread has connections of its own, which it opens when it is first used. Everything that changes the
-store runs in the one writer thread, in the order in which it was asked for. Work of seconds (figures) and of
-minutes (imports) has threads of its own, so that a view waits for neither.
+store runs in the one writer thread, in the order in which it was submitted. Work that takes seconds (figures)
+or minutes (imports) has threads of its own, so that a view waits for neither.
 """
 
 import asyncio
@@ -35,18 +35,18 @@ class Connections:
 
 
 class Threads:
-    """Runs functions of `Connections` in threads."""
+    """Runs functions that take `Connections` in threads."""
 
     def __init__(self, store: Path, *, readers: int = 2) -> None:
         self._store = store
         self._lock = threading.Lock()
-        # By thread: each executor has one.
-        self._opened: dict[ThreadPoolExecutor, tuple[tuple[int, int] | None, Connections]] = {}
+        # By executor, each of which has one thread: the identity of the store, and its connections.
+        self._connections: dict[ThreadPoolExecutor, tuple[tuple[int, int] | None, Connections]] = {}
         self._writer = ThreadPoolExecutor(1, "writer")
         self._readers = [ThreadPoolExecutor(1, f"reader-{number}") for number in range(readers)]
         self._background = ThreadPoolExecutor(1, "background")
         self._analyst = ThreadPoolExecutor(1, "analyst")
-        self._next = 0
+        self._next_reader = 0
         self._is_closing = False
 
     async def read(self, work: Callable[[Connections], T]) -> T:
@@ -60,44 +60,44 @@ class Threads:
     def submit_reading(self, work: Callable[[Connections], T]) -> "Future[T]":
         """Start work in the next reader thread."""
         with self._lock:
-            self._next = (self._next + 1) % len(self._readers)
-            executor = self._readers[self._next]
-        return executor.submit(self._run, executor, work, True)
+            self._next_reader = (self._next_reader + 1) % len(self._readers)
+            executor = self._readers[self._next_reader]
+        return executor.submit(self._run, executor, work, readonly=True)
 
     def submit_writing(self, work: Callable[[Connections], T]) -> "Future[T]":
         """Start work in the writer thread."""
-        return self._writer.submit(self._run, self._writer, work, False)
+        return self._writer.submit(self._run, self._writer, work, readonly=False)
 
     def submit_analysis(self, work: Callable[[Connections], T]) -> "Future[T]":
-        """Start work of seconds that changes nothing, after other work of this kind."""
-        return self._analyst.submit(self._run, self._analyst, work, True)
+        """Start work that takes seconds and changes nothing in the store, after other work of this kind."""
+        return self._analyst.submit(self._run, self._analyst, work, readonly=True)
 
     def submit_background(self, work: Callable[[Connections], T]) -> "Future[T]":
         """Start long work that changes nothing in the store, after other long work."""
-        return self._background.submit(self._run, self._background, work, True)
+        return self._background.submit(self._run, self._background, work, readonly=True)
 
     def close(self) -> None:
-        """Finish what was begun, drop what waits, and close all connections in their own threads."""
+        """Finish work that has begun, drop waiting work, and close all connections in their own threads."""
         self._is_closing = True
         for executor in (self._background, self._analyst, *self._readers, self._writer):
-            executor.submit(self._drop, executor).result()
+            executor.submit(self._close_connections, executor).result()
             executor.shutdown()
 
-    def _run(self, executor: ThreadPoolExecutor, work: Callable[[Connections], T], readonly: bool) -> T:
+    def _run(self, executor: ThreadPoolExecutor, work: Callable[[Connections], T], *, readonly: bool) -> T:
         """Run work with the connections of a thread; a store that was replaced is opened again."""
         if self._is_closing:
-            raise RuntimeError("the server ends")
-        identity, connections = self._opened.get(executor, (None, None))
+            raise RuntimeError("the server is stopping")
+        identity, connections = self._connections.get(executor, (None, None))
         if connections is None or identity != self._identify_store():
-            self._drop(executor)
+            self._close_connections(executor)
             sieve = Sieve.open(self._store, create=not readonly, readonly=readonly)
             connections = Connections(sieve, Catalog.of(self._store))
-            self._opened[executor] = (self._identify_store(), connections)
+            self._connections[executor] = (self._identify_store(), connections)
         return work(connections)
 
-    def _drop(self, executor: ThreadPoolExecutor) -> None:
-        """Close the connections of a thread. A fault while closing changes nothing: they are used no more."""
-        _, connections = self._opened.pop(executor, (None, None))
+    def _close_connections(self, executor: ThreadPoolExecutor) -> None:
+        """Close the connections of a thread. Errors are ignored: the connections are not used any more."""
+        _, connections = self._connections.pop(executor, (None, None))
         if connections is not None:
             with suppress(Exception):
                 connections.close()

@@ -1,1 +1,1 @@
-"""The rooms (interactive demonstrations): each module computes one picture from the fields of a request."""
+"""The rooms (interactive demonstrations): each module computes the pictures of one room from a request."""

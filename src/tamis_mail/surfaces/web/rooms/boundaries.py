@@ -12,9 +12,9 @@ from tamis.conjugate import NormalInverseWishart
 from tamis.models.generative.gaussian_vectors import Covariance
 from tamis_mail.surfaces.web.rooms.fields import FieldError, Fields
 from tamis_mail.surfaces.web.rooms.shapes import trace_ellipse, trace_zeros
-from tamis_mail.surfaces.web.rooms.wording import count_of
+from tamis_mail.surfaces.web.rooms.wording import pluralize
 
-MOST_POINTS = 300
+MAX_POINTS = 300
 CLASSES = ("A", "B", "C")
 COVARIANCES: dict[str, Covariance] = {
     "tied": "tied",
@@ -23,18 +23,18 @@ COVARIANCES: dict[str, Covariance] = {
     "spherical": "spherical",
 }
 RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows 0 to 10
-_CELLS = 60  # of the plane's side
+_CELLS = 60  # along each side of the plane
 _EDGES = np.linspace(0.0, 10.0, _CELLS + 1)
 _CENTRES = np.linspace(5.0 / _CELLS, 10.0 - 5.0 / _CELLS, _CELLS)
 _FOLDS = 10
-# About the middle of the plane, worth a hundredth of a point; a class of one point has a standard deviation
-# of about half a unit.
+# Its mean is the middle of the plane, and counts as a hundredth of a point; a class of one point has a
+# standard deviation of about half a unit.
 _PRIOR = NormalInverseWishart(np.array([5.0, 5.0]), 0.01, 4.0, 0.5 * np.eye(2))
 assert set(COVARIANCES.values()) == set(get_args(Covariance))
 
 
 def make_example() -> dict[str, object]:
-    """The request that the page starts with: two classes of different shapes."""
+    """Return the first request of the page: two classes of different shapes."""
     rng = np.random.default_rng(4)
     first = rng.multivariate_normal([3.4, 4.0], [[1.6, 1.1], [1.1, 1.4]], 24)
     second = rng.multivariate_normal([6.6, 5.6], [[0.5, -0.3], [-0.3, 1.6]], 24)
@@ -45,13 +45,13 @@ def make_example() -> dict[str, object]:
 def compute(fields: Fields) -> dict[str, object]:
     """Fit the classes with this form of covariance; classify each cell of the plane; compare all forms."""
     fields.refuse_unknown("points", "labels", "covariance")
-    points = fields.read_rows("points", [RANGE, RANGE], MOST_POINTS)
-    labels = fields.read_integers("labels", 0, len(CLASSES) - 1, MOST_POINTS)
+    points = fields.read_rows("points", [RANGE, RANGE], MAX_POINTS)
+    labels = fields.read_integers("labels", 0, len(CLASSES) - 1, MAX_POINTS)
     covariance = COVARIANCES[fields.read_choice("covariance", tuple(COVARIANCES))]
     if len(labels) != len(points):
         raise FieldError(f"got {len(labels)} labels for {len(points)} points, expected one per point")
     if not len(points):
-        raise FieldError("got no points, expected one at least: add points")
+        raise FieldError("got no points, expected at least one: add points")
     model = _fit(covariance, points, labels)
     probabilities = model.predict_proba(_make_grid(_CENTRES))
     classes = [int(label) for label in model.classes_]
@@ -70,18 +70,18 @@ def compute(fields: Fields) -> dict[str, object]:
         "boundaries": _trace_boundaries(model),
         "linear": _get_linear_form(model, covariance),
         "forms": forms,
-        "text": _tell(model, covariance, labels, forms),
+        "text": _write_sentences(model, covariance, labels, forms),
     }
 
 
-def _make_grid(places: Array) -> Array:
-    """The points (places², 2) with these coordinates, by rows of y."""
-    x, y = np.meshgrid(places, places)
+def _make_grid(coordinates: Array) -> Array:
+    """Return the points (coordinates², 2) of a grid, by rows of y."""
+    x, y = np.meshgrid(coordinates, coordinates)
     return np.column_stack([x.ravel(), y.ravel()])
 
 
 def _trace_boundaries(model: GaussianDiscriminant) -> Array:
-    """The segments (n, 2, 2) on which two classes are equally probable, and no other is more so."""
+    """Return the segments (n, 2, 2) on which two classes are equally and most probable."""
     joint = model.predict_joint_log_proba(_make_grid(_EDGES)).reshape(len(_EDGES), len(_EDGES), -1)
     parts = [np.zeros((0, 2, 2))]
     for a, b in combinations(range(joint.shape[2]), 2):
@@ -99,7 +99,7 @@ def _fit(covariance: Covariance, points: Array, labels: NDArray[np.int64]) -> Ga
 
 
 def _expand_covariances(model: GaussianDiscriminant) -> Array:
-    """The covariance matrix of each class (classes, 2, 2), whatever its form."""
+    """Return the covariance matrix of each class (classes, 2, 2), for any form of covariance."""
     given, count = np.asarray(model.covariance_), len(model.classes_)
     if model.covariance == "full":
         return given
@@ -110,14 +110,14 @@ def _expand_covariances(model: GaussianDiscriminant) -> Array:
 
 
 def _get_linear_form(model: GaussianDiscriminant, covariance: Covariance) -> dict[str, object] | None:
-    """The log-odds of the second class, w·x + w₀, of two classes with one covariance."""
+    """Return w and w₀ of the log-odds w·x + w₀ of two classes; None unless they share a covariance."""
     if covariance != "tied" or len(model.classes_) != 2:
         return None
     return {"w": model.coef_[0], "w0": model.intercept_[0]}
 
 
 def _evaluate(covariance: Covariance, points: Array, labels: NDArray[np.int64]) -> dict[str, object]:
-    """How well this form fits: the part of the points that is right, seen and held out, and its evidence."""
+    """Return accuracy, accuracy on held-out points and log-evidence of a form of covariance."""
     model = _fit(covariance, points, labels)
     held_out = None
     counts = np.bincount(labels)
@@ -131,14 +131,14 @@ def _evaluate(covariance: Covariance, points: Array, labels: NDArray[np.int64]) 
     }
 
 
-def _tell(
+def _write_sentences(
     model: GaussianDiscriminant,
     covariance: Covariance,
     labels: NDArray[np.int64],
     forms: dict[Covariance, dict[str, object]],
 ) -> list[str]:
     parts = [
-        f"class {CLASSES[int(label)]} has {count_of(int((labels == label).sum()), 'point')} and its mean at "
+        f"class {CLASSES[int(label)]} has {pluralize(int((labels == label).sum()), 'point')} and its mean at "
         f"({x:.2f}, {y:.2f})"
         for label, (x, y) in zip(model.classes_, model.means_, strict=True)
     ]

@@ -12,17 +12,17 @@ from tamis_mail.surfaces.web.rooms.weights import (
     infer_by_evidence,
     infer_weights,
 )
-from tamis_mail.surfaces.web.rooms.wording import count_of
+from tamis_mail.surfaces.web.rooms.wording import pluralize
 
-MOST_POINTS = 200
-MOST_FUNCTIONS = 20
+MAX_POINTS = 200
+MAX_FUNCTIONS = 20
 X_RANGE, Y_RANGE = (-10.0, 10.0), (-100.0, 100.0)  # the plane shows 0 to 1 and -2 to 2
-_FEWEST = 3  # points from which two precisions are chosen
-_PLACES = np.linspace(0.0, 1.0, 101)
+_MIN_POINTS = 3  # by which two precisions can be chosen
+_GRID = np.linspace(0.0, 1.0, 101)
 
 
 def make_example() -> dict[str, object]:
-    """The request that the page starts with: ten points of a noisy sinusoid, nine functions."""
+    """Return the first request of the page: ten points of a noisy sinusoid, and nine functions."""
     rng = np.random.default_rng(3)
     x = rng.uniform(0.0, 1.0, 10).round(2)
     y = (np.sin(2.0 * np.pi * x) + rng.normal(0.0, 0.2, 10)).round(2)
@@ -34,8 +34,8 @@ def make_example() -> dict[str, object]:
 def compute(fields: Fields) -> dict[str, object]:
     """Infer the weights of the functions; predict the curve; compare numbers of functions by evidence."""
     fields.refuse_unknown("points", "functions", "width", "alpha", "noise", "by_evidence", "seed")
-    points = fields.read_rows("points", [X_RANGE, Y_RANGE], MOST_POINTS)
-    number = fields.read_integer("functions", 1, MOST_FUNCTIONS)
+    points = fields.read_rows("points", [X_RANGE, Y_RANGE], MAX_POINTS)
+    number = fields.read_integer("functions", 1, MAX_FUNCTIONS)
     width = fields.read_number("width", 0.01, 5.0)
     alpha = fields.read_number("alpha", 1e-4, 1e4)
     noise = fields.read_number("noise", 0.01, 10.0)
@@ -43,21 +43,21 @@ def compute(fields: Fields) -> dict[str, object]:
     basis = _make_basis(number, width)
     features, targets = _expand(basis, points[:, 0]), points[:, 1]
     if fields.read_flag("by_evidence"):
-        if len(np.unique(points, axis=0)) < _FEWEST:
+        if len(np.unique(points, axis=0)) < _MIN_POINTS:
             raise FieldError(
-                f"got {count_of(len(points), 'point')}, expected {_FEWEST} different ones to choose ridge "
-                "and noise by evidence: add points"
+                f"got {pluralize(len(points), 'point')}, expected {_MIN_POINTS} different ones to choose "
+                "ridge and noise by evidence: add points"
             )
         posterior = infer_by_evidence(features, targets)
         assert posterior.alpha is not None
         alpha, noise = float(posterior.alpha[0]), float(1.0 / np.sqrt(posterior.beta[0]))
     else:
         posterior = infer_weights(features, targets, alpha, noise)
-    numbers = list(range(1, MOST_FUNCTIONS + 1))
-    along = _expand(basis, _PLACES)
+    numbers = list(range(1, MAX_FUNCTIONS + 1))
+    along = _expand(basis, _GRID)
     evidences = [_evaluate(k, width, points, alpha, noise) for k in numbers]
     return {
-        "places": _PLACES,
+        "places": _GRID,
         **describe_predictions(posterior, along, seed),
         "parts": (along * posterior.mean[0]).T[1:],  # each function times its weight; the first is constant
         "alpha": alpha,
@@ -68,35 +68,35 @@ def compute(fields: Fields) -> dict[str, object]:
         "numbers": numbers,
         "evidences": evidences,
         "best_number": numbers[int(np.argmax(evidences))],
-        "text": _tell(len(points), number, posterior, alpha, noise, evidences),
+        "text": _write_sentences(len(points), number, posterior, alpha, noise, evidences),
     }
 
 
 def _make_basis(number: int, width: float) -> GaussianBasis:
-    """Functions evenly from 0 to 1, and a constant."""
+    """Return functions with equal distances from 0 to 1, and a constant."""
     return GaussianBasis(number, width=width, include_bias=True).fit([[0.0], [1.0]])
 
 
 def _expand(basis: GaussianBasis, x: Array) -> Array:
-    """The features (n, functions + 1)."""
+    """Return the features (n, functions + 1)."""
     if not len(x):
         return np.zeros((0, basis.transform([[0.0]]).shape[1]))
     return np.asarray(basis.transform(x[:, None]))
 
 
 def _evaluate(number: int, width: float, points: Array, alpha: float, noise: float) -> float:
-    """The log-evidence of the points under so many functions."""
+    """Return the log-evidence of the points for a number of functions."""
     features = _expand(_make_basis(number, width), points[:, 0])
     return get_log_evidence(infer_weights(features, points[:, 1], alpha, noise))
 
 
-def _tell(
+def _write_sentences(
     count: int, number: int, posterior: LinearPosterior, alpha: float, noise: float, evidences: list[float]
 ) -> list[str]:
     best = int(np.argmax(evidences))
     lines = [
         (
-            f"{count_of(count, 'point')}, {count_of(number, 'basis function')}: the log-evidence is "
+            f"{pluralize(count, 'point')}, {pluralize(number, 'basis function')}: the log-evidence is "
             f"{get_log_evidence(posterior):.3f}, and the points determine {posterior.effective[0]:.2f} of "
             f"the {number + 1} weights."
         ),
@@ -107,7 +107,7 @@ def _tell(
     ]
     if count:
         lines.append(
-            f"At this width, ridge and noise, {count_of(best + 1, 'function')} would have the largest "
+            f"At this width, ridge and noise, {pluralize(best + 1, 'function')} would have the largest "
             f"log-evidence, {evidences[best]:.3f}."
         )
     return lines

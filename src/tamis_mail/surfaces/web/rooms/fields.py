@@ -1,8 +1,8 @@
 """Read and check the fields of a request: numbers within bounds, or an error of one line.
 
-A browser sends the body, and so may anything else on the machine: every list has a longest length, every
-number a range, and a field with an unknown name is refused. The bounds keep each computation below a second
-of one core.
+The body may come from any program on this machine, not only from a browser: every list has a maximum length,
+every number a range, and a field with an unknown name is refused. The limits keep each computation below a
+second of one core.
 """
 
 import json
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 
-LONGEST_BODY = 65_536  # bytes; 300 points of two numbers with all their digits need 15,000
-_SHOWN = 40  # characters of a wrong value that its message repeats
+LONGEST_BODY = 65_536  # bytes; 300 points of two numbers with all digits need 15,000
+_SHOWN = 40  # characters of a wrong value that an error message quotes
 
 
 class FieldError(ValueError):
@@ -44,39 +44,39 @@ class Fields:
         return cls(values)
 
     def refuse_unknown(self, *names: str) -> None:
-        """Raise for the first field that has none of these names."""
+        """Raise an error if a field has none of these names."""
         for name in self.values:
             if name not in names:
                 raise FieldError(f"got the field {_shorten(name)}, expected only {', '.join(names)}")
 
     def read_number(self, name: str, low: float, high: float) -> float:
-        """A finite number from low to high."""
+        """Return a field that is a number from low to high."""
         return _check_number(name, self._get(name), low, high)
 
     def read_integer(self, name: str, low: int, high: int) -> int:
-        """A whole number from low to high."""
+        """Return a field that is a whole number from low to high."""
         value = _check_number(name, self._get(name), low, high)
         if not value.is_integer():
             raise FieldError(f"got {name} = {value:g}, expected a whole number")
         return int(value)
 
     def read_flag(self, name: str) -> bool:
-        """True or false."""
+        """Return a field that is true or false."""
         value = self._get(name)
         if not isinstance(value, bool):
             raise FieldError(f"got {name} = {_shorten(value)}, expected true or false")
         return value
 
     def read_choice(self, name: str, options: Sequence[str]) -> str:
-        """One of the options."""
+        """Return a field that is one of the options."""
         value = self._get(name)
         if not isinstance(value, str) or value not in options:
             raise FieldError(f"got {name} = {_shorten(value)}, expected one of {', '.join(options)}")
         return value
 
-    def read_rows(self, name: str, ranges: Sequence[tuple[float, float]], most: int) -> Array:
-        """A list of rows with one number per range (n, columns), at most `most` of them."""
-        rows = self._read_list(name, most)
+    def read_rows(self, name: str, ranges: Sequence[tuple[float, float]], max_rows: int) -> Array:
+        """Return a list of at most `max_rows` rows, each with one number per range, (n, columns)."""
+        rows = self._read_list(name, max_rows)
         values = np.empty((len(rows), len(ranges)))
         for i, row in enumerate(rows):
             if not isinstance(row, list) or len(row) != len(ranges):
@@ -85,11 +85,11 @@ class Fields:
                 values[i, j] = _check_number(f"{name}[{i}][{j}]", row[j], low, high)
         return values
 
-    def read_integers(self, name: str, low: int, high: int, most: int) -> NDArray[np.int64]:
-        """A list of whole numbers from low to high (n,), at most `most` of them."""
+    def read_integers(self, name: str, low: int, high: int, max_rows: int) -> NDArray[np.int64]:
+        """Return a list of at most `max_rows` whole numbers from low to high, (n,)."""
         values = [
             _check_number(f"{name}[{i}]", value, low, high)
-            for i, value in enumerate(self._read_list(name, most))
+            for i, value in enumerate(self._read_list(name, max_rows))
         ]
         for i, value in enumerate(values):
             if not value.is_integer():
@@ -101,12 +101,12 @@ class Fields:
             raise FieldError(f"the field {name} is missing, expected a value for it")
         return self.values[name]
 
-    def _read_list(self, name: str, most: int) -> list[object]:
+    def _read_list(self, name: str, max_rows: int) -> list[object]:
         value = self._get(name)
         if not isinstance(value, list):
             raise FieldError(f"got {name} = {_shorten(value)}, expected a list")
-        if len(value) > most:
-            raise FieldError(f"got {len(value)} entries in {name}, expected at most {most}: remove some")
+        if len(value) > max_rows:
+            raise FieldError(f"got {len(value)} entries in {name}, expected at most {max_rows}: remove some")
         return value
 
 
@@ -137,7 +137,7 @@ def _check_number(name: str, value: object, low: float, high: float) -> float:
 
 
 def _shorten(value: object) -> str:
-    """A value on one line, cut off after some characters."""
+    """Return a value as JSON, truncated to some characters."""
     try:
         text = json.dumps(value)
     except RecursionError:

@@ -13,29 +13,30 @@ from tamis import BernoulliNB, LogisticRegression
 from tamis.arrays import Array
 from tamis_mail.surfaces.web.rooms.fields import FieldError, Fields
 
+# Numbers of messages in the samples.
 SIZES = (10, 18, 32, 56, 100, 180, 320, 560, 1000)
-MOST_WORDS = 60
-_NEW_MESSAGES = 2000
-_CHANCE = 0.62  # of a word in its class; 0.38 in the other
+MAX_WORDS = 60
+_NEW_MESSAGES = 2000  # on which the error rates are measured
+_PROBABILITY = 0.62  # of a word in its class; 0.38 in the other
 _NAMES = ("naive Bayes", "logistic regression")
 
 
 def make_example() -> dict[str, object]:
-    """The request that the page starts with: twenty independent words, and four that occur together."""
+    """Return the first request of the page: twenty independent words, and four that occur together."""
     return {"independent": 20, "together": 4, "agreement": 0.92, "alpha": 0.01, "repeats": 8, "seed": 0}
 
 
 def compute(fields: Fields) -> dict[str, object]:
-    """Measure both on samples of each size, and find the size at which their curves cross."""
+    """Measure the error rates of both models on samples of each size, and find where the curves cross."""
     fields.refuse_unknown("independent", "together", "agreement", "alpha", "repeats", "seed")
-    independent = fields.read_integer("independent", 0, MOST_WORDS)
-    together = fields.read_integer("together", 0, MOST_WORDS)
+    independent = fields.read_integer("independent", 0, MAX_WORDS)
+    together = fields.read_integer("together", 0, MAX_WORDS)
     agreement = fields.read_number("agreement", 0.5, 1.0)
     alpha = fields.read_number("alpha", 1e-4, 100.0)
     repeats = fields.read_integer("repeats", 1, 10)
     seed = fields.read_integer("seed", 0, 1_000_000)
-    if not 1 <= independent + together <= MOST_WORDS:
-        raise FieldError(f"got {independent + together} words, expected 1 to {MOST_WORDS}")
+    if not 1 <= independent + together <= MAX_WORDS:
+        raise FieldError(f"got {independent + together} words, expected 1 to {MAX_WORDS}")
 
     def draw(count: int, *stream: int) -> tuple[Array, NDArray[np.int64]]:
         rng = np.random.default_rng([seed, *stream])
@@ -63,39 +64,39 @@ def compute(fields: Fields) -> dict[str, object]:
             for k, name in enumerate(_NAMES)
         ],
         "crossing": crossing,
-        "text": _tell(means, crossing),
+        "text": _write_sentences(means, crossing),
     }
 
 
 def draw_messages(
     rng: np.random.Generator, count: int, independent: int, together: int, agreement: float
 ) -> tuple[Array, NDArray[np.int64]]:
-    """Messages of two classes in turn (count, words) and their labels."""
+    """Draw messages of two classes in turn, (count, words), and their labels."""
     labels = np.arange(count, dtype=np.int64) % 2
-    chance = np.where(labels == 1, _CHANCE, 1.0 - _CHANCE)[:, None]
-    alone = rng.random((count, independent)) < chance
-    common = rng.random((count, 1)) < chance
+    probability = np.where(labels == 1, _PROBABILITY, 1.0 - _PROBABILITY)[:, None]
+    alone = rng.random((count, independent)) < probability
+    common = rng.random((count, 1)) < probability
     copies = common ^ (rng.random((count, together)) >= agreement)
     return np.concatenate([copies, alone], axis=1).astype(np.float64), labels
 
 
 def find_crossing(first: Array, second: Array) -> float | None:
-    """The size from which on the second curve stays below the first; None if it does not end below.
+    """Return the size from which on the second curve stays below the first; None if it does not end below.
 
     Between two sizes, curves are straight in the logarithm of the size.
     """
-    gap = second - first
-    if not gap[-1] < 0:
+    difference = second - first
+    if not difference[-1] < 0:
         return None
-    last = int(np.flatnonzero(gap >= 0)[-1]) if (gap >= 0).any() else -1
+    last = int(np.flatnonzero(difference >= 0)[-1]) if (difference >= 0).any() else -1
     if last < 0:
         return float(SIZES[0])
-    share = gap[last] / (gap[last] - gap[last + 1])
+    share = difference[last] / (difference[last] - difference[last + 1])
     low, high = np.log(SIZES[last]), np.log(SIZES[last + 1])
     return float(np.exp(low + share * (high - low)))
 
 
-def _tell(means: Array, crossing: float | None) -> list[str]:
+def _write_sentences(means: Array, crossing: float | None) -> list[str]:
     few, many = SIZES[0], SIZES[-1]
     lines = [
         f"With {size} messages to learn from, naive Bayes is wrong on {means[0, i]:.1%} of new ones and "

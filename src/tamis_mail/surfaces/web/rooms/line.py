@@ -7,16 +7,16 @@ from tamis.models.linear import LinearPosterior
 from tamis_mail.surfaces.web.rooms.fields import Fields
 from tamis_mail.surfaces.web.rooms.shapes import trace_ellipse
 from tamis_mail.surfaces.web.rooms.weights import describe_predictions, get_log_evidence, infer_weights
-from tamis_mail.surfaces.web.rooms.wording import count_of
+from tamis_mail.surfaces.web.rooms.wording import pluralize
 
-MOST_POINTS = 200
+MAX_POINTS = 200
 RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows -1 to 1
-_PLACES = np.linspace(-1.0, 1.0, 41)
-_SLOPES = (-2.0, 2.0)  # of the plane of level and slope
+_GRID = np.linspace(-1.0, 1.0, 41)
+_SLOPES = (-2.0, 2.0)  # that the plane of level and slope shows
 
 
 def make_example() -> dict[str, object]:
-    """The request that the page starts with: twelve points about y = -0.3 + 0.5 x."""
+    """Return the first request of the page: twelve points about y = -0.3 + 0.5 x."""
     rng = np.random.default_rng(1)
     x = rng.uniform(-0.95, 0.95, 12).round(2)
     y = (-0.3 + 0.5 * x + rng.normal(0.0, 0.2, 12)).round(2)
@@ -26,15 +26,15 @@ def make_example() -> dict[str, object]:
 def compute(fields: Fields) -> dict[str, object]:
     """Infer level and slope from the points; predict along the line."""
     fields.refuse_unknown("points", "alpha", "noise", "seed")
-    points = fields.read_rows("points", [RANGE, RANGE], MOST_POINTS)
+    points = fields.read_rows("points", [RANGE, RANGE], MAX_POINTS)
     alpha = fields.read_number("alpha", 0.001, 1000.0)
     noise = fields.read_number("noise", 0.01, 10.0)
     seed = fields.read_integer("seed", 0, 1_000_000)
     posterior = infer_weights(_expand(points[:, 0]), points[:, 1], alpha, noise)
     mean, covariance = posterior.mean[0], posterior.covariance[0]
     return {
-        "places": _PLACES,
-        **describe_predictions(posterior, _expand(_PLACES), seed),
+        "places": _GRID,
+        **describe_predictions(posterior, _expand(_GRID), seed),
         "weights": {
             "mean": mean,
             "deviation": np.sqrt(np.diagonal(covariance)),
@@ -42,17 +42,17 @@ def compute(fields: Fields) -> dict[str, object]:
             "last_likelihood": _trace_likelihood(points[-1], noise) if len(points) else None,
         },
         "log_evidence": get_log_evidence(posterior),
-        "text": _tell(len(points), posterior),
+        "text": _write_sentences(len(points), posterior),
     }
 
 
 def _expand(x: Array) -> Array:
-    """The features 1 and x (n, 2)."""
+    """Return the features 1 and x, (n, 2)."""
     return np.column_stack([np.ones(len(x)), x])
 
 
 def _trace_likelihood(point: Array, noise: float) -> Array:
-    """The corners (4, 2) of the stripe of levels and slopes that pass the point within the noise."""
+    """Return the corners (4, 2) of the stripe of levels and slopes that pass the point within the noise."""
     x, y = point
     (low, high), (first, last) = (-noise, noise), _SLOPES
     return np.array(
@@ -65,12 +65,12 @@ def _trace_likelihood(point: Array, noise: float) -> Array:
     )
 
 
-def _tell(count: int, posterior: LinearPosterior) -> list[str]:
+def _write_sentences(count: int, posterior: LinearPosterior) -> list[str]:
     (level, slope), deviation = posterior.mean[0], np.sqrt(np.diagonal(posterior.covariance[0]))
     middle = posterior.distribution(np.array([[1.0, 0.0]]), 0)
     return [
         (
-            f"After {count_of(count, 'point')} the level is {level:.3f} ± {deviation[0]:.3f} and the slope "
+            f"After {pluralize(count, 'point')} the level is {level:.3f} ± {deviation[0]:.3f} and the slope "
             f"{slope:.3f} ± {deviation[1]:.3f}."
         ),
         (

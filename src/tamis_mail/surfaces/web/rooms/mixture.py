@@ -1,11 +1,11 @@
 """Points without labels → responsibilities → Moments per component → a mixture of Gaussians, step by step.
 
-A request names the number of steps, and they are made again from the start: the server keeps nothing between
-requests, so that a step back is as simple as a step forward.
+A request names the number of steps, and all of them are made again from the start: the server keeps nothing
+between requests, so that a step back is as simple as a step forward.
 
-Components have a prior, because a component of one point would else have no covariance. A step of EM then
-never lowers log p(points | θ) + log p(θ), the objective here. Its lower bound at θ, given the parameters θ₀
-before the step, is A(θ, θ₀) + log p(θ): equal to the objective at θ₀, and nowhere above it.
+Components have a prior, because a component of one point would otherwise have no covariance. A step of EM
+then never lowers log p(points | θ) + log p(θ), the objective here. Its lower bound at θ, given the parameters
+θ₀ before the step, is A(θ, θ₀) + log p(θ): equal to the objective at θ₀, and nowhere above it.
 """
 
 from dataclasses import dataclass, replace
@@ -22,24 +22,24 @@ from tamis.stats import Keys, Labels
 from tamis.tables import Table
 from tamis_mail.surfaces.web.rooms.fields import FieldError, Fields
 from tamis_mail.surfaces.web.rooms.shapes import trace_ellipse
-from tamis_mail.surfaces.web.rooms.wording import count_of
+from tamis_mail.surfaces.web.rooms.wording import pluralize
 
-MOST_POINTS = 300
-MOST_STEPS = 100
+MAX_POINTS = 300
+MAX_STEPS = 100
 RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows 0 to 10
 STARTS = ("random_from_data", "kmeans")
 _BLOCK = "points"
-# About the middle of the plane, worth a hundredth of a point; the covariance of a component without points
-# has its mode at scale / (freedom + 4), a standard deviation of a quarter of a unit.
+# Its mean is the middle of the plane, and counts as a hundredth of a point; the covariance of a component
+# without points has its mode at scale / (freedom + 4), a standard deviation of a quarter of a unit.
 _PRIOR = NormalInverseWishart(np.array([5.0, 5.0]), 0.01, 4.0, 0.5 * np.eye(2))
-_ALPHA = 0.01  # points that each component has before the first: a weight of 0 would stay 0 at every step
-_ALONG = np.linspace(-0.5, 1.5, 41)  # from half a step before the present parameters to half a step too far
-_CONVERGED = 1e-3  # a step that raises the objective by less is the last
+_ALPHA = 0.01  # pseudo-points of each component, because a weight of 0 would stay 0 at every step
+_ALONG = np.linspace(-0.5, 1.5, 41)  # fractions of the next step for which objective and bound are drawn
+_CONVERGED = 1e-3  # if the next step raises the objective by less, the steps have converged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Points:
-    """The points and the model that they are observed by."""
+    """The points and the model that observes them."""
 
     model: Generative
     rows: LabelledRows
@@ -54,16 +54,16 @@ class _Points:
         return cls(model, LabelledRows(model.encode(Table.of(points)), labels), components)
 
     def compute_objective(self, mixture: Posterior) -> float:
-        """log p(points | θ) + log p(θ)."""
+        """Return log p(points | θ) + log p(θ)."""
         return em.log_likelihood(self.rows, mixture) + _compute_log_prior(mixture)
 
     def compute_bound(self, mixture: Posterior, before: Posterior) -> float:
-        """A(θ, θ₀) + log p(θ)."""
+        """Return A(θ, θ₀) + log p(θ)."""
         return em.lower_bound(self.rows, mixture, before) + _compute_log_prior(mixture)
 
 
 def make_example() -> dict[str, object]:
-    """The request that the page starts with: three groups of points, and a random start."""
+    """Return the first request of the page: three groups of points, and a random start."""
     rng = np.random.default_rng(5)
     groups = [
         rng.multivariate_normal([2.8, 3.0], [[0.8, 0.5], [0.5, 0.8]], 20),
@@ -75,15 +75,15 @@ def make_example() -> dict[str, object]:
 
 
 def compute(fields: Fields) -> dict[str, object]:
-    """Make the steps; describe the mixture after the last, and the bound that the next one climbs."""
+    """Make the steps; describe the mixture after the last one, and the bound that the next one maximises."""
     fields.refuse_unknown("points", "components", "start", "step", "seed")
-    points = fields.read_rows("points", [RANGE, RANGE], MOST_POINTS)
+    points = fields.read_rows("points", [RANGE, RANGE], MAX_POINTS)
     wanted = fields.read_integer("components", 1, 6)
     start = fields.read_choice("start", STARTS)
-    step = fields.read_integer("step", 0, MOST_STEPS)
+    step = fields.read_integer("step", 0, MAX_STEPS)
     seed = fields.read_integer("seed", 0, 1_000_000)
     if not len(points):
-        raise FieldError("got no points, expected one at least: add points")
+        raise FieldError("got no points, expected at least one: add points")
     data = _Points.of(points, min(wanted, len(points)))
     method: em.Method = "kmeans" if start == "kmeans" else "random_from_data"
     first = em.start(data.model, data.rows, data.components, np.random.default_rng(seed), method)
@@ -114,7 +114,7 @@ def compute(fields: Fields) -> dict[str, object]:
             "reached": objectives[step + 1],
             "bound_reached": bounds[step],
         },
-        "text": _tell(len(points), wanted, mixture, objectives, bounds, converged),
+        "text": _write_sentences(len(points), wanted, mixture, objectives, bounds, converged),
     }
 
 
@@ -125,21 +125,21 @@ def _get_density(mixture: Posterior) -> FullNormal:
 
 
 def _compute_log_prior(mixture: Posterior) -> float:
-    """log p(θ) of means, covariances and weights, without the constant of the weights' Dirichlet."""
+    """Return log p(θ) of means, covariances and weights, without the constant of the weights' Dirichlet."""
     density = _get_density(mixture)
     components = _PRIOR.log_density((density.mean, density.covariance)).sum()
     return float(components + _ALPHA * mixture.log_prior.sum())
 
 
 def _compute_responsibilities(mixture: Posterior, rows: LabelledRows) -> Array:
-    """p(component | point) (n, components)."""
+    """Return p(component | point), (n, components)."""
     joint = mixture.log_joint(rows.rows)
     r = np.exp(joint - joint.max(axis=1, keepdims=True))
     return np.asarray(r / r.sum(axis=1, keepdims=True))
 
 
 def _interpolate(start: Posterior, end: Posterior, s: float) -> Posterior:
-    """The mixture at the fraction s of the way; below 0 and above 1 it goes on in the same direction.
+    """Return the mixture at the fraction s from start to end; s below 0 and above 1 extrapolates.
 
     Means move on straight lines, and weights and covariances by their logarithms, so that they stay valid.
     """
@@ -162,12 +162,12 @@ def _log_matrix(covariance: Array) -> Array:
 
 
 def _apply_to_spectrum(function: np.ufunc, matrix: Array) -> Array:
-    """The symmetric matrix with the same axes, and the function of its eigenvalues."""
+    """Return the symmetric matrix with the same eigenvectors, and the function of the eigenvalues."""
     values, axes = eigen(matrix)
     return np.asarray((axes * function(values)) @ axes.T)
 
 
-def _tell(
+def _write_sentences(
     count: int,
     wanted: int,
     mixture: Posterior,
@@ -182,7 +182,7 @@ def _tell(
         for k, (weight, (x, y)) in enumerate(zip(weights, means, strict=True))
     ]
     lines = [
-        f"After {count_of(step, 'step')} on {count_of(count, 'point')}: component {'; '.join(parts)}.",
+        f"After {pluralize(step, 'step')} on {pluralize(count, 'point')}: component {'; '.join(parts)}.",
         (
             f"The objective, log-likelihood plus log-prior, is {objectives[step]:.3f}. The next step raises "
             f"the bound to {bounds[step]:.3f} and the objective to {objectives[step + 1]:.3f}."

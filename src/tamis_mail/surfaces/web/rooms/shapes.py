@@ -5,19 +5,19 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.linalg import eigen
 
-_CORNERS = 60  # of the polygon that is drawn for an ellipse
+_CORNERS = 60  # corners of the polygon that is drawn for an ellipse
 
 
 def trace_ellipse(mean: Array, covariance: Array, deviations: float) -> Array:
-    """The points (corners, 2) at so many standard deviations from the mean in every direction."""
+    """Return the points (corners, 2) at the given number of standard deviations from the mean."""
     values, axes = eigen(covariance)
-    turn = np.linspace(0.0, 2.0 * np.pi, _CORNERS, endpoint=False)
-    circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    angles = np.linspace(0.0, 2.0 * np.pi, _CORNERS, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     return np.asarray(mean + deviations * (circle * np.sqrt(np.maximum(values, 0.0))) @ axes.T)
 
 
 def trace_zeros(values: Array, x: Array, y: Array) -> Array:
-    """The line segments (n, 2, 2) on which a function is zero; `values` (len(y), len(x)) are on a grid.
+    """Return the segments (n, 2, 2) on which a function is zero; `values` (len(y), len(x)) has it on a grid.
 
     Each square of the grid is cut into two triangles. In a triangle the function is taken to be linear, so
     that it is zero on one segment or on none (marching triangles). Where it is linear, segments are exact.

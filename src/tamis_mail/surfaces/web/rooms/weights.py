@@ -5,11 +5,11 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.models.linear import BayesianLinear, LinearPosterior, Paired
 
-DRAWN_FUNCTIONS = 6
+DRAWN_FUNCTIONS = 6  # functions that are drawn from the posterior
 
 
 def infer_weights(features: Array, targets: Array, alpha: float, noise: float) -> LinearPosterior:
-    """The distribution of the weights: precision `alpha` before the points, noise of that deviation."""
+    """Return the posterior of the weights, with prior precision `alpha` and standard deviation `noise`."""
     beta = 1.0 / noise**2
     if not len(targets):
         return _make_prior(features.shape[1], alpha, beta)
@@ -18,19 +18,19 @@ def infer_weights(features: Array, targets: Array, alpha: float, noise: float) -
 
 
 def infer_by_evidence(features: Array, targets: Array) -> LinearPosterior:
-    """The same, with the precisions of weights and noise that maximise the evidence."""
+    """Return the posterior of the weights, with the precisions that maximise the evidence."""
     model = BayesianLinear(alpha="evidence", beta="evidence", intercept=False)
     return model.infer(model.observe(Paired(features, targets)))
 
 
 def get_log_evidence(posterior: LinearPosterior) -> float:
-    """log p(targets), of one column of targets with a proper prior."""
+    """Return log p(targets) of a posterior with one column of targets and a proper prior."""
     assert posterior.log_evidence is not None
     return float(posterior.log_evidence[0])
 
 
 def describe_predictions(posterior: LinearPosterior, features: Array, seed: int) -> dict[str, object]:
-    """Mean, one standard deviation of the next observation to each side, and functions drawn."""
+    """Return the mean, one standard deviation of the next observation around it, and drawn functions."""
     mean = posterior.predict(features)[:, 0]
     deviation = posterior.deviation(1.0 + posterior.leverage(features))[:, 0]
     weights, _ = posterior.draw(np.random.default_rng(seed), DRAWN_FUNCTIONS)
@@ -43,7 +43,7 @@ def describe_predictions(posterior: LinearPosterior, features: Array, seed: int)
 
 
 def _make_prior(width: int, alpha: float, beta: float) -> LinearPosterior:
-    """The posterior of no points: `BayesianLinear.infer` needs one row at least."""
+    """Return the prior as a posterior without points: `BayesianLinear.infer` needs at least one row."""
     return LinearPosterior(
         centre=np.zeros(width),
         level=np.zeros(1),

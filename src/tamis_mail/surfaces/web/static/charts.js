@@ -9,21 +9,21 @@
 //   { kind: "line", name, tone, points: [[x, y], …], isDashed }
 //   { kind: "points", name, tone, symbol, points: [{ x, y, low, high, left, right, size, text, href }, …] }
 //   { kind: "bars", name, tone, points: [{ x, y, base, width, text, href }, …] }
-// (a symbol is circle, square, triangle or none). A point with a text can be reached by the pointer, by a tap and by the arrow keys; Enter opens its href.
-// Every chart has a description and a table of its numbers, for readers who do not see it. Texts are only ever
-// text: nothing is parsed as markup.
+// (a symbol is circle, square, triangle or none). A point with a text is a stop: it can be chosen by the pointer, by a tap and by the arrow keys; Enter opens its href.
+// Every chart has a description and a table of its numbers, for readers who do not see it. Texts are inserted as
+// text, never as markup.
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const HEIGHT = 320;
 const TOP = 26; // with the title of the vertical axis
 const BOTTOM = 46;
 const RIGHT = 16;
-const REACH = 28; // pixels from the pointer within which a point is chosen
-const DAY = 86400000;
+const POINTER_DISTANCE = 28; // pixels from the pointer within which a point is chosen
+const DAY = 86400000; // milliseconds
 
-let charts = 0;
+let chartCount = 0;
 
-function draw(name, attributes = {}, ...children) {
+function makeSvg(name, attributes = {}, ...children) {
   const made = document.createElementNS(NAMESPACE, name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value !== undefined && value !== null) {
@@ -34,7 +34,7 @@ function draw(name, attributes = {}, ...children) {
   return made;
 }
 
-function make(name, attributes = {}, ...children) {
+function makeHtml(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value !== undefined && value !== null) {
@@ -118,28 +118,28 @@ function makeScale(axis, start, stop) {
 function drawSymbol(symbol, x, y, size, attributes) {
   if (symbol === "triangle") {
     const r = size * 1.25;
-    return draw("path", { d: `M${x},${y - r}L${x + r},${y + r * 0.75}L${x - r},${y + r * 0.75}Z`, ...attributes });
+    return makeSvg("path", { d: `M${x},${y - r}L${x + r},${y + r * 0.75}L${x - r},${y + r * 0.75}Z`, ...attributes });
   }
   if (symbol === "square") {
-    return draw("rect", { x: x - size, y: y - size, width: 2 * size, height: 2 * size, ...attributes });
+    return makeSvg("rect", { x: x - size, y: y - size, width: 2 * size, height: 2 * size, ...attributes });
   }
-  return draw("circle", { cx: x, cy: y, r: size, ...attributes });
+  return makeSvg("circle", { cx: x, cy: y, r: size, ...attributes });
 }
 
-function trace(points) {
+function makePath(points) {
   return points.map(([x, y], number) => `${number ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
 }
 
 function drawMark(mark, x, y, stops) {
-  const group = draw("g", { class: `mark ${mark.kind} tone-${mark.tone}` });
+  const group = makeSvg("g", { class: `mark ${mark.kind} tone-${mark.tone}` });
   if (mark.kind === "band") {
     const upper = mark.points.map(([at, , high]) => [x(at), y(high)]);
     const lower = mark.points.map(([at, low]) => [x(at), y(low)]).reverse();
-    group.append(draw("path", { d: `${trace([...upper, ...lower])}Z` }));
+    group.append(makeSvg("path", { d: `${makePath([...upper, ...lower])}Z` }));
     return group;
   }
   if (mark.kind === "line") {
-    group.append(draw("path", { d: trace(mark.points.map(([at, value]) => [x(at), y(value)])), class: mark.isDashed ? "dashed" : null }));
+    group.append(makeSvg("path", { d: makePath(mark.points.map(([at, value]) => [x(at), y(value)])), class: mark.isDashed ? "dashed" : null }));
     return group;
   }
   for (const point of mark.points) {
@@ -148,13 +148,13 @@ function drawMark(mark, x, y, stops) {
     if (mark.kind === "bars") {
       const width = point.width ?? mark.width ?? 8;
       const base = y(point.base ?? 0);
-      group.append(draw("rect", { x: left - width / 2, y: Math.min(top, base), width, height: Math.max(Math.abs(base - top), 0.5) }));
+      group.append(makeSvg("rect", { x: left - width / 2, y: Math.min(top, base), width, height: Math.max(Math.abs(base - top), 0.5) }));
     } else {
       if (point.low !== undefined) {
-        group.append(draw("path", { class: "interval", d: `M${left},${y(point.low)}V${y(point.high)}` }));
+        group.append(makeSvg("path", { class: "interval", d: `M${left},${y(point.low)}V${y(point.high)}` }));
       }
       if (point.left !== undefined) {
-        group.append(draw("path", { class: "interval", d: `M${x(point.left)},${top}H${x(point.right)}` }));
+        group.append(makeSvg("path", { class: "interval", d: `M${x(point.left)},${top}H${x(point.right)}` }));
       }
       if (mark.symbol !== "none") {
         group.append(drawSymbol(mark.symbol, left, top, point.size ?? 4, {}));
@@ -168,30 +168,30 @@ function drawMark(mark, x, y, stops) {
 }
 
 function drawAxes(chart, x, y, box, labels) {
-  const group = draw("g", { class: "axes" });
+  const group = makeSvg("g", { class: "axes" });
   const right = box.width - RIGHT;
   const bottom = HEIGHT - BOTTOM;
-  group.append(draw("path", { class: "frame", d: `M${box.left},${TOP}V${bottom}H${right}` }));
+  group.append(makeSvg("path", { class: "frame", d: `M${box.left},${TOP}V${bottom}H${right}` }));
   let end = -Infinity;
   for (const [value, label] of labels.x) {
     const at = x(value);
     const half = 4 * label.length;
-    group.append(draw("path", { class: "tick", d: `M${at},${bottom}v5` }));
+    group.append(makeSvg("path", { class: "tick", d: `M${at},${bottom}v5` }));
     if (at - half > end + 6) {
       const centre = Math.min(Math.max(at, half), box.width - half);
-      group.append(draw("text", { x: centre, y: bottom + 19, "text-anchor": "middle" }, label));
+      group.append(makeSvg("text", { x: centre, y: bottom + 19, "text-anchor": "middle" }, label));
       end = at + half;
     }
   }
   for (const [value, label] of labels.y) {
     const at = y(value);
-    group.append(draw("path", { class: "grid", d: `M${box.left},${at}H${right}` }));
-    group.append(draw("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }, label));
+    group.append(makeSvg("path", { class: "grid", d: `M${box.left},${at}H${right}` }));
+    group.append(makeSvg("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }, label));
   }
   const half = 3.4 * chart.x.title.length; // about half its width
   const middle = Math.max(Math.min((box.left + right) / 2, box.width - half), half);
-  group.append(draw("text", { class: "axis-title", x: middle, y: HEIGHT - 6, "text-anchor": "middle" }, chart.x.title));
-  group.append(draw("text", { class: "axis-title", x: 0, y: 12 }, chart.y.title));
+  group.append(makeSvg("text", { class: "axis-title", x: middle, y: HEIGHT - 6, "text-anchor": "middle" }, chart.x.title));
+  group.append(makeSvg("text", { class: "axis-title", x: 0, y: 12 }, chart.y.title));
   return group;
 }
 
@@ -201,44 +201,44 @@ function drawPlot(chart, width, identifier) {
   const box = { width, left: Math.min(14 + 7.2 * widest, width * 0.45) };
   const x = makeScale(chart.x, box.left, width - RIGHT);
   const y = chart.y.kind === "names" ? makeScale(chart.y, TOP, HEIGHT - BOTTOM) : makeScale(chart.y, HEIGHT - BOTTOM, TOP);
-  const picture = draw(
+  const picture = makeSvg(
     "svg",
     { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img", "aria-labelledby": `${identifier}-title ${identifier}-text` },
-    draw("title", { id: `${identifier}-title` }, chart.title),
+    makeSvg("title", { id: `${identifier}-title` }, chart.title),
   );
   const stops = [];
   picture.append(drawAxes(chart, x, y, box, labels));
   for (const mark of chart.marks) {
     picture.append(drawMark(mark, x, y, stops));
   }
-  const cursor = draw("circle", { class: "cursor", r: 9, visibility: "hidden" });
+  const cursor = makeSvg("circle", { class: "cursor", r: 9, visibility: "hidden" });
   picture.append(cursor);
   return { picture, stops, cursor };
 }
 
 function drawLegend(chart) {
-  const list = make("ul", { class: "legend" });
+  const list = makeHtml("ul", { class: "legend" });
   for (const mark of chart.marks.filter((one) => one.name)) {
-    const sample = draw("svg", { viewBox: "0 0 22 12", width: 22, height: 12, "aria-hidden": "true" });
-    const group = draw("g", { class: `mark ${mark.kind} tone-${mark.tone}` });
+    const sample = makeSvg("svg", { viewBox: "0 0 22 12", width: 22, height: 12, "aria-hidden": "true" });
+    const group = makeSvg("g", { class: `mark ${mark.kind} tone-${mark.tone}` });
     if (mark.kind === "band" || mark.kind === "bars") {
-      group.append(draw("rect", { x: 1, y: 1, width: 20, height: 10 }));
+      group.append(makeSvg("rect", { x: 1, y: 1, width: 20, height: 10 }));
     } else if (mark.kind === "line") {
-      group.append(draw("path", { d: "M1,6H21", class: mark.isDashed ? "dashed" : null }));
+      group.append(makeSvg("path", { d: "M1,6H21", class: mark.isDashed ? "dashed" : null }));
     } else {
       group.append(drawSymbol(mark.symbol, 11, 6, 4, {}));
     }
     sample.append(group);
-    list.append(make("li", {}, sample, mark.name));
+    list.append(makeHtml("li", {}, sample, mark.name));
   }
   return list;
 }
 
 function makeTable(chart) {
-  const head = make("tr", {}, ...chart.table.columns.map((column) => make("th", { scope: "col" }, column)));
-  const rows = chart.table.rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, String(cell)))));
-  const table = make("table", {}, make("caption", { class: "hidden-visually" }, chart.title), make("thead", {}, head), make("tbody", {}, ...rows));
-  return make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `Numbers: ${chart.title}` }, table);
+  const head = makeHtml("tr", {}, ...chart.table.columns.map((column) => makeHtml("th", { scope: "col" }, column)));
+  const rows = chart.table.rows.map((row) => makeHtml("tr", {}, ...row.map((cell) => makeHtml("td", {}, String(cell)))));
+  const table = makeHtml("table", {}, makeHtml("caption", { class: "hidden-visually" }, chart.title), makeHtml("thead", {}, head), makeHtml("tbody", {}, ...rows));
+  return makeHtml("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `Numbers: ${chart.title}` }, table);
 }
 
 /** Return the index of the stop that an arrow key leads to: the nearest one in that direction. */
@@ -261,16 +261,16 @@ function findNext(stops, current, key) {
 
 /** Fill a figure with a chart; it is drawn again when its width changes. */
 export function drawChart(figure, chart) {
-  charts += 1;
-  const identifier = `chart-${charts}`;
-  const plot = make("div", { class: "plot" });
+  chartCount += 1;
+  const identifier = `chart-${chartCount}`;
+  const plot = makeHtml("div", { class: "plot" });
   const hint = "Point at the chart, or focus it and use the arrow keys.";
-  const current = make("p", { class: "current quiet", "aria-live": "polite" }, hint);
-  const description = make("p", { class: "description", id: `${identifier}-text` }, chart.description);
-  const details = make("details", {}, make("summary", {}, `Numbers: ${chart.title}`));
+  const current = makeHtml("p", { class: "current quiet", "aria-live": "polite" }, hint);
+  const description = makeHtml("p", { class: "description", id: `${identifier}-text` }, chart.description);
+  const details = makeHtml("details", {}, makeHtml("summary", {}, `Numbers: ${chart.title}`));
   details.addEventListener("toggle", () => details.open && details.children.length < 2 && details.append(makeTable(chart)));
   figure.classList.add("chart");
-  figure.replaceChildren(make("figcaption", {}, chart.title), description, drawLegend(chart), plot, current, details);
+  figure.replaceChildren(makeHtml("figcaption", {}, chart.title), description, drawLegend(chart), plot, current, details);
 
   let drawn = null;
   let chosen = -1;
@@ -287,7 +287,7 @@ export function drawChart(figure, chart) {
     drawn.cursor.setAttribute("cy", stop.top);
     current.textContent = stop.point.text;
     if (stop.point.href) {
-      current.append(" ", make("a", { href: stop.point.href, tabindex: -1 }, "Open"));
+      current.append(" ", makeHtml("a", { href: stop.point.href, tabindex: -1 }, "Open"));
     }
   }
 
@@ -295,7 +295,7 @@ export function drawChart(figure, chart) {
     const area = drawn.picture.getBoundingClientRect();
     const distances = drawn.stops.map((stop) => Math.hypot(stop.left - (event.clientX - area.left), stop.top - (event.clientY - area.top)));
     const least = Math.min(...distances);
-    return least <= REACH ? distances.indexOf(least) : -1;
+    return least <= POINTER_DISTANCE ? distances.indexOf(least) : -1;
   }
 
   function render() {

@@ -1,8 +1,8 @@
-// Values that the server may still have to compute: their progress is shown until they are there.
+// Values that the server may still have to compute: their progress is shown until they come.
 
 import { element, get } from "./request.js";
 
-const WAIT = 250; // milliseconds between two questions for the progress of a job
+const POLL_MILLISECONDS = 250; // between two requests for the progress of a job
 
 function pause(milliseconds) {
   return new Promise((resolve) => {
@@ -10,7 +10,7 @@ function pause(milliseconds) {
   });
 }
 
-/** Get values from an address; while they are computed, show in `place` how far that is. */
+/** Get values from an address; while they are computed, show the progress in the element `place`. */
 export async function fetchComputed(address, place) {
   let values = await get(address);
   while (values.job) {
@@ -18,7 +18,7 @@ export async function fetchComputed(address, place) {
     const bar = element("progress", { max: job.total || 1, value: job.done, "aria-label": job.title });
     place.replaceChildren(element("p", { class: "quiet" }, `${job.title} …`), bar);
     while (!job.finished) {
-      await pause(WAIT);
+      await pause(POLL_MILLISECONDS);
       job = await get(`/jobs/${job.key}`);
       bar.value = job.done;
     }

@@ -1,4 +1,4 @@
-// The figures of the learning view: asked for one after the other, with their progress, and drawn.
+// The figures of the learning view: all are requested at once, show their progress, and are drawn when they come.
 
 import { drawChart, formatDay, formatNumber, formatShare } from "./charts.js";
 import { fetchComputed } from "./computed.js";
@@ -9,7 +9,7 @@ const TONES = ["main", "second", "spam", "ham", "unsure"];
 const DAY_SECONDS = 86400;
 const TABLE_ROWS = 200;
 
-function place(parent, isBroad = false) {
+function addFigure(parent, isBroad = false) {
   const figure = element("figure", { class: isBroad ? "chart broad" : "chart" });
   parent.append(figure);
   return figure;
@@ -39,7 +39,7 @@ function drawStudy(box, values) {
   const charts = element("div", { class: "charts" });
   box.append(charts);
   const curve = values.curve.filter((point) => point.learned);
-  drawChart(place(charts), {
+  drawChart(addFigure(charts), {
     title: "Learning curve",
     description: `With ${curve[0].learned} learned messages ${formatShare(curve[0].accuracy)} are judged right, with ${curve.at(-1).learned} ${formatShare(curve.at(-1).accuracy)}.`,
     x: { title: "messages learned (log scale)", kind: "log", low: curve[0].learned, high: curve.at(-1).learned, ticks: curve.map((point) => [point.learned, String(point.learned)]) },
@@ -85,7 +85,7 @@ function drawRoc(charts, values) {
     }
     stairs.push([Math.max(ham, low), spam]);
   }
-  drawChart(place(charts), {
+  drawChart(addFigure(charts), {
     title: "ROC curve",
     description: `${formatShare(caught)} of spam is caught before any wanted message is lost. Area ${formatNumber(measures.roc_area, 5)}.`,
     x: { title: "wanted mail judged as spam (log scale)", kind: "log", low, high: 1, ticks },
@@ -103,7 +103,7 @@ function drawRoc(charts, values) {
   });
 }
 
-/** A 95 % interval of a share (Wilson). */
+/** Return a 95 % interval of a share (Wilson). */
 function estimateInterval(times, messages) {
   const z = 1.96;
   const share = times / messages;
@@ -113,7 +113,7 @@ function estimateInterval(times, messages) {
 }
 
 function drawCalibration(charts, values) {
-  drawChart(place(charts), {
+  drawChart(addFigure(charts), {
     title: "Calibration",
     description: `Of messages with the same predicted probability, how many are spam? On average the two differ by ${formatShare(values.measures.calibration_error)}.`,
     x: { title: "predicted probability of spam", kind: "number", low: 0, high: 1 },
@@ -142,7 +142,7 @@ function drawWeights(box, values) {
   const low = Math.min(0, ...estimates.map((one) => one.value - 2 * one.deviation));
   const high = Math.max(...estimates.map((one) => Math.max(one.value + 2 * one.deviation, one.prior)));
   const names = estimates.map((one) => one.title);
-  drawChart(place(box, true), {
+  drawChart(addFigure(box, true), {
     title: "Weights of each kind of evidence",
     description: `${fitted} The scale by which the score of each kind of evidence is multiplied, with a 95 % interval of its Laplace posterior; ${strongest.title} count most (${formatNumber(strongest.value)}).`,
     x: { title: "scale, and log-odds before evidence", kind: "number", low, high },
@@ -200,7 +200,7 @@ function drawTrend(box, values) {
     points: days.map((day) => ({ x: day.number, y: day.spam / day.messages, size: 2 + 3 * Math.sqrt(day.messages / largest), text: `${formatDay(day.number)}: ${day.spam} of ${day.messages} messages were judged as spam, ${day.unsure} unsure` })),
   });
   const changes = Object.entries(values.changes).map(([name, change]) => describeChange(name === "spam" ? "Spam" : "Unsure", change));
-  drawChart(place(box, true), {
+  drawChart(addFigure(box, true), {
     title: "Verdicts over time",
     description: `${spam.toLocaleString("en")} of ${messages.toLocaleString("en")} messages were judged as spam, from ${formatDay(days[0].number)} to ${formatDay(days.at(-1).number)}. ${trend ? `The share has risen with probability ${formatNumber(trend.rise, 2)}.` : "A trend needs messages of at least three days."}`,
     x: { title: values.by === "date" ? "date of the message" : "day of the verdict", kind: "time", low: days[0].number - 0.5, high: days.at(-1).number + 0.5 },
@@ -223,7 +223,7 @@ function drawDrift(box, values) {
   const x = { title: "date of the messages", kind: "time", low: periods[0].first / DAY_SECONDS, high: periods.at(-1).last / DAY_SECONDS };
   const charts = element("div", { class: "charts" });
   box.append(charts);
-  drawChart(place(charts), {
+  drawChart(addFigure(charts), {
     title: "Each period judged by earlier mail",
     description: `In the newest period ${formatShare(periods.at(-1).accuracy)} of ${periods.at(-1).messages} messages are judged right by a filter that learned all earlier ones; in the period before it ${formatShare(periods.at(-2)?.accuracy)}.`,
     x,
@@ -241,7 +241,7 @@ function drawDrift(box, values) {
       rows: periods.map((period) => [label(period), period.messages, formatShare(period.accuracy), period.spam, period.unsure]),
     },
   });
-  drawChart(place(charts), {
+  drawChart(addFigure(charts), {
     title: "New features",
     description: "The share of features that no earlier message has. A rise says that the mail itself has changed.",
     x,
@@ -267,7 +267,7 @@ function drawCampaigns(box, values) {
   }
   box.replaceChildren();
   const names = values.campaigns.map((one, number) => `${number + 1}`);
-  drawChart(place(box, true), {
+  drawChart(addFigure(box, true), {
     title: "Campaigns",
     description: `${values.campaigns.length} groups of spam with the same words among ${values.searched.toLocaleString("en")} messages; the largest has ${values.campaigns[0].messages}.`,
     x: { title: "campaign", kind: "names", names },
@@ -316,7 +316,7 @@ function drawMap(box, values) {
     const mean = (values_) => formatNumber(values_.reduce((sum, value) => sum + value, 0) / Math.max(1, values_.length), 2);
     return `(${mean(members.map((point) => point.x))}, ${mean(members.map((point) => point.y))})`;
   };
-  drawChart(place(box, true), {
+  drawChart(addFigure(box, true), {
     title: "Map of the mailbox",
     description: `${describeSample(values.sample)} Messages with similar headers and words are near each other (two principal components, which have ${formatShare(values.shares[0] + values.shares[1])} of the variance). The centre of spam is at ${centre(true)}, that of wanted mail at ${centre(false)}.`,
     x: { title: `first component (${formatShare(values.shares[0])} of the variance)`, kind: "number", low: Math.min(...across), high: Math.max(...across) },

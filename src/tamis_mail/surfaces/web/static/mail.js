@@ -1,4 +1,4 @@
-// The mail view: keys, selection, verdicts that are brought up to date, and the import of mailboxes.
+// The mail view: its keys, the selection, the update of stale verdicts, and the import of mailboxes.
 
 import { get, notify, post, upload } from "./request.js";
 
@@ -34,12 +34,12 @@ function currentRow() {
   return rows.findIndex((row) => row.contains(document.activeElement));
 }
 
-function move(step) {
+function moveFocus(step) {
   const next = Math.min(rows.length - 1, Math.max(0, currentRow() + step));
   rows[next]?.querySelector(".subject").focus();
 }
 
-function act(key) {
+function pressButton(key) {
   const button = document.querySelector(`#mail-form button[data-key="${key}"]`);
   const row = currentRow();
   if (!boxes.some((box) => box.checked) && row >= 0) {
@@ -54,12 +54,12 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const actions = {
-    j: () => move(1),
-    k: () => move(-1),
+    j: () => moveFocus(1),
+    k: () => moveFocus(-1),
     x: () => boxes[currentRow()]?.click(),
-    s: () => act("s"),
-    h: () => act("h"),
-    f: () => act("f"),
+    s: () => pressButton("s"),
+    h: () => pressButton("h"),
+    f: () => pressButton("f"),
     n: () => document.querySelector('a[rel="next"]')?.click(),
     p: () => document.querySelector('a[rel="prev"]')?.click(),
     "/": () => document.getElementById("text").focus(),
@@ -70,7 +70,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// Verdicts that are older than what was learned last.
+// Stale verdicts: something was learned after them.
 
 async function refreshVerdicts() {
   const stale = rows.filter((row) => "stale" in row.dataset);
@@ -98,22 +98,22 @@ const progress = document.getElementById("import-progress");
 const words = document.getElementById("import-words");
 const bar = document.getElementById("import-bar");
 
-function show(sentence, share) {
+function showProgress(sentence, share) {
   progress.hidden = false;
   words.textContent = sentence;
   bar.value = share;
 }
 
-async function watch(job) {
+async function waitForJob(job) {
   while (!job.finished) {
-    show(`${job.title}: ${job.remark}`, job.total ? job.done / job.total : 0);
+    showProgress(`${job.title}: ${job.remark}`, job.total ? job.done / job.total : 0);
     await new Promise((resolve) => setTimeout(resolve, 200));
     job = await get(`/jobs/${job.key}`);
   }
   if (job.fault) {
     throw new Error(job.fault);
   }
-  show(`${job.title}: ${job.remark || "done"}`, 1);
+  showProgress(`${job.title}: ${job.remark || "done"}`, 1);
   return job;
 }
 
@@ -121,10 +121,10 @@ async function importFiles(files) {
   const label = document.querySelector('#import-form input[name="label"]:checked').value;
   try {
     for (const file of files) {
-      show(`Sending ${file.name} …`, 0);
+      showProgress(`Sending ${file.name} …`, 0);
       const address = `/imports?${new URLSearchParams({ name: file.name, label })}`;
-      const job = await upload(address, file, (share) => show(`Sending ${file.name} …`, share));
-      await watch(job);
+      const job = await upload(address, file, (share) => showProgress(`Sending ${file.name} …`, share));
+      await waitForJob(job);
     }
     location.assign("/");
   } catch (error) {
@@ -161,7 +161,7 @@ document.getElementById("judge-all")?.addEventListener("click", async (event) =>
   event.target.disabled = true;
   document.getElementById("import").open = true;
   try {
-    await watch(await post("/judge-all", {}));
+    await waitForJob(await post("/judge-all", {}));
     location.reload();
   } catch (error) {
     notify(`${error.message}.`, true);

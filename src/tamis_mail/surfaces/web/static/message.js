@@ -1,4 +1,4 @@
-// The message view: keys, and learned messages that are similar.
+// The message view: its keys, and the learned messages that are similar.
 
 import { element, get } from "./request.js";
 
@@ -41,7 +41,7 @@ async function showSimilar() {
         "li",
         {},
         title,
-        ` (learned as ${name}, ${Math.round(100 * message.similarity)} % alike)`,
+        ` (learned as ${name}, ${Math.round(100 * message.similarity)} % similar)`,
         element("span", { class: "quiet" }, shared),
       ),
     );

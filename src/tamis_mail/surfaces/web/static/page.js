@@ -1,7 +1,7 @@
-// Keys that work on every view: g then m, l, j, r, s goes to a view; u undoes what was just done.
+// Keys that work on every view: g and then m, l, j, r or s opens a view; u undoes the last action.
 
 const views = { m: "/", l: "/learning", j: "/journal", r: "/rooms", s: "/settings" };
-let isGoing = false;
+let isAfterG = false;
 
 function isTyping(target) {
   return target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
@@ -11,10 +11,10 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || isTyping(event.target)) {
     return;
   }
-  if (isGoing && event.key in views) {
+  if (isAfterG && event.key in views) {
     location.assign(views[event.key]);
   } else if (event.key === "u") {
     document.getElementById("undo")?.click();
   }
-  isGoing = event.key === "g";
+  isAfterG = event.key === "g";
 });

@@ -1,11 +1,11 @@
-// A plane with axes, drawn as SVG: curves, bands, polygons, points; and, if it is edited, points that are added,
+// A plane with axes, drawn as SVG: curves, bands, polygons, points; and an editor with which points are added,
 // moved and removed by pointer or keyboard. Colours come from classes of rooms.css, never from style attributes.
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const WIDTH = 420;
 const MARGIN = { left: 46, right: 12, top: 24, bottom: 38 };
-const MARKS = ["M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0", "M-5,-5h10v10h-10z", "M0,-6l6,11h-12z"]; // by class
-let planes = 0;
+const MARKS = ["M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0", "M-5,-5h10v10h-10z", "M0,-6l6,11h-12z"]; // circle, square, triangle: one per class
+let planeCount = 0;
 
 /** Make an SVG element with attributes. */
 export function shape(name, attributes = {}) {
@@ -16,7 +16,7 @@ export function shape(name, attributes = {}) {
   return made;
 }
 
-/** The numbers at which an axis has ticks: multiples of 1, 2 or 5 times a power of ten. */
+/** Return the numbers at which an axis has ticks: multiples of 1, 2 or 5 times a power of ten. */
 export function findTicks(low, high, most = 6) {
   const span = high - low;
   if (!(span > 0)) {
@@ -31,7 +31,7 @@ export function findTicks(low, high, most = 6) {
   return ticks;
 }
 
-/** The least and the largest of the numbers, with a margin; nulls are left out. */
+/** Return the least and the largest of the numbers, with a margin; nulls are left out. */
 export function findRange(numbers, least = 1e-6) {
   const finite = numbers.filter((number) => number !== null && Number.isFinite(number));
   const low = Math.min(...finite);
@@ -42,24 +42,24 @@ export function findRange(numbers, least = 1e-6) {
 
 export class Plane {
   constructor(host, { x, y, xName = "x", yName = "y", height = WIDTH, ticks = null }) {
-    planes += 1;
+    planeCount += 1;
     this.x = x;
     this.y = y;
     this.names = [xName, yName];
     this.height = height;
-    this.ticks = ticks; // of the x axis: [number, text] each; or null
+    this.ticks = ticks; // of the x axis: pairs of number and text; null for the default
     this.svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img" });
-    const clip = shape("clipPath", { id: `inside-${planes}` });
+    const clip = shape("clipPath", { id: `inside-${planeCount}` });
     clip.append(shape("rect", this.#inside()));
     this.axes = shape("g", { class: "axes", "aria-hidden": "true" });
-    this.drawing = shape("g", { "clip-path": `url(#inside-${planes})`, "aria-hidden": "true" });
+    this.drawing = shape("g", { "clip-path": `url(#inside-${planeCount})`, "aria-hidden": "true" });
     this.marks = shape("g", { "aria-hidden": "true" });
     this.svg.append(clip, this.axes, this.drawing, this.marks);
     host.replaceChildren(this.svg);
     this.#drawAxes();
   }
 
-  /** Say what the picture shows. */
+  /** Set the text that a screen reader says for the picture. */
   describe(text) {
     this.svg.setAttribute("aria-label", text);
   }
@@ -81,7 +81,7 @@ export class Plane {
     ];
   }
 
-  /** The place of a pointer, or null if it is outside the axes. */
+  /** Return the coordinates of a pointer, or null if it is outside the axes. */
   fromPointer(event) {
     const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(
       this.svg.getScreenCTM().inverse(),
@@ -112,7 +112,7 @@ export class Plane {
     this.drawing.append(shape("path", { d: parts.join(""), class: `curve ${className}` }));
   }
 
-  /** Line segments, each of two points. */
+  /** Draw line segments, each of two points. */
   segments(pairs, className) {
     const d = pairs.map(([from, to]) => `M${this.#pair(from)}L${this.#pair(to)}`).join("");
     this.drawing.append(shape("path", { d, class: `curve ${className}` }));
@@ -129,7 +129,7 @@ export class Plane {
     );
   }
 
-  /** A bar from zero at each x. */
+  /** Draw a bar from zero at each x. */
   bars(xs, heights, className) {
     const half = 0.4 * (xs.length > 1 ? xs[1] - xs[0] : 1);
     const floor = Math.max(this.y[0], Math.min(0, this.y[1]));
@@ -148,7 +148,7 @@ export class Plane {
     this.drawing.append(shape("circle", { cx, cy, r: 5, class: className }));
   }
 
-  /** A picture of size × size cells over the whole plane, first cell at the lower left. */
+  /** Draw size × size cells over the whole plane, the first cell at the lower left. */
   cells(size, colour) {
     const canvas = document.createElement("canvas");
     canvas.width = size;
@@ -258,7 +258,7 @@ export class PointEditor {
     }
   }
 
-  /** Remove the picked point, or the last. */
+  /** Remove the picked point, or the last one if none is picked. */
   removePicked() {
     const index = this.#picked ?? this.points.all().length - 1;
     if (index >= 0) {

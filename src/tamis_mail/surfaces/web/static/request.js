@@ -2,7 +2,8 @@
 
 const token = document.querySelector('meta[name="csrf-token"]')?.content ?? "";
 
-async function answer(response) {
+/** Return the JSON or text of a response; throw an Error for an error status. */
+async function readAnswer(response) {
   const isJson = (response.headers.get("content-type") ?? "").startsWith("application/json");
   const value = isJson ? await response.json() : await response.text();
   if (!response.ok) {
@@ -13,12 +14,12 @@ async function answer(response) {
 
 /** Get JSON from an address. */
 export async function get(address, options = {}) {
-  return answer(await fetch(address, { ...options, headers: { accept: "application/json" } }));
+  return readAnswer(await fetch(address, { ...options, headers: { accept: "application/json" } }));
 }
 
 /** Post a value as JSON, and return the JSON of the answer. */
 export async function post(address, value, options = {}) {
-  return answer(
+  return readAnswer(
     await fetch(address, {
       ...options,
       method: "POST",
@@ -59,7 +60,7 @@ export function notify(sentence, isFault = false) {
   document.getElementById("notices").replaceChildren(box);
 }
 
-/** Make an element with attributes and children; texts are only ever text. */
+/** Make an element with attributes and children; strings are inserted as text, never as markup. */
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {

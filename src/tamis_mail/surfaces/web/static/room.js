@@ -1,5 +1,5 @@
-// One room: its fields are changed by controls and points, each change is computed by the server, and the last
-// answer is drawn. Answers to requests that were replaced are dropped.
+// One room: controls and points change its fields, the server computes each change, and the last
+// answer is drawn. While a request is under way, further changes are joined to one request that follows it.
 
 import { element, get, post } from "./request.js";
 import { PointEditor } from "./plane.js";
@@ -7,12 +7,12 @@ import { PointEditor } from "./plane.js";
 const box = document.getElementById("room");
 const controls = document.getElementById("controls");
 
-/** Say a sentence to a screen reader. */
+/** Make a screen reader say a sentence. */
 export function say(sentence) {
   document.getElementById("said").textContent = sentence;
 }
 
-/** The element with an id. */
+/** Return the element with an id. */
 export function find(id) {
   return document.getElementById(id);
 }
@@ -38,7 +38,7 @@ export function fillTable(id, rows, numbersFrom = 1) {
   );
 }
 
-/** A number with some digits, or a dash if there is none. */
+/** Format a number with some digits; a dash stands for a missing number. */
 export function format(number, digits = 3) {
   return number === null || number === undefined ? "–" : number.toFixed(digits);
 }
@@ -48,7 +48,7 @@ export class Room {
   #isWaiting = false;
   #isStale = false;
 
-  /** `draw(answer, fields)` draws; the answer is null if there is none. */
+  /** `draw(answer, fields)` draws an answer of the server; it is null after an error. */
   constructor(draw) {
     this.#draw = draw;
     this.fields = {};
@@ -154,10 +154,10 @@ export class Room {
   }
 }
 
-/** The points of a room: edited in a plane, in a table, and by buttons.
+/** Let a person edit the points of a room in a plane, in a table, and by buttons.
  *
- * A room with classes gives their names and the class of the next point; `replaced` is called when all points
- * are, before they are computed.
+ * A room with classes passes their names and a function that returns the class of the next point; `replaced` is
+ * called before all points are replaced.
  */
 export function editPoints(room, plane, { classes = null, chosenClass = () => 0, replaced = () => {} } = {}) {
   const change = (points, labels) => {
@@ -203,7 +203,7 @@ export function editPoints(room, plane, { classes = null, chosenClass = () => 0,
   return {
     points,
     editor,
-    /** Draw the ring, the cursor and the table after a picture. */
+    /** Draw the ring of the picked point, the cursor and the table, after a picture was drawn. */
     finish() {
       editor.draw();
       const count = points.all().length;
@@ -222,7 +222,7 @@ export function editPoints(room, plane, { classes = null, chosenClass = () => 0,
 }
 
 /** Bind the buttons that go through the steps of an iteration, whose number is the field `step`. */
-export function bindSteps(room, { most, isDone = () => false }) {
+export function bindSteps(room, { maxStep, isDone = () => false }) {
   let isRunning = false;
   const run = find("step-run");
   const stop = () => {
@@ -230,7 +230,7 @@ export function bindSteps(room, { most, isDone = () => false }) {
     run.textContent = "Run";
     run.setAttribute("aria-pressed", "false");
   };
-  const go = (step) => room.set({ step: Math.min(Math.max(step, 0), most) });
+  const go = (step) => room.set({ step: Math.min(Math.max(step, 0), maxStep) });
   onPress("step-reset", () => {
     stop();
     go(0);
@@ -251,7 +251,7 @@ export function bindSteps(room, { most, isDone = () => false }) {
     isRunning = true;
     run.textContent = "Stop";
     run.setAttribute("aria-pressed", "true");
-    while (isRunning && room.answer !== null && room.fields.step < most && !isDone(room.answer)) {
+    while (isRunning && room.answer !== null && room.fields.step < maxStep && !isDone(room.answer)) {
       await go(room.fields.step + 1);
       await new Promise((resolve) => setTimeout(resolve, 120));
     }
@@ -263,13 +263,13 @@ export function bindSteps(room, { most, isDone = () => false }) {
       const { step } = room.fields;
       find("step-number").textContent = `Step ${step}`;
       find("step-back").disabled = step === 0;
-      find("step-forward").disabled = step >= most;
+      find("step-forward").disabled = step >= maxStep;
     },
     stop,
   };
 }
 
-/** The red, green and blue of a class of rooms.css. */
+/** Return the red, green and blue of a class of rooms.css. */
 export function readColour(index) {
   const text = getComputedStyle(document.documentElement).getPropertyValue(`--class-${index}`).trim();
   return [1, 3, 5].map((start) => parseInt(text.slice(start, start + 2), 16));

@@ -1,4 +1,4 @@
-// The suggestion of thresholds, which takes seconds: asked for, with its progress, and put into the form.
+// The suggestion of thresholds, which takes seconds: it is requested, shows its progress, and can be put into the form.
 
 import { fetchComputed } from "./computed.js";
 import { element } from "./request.js";
@@ -18,8 +18,8 @@ function describeOffer(kind, other, offer) {
     return `Threshold of ${kind}: ${offer.suggested} (now ${offer.now}).`;
   }
   return (
-    `Threshold of ${kind}: better stay at ${offer.now}. ${offer.suggested} does worse on mail that did not choose it: ` +
-    `${offer.wrong[1]} wrong in place of ${offer.wrong[0]}, ${offer.missed[1]} missed in place of ${offer.missed[0]}.`
+    `Threshold of ${kind}: better stay at ${offer.now}. ${offer.suggested} is worse on mail that was not used to choose it: ` +
+    `${offer.wrong[1]} wrong instead of ${offer.wrong[0]}, ${offer.missed[1]} missed instead of ${offer.missed[0]}.`
   );
 }
 

@@ -3,7 +3,7 @@
 import { Plane } from "../plane.js";
 import { Room, find, onPress, say } from "../room.js";
 
-const HIGHEST = 12; // of the axis of the density: an end of the range may be infinite
+const HIGHEST = 12; // end of the axis of the density, because a density may be infinite
 const densities = new Plane(find("densities"), {
   x: [0, 1],
   y: [0, 3],

@@ -35,7 +35,7 @@ const room = new Room((answer, fields) => {
 });
 const { finish } = editPoints(room, data, { replaced: () => (later = []) });
 
-/** Use so many of all points, from the first on. */
+/** Use the first `count` of all points. */
 function use(count) {
   const all = [...room.fields.points, ...later];
   later = all.slice(count);

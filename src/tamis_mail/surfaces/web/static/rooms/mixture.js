@@ -3,7 +3,7 @@
 import { Plane, findRange } from "../plane.js";
 import { Room, bindSteps, editPoints, find, readColour } from "../room.js";
 
-const MOST_STEPS = 100;
+const MAX_STEPS = 100;
 const data = new Plane(find("data"), { x: [0, 10], y: [0, 10] });
 const objective = new Plane(find("objective"), {
   x: [0, 10],
@@ -36,7 +36,7 @@ const room = new Room((answer, fields) => {
   steps.finish();
 });
 const editing = editPoints(room, data, { replaced: () => steps.stop() });
-const steps = bindSteps(room, { most: MOST_STEPS, isDone: (answer) => answer.converged });
+const steps = bindSteps(room, { maxStep: MAX_STEPS, isDone: (answer) => answer.converged });
 
 function drawMixture(answer, points) {
   const colours = answer.weights.map((_, k) => readColour(k));
@@ -45,7 +45,7 @@ function drawMixture(answer, points) {
       data.polygon(ellipse, `ring class-${k} ${deviations ? "second" : ""}`),
     );
   });
-  // While an answer is under way there may be a point more than responsibilities.
+  // Until the next answer comes, there may be more points than responsibilities.
   data.points(points, (index) => {
     const r = answer.responsibilities[index];
     if (r === undefined) {

@@ -4,7 +4,7 @@ import { element } from "../request.js";
 import { Plane } from "../plane.js";
 import { Room, bindSteps, find, format, onPress, say } from "../room.js";
 
-const MOST_SWEEPS = 50;
+const MAX_SWEEPS = 50;
 const errors = new Plane(find("errors"), {
   x: [0, 10],
   y: [0, 2],
@@ -19,7 +19,7 @@ const growth = new Plane(find("growth"), {
   yName: "error (stars)",
   height: 280,
 });
-let current = [0, 0]; // the entry that the keyboard reaches
+let current = [0, 0]; // user and item of the entry that has the keyboard focus
 
 const room = new Room((answer, fields) => {
   drawTable(answer, fields);
@@ -46,7 +46,7 @@ const room = new Room((answer, fields) => {
   }
 });
 const steps = bindSteps(room, {
-  most: MOST_SWEEPS,
+  maxStep: MAX_SWEEPS,
   isDone: ({ objectives, step }) => step > 0 && objectives[step - 1] - objectives[step] < 1e-4 * objectives[step],
 });
 
@@ -64,7 +64,7 @@ function drawGrowth({ known_counts: counts, errors_by_count: heights }) {
   );
 }
 
-/** The entry of a cell: [known or hidden, its index]. */
+/** Return whether the entry of a cell is known or hidden, and its index among those. */
 function locate(user, item) {
   for (const kind of ["known", "hidden"]) {
     const index = room.fields[kind].findIndex((entry) => entry[0] === user && entry[1] === item);
@@ -75,7 +75,8 @@ function locate(user, item) {
   return [null, -1];
 }
 
-function move(kind, index, rating = null) {
+/** Make a known entry hidden, or a hidden one known. */
+function toggleEntry(kind, index, rating = null) {
   const other = kind === "known" ? "hidden" : "known";
   const [user, item, value] = room.fields[kind][index];
   room.set({
@@ -88,7 +89,7 @@ function move(kind, index, rating = null) {
 function setRating(user, item, rating) {
   const [kind, index] = locate(user, item);
   if (kind === "hidden") {
-    move(kind, index, rating);
+    toggleEntry(kind, index, rating);
   } else {
     const known = room.fields.known.map((entry, k) => (k === index ? [user, item, rating] : entry));
     room.set({ known });
@@ -121,7 +122,7 @@ function drawTable(answer, { users = 0, items = 0 }) {
   }
 }
 
-/** A heading of which only the name is visible. */
+/** Make a heading of which only the name is visible, and the kind is for screen readers. */
 function makeHeading(scope, kind, name) {
   return element("th", { scope }, element("span", { class: "hidden-visually" }, `${kind} `), name);
 }
@@ -156,7 +157,7 @@ find("ratings").addEventListener("click", (event) => {
   const cell = event.target.closest("button");
   if (cell !== null) {
     current = [Number(cell.dataset.user), Number(cell.dataset.item)];
-    move(...locate(...current));
+    toggleEntry(...locate(...current));
   }
 });
 
@@ -180,7 +181,7 @@ find("ratings").addEventListener("keydown", (event) => {
   }
 });
 
-onPress("reveal", () => move("hidden", Math.floor(Math.random() * room.fields.hidden.length)));
-onPress("hide", () => move("known", room.fields.known.length - 1));
+onPress("reveal", () => toggleEntry("hidden", Math.floor(Math.random() * room.fields.hidden.length)));
+onPress("hide", () => toggleEntry("known", room.fields.known.length - 1));
 onPress("example", () => room.set(structuredClone(room.example)));
 room.open();
