@@ -166,20 +166,14 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class CentredBasis(Basis):
     """A basis whose functions differ by a centre and a width."""
 
-    def __init__(
-        self,
-        centres: int | ArrayLike = 9,
-        placed: Placement = "evenly",
-        width: float | ArrayLike | None = None,
-        include_bias: bool = False,
-    ) -> None:
-        self.centres = centres
-        self.placed = placed
-        self.width = width
-        self.include_bias = include_bias
+    centres: int | ArrayLike = 9
+    placed: Placement = "evenly"
+    width: float | ArrayLike | None = None
+    include_bias: bool = False
 
 
 def _read(X: object) -> tuple[Table, Array]:

@@ -1,7 +1,7 @@
 """PCA from sums of products, which can be merged and subtracted, and are precise for any mean."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import update_wrapper
 from typing import Any, ClassVar, Self
 
@@ -95,6 +95,7 @@ class RequiresStatistic:
         return self._method.__get__(face, kind)
 
 
+@dataclass(eq=False, repr=False)
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[ComponentsState]):  # type: ignore[misc]
     """Principal components, and the Gaussian of probabilistic PCA, with scikit-learn's names and signs.
 
@@ -138,28 +139,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     [[2.54]]
     """
 
-    def __init__(
-        self,
-        n_components: Any = None,
-        *,
-        whiten: bool = False,
-        solver: str = "auto",
-        missing: str = "refuse",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        exact: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.whiten = whiten
-        self.solver = solver
-        self.missing = missing
-        self.tol = tol
-        self.max_iter = max_iter
-        self.exact = exact
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: Any = None
+    _: KW_ONLY
+    whiten: bool = False
+    solver: str = "auto"
+    missing: str = "refuse"
+    tol: float = 1e-6
+    max_iter: int = 1000
+    exact: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     @property
     def _accepts_sparse(self) -> bool:

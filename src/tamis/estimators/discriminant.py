@@ -1,7 +1,7 @@
 """Gaussian discriminants: a multivariate Gaussian per class, and the directions that separate classes."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ from tamis.stats import Keys
 _BLOCK = "gaussian"
 
 
+@dataclass(eq=False, repr=False)
 class GaussianDiscriminant(GenerativeClassifier):
     """A Gaussian in each class: linear boundaries with one covariance for all, quadratic ones with one each.
 
@@ -60,6 +61,16 @@ class GaussianDiscriminant(GenerativeClassifier):
     (['a', 'b'], [[4.0, 4.0]])
     """
 
+    covariance: Covariance = "tied"
+    _: KW_ONLY
+    shrinkage: float | Literal["auto"] | None = None
+    estimate: Estimate = "mean"
+    prior: NormalInverseWishart | None = None
+    strength: float = 1.0
+    unbiased: bool = False
+    exact: bool = False
+    priors: ArrayLike | Mapping[Any, float] | None = None
+
     @property
     def _takes_missing(self) -> bool:
         return self.covariance in ("diag", "spherical")
@@ -67,37 +78,6 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def _accepts_sparse(self) -> bool:
         return False
-
-    def __init__(
-        self,
-        covariance: Covariance = "tied",
-        *,
-        shrinkage: float | Literal["auto"] | None = None,
-        estimate: Estimate = "mean",
-        prior: NormalInverseWishart | None = None,
-        strength: float = 1.0,
-        unbiased: bool = False,
-        exact: bool = False,
-        priors: ArrayLike | Mapping[Any, float] | None = None,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.covariance = covariance
-        self.shrinkage = shrinkage
-        self.estimate = estimate
-        self.prior = prior
-        self.strength = strength
-        self.unbiased = unbiased
-        self.exact = exact
-        self.priors = priors
-        self.missing_label = missing_label
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         block = GaussianVectors(

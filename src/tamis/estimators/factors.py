@@ -1,7 +1,7 @@
 """A recommender: latent factors of users and items, by alternating least squares or by Gibbs sampling."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import astuple
+from dataclasses import KW_ONLY, astuple, dataclass
 from datetime import timedelta
 from math import isfinite
 from numbers import Real
@@ -49,6 +49,7 @@ from tamis.warning import warn
 _DUPLICATES = ("refuse", "mean", "last", "sum")
 
 
+@dataclass(eq=False, repr=False)
 class MatrixFactorization(Face[Recommender]):
     """A recommender: a rating is level + offsets + the product of the factors of its user and its item.
 
@@ -122,50 +123,27 @@ class MatrixFactorization(Face[Recommender]):
     (['Heidi'], 'Emma')
     """
 
-    def __init__(
-        self,
-        n_factors: int = 32,
-        *,
-        feedback: Literal["explicit", "implicit"] = "explicit",
-        method: Literal["als", "gibbs"] = "als",
-        ridge: float | Literal["validated"] = "validated",
-        offset_ridge: float = 3.0,
-        confidence: float = 40.0,
-        max_iter: int = 30,
-        validation: float = 0.0,
-        tol: float = 1e-4,
-        n_draws: int = 100,
-        burn_in: int = 20,
-        n_kept: int = 50,
-        half_life: float | timedelta | None = None,
-        time_bins: int = 0,
-        period: float | timedelta | None = None,
-        clip: bool = True,
-        columns: Mapping[str, Any] | None = None,
-        duplicates: Duplicates = "refuse",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_factors = n_factors
-        self.feedback = feedback
-        self.method = method
-        self.ridge = ridge
-        self.offset_ridge = offset_ridge
-        self.confidence = confidence
-        self.max_iter = max_iter
-        self.validation = validation
-        self.tol = tol
-        self.n_draws = n_draws
-        self.burn_in = burn_in
-        self.n_kept = n_kept
-        self.half_life = half_life
-        self.time_bins = time_bins
-        self.period = period
-        self.clip = clip
-        self.columns = columns
-        self.duplicates = duplicates
-        self.random_state = random_state
-        self.verbose = verbose
+    n_factors: int = 32
+    _: KW_ONLY
+    feedback: Literal["explicit", "implicit"] = "explicit"
+    method: Literal["als", "gibbs"] = "als"
+    ridge: float | Literal["validated"] = "validated"
+    offset_ridge: float = 3.0
+    confidence: float = 40.0
+    max_iter: int = 30
+    validation: float = 0.0
+    tol: float = 1e-4
+    n_draws: int = 100
+    burn_in: int = 20
+    n_kept: int = 50
+    half_life: float | timedelta | None = None
+    time_bins: int = 0
+    period: float | timedelta | None = None
+    clip: bool = True
+    columns: Mapping[str, Any] | None = None
+    duplicates: Duplicates = "refuse"
+    random_state: Any = None
+    verbose: int = 0
 
     # ── learning ──
 

@@ -1,6 +1,6 @@
 """Generalised linear models of binary, count, real and positive targets, with their uncertainty."""
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, Self
@@ -55,6 +55,7 @@ class GeneralizedState(NewtonState):
     fit: FittedGeneralized
 
 
+@dataclass(eq=False, repr=False)
 class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: ignore[misc]  # scikit-learn has no types
     """Generalised linear regression, for targets such as fractions, counts, rates and positive amounts.
 
@@ -110,34 +111,19 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ([5.74], [57.4])
     """
 
-    def __init__(
-        self,
-        family: Family = "gaussian",
-        *,
-        link: Link | None = None,
-        alpha: float | ArrayLike | str = 0.0,
-        prior: tuple[ArrayLike, ArrayLike] | None = None,
-        fit_intercept: bool = True,
-        intercept_alpha: float = 0.0,
-        dispersion: Literal["estimate", "pearson", "mle"] | float = "estimate",
-        solver: Solver | Literal["lbfgs", "newton-cholesky"] = "auto",
-        posterior: PosteriorForm = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 100,
-        verbose: int = 0,
-    ) -> None:
-        self.family = family
-        self.link = link
-        self.alpha = alpha
-        self.prior = prior
-        self.fit_intercept = fit_intercept
-        self.intercept_alpha = intercept_alpha
-        self.dispersion = dispersion
-        self.solver = solver
-        self.posterior = posterior
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
+    family: Family = "gaussian"
+    _: KW_ONLY
+    link: Link | None = None
+    alpha: float | ArrayLike | str = 0.0
+    prior: tuple[ArrayLike, ArrayLike] | None = None
+    fit_intercept: bool = True
+    intercept_alpha: float = 0.0
+    dispersion: Literal["estimate", "pearson", "mle"] | float = "estimate"
+    solver: Solver | Literal["lbfgs", "newton-cholesky"] = "auto"
+    posterior: PosteriorForm = "auto"
+    tol: float = 1e-8
+    max_iter: int = 100
+    verbose: int = 0
 
     # ── learning ──
 

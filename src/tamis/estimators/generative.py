@@ -10,7 +10,7 @@ estimators), `GenerativeClassifier` that of those with labels.
 
 import importlib
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -85,6 +85,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     max_iter: int
     tol: float
     verbose: int
+    priors: ArrayLike | Mapping[Any, float] | None = None  # the probabilities of the classes, if given
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         """The blocks of a model of these columns."""
@@ -399,12 +400,15 @@ class GenerativeFace(TableFace[GenerativeState]):
         )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
     """The base of generative classifiers. `fit`, `partial_fit`, `merge`, `unlearn` and `decay` are sums."""
 
-    priors: ArrayLike | Mapping[Any, float] | None = None  # the classes' probabilities
-    missing_label: object
-    unlabelled_weight: float
+    missing_label: object = None
+    unlabelled_weight: float = 1.0
+    max_iter: int = 100
+    tol: float = 1e-4
+    verbose: int = 0
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         return {"prior": check_class_probabilities(self.priors, classes)}

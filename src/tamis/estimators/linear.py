@@ -267,6 +267,7 @@ class RegressionState(LinearState):
     cache: list[LinearPosterior] = field(default_factory=list)  # the posterior, once it was needed
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # type: ignore[misc]  # scikit-learn has no types
     """Bayesian linear regression: it estimates uncertainty, chooses its regularisation, and can forget rows.
 
@@ -306,24 +307,13 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     ([8.98], [7.68], [10.27])
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: Any = "evidence",
-        beta: Any = "evidence",
-        prior: tuple[ArrayLike, ArrayLike] | None = None,
-        noise_shape: float = 0.0,
-        noise_scale: float = 0.0,
-        fit_intercept: bool = True,
-        exact: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.beta = beta
-        self.prior = prior
-        self.noise_shape = noise_shape
-        self.noise_scale = noise_scale
-        self.fit_intercept = fit_intercept
-        self.exact = exact
+    alpha: Any = "evidence"
+    beta: Any = "evidence"
+    prior: tuple[ArrayLike, ArrayLike] | None = None
+    noise_shape: float = 0.0
+    noise_scale: float = 0.0
+    fit_intercept: bool = True
+    exact: bool = False
 
     def _model(self, schema: Schema) -> BayesianLinear:
         return BayesianLinear(

@@ -5,7 +5,7 @@ scikit-learn minimises C Σ loss + ½|w|², which has its minimum where Σ loss 
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
@@ -55,6 +55,7 @@ class LogisticState(NewtonState):
     response: ClassResponse  # the response (distribution of classes given scores) of the fit
 
 
+@dataclass(eq=False, repr=False)
 class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: ignore[misc]  # scikit-learn has no types
     """Logistic regression with its uncertainty: the mode of the posterior, and a Gaussian around it.
 
@@ -105,6 +106,29 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     [[0.13, 0.87]]
     """
 
+    alpha: float | ArrayLike | str | None = None
+    _: KW_ONLY
+    prior: tuple[ArrayLike, ArrayLike] | None = None
+    fit_intercept: bool = True
+    intercept_alpha: float = 0.0
+    solver: Solver | SolverName = "auto"
+    posterior: PosteriorForm = "auto"
+    predictive: Predictive = "plugin"
+    class_weight: Mapping[Any, float] | str | None = None
+    tol: float = 1e-8
+    max_iter: int = 100
+    n_draws: int = 256
+    random_state: Any = None
+    verbose: int = 0
+    C: float | None = None
+    penalty: str | None = "l2"
+    l1_ratio: float | None = 0.0
+    dual: bool = False
+    intercept_scaling: float = 1.0
+    multi_class: str = "auto"
+    warm_start: bool = False
+    n_jobs: int | None = None
+
     _solvers: ClassVar[dict[str, Solver]] = {
         **SOLVERS,
         "liblinear": "auto",
@@ -112,53 +136,6 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         "sag": "auto",
         "saga": "auto",
     }
-
-    def __init__(
-        self,
-        alpha: float | ArrayLike | str | None = None,
-        *,
-        prior: tuple[ArrayLike, ArrayLike] | None = None,
-        fit_intercept: bool = True,
-        intercept_alpha: float = 0.0,
-        solver: Solver | SolverName = "auto",
-        posterior: PosteriorForm = "auto",
-        predictive: Predictive = "plugin",
-        class_weight: Mapping[Any, float] | str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 100,
-        n_draws: int = 256,
-        random_state: Any = None,
-        verbose: int = 0,
-        C: float | None = None,
-        penalty: str | None = "l2",
-        l1_ratio: float | None = 0.0,
-        dual: bool = False,
-        intercept_scaling: float = 1.0,
-        multi_class: str = "auto",
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.prior = prior
-        self.fit_intercept = fit_intercept
-        self.intercept_alpha = intercept_alpha
-        self.solver = solver
-        self.posterior = posterior
-        self.predictive = predictive
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_draws = n_draws
-        self.random_state = random_state
-        self.verbose = verbose
-        self.C = C
-        self.penalty = penalty
-        self.l1_ratio = l1_ratio
-        self.dual = dual
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
 
     # ── learning ──
 

@@ -1,6 +1,6 @@
 """Mixture models: the models of the generative classifiers, fitted by EM to rows without labels."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -44,6 +44,7 @@ from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
 
+@dataclass(eq=False, repr=False)
 class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
     """A mixture of columns of any family, fitted by EM.
 
@@ -97,54 +98,30 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     ([[-0.0, 0.0], [8.0, 8.0]], [0.5, 0.5])
     """
 
-    _learned_with = ("n_components", "covariance", "families", "integers")
+    n_components: int = 1
+    _: KW_ONLY
+    covariance: Covariance = "full"
+    families: Families = "auto"
+    integers: FamilyChoice = "gaussian"
+    estimate: Estimate = "map"
+    prior: NormalInverseWishart | None = None
+    strength: float = 1.0
+    alpha: float = 1.0
+    weight_alpha: float = 0.0
+    reg_covar: float = 0.0
+    hard: bool = False
+    init_params: em.Method = "kmeans"
+    weights_init: ArrayLike | None = None
+    means_init: ArrayLike | None = None
+    precisions_init: ArrayLike | None = None
+    n_init: int = 1
+    warm_start: bool = False
+    max_iter: int = 100
+    tol: float = 1e-3
+    random_state: Any = None
+    verbose: int = 0
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance: Covariance = "full",
-        families: Families = "auto",
-        integers: FamilyChoice = "gaussian",
-        estimate: Estimate = "map",
-        prior: NormalInverseWishart | None = None,
-        strength: float = 1.0,
-        alpha: float = 1.0,
-        weight_alpha: float = 0.0,
-        reg_covar: float = 0.0,
-        hard: bool = False,
-        init_params: em.Method = "kmeans",
-        weights_init: ArrayLike | None = None,
-        means_init: ArrayLike | None = None,
-        precisions_init: ArrayLike | None = None,
-        n_init: int = 1,
-        warm_start: bool = False,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance = covariance
-        self.families = families
-        self.integers = integers
-        self.estimate = estimate
-        self.prior = prior
-        self.strength = strength
-        self.alpha = alpha
-        self.weight_alpha = weight_alpha
-        self.reg_covar = reg_covar
-        self.hard = hard
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    _learned_with = ("n_components", "covariance", "families", "integers")
 
     @property
     def _accepts_sparse(self) -> bool:

@@ -1,6 +1,7 @@
 """Naive Bayes classifiers, whose columns are independent given the class."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -39,6 +40,7 @@ _LEAST_ALPHA = 1e-10
 _MOST_CODES = 1 << 16
 
 
+@dataclass(eq=False, repr=False)
 class NaiveBayes(GenerativeClassifier):
     """Naive Bayes with a family for each column, read from the data or chosen.
 
@@ -84,39 +86,18 @@ class NaiveBayes(GenerativeClassifier):
     [2.0, 2.0]
     """
 
+    families: Families = "auto"
+    _: KW_ONLY
+    integers: FamilyChoice = "gaussian"
+    estimate: Estimate = "mean"
+    alpha: float = 1.0
+    strength: float = 1.0
+    var_smoothing: float = 1e-9
+    priors: ArrayLike | Mapping[Any, float] | None = None
+    class_alpha: float = 0.0
+
     _learned_with = ("families", "integers")
     _takes_new_columns = True
-
-    def __init__(
-        self,
-        families: Families = "auto",
-        *,
-        integers: FamilyChoice = "gaussian",
-        estimate: Estimate = "mean",
-        alpha: float = 1.0,
-        strength: float = 1.0,
-        var_smoothing: float = 1e-9,
-        priors: ArrayLike | Mapping[Any, float] | None = None,
-        class_alpha: float = 0.0,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.families = families
-        self.integers = integers
-        self.estimate = estimate
-        self.alpha = alpha
-        self.strength = strength
-        self.var_smoothing = var_smoothing
-        self.priors = priors
-        self.class_alpha = class_alpha
-        self.missing_label = missing_label
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate, alpha = self.estimate, check_nonnegative("alpha", self.alpha)
@@ -145,6 +126,7 @@ class NaiveBayes(GenerativeClassifier):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GaussianNB(GenerativeClassifier):
     """Gaussian naive Bayes, with scikit-learn's parameters and predictions.
 
@@ -158,26 +140,10 @@ class GaussianNB(GenerativeClassifier):
     [0, 1]
     """
 
-    _takes_new_columns = True
+    priors: ArrayLike | Mapping[Any, float] | None = None
+    var_smoothing: float = 1e-9
 
-    def __init__(
-        self,
-        *,
-        priors: ArrayLike | Mapping[Any, float] | None = None,
-        var_smoothing: float = 1e-9,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.priors = priors
-        self.var_smoothing = var_smoothing
-        self.missing_label = missing_label
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    _takes_new_columns = True
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         smoothing = check_nonnegative("var_smoothing", self.var_smoothing)
@@ -211,34 +177,17 @@ class GaussianNB(GenerativeClassifier):
         return self.posterior_.densities["gaussian"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DiscreteClassifier(GenerativeClassifier):
     """The base of scikit-learn's discrete naive Bayes: smoothing and the classes' prior."""
 
+    alpha: ArrayLike = 1.0
+    force_alpha: bool = True
+    fit_prior: bool = True
+    class_prior: ArrayLike | None = None
+
     _alpha_per_column: ClassVar[bool] = False  # whether alpha may be one number per column
     _takes_new_columns = True
-
-    def __init__(
-        self,
-        *,
-        alpha: ArrayLike = 1.0,
-        force_alpha: bool = True,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.force_alpha = force_alpha
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.missing_label = missing_label
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         return {
@@ -325,35 +274,11 @@ class MultinomialNB(DiscreteClassifier):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ComplementNB(MultinomialNB):
     """Complement naive Bayes (Rennie and others 2003), with scikit-learn's parameters and predictions."""
 
-    def __init__(
-        self,
-        *,
-        alpha: ArrayLike = 1.0,
-        force_alpha: bool = True,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        norm: bool = False,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            force_alpha=force_alpha,
-            fit_prior=fit_prior,
-            class_prior=class_prior,
-            missing_label=missing_label,
-            unlabelled_weight=unlabelled_weight,
-            max_iter=max_iter,
-            tol=tol,
-            verbose=verbose,
-        )
-        self.norm = norm
+    norm: bool = False
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"complement": ComplementCounts(alpha=self._alpha(schema), norm=self.norm)}
@@ -380,6 +305,7 @@ class ComplementNB(MultinomialNB):
         return posterior.log_joint(rows) - posterior.log_prior
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BernoulliNB(DiscreteClassifier):
     """Bernoulli naive Bayes, with scikit-learn's parameters and predictions; dense or sparse.
 
@@ -389,35 +315,10 @@ class BernoulliNB(DiscreteClassifier):
     ['spam']
     """
 
+    binarize: float | None = 0.0
+
     _learned_with = ("binarize",)
     _alpha_per_column = True
-
-    def __init__(
-        self,
-        *,
-        alpha: ArrayLike = 1.0,
-        force_alpha: bool = True,
-        binarize: float | None = 0.0,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            force_alpha=force_alpha,
-            fit_prior=fit_prior,
-            class_prior=class_prior,
-            missing_label=missing_label,
-            unlabelled_weight=unlabelled_weight,
-            max_iter=max_iter,
-            tol=tol,
-            verbose=verbose,
-        )
-        self.binarize = binarize
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         given: object = self.binarize
@@ -445,6 +346,7 @@ class BernoulliNB(DiscreteClassifier):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PoissonNB(DiscreteClassifier):
     """Naive Bayes with a Poisson rate for each column and class; dense or sparse.
 
@@ -456,32 +358,8 @@ class PoissonNB(DiscreteClassifier):
     ['day']
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        force_alpha: bool = True,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        estimate: Estimate = "mean",
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            force_alpha=force_alpha,
-            fit_prior=fit_prior,
-            class_prior=class_prior,
-            missing_label=missing_label,
-            unlabelled_weight=unlabelled_weight,
-            max_iter=max_iter,
-            tol=tol,
-            verbose=verbose,
-        )
-        self.estimate = estimate
+    alpha: float = 1.0
+    estimate: Estimate = "mean"
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"poisson": PoissonColumns(alpha=self._alpha(schema), estimate=self.estimate)}
@@ -508,6 +386,7 @@ class PoissonNB(DiscreteClassifier):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CategoricalNB(DiscreteClassifier):
     """Categorical naive Bayes, with scikit-learn's parameters and predictions; categories of any kind.
 
@@ -520,36 +399,12 @@ class CategoricalNB(DiscreteClassifier):
     [1]
     """
 
+    alpha: float = 1.0
+    min_categories: ArrayLike | None = None
+
     @property
     def _accepts_sparse(self) -> bool:
         return False
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        force_alpha: bool = True,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        min_categories: ArrayLike | None = None,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            force_alpha=force_alpha,
-            fit_prior=fit_prior,
-            class_prior=class_prior,
-            missing_label=missing_label,
-            unlabelled_weight=unlabelled_weight,
-            max_iter=max_iter,
-            tol=tol,
-            verbose=verbose,
-        )
-        self.min_categories = min_categories
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {

@@ -354,6 +354,7 @@ class UnitLength(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
     """Counts times the rarity of their columns: scikit-learn's TfidfTransformer that can also unlearn rows.
 
@@ -376,15 +377,9 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
     norm : the norm by which rows are divided: "l2", "l1", or None
     """
 
-    def __init__(
-        self,
-        counts: Literal["plain", "log", "sublinear"] = "plain",
-        idf: Literal["smooth", "plain"] | None = "smooth",
-        norm: Literal["l2", "l1"] | None = "l2",
-    ) -> None:
-        self.counts = counts
-        self.idf = idf
-        self.norm = norm
+    counts: Literal["plain", "log", "sublinear"] = "plain"
+    idf: Literal["smooth", "plain"] | None = "smooth"
+    norm: Literal["l2", "l1"] | None = "l2"
 
     def fit(self, X: object, y: object = None) -> Self:
         """Learn from these rows alone."""
