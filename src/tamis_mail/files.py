@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-__all__ = [
-    "IrregularFileError",
-    "is_there",
-    "open_privately",
-    "open_regular",
-    "replace_file",
-    "temporary_beside",
-    "write_file",
-]
-
 _ENDINGS = ("", "-wal", "-shm", "-journal")  # a temporary store has these beside it
 _SUFFIX = ".tamis-part"
 _EXCLUSIVE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)

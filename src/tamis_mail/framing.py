@@ -3,8 +3,6 @@
 This module imports nothing, because every process that judges one message loads it.
 """
 
-__all__ = ["LARGEST", "LARGEST_RAW", "exceeds_limit", "is_postmark"]
-
 LARGEST = 50_000_000  # bytes of a message that are used; most servers refuse larger mail
 LARGEST_RAW = 2 * LARGEST  # bytes that are read: CR LF as line end makes a message up to twice as long
 _CALENDAR = frozenset(

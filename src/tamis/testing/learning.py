@@ -14,17 +14,6 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.engines import Batch, Batches
 
-__all__ = [
-    "LearningCase",
-    "Sample",
-    "an_engine_leaves_no_trace",
-    "an_outlier_is_forgotten",
-    "forgetting_restores_the_model",
-    "merging_is_learning",
-    "shards_leave_no_trace",
-    "weight_is_repetition",
-]
-
 
 @dataclass(frozen=True)
 class Sample:

@@ -16,8 +16,6 @@ from tamis_mail.features import WORDS
 from tamis_mail.reporting.corpus import Corpus, Numbers
 from tamis_mail.reporting.feature_columns import FeatureColumns, choose_columns
 
-__all__ = ["Campaign", "find_campaigns"]
-
 _COLUMNS = 1000  # words
 _DIMENSIONS = 20  # principal components; on the sample mailbox, 5 and 10 find fewer of its kinds of spam
 _SIZES = (2, 3, 4, 6, 8, 12, 16, 24)  # numbers of components that are compared

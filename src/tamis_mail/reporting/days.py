@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from tamis_mail.labels import SPAM, UNSURE
 
-__all__ = ["Day", "drop_implausible", "join_days", "list_days", "mask_implausible"]
-
 _FIRST_DAY = 8036  # 1992-01-01: mail is hardly older
 _SECONDS = 86400  # length of a day
 _POINTS = 200  # the largest number of points after joining

@@ -10,8 +10,6 @@ from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.reporting.feature_columns import choose_columns
 from tamis_mail.verdict.rule import LAYER_VIEWS
 
-__all__ = ["MailboxMap", "draw_map"]
-
 _COLUMNS = 600  # features; with twice as many, the map of the sample mailbox looks the same
 _LEAST = 3  # messages
 

@@ -15,8 +15,6 @@ from tamis_mail.reporting.study import Study
 from tamis_mail.verdict import Evidence, Verdict, judge
 from tamis_mail.verdict.judging import HEADER_LENGTH, INTERCEPT_VIEW
 
-__all__ = ["Miss", "is_readable", "misses", "subject_of"]
-
 _MOST = 20  # messages that are shown
 _TOP = 6  # tokens of each
 

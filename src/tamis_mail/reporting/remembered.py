@@ -14,8 +14,6 @@ from tamis_mail.labels import SPAM
 from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.store import Store
 
-__all__ = ["Remembered", "choose_sample", "read_remembered"]
-
 Numbers = NDArray[np.intp]
 
 _LEAST_SHARE = 4  # each class gets at least a quarter (1/4) of the sample, if it has so many messages

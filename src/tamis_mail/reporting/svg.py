@@ -7,8 +7,6 @@ so that nothing from a message can be read as markup.
 from collections.abc import Callable, Sequence
 from html import escape
 
-__all__ = ["Axis", "Chart", "escape_text", "format_number"]
-
 WIDTH, HEIGHT = 460, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 22, 14, 46
 

@@ -16,16 +16,6 @@ from tamis_mail.serving.server import Handler, Limits, Server
 from tamis_mail.settings import default_path
 from tamis_mail.verdict.header_fields import DIALECTS
 
-__all__ = [
-    "Daemon",
-    "add_log_options",
-    "add_marking_options",
-    "add_options",
-    "make_argument_type",
-    "read_positive",
-    "run",
-]
-
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,63}")
 _PLACEHOLDER = "{user}"
 

@@ -11,8 +11,6 @@ from itertools import islice
 
 from tamis_mail.message import Message, Part
 
-__all__ = ["read"]
-
 _MIN_LENGTH = 3  # bytes of a word
 _MAX_LENGTH = 30  # bytes of a token with its prefix
 _TEXT = 200_000  # characters of the body that are read

@@ -40,8 +40,6 @@ from tamis_mail.watching.memory import (
 )
 from tamis_mail.watching.roles import WATCHED, Role
 
-__all__ = ["Settings", "Stop", "Watcher"]
-
 _READ_BATCH = 100  # messages per request to the mailbox
 _TASK_BATCH = 50  # messages that are judged or learned together, in a fraction of a second
 _CACHE_BYTES = (

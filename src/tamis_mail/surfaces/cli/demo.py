@@ -31,8 +31,6 @@ from tamis_mail.surfaces.cli.report import encodable, percent
 from tamis_mail.surfaces.cli.streams import terminal_width
 from tamis_mail.verdict import Verdict
 
-__all__ = ["configure", "run"]
-
 _LOOKED_AT = 1000  # messages of each folder that are read
 _TAKEN = 350  # messages of each class that are used
 _LEAST = 5

@@ -23,8 +23,6 @@ from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.past import PAST_HELP, parse_past
 from tamis_mail.surfaces.cli.streams import text_width
 
-__all__ = ["configure", "run"]
-
 _MAIL_COLUMNS = 76  # of a line of the mail, unless a path is longer
 _ADDRESS = re.compile(
     r"(?!-)[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}(?:@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?)?"

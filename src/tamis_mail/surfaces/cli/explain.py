@@ -22,8 +22,6 @@ from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.verdict import Evidence, Verdict
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
-__all__ = ["configure", "run"]
-
 _MAX_TOKENS = 10  # tokens that are shown for spam, and as many against it
 _MAX_SPANS = 3  # joined n-grams that are shown on each side: they would crowd out the other tokens
 _HEAD = 4000  # first bytes in which n-grams are located: more than the tokenizer makes n-grams of

@@ -12,8 +12,6 @@ from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_opt
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
 from tamis_mail.surfaces.cli.streams import warn_of_log
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis forget`."""

@@ -3,8 +3,6 @@
 import unicodedata
 from typing import TextIO
 
-__all__ = ["can_show", "clip", "pad", "plain", "width_of"]
-
 # Categories of characters that move the cursor, change the writing direction or are invisible.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 

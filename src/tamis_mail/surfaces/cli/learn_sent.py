@@ -17,8 +17,6 @@ from tamis_mail.store.people import count_people
 from tamis_mail.surfaces.cli.since import DateFilter
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, run_tasks
 
-__all__ = ["learn_sent"]
-
 _SAMPLE = 200  # messages of a source whose senders are compared, before any is learned …
 _SAMPLE_BYTES = 16 << 20  # … or so many bytes
 _FEW = 10  # messages below which nothing is compared

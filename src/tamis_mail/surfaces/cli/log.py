@@ -17,8 +17,6 @@ from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.past import PAST_HELP, parse_past
 from tamis_mail.surfaces.cli.streams import terminal_width
 
-__all__ = ["configure", "describe_absence", "describe_event", "format_time", "run"]
-
 _LINES = 20  # events that are listed by default
 _RUN = 4  # learned messages of one mailbox that are joined into one line
 _WIDE = 72  # columns that suffice for an event on one line

@@ -16,8 +16,6 @@ from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.surfaces.cli.version import version
 
-__all__ = ["configure", "encodable", "percent", "run"]
-
 _PAGE = "tamis-report.html"
 _SHOWN = 8  # misses in the terminal
 _TOKENS = 4  # of each

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tamis_mail.surfaces.cli.parser import Parser
     from tamis_mail.verdict import Verdict
 
-__all__ = ["configure", "run"]
-
 _STATUS = {"spam": 0, "unsure": 2}  # all other labels are ham: 1
 _ERROR = 3
 _JOINED_LINES = 250  # as many messages are judged together

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tamis_mail.sieve import Sieve
     from tamis_mail.sieve.upgrading import Upgrade
 
-__all__ = ["ACTIONS", "configure", "run"]
-
 _MAX_CONTRADICTIONS = 10  # senders that `merge` names
 _RATIO = 200  # exports compress to a fifth, the most regular to a fiftieth, zeros to a thousandth
 

@@ -18,8 +18,6 @@ from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_o
 from tamis_mail.surfaces.cli.sources import SourceReader, open_sources
 from tamis_mail.surfaces.cli.streams import warn_of_log
 
-__all__ = ["configure", "run"]
-
 _BATCH = 1000  # messages in memory
 _RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
 

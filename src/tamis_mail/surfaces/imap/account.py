@@ -19,17 +19,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-__all__ = [
-    "Account",
-    "AccountError",
-    "PasswordKind",
-    "Security",
-    "has_keyring",
-    "keep_in_keyring",
-    "list_accounts",
-    "settings_path",
-]
-
 Security = Literal["implicit", "starttls", "none"]
 PasswordKind = Literal["keyring", "command", "credential", "prompt"]
 Login = Literal["password", "xoauth2"]

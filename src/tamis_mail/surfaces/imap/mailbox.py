@@ -27,8 +27,6 @@ from tamis_mail.surfaces.imap.connection import (
 from tamis_mail.watching.mailbox import Folder, Listed, MailboxError, MessageError
 from tamis_mail.watching.roles import WATCHED, NamedFolder, Role, find_roles
 
-__all__ = ["ImapMailbox", "LoginError"]
-
 _BATCH_BYTES = 4 << 20
 _BATCH_MESSAGES = 100
 _SLACK_BYTES = 1 << 20  # some servers tell a size that is a little wrong

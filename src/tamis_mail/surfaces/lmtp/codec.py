@@ -19,22 +19,6 @@ by BDAT (RFC 3030), which tells the length.
 import re
 from dataclasses import dataclass
 
-__all__ = [
-    "AmbiguousDotError",
-    "BadLine",
-    "Command",
-    "CommandReader",
-    "Content",
-    "ContentWriter",
-    "End",
-    "Reply",
-    "ReplyError",
-    "ReplyReader",
-    "has_bare_line_ends",
-    "read_extensions",
-    "read_path",
-]
-
 _LONGEST_COMMAND = 4096  # bytes; RFC 5321 has 512, and its extensions add some hundreds
 _LONGEST_REPLY_LINE = 4096
 _MOST_REPLY_LINES = 100

@@ -34,8 +34,6 @@ from tamis_mail.surfaces.lmtp.next_hop import NextHop, NextHopError, NextHopSess
 from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.header_fields import add_verdict, fields
 
-__all__ = ["LmtpService", "Marking"]
-
 T = TypeVar("T")
 
 _BLOCK = 1 << 16

@@ -13,8 +13,6 @@ from string import ascii_lowercase
 
 from tamis_mail.files import open_regular
 
-__all__ = ["FILE", "KeywordFile"]
-
 FILE = "dovecot-keywords"
 _LARGEST = 1 << 16  # bytes
 _STALE_SECONDS = 120  # after which Dovecot, too, takes a lock for left over

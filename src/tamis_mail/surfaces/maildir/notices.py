@@ -6,8 +6,6 @@ from collections.abc import Callable, Generator, Iterable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Notices"]
-
 _ARM_MILLISECONDS = 1000  # for which one call waits
 _DEBOUNCE_MILLISECONDS = 400  # for which changes are gathered: a delivery is several
 _POLL_SECONDS = 10.0  # between two looks, if there are no notices

@@ -21,8 +21,6 @@ from tamis_mail.surfaces.milter.trace import format_trace
 from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.header_fields import OLD_PREFIX, fields
 
-__all__ = ["ON_FAULT", "ON_SPAM", "MilterService", "Policy", "remove_old_fields"]
-
 ON_SPAM = ("mark", "reject", "quarantine", "discard")
 ON_FAULT = ("accept", "tempfail")
 

@@ -24,8 +24,6 @@ from tamis_mail.surfaces.milter.codec import (
 )
 from tamis_mail.verdict.header_fields import has_verdict_name
 
-__all__ = ["Envelope", "Message", "OldField", "Session"]
-
 # The filter answers only BODY, so that it can skip the rest of a large message, and the end of a message.
 _OPTIONS = (
     ProtocolOption.NO_END_OF_HEADER

@@ -22,17 +22,6 @@ import re
 import zlib
 from dataclasses import dataclass, field
 
-__all__ = [
-    "METHODS",
-    "ProtocolError",
-    "Request",
-    "RequestReader",
-    "answer_error",
-    "answer_learning",
-    "answer_verdict",
-    "find_body",
-]
-
 METHODS = frozenset(
     ("CHECK", "SYMBOLS", "REPORT", "REPORT_IFSPAM", "PROCESS", "HEADERS", "TELL", "PING", "SKIP")
 )

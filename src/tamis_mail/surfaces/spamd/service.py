@@ -26,8 +26,6 @@ from tamis_mail.surfaces.spamd.codec import (
 )
 from tamis_mail.verdict.header_fields import add_verdict, score_of, tests_of
 
-__all__ = ["SpamdService"]
-
 _BLOCK = 1 << 16
 _EVIDENCE = 15  # lines of a report
 _LONGEST = 60  # characters of a token in it

@@ -26,8 +26,6 @@ from tamis_mail.surfaces.web.schemas import Schema, find_fault, read_parameter
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict import Verdict
 
-__all__ = ["routes"]
-
 _ROOT = "/api/v1"
 _EVIDENCE = 100  # pieces of a verdict's evidence
 _EVENTS = 500

@@ -9,8 +9,6 @@ from typing import Any
 
 from tamis_mail.surfaces.web.threads import Connections, Threads
 
-__all__ = ["Job", "Jobs"]
-
 _KEPT = 100  # jobs that can be asked for; the oldest that have finished are dropped
 
 

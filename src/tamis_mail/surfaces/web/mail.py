@@ -27,8 +27,6 @@ from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict import Rule
 
-__all__ = ["describe_similar", "find_page", "read_digest", "read_query", "routes"]
-
 _JUDGE_SECONDS = 10.0  # after which an answer has the verdicts that there are
 PAGE = 50  # messages
 _DIGEST_DIGITS = 32

@@ -23,8 +23,6 @@ from starlette.routing import BaseRoute, Route
 
 from tamis_mail.surfaces.web.context import Context
 
-__all__ = ["ROOMS", "ROWS", "Room", "routes"]
-
 _MOST_WAITING = 8  # requests at a time; a page has one under way, and one that replaces it
 T = TypeVar("T")
 

@@ -16,8 +16,6 @@ from tamis_mail.surfaces.web.app import make_app, make_context
 from tamis_mail.surfaces.web.imports import add_folders
 from tamis_mail.surfaces.web.security import Security
 
-__all__ = ["serve"]
-
 _CONNECTIONS = 100
 _CLOSE_SECONDS = 3  # for answers that have begun
 _HEADER_SECONDS = 10.0  # in which a connection must send its first request

@@ -41,8 +41,6 @@ from tamis_mail.surfaces.web.learning import answer
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict.rule import Rule
 
-__all__ = ["routes"]
-
 RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)  # shares of mail that may be judged wrongly
 _ENTRIES = 500  # of a list that are shown
 _MOST_ENTRIES = 1000  # of one form
