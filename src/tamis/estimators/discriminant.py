@@ -216,11 +216,6 @@ class GaussianDiscriminant(GenerativeClassifier):
             return weights[1:] - weights[:1], floors[1:] - floors[:1]
         return weights, floors
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = getattr(self, "covariance", "tied") in ("diag", "spherical")
-        return tags
-
     def _density(self, name: str) -> Any:
         self._require_state(name)
         return self.posterior_.densities[_BLOCK]
@@ -246,10 +241,6 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
     >>> model.transform([[0, 0], [3, 3], [6, 6]]).round(2).tolist()
     [[-4.24], [0.0], [4.24]]
     """
-
-    @property
-    def _takes_missing(self) -> bool:
-        return False
 
     def __init__(
         self,

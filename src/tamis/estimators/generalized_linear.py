@@ -31,7 +31,7 @@ from tamis.inputs import read_first_table, read_weights
 from tamis.models.explanation import linear_terms
 from tamis.models.linear import generalized
 from tamis.models.linear.design import Design
-from tamis.models.linear.fitting import Fit, PosteriorForm, make_prior
+from tamis.models.linear.fitting import Fit, make_prior
 from tamis.models.linear.generalized import FittedGeneralized, HeldOutResponses, ScaledRows
 from tamis.models.linear.laplace import to_prior
 from tamis.models.linear.newton import Solver
@@ -115,15 +115,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     _: KW_ONLY
     link: Link | None = None
     alpha: float | ArrayLike | str = 0.0
-    prior: tuple[ArrayLike, ArrayLike] | None = None
-    fit_intercept: bool = True
-    intercept_alpha: float = 0.0
     dispersion: Literal["estimate", "pearson", "mle"] | float = "estimate"
     solver: Solver | Literal["lbfgs", "newton-cholesky"] = "auto"
-    posterior: PosteriorForm = "auto"
-    tol: float = 1e-8
-    max_iter: int = 100
-    verbose: int = 0
 
     # ── learning ──
 

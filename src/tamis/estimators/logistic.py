@@ -27,7 +27,7 @@ from tamis.inputs import match_labels, read_first_table, read_weights, to_label_
 from tamis.models.explanation import Explanation, choose_classes, linear_terms
 from tamis.models.linear import classification
 from tamis.models.linear.design import Design
-from tamis.models.linear.fitting import PosteriorForm, make_prior
+from tamis.models.linear.fitting import make_prior
 from tamis.models.linear.laplace import to_prior
 from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
@@ -108,18 +108,11 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     alpha: float | ArrayLike | str | None = None
     _: KW_ONLY
-    prior: tuple[ArrayLike, ArrayLike] | None = None
-    fit_intercept: bool = True
-    intercept_alpha: float = 0.0
     solver: Solver | SolverName = "auto"
-    posterior: PosteriorForm = "auto"
     predictive: Predictive = "plugin"
     class_weight: Mapping[Any, float] | str | None = None
-    tol: float = 1e-8
-    max_iter: int = 100
     n_draws: int = 256
     random_state: Any = None
-    verbose: int = 0
     C: float | None = None
     penalty: str | None = "l2"
     l1_ratio: float | None = 0.0

@@ -187,6 +187,7 @@ class DiscreteClassifier(GenerativeClassifier):
     class_prior: ArrayLike | None = None
 
     _alpha_per_column: ClassVar[bool] = False  # whether alpha may be one number per column
+    _takes_negative: ClassVar[bool] = False
     _takes_new_columns = True
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
@@ -230,6 +231,12 @@ class DiscreteClassifier(GenerativeClassifier):
         (density,) = self.posterior_.densities.values()
         return density
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = not self._takes_negative
+        tags.classifier_tags.poor_score = True
+        return tags
+
 
 class MultinomialNB(DiscreteClassifier):
     """Multinomial naive Bayes for counts, with scikit-learn's parameters and predictions; dense or sparse.
@@ -266,12 +273,6 @@ class MultinomialNB(DiscreteClassifier):
     def feature_log_prob_(self) -> Array:
         """log p(column | class)."""
         return self._density("feature_log_prob_").log_probabilities  # type: ignore[no-any-return]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.classifier_tags.poor_score = True
-        return tags
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -319,6 +320,7 @@ class BernoulliNB(DiscreteClassifier):
 
     _learned_with = ("binarize",)
     _alpha_per_column = True
+    _takes_negative = True
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         given: object = self.binarize
@@ -339,11 +341,6 @@ class BernoulliNB(DiscreteClassifier):
     def feature_log_prob_(self) -> Array:
         """log p(column is present | class)."""
         return self._density("feature_log_prob_").log_up  # type: ignore[no-any-return]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -378,12 +375,6 @@ class PoissonNB(DiscreteClassifier):
         """The mean count of each class and column."""
         density = self._density("rate_")
         return density.shape / density.rate if self.estimate == "predictive" else density.rates  # type: ignore[no-any-return]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.classifier_tags.poor_score = True
-        return tags
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -446,8 +437,6 @@ class CategoricalNB(DiscreteClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
-        tags.input_tags.positive_only = True
-        tags.classifier_tags.poor_score = True
         return tags
 
 

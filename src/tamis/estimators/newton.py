@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.exceptions import ConvergenceWarning
 
@@ -20,7 +20,7 @@ from tamis.estimators.linear import LinearFace, LinearState
 from tamis.estimators.linear_shards import TableSurvey
 from tamis.inputs import read_numbers
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
-from tamis.models.linear.fitting import Fit, FitOptions, UnidentifiedError, fit
+from tamis.models.linear.fitting import Fit, FitOptions, PosteriorForm, UnidentifiedError, fit
 from tamis.models.linear.laplace import Curvature, Laplace
 from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior, LinearRows
@@ -80,19 +80,20 @@ StateT = TypeVar("StateT", bound=NewtonState)
 FitT = TypeVar("FitT", bound=FittedLinear)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NewtonFace(LinearFace[StateT]):
     """Base of linear models without a closed-form fit. A subclass supplies response and predictions."""
 
     _solvers: ClassVar[dict[str, Solver]] = SOLVERS
 
-    alpha: Any
-    prior: Any
-    fit_intercept: bool
-    intercept_alpha: float
-    solver: Any
-    posterior: Any
-    tol: float
-    max_iter: int
+    prior: tuple[ArrayLike, ArrayLike] | None = None
+    fit_intercept: bool = True
+    intercept_alpha: float = 0.0
+    solver: Any = "auto"
+    posterior: PosteriorForm = "auto"
+    tol: float = 1e-8
+    max_iter: int = 100
+    verbose: int = 0
 
     @property
     def _accepts_sparse(self) -> bool:

@@ -27,11 +27,6 @@ class Remembered:
     dates: NDArray[np.float64]  # (messages,): seconds since 1970 by the message's own date; NaN if unknown
     total: int  # remembered messages with stored features and a label that was not guessed
 
-    @property
-    def is_sample(self) -> bool:
-        """Whether there are more messages than these."""
-        return self.total > len(self.corpus)
-
 
 def read_remembered(store: Store, limit: int) -> Remembered:
     """Read the features of at most `limit` messages; guessed labels do not count."""

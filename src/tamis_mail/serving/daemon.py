@@ -28,7 +28,6 @@ class Daemon:
     log: Log
     metrics: Metrics
     limits: Limits
-    store: Path
     user_of: Callable[[str], str]
     """Returns the user for a name that a client sent; an empty string for the common store."""
 
@@ -142,7 +141,7 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
     metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
     filtering = Filtering(path_of, threads=options.threads, source=source)
     try:
-        handle = make_handler(Daemon(filtering, log, metrics, limits, store, user_of))
+        handle = make_handler(Daemon(filtering, log, metrics, limits, user_of))
         server = Server(
             listeners, handle, log, limits, socket_mode=options.socket_mode, reload=filtering.reopen
         )

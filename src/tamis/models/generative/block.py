@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, one_line
-from tamis.protocols import total
 from tamis.stats import Keys, Labels, Sums, Tally
 from tamis.tables import Rows, Sparse, Table
 
@@ -119,16 +118,6 @@ class Block(ABC, Generic[E, S]):
     def add_row(self, statistic: S, row: E, label: Hashable, weight: float) -> S | None:
         """Add one row to the statistic; None if that is not faster than adding `observe` of the row."""
         return None
-
-    def observe_each_class(self, rows: E, responsibilities: Responsibilities) -> S:
-        """Sum the rows by responsibilities, one class after the other, for a block without a faster way."""
-        if not len(responsibilities.keys):
-            raise ValueError("got no classes to divide the rows among, expected at least one")
-        one_class = np.zeros(len(responsibilities.values), dtype=np.int64)
-        return total(
-            self.observe(rows, Labels(Keys((key,)), one_class), np.ascontiguousarray(weights))
-            for key, weights in zip(responsibilities.keys, responsibilities.values.T, strict=True)
-        )
 
     def prepare(self, rows: E, weights: Array | None) -> "Preparation | None":
         """Prepare rows for many expectation steps; None if the block has no fast form of them."""

@@ -157,11 +157,6 @@ class PacketReader:
         del self._buffer[:end]
         return Packet(bytes(command), bytes(data))
 
-    @property
-    def is_between_packets(self) -> bool:
-        """Whether all bytes belonged to packets that were returned."""
-        return not self._buffer
-
 
 def read_strings(data: bytes) -> list[bytes]:
     """Read strings that end in NUL.

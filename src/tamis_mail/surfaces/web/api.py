@@ -421,12 +421,7 @@ OPERATIONS = (
         "Undo learning events, exactly",
         _undo,
         _OUTCOME,
-        body=_object(
-            events={
-                "type": "string",
-                "pattern": "^[0-9]{1,15}(-[0-9]{1,15})?(,[0-9]{1,15}(-[0-9]{1,15})?){0,99}$",
-            }
-        ),
+        body=_object(events=_RANGES),
     ),
     Operation(
         "importMailbox",

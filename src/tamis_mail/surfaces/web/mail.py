@@ -36,7 +36,6 @@ _FIELD_TEXT = 500  # characters of a header field that are shown
 _VERDICTS = {"": "all", "unsure": "unsure", "spam": "spam", "ham": "wanted", "none": "not judged"}
 _LABELS = {"": "learned or not", "none": "not learned", "spam": "learned as spam", "ham": "learned as wanted"}
 _ORDERS = {"doubt": "unsure first", "newest": "newest first"}
-_FILTERS = ("text", "verdict", "label", "source", "order")  # parameters of the address of a list
 _FIRST_FIELDS = ("from", "to", "cc", "reply-to", "date", "subject")
 
 
