@@ -450,7 +450,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def statistic_(self) -> Moments:
         """The moments of all rows, if the solver keeps them."""
-        state = self._require_state("statistic_")
+        state = self.state_
         if state.statistic is None:
             raise AttributeError(f"no statistic_: solver={state.solver!r} keeps none, 'moments' does")
         return state.pooled_statistic
@@ -458,7 +458,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def solver_(self) -> str:
         """The solver that was used."""
-        return self._require_state("solver_").solver
+        return self.state_.solver
 
     @property
     def components_(self) -> Array:
@@ -514,12 +514,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def n_iter_(self) -> int:
         """The steps of EM; 1 if there were no gaps."""
-        return max(1, len(self._require_state("n_iter_").log_likelihoods))
+        return max(1, len(self.state_.log_likelihoods))
 
     @property
     def log_likelihoods_(self) -> Array:
         """The log-likelihood of the observed values before each step of EM (n_iter_,); it never falls."""
-        likelihoods = self._require_state("log_likelihoods_").log_likelihoods
+        likelihoods = self.state_.log_likelihoods
         if not likelihoods:
             raise AttributeError("no log_likelihoods_: there were no gaps to be imputed by EM")
         return np.array(likelihoods)

@@ -157,7 +157,6 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def shrinkage_(self) -> Array:
         """How far the covariance of each class is shrunk (classes,): as given, or as chosen by `fit`."""
-        self._require_state("shrinkage_")
         chosen, keys = self._shrinkage(), self.posterior_.keys
         if isinstance(chosen, LedoitWolf):
             return chosen.coefficients(keys)
@@ -166,18 +165,17 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def priors_(self) -> Array:
         """The probability of each class: as given, or its fraction of the rows."""
-        self._require_state("priors_")
         return np.exp(self.posterior_.log_prior)
 
     @property
     def means_(self) -> Array:
         """The mean of each class (classes, columns)."""
-        return self._density("means_").mean  # type: ignore[no-any-return]
+        return self._density.mean  # type: ignore[no-any-return]
 
     @property
     def covariance_(self) -> Array:
         """One matrix if tied; else a matrix, variances or one variance for each class."""
-        return self._density("covariance_").covariance  # type: ignore[no-any-return]
+        return self._density.covariance  # type: ignore[no-any-return]
 
     @property
     def scalings_(self) -> Any:
@@ -190,7 +188,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return [vectors[:, ::-1] for _, vectors in self._axes("rotations_")]
 
     def _axes(self, name: str) -> list[tuple[Array, Array]]:
-        covariance = self._density(name).covariance
+        covariance = self._density.covariance
         if self._blocks(self.state_.schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
             raise AttributeError(f"{name} needs covariance='full': classes have no axes of their own")
         return [eigen(one) for one in covariance]
@@ -206,7 +204,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return self._linear("intercept_")[1]
 
     def _linear(self, name: str) -> tuple[Array, Array]:
-        density = self._density(name)
+        density = self._density
         if not hasattr(density, "coefficients"):
             raise AttributeError(
                 f"{name} needs covariance='tied' and no estimate='predictive': nothing is linear"
@@ -216,8 +214,8 @@ class GaussianDiscriminant(GenerativeClassifier):
             return weights[1:] - weights[:1], floors[1:] - floors[:1]
         return weights, floors
 
-    def _density(self, name: str) -> Any:
-        self._require_state(name)
+    @property
+    def _density(self) -> Any:
         return self.posterior_.densities[_BLOCK]
 
 

@@ -519,57 +519,57 @@ class MatrixFactorization(Face[Recommender]):
     @property
     def users_(self) -> NDArray[Any]:
         """The ids of users, in the order of their rows."""
-        return to_label_array(self._require_state("users_").users)
+        return to_label_array(self.state_.users)
 
     @property
     def items_(self) -> NDArray[Any]:
         """The ids of items, in the order of their rows."""
-        return to_label_array(self._require_state("items_").items)
+        return to_label_array(self.state_.items)
 
     @property
     def user_factors_(self) -> Array:
         """(users, n_factors); of draws, the last."""
-        return self._require_state("user_factors_").posterior.select_draw(-1).users[:, :-1]
+        return self.state_.posterior.select_draw(-1).users[:, :-1]
 
     @property
     def item_factors_(self) -> Array:
         """(items, n_factors); of draws, the last."""
-        return self._require_state("item_factors_").posterior.select_draw(-1).items[:, :-1]
+        return self.state_.posterior.select_draw(-1).items[:, :-1]
 
     @property
     def user_offsets_(self) -> Array:
         """How far above the level each user rates (users,); of draws, the last."""
-        return self._require_state("user_offsets_").posterior.select_draw(-1).users[:, -1]
+        return self.state_.posterior.select_draw(-1).users[:, -1]
 
     @property
     def item_offsets_(self) -> Array:
         """How far above the level each item is rated (items,); of draws, the last."""
-        return self._require_state("item_offsets_").posterior.select_draw(-1).items[:, -1]
+        return self.state_.posterior.select_draw(-1).items[:, -1]
 
     @property
     def time_offsets_(self) -> Array:
         """How far above the level all items are rated in each bin of time (time_bins,)."""
-        return self._require_state("time_offsets_").posterior.time_offsets.copy()
+        return self.state_.posterior.time_offsets.copy()
 
     @property
     def item_time_offsets_(self) -> Array:
         """How far above its own offset each item is rated in each bin of time (items, time_bins)."""
-        return self._require_state("item_time_offsets_").posterior.item_time_offsets.copy()
+        return self.state_.posterior.item_time_offsets.copy()
 
     @property
     def level_(self) -> float:
         """The mean rating; 0 for implicit feedback."""
-        return self._require_state("level_").posterior.level
+        return self.state_.posterior.level
 
     @property
     def n_iter_(self) -> int:
         """Sweeps, or draws."""
-        return self._require_state("n_iter_").history.sweeps
+        return self.state_.history.sweeps
 
     @property
     def converged_(self) -> bool:
         """Whether sweeps ended by `tol` rather than after `max_iter` of them."""
-        converged = self._require_state("converged_").history.converged
+        converged = self.state_.history.converged
         if converged is None:
             raise AttributeError("draws are as many as n_draws says, and are not tested: no converged_")
         return converged
@@ -580,12 +580,12 @@ class MatrixFactorization(Face[Recommender]):
 
         Of implicit feedback, the distance from 1 of the preferences for pairs with an action.
         """
-        return self._require_state("train_rmse_").history.train
+        return self.state_.history.train
 
     @property
     def validation_rmse_(self) -> Array:
         """The error of each sweep on the ratings held out (sweeps,); only with `validation`."""
-        errors = self._require_state("validation_rmse_").history.validation
+        errors = self.state_.history.validation
         if errors is None:
             raise AttributeError("nothing was held out, expected validation above 0: no validation_rmse_")
         return errors
@@ -593,12 +593,12 @@ class MatrixFactorization(Face[Recommender]):
     @property
     def ridge_(self) -> float:
         """The ridge of the factors: as given, or as chosen."""
-        return float(self._require_state("ridge_").solver.ridge)
+        return float(self.state_.solver.ridge)
 
     @property
     def noise_std_(self) -> float:
         """The standard deviation of a rating about what is expected, by Gibbs."""
-        posterior = self._require_state("noise_std_").posterior
+        posterior = self.state_.posterior
         if posterior.hyperparameters is None:
             raise AttributeError("least squares estimates no noise, expected method='gibbs': no noise_std_")
         return float(np.sqrt(posterior.noise_variances.mean()))

@@ -482,30 +482,28 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     @property
     def z_values_(self) -> Array:
         """Coefficients over their standard deviations (d,)."""
-        self._require_state("z_values_")
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.coef_ / self.coef_std_
 
     @property
     def p_values_(self) -> Array:
         """Two-sided p-values of the coefficients against 0, by the normal distribution (d,)."""
-        self._require_state("p_values_")
         return np.asarray(2.0 * special.ndtr(-np.abs(self.z_values_)))
 
     @property
     def dispersion_(self) -> float:
         """φ; NaN if it was to be estimated from no more rows than coefficients."""
-        return self._require_state("dispersion_").fit.dispersion
+        return self.state_.fit.dispersion
 
     @property
     def deviance_(self) -> float:
         """Twice the log-likelihood below that of a perfect fit, dispersion 1; of parts, to second order."""
-        return self._require_state("deviance_").fit.deviance
+        return self.state_.fit.deviance
 
     @property
     def pearson_(self) -> float:
         """Σ weight (y − mean)²/V(mean); of rows that came in parts, to second order."""
-        return self._require_state("pearson_").fit.pearson
+        return self.state_.fit.pearson
 
     @property
     def null_deviance_(self) -> float:
@@ -538,17 +536,17 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     @property
     def n_observed_(self) -> float:
         """Rows learned: Σ weight."""
-        return self._require_state("n_observed_").fit.weight
+        return self.state_.fit.weight
 
     @property
     def n_effective_(self) -> float:
         """The effective number of coefficients, the intercept included: those not determined by the prior."""
-        return self._require_state("n_effective_").fit.effective
+        return self.state_.fit.effective
 
     @property
     def df_resid_(self) -> float:
         """Degrees of freedom left: `n_observed_` − `n_effective_`."""
-        return self._require_state("df_resid_").fit.freedom
+        return self.state_.fit.freedom
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
         """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`."""

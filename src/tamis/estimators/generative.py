@@ -202,12 +202,12 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def statistic_(self) -> Joint:
         """The sufficient statistic of all rows that were learned."""
-        return self._require_state("statistic_").statistic
+        return self.state_.statistic
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, in the order of the columns of `predict_proba`."""
-        state = self._require_state("classes_")
+        state = self.state_
         if state.classes is None:
             keys = all_classes(state.statistic, state.declared)
             state.classes = to_label_array(keys)
@@ -216,13 +216,13 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def n_iter_(self) -> int:
         """Iterations of EM; 1 where all labels were given."""
-        history = self._require_state("n_iter_").history
+        history = self.state_.history
         return 1 if history is None else history.iterations
 
     @property
     def converged_(self) -> bool:
         """Whether the log-likelihood gained less than `tol` in the end; True where all labels were given."""
-        history = self._require_state("converged_").history
+        history = self.state_.history
         return history is None or history.converged
 
     @property
@@ -237,7 +237,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def lower_bounds_(self) -> Array:
         """The mean log-likelihood per row that each iteration of EM began with (n_iter_,)."""
-        history = self._require_state("lower_bounds_").history
+        history = self.state_.history
         if history is None:
             raise AttributeError(
                 "lower_bounds_ needs a fit by EM: all labels were given, so there was nothing to iterate"
@@ -254,7 +254,6 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def class_count_(self) -> Array:
         """The weight of each class."""
-        self._require_state("class_count_")
         posterior = self.posterior_
         counts: Any = self.statistic_["classes"]
         weights = np.zeros(len(posterior.keys))
@@ -264,13 +263,11 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def class_log_prior_(self) -> Array:
         """log p(class)."""
-        self._require_state("class_log_prior_")
         return self.posterior_.log_prior
 
     @property
     def log_evidence_(self) -> float:
         """log p(rows | labels) with the parameters integrated out, where that has a closed form."""
-        self._require_state("log_evidence_")
         return self.posterior_.log_evidence()
 
     # ── predictions ──
@@ -317,7 +314,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def temperature_(self) -> float:
         """The divisor of log-odds before they become probabilities: 1 until `calibrate` sets it."""
-        return self._require_state("temperature_").temperature
+        return self.state_.temperature
 
     def decision_function(self, X: object) -> Array:
         """Log-odds of the second class against the first, (n,); with more classes, log p(x, class)."""

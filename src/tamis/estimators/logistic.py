@@ -468,7 +468,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, in the order of all predictions."""
-        return to_label_array(self._require_state("classes_").keys)
+        return to_label_array(self.state_.keys)
 
     @property
     def coef_(self) -> Array:
@@ -493,12 +493,12 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         metric, which is the distance to first order. It is ∞ if rows were learned by `partial_fit`, `merge`
         or after `decay`, where no bound is known.
         """
-        return _check_removal("removal_bound_", self._require_state("removal_bound_").fit.bound)
+        return _check_removal("removal_bound_", self.state_.fit.bound)
 
     @property
     def removal_shift_(self) -> float:
         """How far the coefficients moved when rows were taken away, in posterior standard deviations."""
-        return _check_removal("removal_shift_", self._require_state("removal_shift_").fit.shift)
+        return _check_removal("removal_shift_", self.state_.fit.shift)
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
         """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`.

@@ -412,13 +412,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def n_parameters_(self) -> int:
         """The number of free parameters."""
-        state = self._require_state("n_parameters_")
-        return state.model.count_parameters(self.posterior_)
+        return self.state_.model.count_parameters(self.posterior_)
 
     @property
     def weights_(self) -> Array:
         """The weight of each component; they sum to 1."""
-        self._require_state("weights_")
         return np.exp(self.posterior_.log_prior)
 
     @property
@@ -444,11 +442,10 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def log_likelihoods_(self) -> Array:
         """The log-likelihood of all rows that each iteration of EM began with (n_iter_,)."""
-        history = self._require_state("log_likelihoods_").history
+        history = self.state_.history
         return np.array(() if history is None else history.log_likelihoods)
 
     def _gaussian(self, name: str) -> Any:
-        self._require_state(name)
         densities = self.posterior_.densities
         if "gaussian" not in densities:
             raise AttributeError(f"{name} needs Gaussian columns: this mixture has none")

@@ -116,7 +116,7 @@ class NaiveBayes(GenerativeClassifier):
     @property
     def families_(self) -> dict[Any, str]:
         """The family of each column."""
-        schema = self._require_state("families_").schema
+        schema = self.state_.schema
         families = choose_families(schema, self.families, self.integers)
         return {schema.name(j): label_of(family) for j, family in enumerate(families)}
 
@@ -152,28 +152,26 @@ class GaussianNB(GenerativeClassifier):
     @property
     def theta_(self) -> Array:
         """The mean of each class and column."""
-        return self._density("theta_").mean  # type: ignore[no-any-return]
+        return self._density.mean  # type: ignore[no-any-return]
 
     @property
     def var_(self) -> Array:
         """The variance of each class and column, smoothing included."""
-        return self._density("var_").variance  # type: ignore[no-any-return]
+        return self._density.variance  # type: ignore[no-any-return]
 
     @property
     def epsilon_(self) -> float:
         """The smoothing that is added to every variance."""
-        self._require_state("epsilon_")
         moments: Any = self.statistic_["gaussian"]
         return float(self.var_smoothing * np.nanmax(moments.pooled().variance, initial=0.0))
 
     @property
     def class_prior_(self) -> Array:
         """p(class)."""
-        self._require_state("class_prior_")
         return np.exp(self.posterior_.log_prior)
 
-    def _density(self, name: str) -> Any:
-        self._require_state(name)
+    @property
+    def _density(self) -> Any:
         return self.posterior_.densities["gaussian"]
 
 
@@ -226,8 +224,8 @@ class DiscreteClassifier(GenerativeClassifier):
             alpha = np.maximum(alpha, _LEAST_ALPHA)
         return float(alpha) if alpha.ndim == 0 else alpha
 
-    def _density(self, name: str) -> Any:
-        self._require_state(name)
+    @property
+    def _density(self) -> Any:
         (density,) = self.posterior_.densities.values()
         return density
 
@@ -267,12 +265,12 @@ class MultinomialNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The sum of each column in each class."""
-        return self._density("feature_count_").class_sums.total.value  # type: ignore[no-any-return]
+        return self._density.class_sums.total.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column | class)."""
-        return self._density("feature_log_prob_").log_probabilities  # type: ignore[no-any-return]
+        return self._density.log_probabilities  # type: ignore[no-any-return]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -296,7 +294,6 @@ class ComplementNB(MultinomialNB):
     @property
     def class_log_prior_(self) -> Array:
         """log p(class), which the scores leave out."""
-        self._require_state("class_log_prior_")
         keys = self.posterior_.keys
         counted = Generative({}, classes=keys, **super()._class_prior(keys))
         return counted.log_prior(self.statistic_, keys)
@@ -335,12 +332,12 @@ class BernoulliNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The number of rows in which each column was present, in each class."""
-        return self._density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
+        return self._density.class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column is present | class)."""
-        return self._density("feature_log_prob_").log_up  # type: ignore[no-any-return]
+        return self._density.log_up  # type: ignore[no-any-return]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -368,12 +365,12 @@ class PoissonNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The sum of each column in each class."""
-        return self._density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
+        return self._density.class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def rate_(self) -> Array:
         """The mean count of each class and column."""
-        density = self._density("rate_")
+        density = self._density
         return density.shape / density.rate if self.estimate == "predictive" else density.rates  # type: ignore[no-any-return]
 
 
@@ -410,7 +407,7 @@ class CategoricalNB(DiscreteClassifier):
     @property
     def category_count_(self) -> list[Array]:
         """The count of each value in each class, per column; values as in `categories_`."""
-        density = self._density("category_count_")
+        density = self._density
         never = np.zeros_like(density.absent)
         columns = zip(density.counts, density.values, density.sizes, never, strict=True)
         return [_fill_codes(*column) for column in columns]
@@ -418,21 +415,21 @@ class CategoricalNB(DiscreteClassifier):
     @property
     def feature_log_prob_(self) -> list[Array]:
         """log p(value | class), per column; values as in `categories_`."""
-        density = self._density("feature_log_prob_")
+        density = self._density
         columns = zip(density.tables, density.values, density.sizes, density.absent, strict=True)
         return [_fill_codes(*column) for column in columns]
 
     @property
     def categories_(self) -> list[Sequence[Any]]:
         """The values that each column was seen with; of whole numbers, all from 0 up."""
-        density = self._density("categories_")
+        density = self._density
         columns = zip(density.values, density.sizes.tolist(), strict=True)
         return [list(range(size) if _are_codes(keys, size) else keys) for keys, size in columns]
 
     @property
     def n_categories_(self) -> NDArray[np.int64]:
         """The number of values that each column may have."""
-        return self._density("n_categories_").sizes  # type: ignore[no-any-return]
+        return self._density.sizes  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

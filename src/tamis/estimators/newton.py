@@ -194,17 +194,17 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def n_iter_(self) -> Any:
         """Steps over all rows."""
-        return self._require_state("n_iter_").fit.iterations
+        return self.state_.fit.iterations
 
     @property
     def converged_(self) -> bool:
         """Whether the fit reached the mode of the posterior."""
-        return self._require_state("converged_").fit.converged
+        return self.state_.fit.converged
 
     @property
     def alpha_(self) -> Any:
         """The prior precision of the coefficients: one number, or one per column if they differ."""
-        fitted = self._require_state("alpha_").fit
+        fitted = self.state_.fit
         precisions = fitted.prior.diagonal[: len(fitted.centre)]
         all_equal = len(precisions) and (precisions == precisions[0]).all()
         return float(precisions[0]) if all_equal else precisions.copy()
@@ -215,7 +215,7 @@ class NewtonFace(LinearFace[StateT]):
 
         If the intercept has no prior, its prior density is taken as 1 everywhere.
         """
-        fitted = self._require_state("log_evidence_").fit
+        fitted = self.state_.fit
         if np.isnan(fitted.log_evidence) and fitted.removed is not None:
             raise AttributeError("log_evidence_ is not available after rows were removed: call fit again")
         if np.isnan(fitted.log_evidence):
@@ -244,12 +244,12 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def coef_(self) -> Array:
         """Coefficients."""
-        return np.asarray(self._shape_output(self._require_state("coef_").fit.coefficients[0]))
+        return np.asarray(self._shape_output(self.state_.fit.coefficients[0]))
 
     @property
     def intercept_(self) -> Any:
         """Intercepts: the score of a row of zeros; 0 without an intercept."""
-        return self._shape_output(self._require_state("intercept_").fit.coefficients[1])
+        return self._shape_output(self.state_.fit.coefficients[1])
 
     def _shape_output(self, values: Array) -> Any:
         """Reshape the values of all outputs (outputs, …) to the shape of the public attributes."""
