@@ -195,7 +195,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
             if last is None:
                 outcomes = [run(begin()) for _ in range(self.n_init)]
-                outcome = max(outcomes, key=lambda each: each.log_likelihoods[-1])
+                outcome = max(outcomes, key=lambda each: each.history.log_likelihoods[-1])
             else:
                 self._refuse_other_model(last, model)
                 outcome = run(self.posterior_)
