@@ -157,7 +157,7 @@ def find_dependent(gram: Array, flat: float = _ROUNDING) -> NDArray[np.int64]:
 
 
 def _find_independent(scaled: Array, flat: float) -> NDArray[np.int64]:
-    """Columns that are no combination of earlier ones: their pivots in the Cholesky factor exceed `flat`."""
+    """Columns that do not depend on earlier ones: their pivots in the Cholesky factor exceed `flat`."""
     lower, independent = np.zeros_like(scaled), list[int]()
     for j in range(len(scaled)):
         r = len(independent)

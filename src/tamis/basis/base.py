@@ -70,8 +70,8 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 result[rows] = block
             if not np.isfinite(result[rows]).all():
                 raise ValueError(
-                    f"got values up to {np.abs(part).max():g}, expected such as have functions that "
-                    f"{result.dtype} holds: scale them first, or lower the degree"
+                    f"got values up to {np.abs(part).max():g}, expected values whose functions fit "
+                    f"into {result.dtype}: scale them first, or lower the degree"
                 )
         return result
 

@@ -44,7 +44,7 @@ _ARRAYS = frozenset(
 
 
 class State(Protocol):
-    """What a fitted face has learned."""
+    """All that a face has learned."""
 
     @property
     def is_empty(self) -> bool:
@@ -52,7 +52,7 @@ class State(Protocol):
 
 
 class TableState(State, Protocol):
-    """What a face has learned from rows of columns."""
+    """All that a face has learned from rows of columns."""
 
     @property
     def schema(self) -> Schema:

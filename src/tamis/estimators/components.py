@@ -38,7 +38,7 @@ from tamis.models.components import (
     refuse_unknown_solver,
     to_integer,
 )
-from tamis.parameters import check_integer, check_nonnegative
+from tamis.parameters import check_decay_factor, check_integer, check_nonnegative
 from tamis.schema import Schema
 from tamis.stats import Moments
 from tamis.tables import Table, make_frame
@@ -287,9 +287,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def decay(self, factor: float) -> Self:
         """Multiply the weight of everything learned so far by `factor`."""
         state: ComponentsState = self.state_
-        if not 0.0 < float(factor) <= 1.0:
-            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
-        statistic = state.require_statistic("scale") * float(factor)
+        statistic = state.require_statistic("scale") * check_decay_factor(factor)
         self.state_ = replace(state, statistic=statistic, components=None)
         return self
 

@@ -198,7 +198,7 @@ class MatrixFactorization(Face[Recommender]):
         return self
 
     def add_user(self, user: Hashable, ratings: Any) -> Self:
-        """Add a user with his ratings of known items, by one ridge regression on their factors.
+        """Add a user with ratings of known items, by one ridge regression on their factors.
 
         `ratings` is a mapping from items, a series by item, a frame or pairs of (item, rating), or of
         implicit feedback a set of items.
@@ -224,7 +224,7 @@ class MatrixFactorization(Face[Recommender]):
         return self
 
     def fold_in_user(self, ratings: Any) -> FoldedUser:
-        """A user with these ratings, not added: `predict`, `recommend` and `explain` take him for an id.
+        """A user with these ratings, without adding it; `predict`, `recommend` and `explain` accept it as an id.
 
         `ratings` as in `add_user`.
         """
@@ -280,7 +280,7 @@ class MatrixFactorization(Face[Recommender]):
     def predict_interval(
         self, pairs: object, coverage: float = 0.9, time: object = None
     ) -> tuple[Array, Array]:
-        """Where each rating will lie with that probability, by Gibbs: lower and upper ends, each (n,)."""
+        """The interval that holds each rating with this probability, by Gibbs: both ends, each (n,)."""
         fitted = self.state_
         _refuse_without_draws(fitted, "predict_interval")
         given: object = coverage
@@ -290,7 +290,7 @@ class MatrixFactorization(Face[Recommender]):
         low, high = query.posterior.predict_interval(
             query.user_index, query.item_index, query.time_bin, coverage
         )
-        if not fitted.low < fitted.high:  # one value is no range
+        if not fitted.low < fitted.high:  # one value does not make a range
             return low, high
         return self._clip(fitted, low), self._clip(fitted, high)
 

@@ -50,7 +50,7 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneralizedState(NewtonState):
-    """What a generalised linear model has learned."""
+    """All that a generalised linear model has learned."""
 
     fit: FittedGeneralized
 
@@ -268,7 +268,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         offset: object = None,
         exposure: object = None,
     ) -> Self:
-        """Learn more rows, with the posterior so far as their prior: near what a fit to all rows would be.
+        """Learn more rows, with the posterior so far as their prior: close to a fit of all rows.
 
         For gaussian with the identity it is that fit. A dispersion is estimated over all rows seen.
         """
@@ -298,7 +298,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return _warn_if_unknown(generalized.continue_generalized(before, after, method))
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models learned of the same columns: near a fit to all rows.
+        """Add what other models learned of the same columns: close to a fit of all rows.
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
@@ -354,7 +354,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     def predict_interval(
         self, X: object, coverage: float = 0.9, offset: object = None, exposure: object = None
     ) -> tuple[Array, Array]:
-        """Where the next target lies with that probability, at least: lower and upper ends, each (n,)."""
+        """The interval that holds the next target with at least this probability: both ends, each (n,)."""
         return self.predict_distribution(X, offset, exposure).interval(coverage)
 
     def predict_distribution(self, X: object, offset: object = None, exposure: object = None) -> Univariate:
@@ -586,7 +586,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ShardPlan:
-    """How batches become rows of one design matrix, wherever they are read."""
+    """The layout by which all shards convert their batches to rows of one design matrix."""
 
     schema: Schema
     centre: Array  # (d,)
@@ -631,7 +631,7 @@ def _refuse_without_mode(response: Response, rows: LinearRows, prior: GaussianPr
 
 
 def _read_offsets(offset: object, exposure: object, rows: int, response: Response) -> Array | None:
-    """What is added to the scores (n,): offsets, and the logarithms of exposures."""
+    """The offsets of the scores (n,), and the logarithms of the exposures, added up."""
     offsets = None if offset is None else _read_column(offset, rows, "offset")
     if exposure is None:
         return offsets
@@ -656,5 +656,5 @@ def _read_column(given: object, rows: int, name: str) -> Array:
     column = np.ascontiguousarray(values[:, 0], dtype=np.float64)
     if not np.isfinite(column).all():
         row = int(np.argmin(np.isfinite(column)))
-        raise ValueError(f"{name} {row} is {column[row]}, expected a finite number: drop or mend that row")
+        raise ValueError(f"{name} {row} is {column[row]}, expected a finite number: drop or correct that row")
     return column

@@ -49,7 +49,7 @@ _ONE_AGAINST_THE_REST = "use OneVsRestClassifier(LogisticRegression())"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogisticState(NewtonState):
-    """What a logistic regression has learned."""
+    """All that a logistic regression has learned."""
 
     keys: Keys
     response: ClassResponse  # the response (distribution of classes given scores) of the fit
@@ -239,7 +239,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         """Fit anew; Newton's method starts at the parameters `near` unless that is None."""
         if len(keys) < 2:
             raise ValueError(
-                f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples "
+                f"got 1 class, {keys!r}, expected two or more: this classifier needs samples "
                 "of at least 2 classes"
             )
         response = classification.make_class_response(len(keys))
@@ -289,7 +289,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     @with_shards
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
-        """Learn more rows, with the posterior so far as their prior: near what a fit to all rows would be.
+        """Learn more rows, with the posterior so far as their prior: close to a fit of all rows.
 
         All classes must be named, or there, in the first call. Of classes that are named and have no row in
         it, intercepts are fitted as if half a row had been seen, or they would have no mode; a stream is best
@@ -325,7 +325,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return replace(state, fit=continue_fit(state.fit, after))
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models learned of the same columns and classes: near a fit to all rows.
+        """Add what other models learned of the same columns and classes: close to a fit of all rows.
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
@@ -532,7 +532,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardPlan:
-    """What a shard needs to convert its batches to rows of one design matrix."""
+    """The layout by which all shards convert their batches to rows of one design matrix."""
 
     schema: Schema
     keys: Keys

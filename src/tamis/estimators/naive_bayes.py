@@ -130,9 +130,9 @@ class NaiveBayes(GenerativeClassifier):
 class GaussianNB(GenerativeClassifier):
     """Gaussian naive Bayes, with scikit-learn's parameters and predictions.
 
-    Where `partial_fit` of scikit-learn adds a smoothing that depends on the order of the batches, this is the
-    same to the bit however the rows come. Its smoothing goes by the weighted variances, where scikit-learn's
-    forgets the weights. Missing values are left out.
+    The result is the same, to the bit, however the rows are divided into batches; the smoothing that
+    scikit-learn's `partial_fit` adds depends on the order of the batches. The smoothing is relative to the
+    weighted variances; scikit-learn ignores the weights there. Missing values are left out.
 
     >>> import tamis
     >>> model = tamis.GaussianNB().fit([[1.0, 8.0], [1.2, 7.9], [3.0, 1.0], [3.2, 1.1]], [0, 0, 1, 1])
@@ -299,7 +299,7 @@ class ComplementNB(MultinomialNB):
         return counted.log_prior(self.statistic_, keys)
 
     def _score(self, posterior: Posterior, rows: Encoded) -> Array:
-        """Scores in the place of log p(x, class): without the classes' prior."""
+        """Scores instead of log p(x, class): they leave out the prior of the classes."""
         return posterior.log_joint(rows) - posterior.log_prior
 
 

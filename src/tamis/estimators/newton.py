@@ -69,7 +69,7 @@ class Centred(Protocol):
 
     @property
     def centre(self) -> Array:
-        """What is subtracted from the columns (d,)."""
+        """The numbers that are subtracted from the columns (d,)."""
 
     @property
     def intercept(self) -> bool:

@@ -106,7 +106,7 @@ def read_shard(
 
 
 def select_actions(entries: Entries) -> Entries:
-    """The entries of implicit feedback with a value above 0; 0 is no action."""
+    """The entries of implicit feedback with a value above 0; 0 means that there was no action."""
     value = entries.values
     if (value < 0.0).any():
         row = int(np.argmax(value < 0.0))
@@ -143,7 +143,7 @@ def read_ratings_of_one(
     except TypeError:
         rows = [()]
     if any(len(pair) != 2 for pair in rows):
-        raise ValueError(f"got ratings that are no pairs, expected a mapping or pairs of ({what}, rating)")
+        raise ValueError(f"got ratings that are not pairs, expected a mapping or pairs of ({what}, rating)")
     indices = find_ids(keys, [pair[0] for pair in rows], what)
     if (indices < 0).any():
         unknown = to_python(rows[int(np.argmax(indices < 0))][0])
@@ -333,7 +333,7 @@ def _encode_ids(values: Any, what: str) -> tuple[Keys, Indices]:
     try:
         keys, index = Keys.encode(to_labels(values))
     except TypeError as problem:
-        raise TypeError(f"got a {what} that is no id ({problem})") from None
+        raise TypeError(f"got a {what} that cannot be an id ({problem})") from None
     if (index < 0).any():
         row = int(np.argmax(index < 0))
         raise ValueError(f"{what} of row {row} is missing, expected an id: drop that row")
@@ -391,7 +391,7 @@ def _read_frame_column(values: Any) -> Array:
 
 
 def _make_type_error(values: Any, what: str) -> TypeError:
-    """The error that names the first value that is no number."""
+    """The error that names the first value that is not a number."""
     frame = arrays.frame(values) if arrays.is_frame(values) else None
     items = list(values if frame is None else next(frame.iter_columns()).to_list())
     row = next((row for row, value in enumerate(items) if not _is_number(value)), 0)

@@ -416,7 +416,7 @@ def _find_unfit_sums(state: Any, sizes: Mapping[str, int]) -> str | None:
         if name == CLASSES:
             continue
         if part.keys is None or not set(part.keys) <= set(counts.terms):
-            return f"has labels of {name} that are no classes, expected those of {CLASSES}"
+            return f"has labels of {name} that are not classes, expected those of {CLASSES}"
         gaps |= getattr(part, "terms", None) is not None
         held += prod(next(reversed(part.parts().values())).shape[1:])  # squares, totals: the largest
     columns, classes = sizes["columns"], len(counts.terms) + sizes["declared"]

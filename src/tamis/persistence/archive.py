@@ -161,7 +161,7 @@ def _make_manifest(content: Content, arrays: Arrays) -> bytes:
         raise TypeError(
             f"got a manifest that JSON cannot hold: {problem}; expected what pack() makes"
         ) from None
-    if not is_same:  # a tuple, a key that is no string
+    if not is_same:  # a tuple, a key that is not a string
         raise TypeError("got a manifest that JSON would change, expected what pack() makes")
     return _write_json({**tree, "sha256": sha256(text).hexdigest()})
 
@@ -265,7 +265,7 @@ def _read_manifest(raw: bytes) -> Content:
         raise _refusal("its manifest is of too many lists")
     manifest = json.loads(raw.decode())
     if not isinstance(manifest, dict):
-        raise _refusal("its manifest is no object")
+        raise _refusal("its manifest is not an object")
     form = manifest.get("format")
     if type(form) is int and form > _FORMAT:  # first: all else may differ in a newer format
         raise _RefusedError(
@@ -285,7 +285,7 @@ def _read_manifest(raw: bytes) -> Content:
 def _read_announcement(entry: Any) -> tuple[str, str, tuple[int, ...], str]:
     """Name, type, shape and digest of an array."""
     if not isinstance(entry, dict) or entry.keys() != {"name", "dtype", "shape", "sha256"}:
-        raise _refusal("its manifest announces something that is no array")
+        raise _refusal("its manifest announces something that is not an array")
     name, dtype, shape, digest = entry["name"], entry["dtype"], entry["shape"], entry["sha256"]
     if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(digest, str):
         raise _refusal("its manifest announces an array without a name or digest")
@@ -328,5 +328,5 @@ def _read_member(archive: ZipFile, member: ZipInfo) -> bytes:
 
 def _refusal(reason: str) -> _RefusedError:
     return _RefusedError(
-        f"which is no model that tamis saved ({reason}), expected one: check the path, or save again"
+        f"which is not a model that tamis saved ({reason}), expected one: check the path, or save again"
     )

@@ -27,7 +27,7 @@ class Saveable(Protocol):
         """The parameters of its constructor."""
 
     def describe_state(self) -> dict[str, Any]:
-        """What was learned."""
+        """The learned state."""
 
     def restore_state(self, state: dict[str, Any]) -> None:
         """Restore the state from its description; raise if it does not match the parameters."""

@@ -7,7 +7,7 @@ integrated over `nodes`, so the laws hold to about ten digits. To test another f
 nodes for it and make a `FamilyCase`.
 
 Tolerances are in the family's own units: s is the standard deviation of T(x), parameters η that differ by a
-small part of 1/s cannot be told apart by any data, nor can means that differ by a small part of s.
+small part of 1/s cannot be distinguished by any data, nor can means that differ by a small part of s.
 """
 
 import pickle

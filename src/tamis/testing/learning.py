@@ -37,7 +37,7 @@ class Sample:
         return Sample(self.rows[index], self.weights[index], targets)
 
     def with_outliers(self, row: int, column: int) -> Iterator["Sample"]:
-        """The sample with a row of 1e9, and with a cell of 2e8; cells that are no numbers stay."""
+        """The sample with a row of 1e9, and with a cell of 2e8; cells that are not numbers stay."""
         for cells, value in ((slice(None), 1e9), (slice(column, column + 1), 2e8)):
             rows = self.rows.copy()
             changed = [value if isinstance(cell, float) else cell for cell in rows[row, cells].tolist()]

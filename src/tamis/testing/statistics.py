@@ -183,7 +183,7 @@ def _assert_scatter_same(left: Moments | Gram, right: Moments | Gram, tolerance:
 
 
 def an_outlier_is_taken_away(case: StatisticCase, rows: Sample) -> None:
-    """(a + outlier observed together) − outlier = a, but for the case's tolerance of a."""
+    """(a + outlier observed together) − outlier = a, up to the tolerance of the case."""
     for cells, value in ((slice(None), 1e9), (slice(0, 1), 2e8)):
         values = rows.values.copy()
         values[0, cells] = value

@@ -52,7 +52,7 @@ class PackedTexts(NamedTuple):
         prefixes = self._read_eight_bytes(np.arange(n), 0)
         order = np.argsort(prefixes)
         prefixes = prefixes[order]
-        tied = np.arange(n)  # positions in `order` whose texts are not yet told apart
+        tied = np.arange(n)  # positions in `order` whose texts are not yet distinguished
         # group[i] is the first position whose text equals that at i in the bytes compared so far.
         group = np.zeros(n, dtype=np.int64)
         for depth in range(8, 8 * (_NUMPY_ROUNDS + 1), 8):

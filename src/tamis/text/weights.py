@@ -22,6 +22,7 @@ from sklearn.utils.validation import validate_data
 from tamis import arrays
 from tamis.arrays import Array
 from tamis.models.generative.counting import refuse_negative, sum_counts
+from tamis.parameters import check_decay_factor
 from tamis.stats import Exact, Keys, Labels, Tally, refuse_excess_subtraction
 from tamis.tables import Sparse, Table
 from tamis.text.hashing import refuse_many_names
@@ -81,7 +82,7 @@ class Counts(NamedTuple):
 def _refuse_broken(table: Table, matrix: Any, negative: bool) -> None:
     """Raise for the first number that is not finite or is negative; the message names its row and column."""
     values = matrix.data
-    for wrong, said, expected in (
+    for wrong, problem, expected in (
         (~np.isfinite(values), "Input X contains NaN or infinity", "finite numbers: drop or fill those rows"),
         (
             np.zeros(0, dtype=np.bool_) if negative else values < 0,
@@ -93,7 +94,7 @@ def _refuse_broken(table: Table, matrix: Any, negative: bool) -> None:
             entry = int(np.argmax(wrong))
             row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
             place = f"row {row} of {table.name(int(matrix.indices[entry]))}"
-            raise ValueError(f"{said}: got {values[entry]:g} in {place}, expected {expected}")
+            raise ValueError(f"{problem}: got {values[entry]:g} in {place}, expected {expected}")
 
 
 class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]  # scikit-learn has no types
@@ -230,9 +231,8 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
     def decay(self, factor: float) -> Self:
         """Multiply the weight of everything learned so far by `factor`."""
         state = self.state_
-        if not 0.0 < float(factor) <= 1.0:
-            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
-        self._learned = WeightState(state.statistic * float(factor), state.declared, state.binary)
+        statistic = state.statistic * check_decay_factor(factor)
+        self._learned = WeightState(statistic, state.declared, state.binary)
         return self
 
     def _add(self, part: Tally, declared: Keys, binary: bool, fresh: bool) -> WeightState:

@@ -84,7 +84,7 @@ class CatalogSource:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a message lies: a file, or a part of an mbox."""
+    """The location of a message: a file, or a part of an mbox."""
 
     path: str
     start: int = 0

@@ -35,12 +35,12 @@ def list_days(counts: Iterable[tuple[int, str, int]]) -> list[Day]:
 
 
 def drop_implausible(counts: Iterable[tuple[int, str, int]], now: float) -> Iterator[tuple[int, str, int]]:
-    """Leave out days that are no dates of mail: senders may write any date."""
+    """Leave out days on which no mail can have been sent: senders may write any date."""
     return (row for row in counts if _FIRST_DAY <= row[0] <= now // _SECONDS + 1)
 
 
 def mask_implausible(dates: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-    """Replace dates (seconds since 1970) that are no dates of mail by NaN, as if they were unknown."""
+    """Replace dates (seconds since 1970) at which no mail can have been sent by NaN, which means unknown."""
     is_plausible = (dates >= _FIRST_DAY * _SECONDS) & (dates < (now // _SECONDS + 2) * _SECONDS)
     return np.where(is_plausible, dates, np.nan)
 

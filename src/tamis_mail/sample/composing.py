@@ -69,7 +69,7 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     name, address = name.strip(), address.lower()
     first_name = name.split(" ")[0]
     slots.bind(sender=name, given=first_name, address=address, domain=address.partition("@")[2])
-    # A known contact signs with his own name.
+    # The signature of a known contact is the name of that contact.
     if sender_template.startswith("{") and sender_template.endswith("}"):
         slots.bind(first=first_name)
     subject = tricks.disguise(

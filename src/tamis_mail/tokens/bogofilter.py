@@ -1,6 +1,6 @@
 """a message → the tokens that bogofilter 1.2.5 counts, for stores with a word list imported from bogofilter.
 
-A token of the header has a prefix that tells its field: `subj:`, `from:`, `to:`, `rtrn:` (Return-Path),
+A token of the header has a prefix that names its field: `subj:`, `from:`, `to:`, `rtrn:` (Return-Path),
 `rcvd:` (Received), `mime:` (headers of parts) and `head:` (all other fields, whose names are tokens, too). A
 token of the body has no prefix and no colon. Upper and lower case differ. The rules were found by experiment
 with `bogolexer -p`; experiments/0011-bogofilter-import measures how many tokens are the same.

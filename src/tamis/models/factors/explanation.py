@@ -18,7 +18,7 @@ from tamis.models.factors.recommender import FoldedUser, Recommender, find_id
 class FactorExplanation:
     """The parts of a score, which is the sum of `contributions`, `level`, `item_offset` and `time_offset`.
 
-    The user's factors and offset are a linear function of his ratings; the contribution of a rating is its
+    The user's factors and offset are a linear function of the ratings; the contribution of a rating is its
     term of this function, times the item's factors. The largest contributions come first.
     """
 

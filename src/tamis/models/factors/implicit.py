@@ -1,8 +1,8 @@
 """Actions, given the items' factors → a Gram per user → the users' factors (Hu, Koren, Volinsky 2008).
 
-Every user has a preference for every item: 1 where he acted (played, clicked, bought), 0 elsewhere. A pair
-with an action has the confidence c = 1 + confidence · value; every other pair has c = 1. All users share one
-part of their Grams, YᵀY for the factors Y of all items, which is computed once.
+Every user has a preference for every item: 1 if there was an action (a play, click or purchase), 0 otherwise.
+A pair with an action has the confidence c = 1 + confidence · value; every other pair has c = 1. All users
+share one part of their Grams, YᵀY for the factors Y of all items, which is computed once.
 """
 
 from dataclasses import dataclass, replace

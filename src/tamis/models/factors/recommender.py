@@ -153,7 +153,7 @@ class Recommender:
     def add_user(
         self, user: Hashable, item: Indices, value: Array, duplicates: Duplicates, rng: np.random.Generator
     ) -> "Recommender":
-        """Add a user and his ratings of known items, by one ridge regression on the items' factors."""
+        """Add a user with ratings of known items, by one ridge regression on the items' factors."""
         extended = self.with_keys(Keys((user,)), Keys(()))
         index = extended.users.find([user])
         if len(item):
@@ -353,7 +353,7 @@ class Recommender:
         return _UserRows(rows, is_unknown, indptr, items)
 
     def _gather_user(self, user: Any) -> tuple[Stack, Indices] | None:
-        """The factors of a user (draws, k + 1) and the items that he rated; None if he is unknown."""
+        """The factors of a user (draws, k + 1) and the rated items; None if the user is unknown."""
         if isinstance(user, FoldedUser):
             if not len(user.entries):
                 return None
@@ -403,7 +403,7 @@ def find_ids(keys: Keys, values: Any, what: str) -> Indices:
         return keys.find(values.tolist() if isinstance(values, np.ndarray) else values)
     except TypeError as problem:
         raise TypeError(
-            f"got a {what} that is no id ({problem}), expected strings, numbers or tuples"
+            f"got a {what} that cannot be an id ({problem}), expected strings, numbers or tuples"
         ) from None
 
 

@@ -184,7 +184,8 @@ class Block(ABC, Generic[E, S]):
             row, j = np.argwhere(infinite)[0].tolist()
             name = table.name(self.column_indices(table)[j])
             raise ValueError(
-                f"{name} holds {values[row, j]} in row {row}, expected finite numbers or NaN: mend that row"
+                f"{name} holds {values[row, j]} in row {row}, expected finite numbers or NaN: "
+                "correct that row"
             )
         return values
 
@@ -195,7 +196,7 @@ class Block(ABC, Generic[E, S]):
         chosen = table if self.columns is None else table.select(self.columns)
         rows = chosen.sparse
         if rows is not None and not np.isfinite(rows.values.sum()) and np.isinf(rows.values).any():
-            raise ValueError("the sparse matrix holds inf, expected finite numbers: mend that row")
+            raise ValueError("the sparse matrix holds inf, expected finite numbers: correct that row")
         return rows
 
     def of(self, columns: tuple[int, ...]) -> Self:

@@ -133,7 +133,7 @@ class FullNormal(_MatrixNormal):
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         raise ValueError(
             "explain needs covariance='tied', 'diag' or 'spherical': with one covariance per class the "
-            "log-odds are no sum over columns"
+            "log-odds are not a sum over columns"
         )
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
@@ -265,7 +265,7 @@ class SphericalNormal(Normal):
 
 
 def sum_growth(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, Array]:
-    """What data add to the shape (K,) and the scale (K,) of the prior, if all columns share one variance."""
+    """The increase of the prior's shape (K,) and scale (K,) by data, if all columns share one variance."""
     weight = class_sums.weight.value
     shift = normals.shift_of(class_sums.weight, class_sums.first, prior.location)
     shift_weight = prior.strength * weight / (prior.strength + weight)
@@ -313,7 +313,7 @@ class VectorStudent(Density[Array]):
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         raise ValueError(
             "explain needs estimate='mle', 'map' or 'mean': the log-odds of multivariate t distributions "
-            "are no sum over columns"
+            "are not a sum over columns"
         )
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:

@@ -132,7 +132,7 @@ def log_probabilities(total: Exact, pseudo: Array) -> Array:
 
 
 def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
-    """What `log_probabilities` returns, by a table of logarithms; None unless all sums are small integers."""
+    """Compute `log_probabilities` by a table of logarithms; None unless all sums are small integers."""
     words = total.words[0]
     if (
         total.low != 0
@@ -285,12 +285,13 @@ class ComplementCounts(MultinomialCounts):
 
 
 class Complement(Draws):
-    """Linear weights in the place of log-probabilities."""
+    """Linear weights instead of log-probabilities."""
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         raise ValueError(
-            "complement naive Bayes cannot draw rows, because it is no model of the counts: use MultinomialNB"
+            "complement naive Bayes cannot draw rows, because it is not a model of the counts: use "
+            "MultinomialNB"
         )
 
     def log_evidence(self) -> float:
-        raise NoEvidenceError("complement naive Bayes has no evidence: it is no model of the counts")
+        raise NoEvidenceError("complement naive Bayes has no evidence: it is not a model of the counts")

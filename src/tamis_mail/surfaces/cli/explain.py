@@ -155,7 +155,7 @@ class _Page:
         head = "".join(c if c.isprintable() else "·" for c in head)
         grams = join_grams(head, [one for one in evidence if one.view == "grams"])
         self._evidence = evidence
-        # The intercept is no token of the message: it has a row of its own among the sums.
+        # The intercept is not a token of the message: it has a row of its own among the sums.
         self._tokens = [one for one in evidence if one.view not in ("grams", INTERCEPT_VIEW)]
         self._grams = grams
 

@@ -17,7 +17,7 @@ def configure(parser: Parser) -> None:
     """Add the options of `tamis forget`."""
     parser.description = (
         "Forget learned messages exactly: the store is then as if they had never been learned. A message "
-        "that was never learned is counted as unknown, which is no error. A sent message is "
+        "that was never learned is counted as unknown, which is not an error. A sent message is "
         "forgotten with its recipients (tamis learn --sent). Without a PATH, one message is read from "
         "standard input.\n\n"
         "The log forgets the messages, too: their senders, subjects and paths are erased. It keeps that a "

@@ -148,7 +148,7 @@ def _as_text(status: Status, path: str, weights: Sequence[str]) -> str:
         versions = " and ".join(map(str, status.versions))
         lines.append(f"tokens    version {versions}; a new store has version {VERSION}")
     for number, (name, count) in enumerate(status.sources):
-        lines.append(f"{'from' if not number else '':<9} {printable(name) or '(not said)'}: {count:,}")
+        lines.append(f"{'from' if not number else '':<9} {printable(name) or '(unknown)'}: {count:,}")
     return "\n".join([*lines, *_advice(status), *_advise_on_age(status), *_advise_on_tokens(status)]) + "\n"
 
 
@@ -173,7 +173,7 @@ def _advice(status: Status) -> list[str]:
 
 
 def _advise_on_age(status: Status) -> list[str]:
-    """Warn if spam and wanted mail are of different times, so that age alone tells them apart."""
+    """Warn if spam and wanted mail are of different times, so that age alone distinguishes them."""
     spam, wanted = status.spam_period, status.wanted_period
     if spam is None or wanted is None or (spam[0] <= wanted[1] and wanted[0] <= spam[1]):
         return []

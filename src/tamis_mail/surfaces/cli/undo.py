@@ -34,7 +34,7 @@ def configure(parser: Parser) -> None:
         "tamis has learned. It is searched where it was learned from; --from names another place."
     )
     parser.add_argument(
-        "numbers", nargs="+", metavar="N", help="the number of an event, or a range, as 12-40"
+        "numbers", nargs="+", metavar="N", help="the number of an event, or a range, such as 12-40"
     )
     parser.add_argument(
         "--from",

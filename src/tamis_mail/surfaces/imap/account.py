@@ -232,7 +232,10 @@ def _decode_secret(data: bytes, source: str) -> str:
 def _find_problems(account: Account) -> list[str]:
     name = account.name
     checks = [
-        (bool(_NAME.fullmatch(name)), f"{name!r} is no name of an account: use letters, digits and _.@+-"),
+        (
+            bool(_NAME.fullmatch(name)),
+            f"{name!r} is not a valid name of an account: use letters, digits and _.@+-",
+        ),
         (
             bool(account.host) and account.host.isprintable() and not set(account.host) & set(" /\\"),
             f"account {name}: host is {account.host!r}, expected a name such as imap.example.org",
@@ -277,7 +280,7 @@ def _check_types(data: Mapping[str, object], path: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name, value in data.items():
         if name not in names:
-            raise AccountError(f"{path}: {name} is no setting; expected one of {', '.join(names)}")
+            raise AccountError(f"{path}: {name} is not a setting; expected one of {', '.join(names)}")
         kind = kinds.get(name, str)
         is_right = type(value) is kind
         if isinstance(value, list):

@@ -71,7 +71,7 @@ class Status:
 
     @classmethod
     def read(cls, items: Mapping[Any, Any]) -> "Status":
-        """Return the state that the items of STATUS, SELECT or EXAMINE tell."""
+        """Return the state that the items of STATUS, SELECT or EXAMINE report."""
 
         def read(*names: bytes) -> int:
             return next((items[name] for name in names if isinstance(items.get(name), int)), 0)
@@ -89,7 +89,7 @@ class FolderName:
     name: str  # decoded
     delimiter: str
     attributes: frozenset[str]
-    status: Status | None = None  # if the server told it without being asked for each folder
+    status: Status | None = None  # if the server reported it without being asked for each folder
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -199,7 +199,7 @@ class Connection:
         self._run(lambda: self._transport.authenticate(mechanism, respond), "AUTHENTICATE")
 
     def close(self) -> None:
-        """End the connection. The server is told, if that takes no time; during IDLE it would not listen."""
+        """End the connection. LOGOUT is sent if that takes no time, and not during IDLE, when it is not read."""
         if not self._transport.is_broken and not self._is_idle:
             with suppress(Exception):  # it is closed in any case
                 self._transport.allow(1 << 16, _FAREWELL_SECONDS)
@@ -220,7 +220,7 @@ class Connection:
     def list_folders(self) -> list[FolderName]:
         """List the folders that can be opened, with their special uses; those with odd names are left out.
 
-        With LIST-STATUS, the server tells the state of all folders in the same answer.
+        With LIST-STATUS, the server reports the state of all folders in the same answer.
         """
 
         def ask() -> tuple[list[tuple[Any, Any, Any]], list[Any]]:
@@ -395,7 +395,7 @@ class Connection:
     # Waiting.
 
     def check(self) -> None:
-        """Let the server tell what it has to tell."""
+        """Read the unsolicited responses of the server."""
         self._run(self._client.noop, "NOOP")
 
     def wait(self, seconds: float) -> None:
@@ -513,7 +513,7 @@ def format_uid_set(uids: Iterable[int]) -> str:
 
 
 def read_uid_set(text: bytes) -> set[int]:
-    """Return the uids of a set; ValueError if it is no set, or too large.
+    """Return the uids of a set; ValueError if it is not a set, or too large.
 
     >>> sorted(read_uid_set(b"3:5,7"))
     [3, 4, 5, 7]

@@ -29,7 +29,7 @@ from tamis_mail.watching.roles import WATCHED, NamedFolder, Role, find_roles
 
 _BATCH_BYTES = 4 << 20
 _BATCH_MESSAGES = 100
-_SLACK_BYTES = 1 << 20  # some servers tell a size that is a little wrong
+_SLACK_BYTES = 1 << 20  # some servers report a size that is slightly wrong
 _FIRST_LOGIN_DELAY, _LAST_LOGIN_DELAY = 60.0, 3600.0  # seconds after a refused password
 _MOST_ATTEMPTS = 3  # to read a message at which the connection was lost
 _CHECK_SECONDS = 60.0  # between two looks, where a server has no IDLE
@@ -173,7 +173,9 @@ class ImapMailbox:
             opened = connection.select(self._wires.get(_INBOX, _INBOX), anew=True)
             known = self._listings.get(_INBOX)
             is_changed = known is not None and known.status != opened.status  # since it was listed
-            if is_changed and opened.status != self._noticed:  # once for each change, whatever a server tells
+            if (
+                is_changed and opened.status != self._noticed
+            ):  # once for each change, whatever a server reports
                 self._noticed = opened.status
                 return
             connection.wait(seconds)

@@ -13,7 +13,7 @@ for each recipient that was accepted, which is what LMTP adds to SMTP.
 A line ends in CR LF and in nothing else. A dot between line ends of other kinds belongs to the message: a
 server that took it for the end would read the rest of the message as commands, which the sender could choose
 ("SMTP smuggling"). Dovecot 2.3 is such a server, so that a message with such a dot is not sent by DATA, but
-by BDAT (RFC 3030), which tells the length.
+by BDAT (RFC 3030), which states the length.
 """
 
 import re
@@ -41,7 +41,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no command, and why not; it is skipped."""
+    """A line that is not a command, and why not; it is skipped."""
 
     sentence: str
 
@@ -144,7 +144,7 @@ def _parse_command(line: bytes) -> Command | BadLine:
         return BadLine("the line has a control character; lines end in CR LF")
     parts = _COMMAND.fullmatch(line.rstrip(b" "))
     if parts is None:
-        return BadLine("the line is no command")
+        return BadLine("the line is not a command")
     return Command(parts[1].decode("ascii").upper(), parts[2] or b"", line)
 
 
@@ -219,7 +219,7 @@ class Reply:
 
 
 class ReplyError(Exception):
-    """The next hop sent bytes that are no reply."""
+    """The next hop sent bytes that are not a reply."""
 
 
 class ReplyReader:
@@ -252,7 +252,7 @@ class ReplyReader:
             del self._buffer[: end + 1]
             parts = _REPLY.fullmatch(line)
             if parts is None or (self._lines and int(parts[1]) != self._code):
-                raise ReplyError("a line is no reply: expected three digits and text")
+                raise ReplyError("a line is not a reply: expected three digits and text")
             self._code = int(parts[1])
             self._lines.append(_CONTROL.sub(b"?", parts[3] or b""))
             if len(self._lines) > _MOST_REPLY_LINES:

@@ -19,7 +19,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis serve lmtp`."""
     parser.description = (
         "Take mail by LMTP, as from Postfix, add the verdict to its header, and pass it on by LMTP, as to "
-        "Dovecot. A recipient is accepted only after the next hop has accepted him. If the store cannot be "
+        "Dovecot. A recipient is accepted only after the next hop did so. If the store cannot be "
         "read, the message goes on unchanged; if the next hop cannot be reached, the mail server keeps the "
         "message and tries again."
     )

@@ -13,7 +13,7 @@ _QUIT_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class NextHop:
-    """Where mail is passed on to. An answer may take `seconds`."""
+    """The server to which mail is passed on. An answer may take `seconds`."""
 
     address: Listener
     protocol: str = "lmtp"

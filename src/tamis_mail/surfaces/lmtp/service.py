@@ -1,4 +1,4 @@
-"""Takes mail by LMTP, adds the verdict, and passes it on: 250 is only said after the next hop has said it.
+"""Takes mail by LMTP, adds the verdict, and passes it on; it replies 250 only after the next hop did so.
 
 A session of a client has a session with the next hop. Commands are passed on one by one, and the replies come
 back as they are. The message is collected, judged for each recipient, and sent to the next hop; if users have
@@ -149,7 +149,7 @@ class _ClientSession:
         self._reader = reader
         self._writer = writer
         self._commands = CommandReader()
-        self._name: bytes | None = None  # that the client said with LHLO
+        self._name: bytes | None = None  # of the client, from LHLO
         self._next: NextHopSession | None = None
         self._transaction: _Transaction | None = None
         self._n_errors = 0
@@ -310,7 +310,7 @@ class _ClientSession:
         await _finish(self._deliver(transaction, message))
 
     async def _deliver(self, transaction: _Transaction, message: bytes) -> None:
-        """Judge a message, and send it to each recipient with the verdict for him."""
+        """Judge a message, and send it to each recipient with that recipient's verdict."""
         answers = _Answers(self._writer)
         try:
             groups = await self._judge_for(transaction.recipients, message)
@@ -407,8 +407,8 @@ class _ClientSession:
     ) -> tuple[NextHopSession, list[int]]:
         """Return a session in which the next hop knows sender and recipients, and those it accepts.
 
-        What it was told while the client named them holds for all of them, if the session still lives.
-        Otherwise they are named again: no message was sent yet, so none can be doubled.
+        If the session of the client's commands is still open, it is used for all recipients. Otherwise sender
+        and recipients are sent again: no message was sent yet, so none can be delivered twice.
         """
         is_known = len(places) == len(transaction.recipients)
         for _ in range(2):

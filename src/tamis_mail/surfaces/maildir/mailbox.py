@@ -34,7 +34,7 @@ T = TypeVar("T")
 _DEEPEST = 12  # folders in folders
 _MOST = 10_000  # folders
 _OWN = ("cur", "new", "tmp")
-_FRESH_SECONDS = 2.0  # in which a folder's time may not tell two changes apart
+_FRESH_SECONDS = 2.0  # in which two changes of a folder may have the same time
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE})
 
 

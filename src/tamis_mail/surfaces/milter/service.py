@@ -26,7 +26,7 @@ ON_FAULT = ("accept", "tempfail")
 
 _BLOCK = 1 << 16
 _VERDICT_SECONDS = 60.0  # mail servers wait some minutes for a decision
-_REJECTION = "550 5.7.1 This message was taken for spam"  # a score would tell a spammer what to change
+_REJECTION = "550 5.7.1 This message was taken for spam"  # a score would show a spammer what to change
 _QUARANTINE = "tamis: spam"
 _VERSION_WITH_INSERTING = 6  # older servers may not know how to insert a field at the top
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
@@ -50,7 +50,7 @@ class Policy:
 
     @property
     def actions(self) -> Action:
-        """What the filter asks a mail server to allow."""
+        """The actions that the filter asks a mail server to allow."""
         actions = Action.ADD_HEADERS
         if self.may_remove_fields:
             actions |= Action.CHANGE_HEADERS

@@ -131,7 +131,7 @@ class Session:
         if command == codec.NEGOTIATE:
             return self._negotiate(Negotiation.read(packet.data))
         if not self.agreed.version:
-            raise ProtocolError("the first packet is no offer of a mail server")
+            raise ProtocolError("the first packet is not the offer of a mail server")
         if command == codec.END_OF_BODY:
             return self._end_message(packet.data)
         if command == codec.BODY:

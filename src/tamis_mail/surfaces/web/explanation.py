@@ -69,7 +69,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What would give another verdict."""
+    """A change of the message that would change the verdict."""
 
     label: str
     tokens: list[str]  # the evidence without which the verdict would be that

@@ -73,7 +73,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Session:
-    """The session of one browser: its cookie, its CSRF token, and what its next page tells."""
+    """The session of one browser: its cookie, its CSRF token, and the notice for its next page."""
 
     key: str
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
