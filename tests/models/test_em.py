@@ -165,7 +165,7 @@ def test_a_mixture_of_poissons_finds_its_rates(rng: np.random.Generator) -> None
     rates = np.array([[2.0, 9.0], [8.0, 1.0], [20.0, 5.0]])
     model = mixture(3, x=PoissonColumns(estimate="mle"))
     evidence = unlabelled(model, rng.poisson(rates[rng.integers(0, 3, 6000)]))
-    outcome = em.best(model, evidence, 3, rng, 3, 200, 1e-7)
+    outcome = em.run_best(model, evidence, 3, rng, 3, 200, 1e-7)
     found: Any = outcome.posterior.densities["x"]
     order = np.argsort(found.rates[:, 0])
     np.testing.assert_allclose(found.rates[order], rates, rtol=0.05)
@@ -186,7 +186,7 @@ def test_a_mixture_of_flags_finds_its_probabilities(rng: np.random.Generator) ->
 def test_a_start_leads_up(family: str, rng: np.random.Generator) -> None:
     model = mixture(2, **FAMILIES[family])
     evidence = unlabelled(model, table_of_all(rng))
-    outcome = em.best(model, evidence, 2, rng, 2, 100, 1e-6)
+    outcome = em.run_best(model, evidence, 2, rng, 2, 100, 1e-6)
     assert outcome.history.log_likelihoods[-1] >= outcome.history.log_likelihoods[0]
     assert np.isfinite(outcome.history.log_likelihoods).all()
     assert outcome.posterior.keys == classes(2)
@@ -236,7 +236,7 @@ def test_steps_are_those_of_scikit_learn(covariance: Covariance, rng: np.random.
 def test_hard_em_of_balls_is_k_means(rng: np.random.Generator) -> None:
     data = clouds(rng, 500, 2, 4)
     balls = GaussianVectors(covariance="tied", shrinkage=1.0, estimate="mle")
-    model = Generative({"x": balls}, classes=classes(4), even=True)
+    model = Generative({"x": balls}, classes=classes(4), is_uniform=True)
     evidence = unlabelled(model, data)
     centres = em.kmeans_plus_plus(data, 4, rng)
     nearest = np.square(data[:, None] - centres).sum(axis=2).argmin(axis=1)

@@ -175,6 +175,18 @@ class CentredBasis(Basis):
     width: float | ArrayLike | None = None
     include_bias: bool = False
 
+    @property
+    def centres_(self) -> list[Array] | Array:
+        """The centres of the functions: for each column (k,), or (k, d) of a radial basis."""
+        centres: list[Array] | Array = self._require_state().functions["centres"]
+        return centres
+
+    @property
+    def width_(self) -> list[Array] | Array:
+        """The widths of the functions, in the shape of the centres."""
+        widths: list[Array] | Array = self._require_state().functions["widths"]
+        return widths
+
 
 def _read(X: object) -> tuple[Table, Array]:
     """Read dense rows of finite numbers; raise for the first other value, naming its column."""

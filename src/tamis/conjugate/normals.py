@@ -1,4 +1,4 @@
-"""Functions that the normal–inverse-gamma and the normal–inverse-Wishart prior share.
+"""Functions that the normal–inverse-gamma and the normal–inverse-Wishart prior fraction.
 
 In one dimension, the second is the first, with freedom 2 · shape and twice the scale; `fit` serves both.
 """
@@ -84,7 +84,7 @@ def scale_matrix(factor: Array, scale: Array) -> Array:
 def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
     """The mean minus the location, subtracted before anything is rounded; 0 where the weight is 0.
 
-    The last axis of the weight is that of the columns; its length is 1 if they share one weight.
+    The last axis of the weight is that of the columns; its length is 1 if they fraction one weight.
     """
     if first.shape == weight.shape and location.shape == first.shape[-location.ndim :]:
         rest = (first - weight.times(location)).value
@@ -166,10 +166,10 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     z = factor.whiten(centres - centre)
     rows = Cholesky(factor.lower[:, None])
     w = rows.whiten(np.swapaxes(rows.whiten(scatters), -1, -2))
-    start, lower, upper = _box(unit, n.max(axis=0))
+    start, lower, upper = _start_and_bounds(unit, n.max(axis=0))
 
-    def objective(point: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
-        return _evidence_and_gradient(point, unit[live], n[:, live], z[:, live], w[:, live])
+    def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
+        return _evidence_and_gradient(point, unit[active], n[:, active], z[:, active], w[:, active])
 
     optimum = maximize(objective, start, lower, upper)
     warn_where((optimum[:, d] >= upper[:, d]) | (optimum[:, d + 1] >= upper[:, d + 1]), UNDERDISPERSED)
@@ -205,10 +205,10 @@ def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, 
     return centre, factor, np.sqrt(np.diagonal(whitened, axis1=-2, axis2=-1))
 
 
-def _box(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
+def _start_and_bounds(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
     """The start, by the method of moments, and the lower and upper bounds, each (cells, p).
 
-    The p coordinates are the location, log strength, log(freedom − d + 1) and the root of the scale.
+    The p coordinates are the location, log strength, log(freedom − d + 1) and the scale's Cholesky factor.
     """
     cells, d = unit.shape
     start = np.zeros((cells, d + 2 + d * (d + 1) // 2))
@@ -227,7 +227,7 @@ def _box(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
 
 
 def _parameters(point: Array, unit: Array) -> tuple[Array, Array, Array, Array]:
-    """Location, strength, freedom, and the lower root of scale / freedom, from points (cells, p)."""
+    """Location, strength, freedom, and the Cholesky factor of scale / freedom, from points (cells, p)."""
     d = unit.shape[-1]
     root = np.zeros((len(point), d, d))
     rows, columns = np.tril_indices(d)
@@ -261,8 +261,8 @@ def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Arr
     precision = (freedom + n)[..., None, None] * (inverse - correction)
     by_location = unit * (weighted * (strength * n / (strength + n))[..., None]).sum(axis=0)
     square = (weighted * data.shift).sum(axis=-1)
-    share = n / (strength + n)
-    by_strength = 0.5 * (d * share - strength * np.square(share) * square).sum(axis=0)
+    fraction = n / (strength + n)
+    by_strength = 0.5 * (d * fraction - strength * np.square(fraction) * square).sum(axis=0)
     by_scale = 0.5 * (freedom[:, None, None] * factor.inverse() - precision).sum(axis=0)
     halves = 0.5 * (freedom[..., None] - np.arange(d))
     rise = digamma_rise(halves, 0.5 * n[..., None]).sum(axis=-1)

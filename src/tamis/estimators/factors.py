@@ -224,7 +224,7 @@ class MatrixFactorization(Face[Recommender]):
         return self
 
     def fold_in_user(self, ratings: Any) -> FoldedUser:
-        """A user with these ratings, without adding it; `predict`, `recommend` and `explain` accept it as an id.
+        """A user with these ratings, who is not added; `predict`, `recommend` and `explain` take it as an id.
 
         `ratings` as in `add_user`.
         """

@@ -272,7 +272,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """Run EM `n_init` times, each from a start of its own."""
         k, start, tol = len(self._components()), self.init_params, self.tol
         given = self._initial(model, data)
-        return em.best(model, data, k, rng, self.n_init, self.max_iter, tol, report_step, start, given)
+        return em.run_best(model, data, k, rng, self.n_init, self.max_iter, tol, report_step, start, given)
 
     def _initial(self, model: Generative, data: LabelledRows) -> em.Initial:
         """The parameters of the first components that the user gives."""

@@ -193,7 +193,7 @@ class DiscreteClassifier(GenerativeClassifier):
             "prior": check_class_probabilities(
                 self.class_prior, classes, must_sum_to_one=False, name="class_prior"
             ),
-            "even": not self.fit_prior,
+            "is_uniform": not self.fit_prior,
         }
 
     def _counts_classes(self) -> bool:
@@ -284,7 +284,7 @@ class ComplementNB(MultinomialNB):
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         super()._class_prior(classes)  # raises if the parameter is not valid
-        return {"even": True}
+        return {"is_uniform": True}
 
     @property
     def feature_all_(self) -> Array:

@@ -21,8 +21,8 @@ from tamis.conjugate import Beta, Dirichlet, Gamma, MultivariateT, NormalInverse
 from tamis.conjugate.prior import Prior
 from tamis.linalg import Cholesky
 from tamis.stats import Exact, Moments, Tally
-from tamis.testing import charts
-from tamis.testing.charts import Chart
+from tamis.testing import transforms
+from tamis.testing.transforms import Transform
 
 _DRAWS = 4000
 _ERRORS = 6.0
@@ -39,7 +39,7 @@ class PriorCase:
     statistics: SearchStrategy[Any]
     observe: Callable[[Array], Any]  # one observation for each prior → its statistic
     log_likelihood: Callable[[Any, Any], Array]  # parameters, statistic → log p(data) − Σ log h(x)
-    chart: Chart
+    transform: Transform
     log_base: Callable[[Array], Array] = np.zeros_like  # of one observation for each prior
     batch: tuple[int, ...] = ()
 
@@ -150,16 +150,18 @@ def _multinormal(both: Any, data: Moments) -> Array:
 def _betas(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Beta(a, b, likelihood), _positive(batch), _positive(batch))
     density = _bits if likelihood == "bernoulli" else _waits
-    chart = charts.PROBABILITY
-    return PriorCase(name, Beta, priors, _tallies(batch), _one_number, density, chart, batch=batch)
+    transform = transforms.PROBABILITY
+    return PriorCase(name, Beta, priors, _tallies(batch), _one_number, density, transform, batch=batch)
 
 
 def _gammas(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Gamma(a, b, likelihood), _positive(batch), _positive(batch))
     if likelihood == "exponential":
-        return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _times, charts.RATE, batch=batch)
+        return PriorCase(
+            name, Gamma, priors, _tallies(batch), _one_number, _times, transforms.RATE, batch=batch
+        )
     base = lambda x: -special.gammaln(x + 1.0)  # noqa: E731
-    return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _events, charts.RATE, base, batch)
+    return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _events, transforms.RATE, base, batch)
 
 
 def _dirichlets(name: str, batch: Shape) -> PriorCase:
@@ -167,20 +169,20 @@ def _dirichlets(name: str, batch: Shape) -> PriorCase:
     density = lambda p, tally: special.xlogy(tally.total.value, p).sum(axis=-1)  # noqa: E731
     zero = lambda x: np.zeros(x.shape[:-1])  # noqa: E731
     statistics, one = _tallies(batch, CATEGORIES), lambda x: Tally.of(1.0, x)
-    return PriorCase(name, Dirichlet, priors, statistics, one, density, charts.SHARES, zero, batch)
+    return PriorCase(name, Dirichlet, priors, statistics, one, density, transforms.PROBABILITIES, zero, batch)
 
 
 def _normals(name: str, batch: Shape) -> PriorCase:
     location, positive = _numbers(batch, st.floats(-10.0, 10.0)), _positive(batch)
     priors = st.builds(NormalInverseGamma, location, positive, positive, positive)
     statistics = _moments(batch, full=False)
-    chart = charts.MEAN_AND_VARIANCE
-    return PriorCase(name, NormalInverseGamma, priors, statistics, _one_row, _normal, chart, batch=batch)
+    transform = transforms.MEAN_AND_VARIANCE
+    return PriorCase(name, NormalInverseGamma, priors, statistics, _one_row, _normal, transform, batch=batch)
 
 
 def _multinormals(name: str, batch: Shape) -> PriorCase:
     statistics, zero = _moments(batch, full=True), lambda x: np.zeros(x.shape[:-1])
-    chart = charts.MEAN_AND_COVARIANCE
+    transform = transforms.MEAN_AND_COVARIANCE
     return PriorCase(
         name,
         NormalInverseWishart,
@@ -188,7 +190,7 @@ def _multinormals(name: str, batch: Shape) -> PriorCase:
         statistics,
         _one_vector,
         _multinormal,
-        chart,
+        transform,
         zero,
         batch,
     )
@@ -292,13 +294,15 @@ def interval_has_its_coverage(prior: Prior, coverage: float, rng: np.random.Gene
 
 def density_integrates_to_one(case: PriorCase, prior: Prior, rng: np.random.Generator) -> None:
     """By importance sampling in free coordinates, from a t about the prior's own draws; for one prior."""
-    u = case.chart.coordinates(prior, prior.sample(rng, _DRAWS))
+    u = case.transform.unconstrain(prior, prior.sample(rng, _DRAWS))
     proposal = MultivariateT(5.0, u.mean(axis=0), 1.2 * np.atleast_2d(np.cov(u.T)))
     u = proposal.sample(rng, _DRAWS)
-    parameters = case.chart.parameters(prior, u)
+    parameters = case.transform.constrain(prior, u)
     with np.errstate(invalid="ignore"):
         log_weight = (
-            prior.log_density(parameters) + case.chart.log_volume(prior, parameters) - proposal.log_density(u)
+            prior.log_density(parameters)
+            + case.transform.log_jacobian(prior, parameters)
+            - proposal.log_density(u)
         )
     _assert_expectation(np.exp(np.nan_to_num(log_weight, nan=-np.inf)), np.ones(()), "the integral")
 

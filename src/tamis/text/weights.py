@@ -114,6 +114,11 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         """Return the weighted rows."""
         raise NotImplementedError
 
+    def fit(self, X: object, y: object = None) -> Self:
+        """Learn from these rows alone."""
+        self._learn(X, y, fresh=True)
+        return self
+
     def fit_transform(self, X: object, y: object = None) -> Any:
         """Learn from these rows alone, and weigh them; they are read once."""
         return self._weigh(self._learn(X, y, fresh=True))
@@ -304,11 +309,6 @@ class LogCounts(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg] 
     [[0.0, 0.693, 1.386]]
     """
 
-    def fit(self, X: object, y: object = None) -> Self:
-        """Check the rows; there is nothing to learn."""
-        self._learn(X, y, fresh=True)
-        return self
-
     def _weigh(self, counts: Counts) -> Any:
         return counts.with_values(np.log1p(counts.matrix.data))
 
@@ -336,11 +336,6 @@ class UnitLength(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]
 
     def __init__(self, norm: Literal["l2", "l1", "max"] = "l2") -> None:
         self.norm = norm
-
-    def fit(self, X: object, y: object = None) -> Self:
-        """Check the rows; there is nothing to learn."""
-        self._learn(X, y, fresh=True)
-        return self
 
     def _check(self) -> None:
         _check_choice("norm", self.norm, ("l2", "l1", "max"))
@@ -380,11 +375,6 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
     counts: Literal["plain", "log", "sublinear"] = "plain"
     idf: Literal["smooth", "plain"] | None = "smooth"
     norm: Literal["l2", "l1"] | None = "l2"
-
-    def fit(self, X: object, y: object = None) -> Self:
-        """Learn from these rows alone."""
-        self._learn(X, y, fresh=True)
-        return self
 
     def partial_fit(self, X: object, y: object = None) -> Self:
         """Learn more rows."""
@@ -457,7 +447,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         self.alpha = alpha
         self.binary = binary
 
-    def fit(self, X: object, y: object) -> Self:
+    def fit(self, X: object, y: object) -> Self:  # type: ignore[override]  # labels are needed
         """Learn from these rows and their labels alone."""
         self._learn(X, y, fresh=True)
         return self

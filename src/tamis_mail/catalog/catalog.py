@@ -260,7 +260,7 @@ class Catalog:
         with self._write():
             self._connection.execute(
                 "INSERT OR IGNORE INTO source (path, name, is_import, added) VALUES (?, ?, ?, ?)",
-                (os.fsencode(path), _encodable(name or path), int(is_import), int(time.time())),
+                (os.fsencode(path), _replace_unstorable(name or path), int(is_import), int(time.time())),
             )
             row = self._connection.execute("SELECT id FROM source WHERE path = ?", (os.fsencode(path),))
             return int(row.fetchone()[0])
@@ -426,7 +426,7 @@ class Catalog:
             condition = "file IN (SELECT id FROM file WHERE source = ?)"
             conditions.append(condition if self._is_rare(condition, query.source) else f"+{condition}")
             parameters.append(query.source)
-        words = [_encodable(word)[:100] for word in query.text.casefold().split()[:_WORDS]]
+        words = [_replace_unstorable(word)[:100] for word in query.text.casefold().split()[:_WORDS]]
         long_words = [word for word in words if len(word) >= _SHORTEST]
         numbers = self._search(long_words) if long_words else []
         if long_words and len(numbers) <= _FEW:
@@ -567,7 +567,7 @@ _INSERT_FROM_LOG = f"{_INSERT_ROW} ON CONFLICT (digest) DO NOTHING"
 
 
 def _values(message: NewMessage) -> tuple[object, ...]:
-    sender, subject = _encodable(message.sender), _encodable(message.subject)
+    sender, subject = _replace_unstorable(message.sender), _replace_unstorable(message.subject)
     date = max(0, min(message.date, int(time.time()) + 86_400))  # a sender chose the date
     return (
         message.digest,
@@ -596,7 +596,7 @@ def _measure_doubt(label: str, probability: float) -> float:
     return abs(probability - 0.5) + (0.0 if label == "unsure" else 1.0)
 
 
-def _encodable(text: str) -> str:
+def _replace_unstorable(text: str) -> str:
     """Replace half characters, which SQLite refuses, and zero bytes, at which it would cut the text."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
 

@@ -1,7 +1,7 @@
 """Find campaigns in learned spam: groups of messages with the same words, by a mixture model of `tamis`.
 
 The words of each message are projected on their first principal components, and a mixture of spherical
-Gaussians is fitted by EM; the number of its components has the least BIC. A component is a campaign if its
+Gaussians is fitted by EM, with as many components as have the least BIC. A component is a campaign if its
 messages are close to each other: the mean cosine of its messages' words is at least _COHESION.
 """
 

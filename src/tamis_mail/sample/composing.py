@@ -163,7 +163,7 @@ def _content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, draft: Dr
         return _image_only(body, manner, draft, dice)
     parts = []
     if form in {"plain", "both"}:
-        text = tricks.disguise(pages.plain(body, writer.width), manner.tricks, dice, html=False)
+        text = tricks.disguise(pages.write_plain(body, writer.width), manner.tricks, dice, html=False)
         parts.append(_text(text, "plain", manner))
     if form in {"html", "both"}:
         skin = dice.pick(writer.skins)

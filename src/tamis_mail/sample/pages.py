@@ -19,7 +19,7 @@ def _mark(line: str) -> str:
     return ">" if line.startswith(">") else next((mark for mark in _MARKS if line.startswith(mark)), "")
 
 
-def plain(body: str, width: int = 0) -> str:
+def write_plain(body: str, width: int = 0) -> str:
     """Return the body as plain text, wrapped at `width` if it is not 0."""
     lines: list[str] = []
     for line in body.split("\n"):

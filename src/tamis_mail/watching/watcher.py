@@ -91,7 +91,7 @@ class Stop:
                 signal.signal(number, handler)
 
     @contextmanager
-    def interrupting(self) -> Iterator[None]:
+    def allow_interrupts(self) -> Iterator[None]:
         """Let a signal interrupt this block at once, such as a wait."""
         self._is_waiting = True
         try:
@@ -177,7 +177,7 @@ class Watcher:
                 is_complete = self.run_pass()
                 if once:
                     return is_complete
-                with self.stop.interrupting():
+                with self.stop.allow_interrupts():
                     if "mailbox" in self._faults or "memory" in self._faults:
                         time.sleep(backoff * random.uniform(0.8, 1.2))
                         backoff = min(2 * backoff, _LAST_BACKOFF)

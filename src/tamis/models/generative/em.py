@@ -499,7 +499,7 @@ def _lloyd(rows: Array, centres: Array, weights: Array) -> Array:
     return centres
 
 
-def best(
+def run_best(
     model: Generative,
     data: LabelledRows,
     k: int,

@@ -90,7 +90,7 @@ class MultinomialCounts(Block[Rows, Tally]):
         pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0, "mean": alpha}[self.estimate]
         logs = log_probabilities(class_sums.total, pseudo)
         has_zeros = not pseudo.min(initial=1.0) > 0 and bool(np.isneginf(logs).any())
-        return Draws(keys, logs, class_sums, alpha, has_zeros)
+        return PointMultinomial(keys, logs, class_sums, alpha, has_zeros)
 
     def count_parameters(self, density: Any) -> int:
         return len(density.keys) * (int(density.alpha.shape[0]) - 1)
@@ -126,9 +126,9 @@ def log_probabilities(total: Exact, pseudo: Array) -> Array:
             "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
         )
     sums = counts.sum(axis=-1, keepdims=True)
-    even = np.where(sums > 0, 0.0, 1.0)
+    uniform = np.where(sums > 0, 0.0, 1.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(counts + even) - np.log(sums + even * counts.shape[-1]))
+        return np.asarray(np.log(counts + uniform) - np.log(sums + uniform * counts.shape[-1]))
 
 
 def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
@@ -161,7 +161,7 @@ def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draws(Density[Rows]):
+class PointMultinomial(Density[Rows]):
     """A multinomial with point estimates of its probabilities: the score is linear in the counts."""
 
     keys: Keys
@@ -284,7 +284,7 @@ class ComplementCounts(MultinomialCounts):
         return Complement(keys, weights, class_sums, alpha, has_zeros=True)
 
 
-class Complement(Draws):
+class Complement(PointMultinomial):
     """Linear weights instead of log-probabilities."""
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:

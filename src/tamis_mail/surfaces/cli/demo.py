@@ -25,9 +25,9 @@ from tamis_mail.reporting.mail import open_labelled
 from tamis_mail.reporting.misses import is_readable, subject_of
 from tamis_mail.reporting.wording import VIEW_TITLES, describe_verdict
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.layout import can_show, clip, pad
+from tamis_mail.surfaces.cli.layout import can_show, clip, make_displayable, pad
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.report import encodable, percent
+from tamis_mail.surfaces.cli.report import percent
 from tamis_mail.surfaces.cli.streams import terminal_width
 from tamis_mail.verdict import Verdict
 
@@ -182,7 +182,9 @@ class _Show:
         return list(self._sieve.sort_many((raw for raw, _ in self._test), processes=1))
 
     def _learn(self) -> None:
-        mailbox = encodable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
+        mailbox = (
+            make_displayable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
+        )
         kinds = {
             label: [raw for raw, is_spam in self._training if is_spam == (label == "spam")]
             for label in ("spam", "ham")
@@ -225,7 +227,7 @@ class _Show:
         return verdicts
 
     def _subject(self, raw: bytes, width: int) -> str:
-        return clip(encodable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
+        return clip(make_displayable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
 
     def _explain(self, verdicts: Sequence[Verdict]) -> None:
         spams = [
@@ -252,7 +254,7 @@ class _Show:
         longest = max((abs(one.contribution) for one in (*for_spam, *against)), default=1.0)
         bars = max(0, min(12, self._width - 23 - room))
         for one in (*for_spam, *against):
-            token = pad(encodable(self._out, one.token), room, self._dots)
+            token = pad(make_displayable(self._out, one.token), room, self._dots)
             bar = self._bar * round(bars * abs(one.contribution) / longest)
             line = f"   {token} {one.contribution:>+6.2f} {one.view:<8} {bar}"
             self._out.write(line.rstrip() + "\n")

@@ -11,7 +11,7 @@ from tamis_mail.reporting.misses import Miss
 from tamis_mail.reporting.page import page, refuse_unless_writable, write
 from tamis_mail.reporting.report import Report, report
 from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_options, open_mail
-from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
+from tamis_mail.surfaces.cli.layout import can_show, clip, make_displayable, pad
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.surfaces.cli.version import version
@@ -83,12 +83,6 @@ def run(out: TextIO, options: Namespace) -> int:
     return 3 if reading.unread else 0
 
 
-def encodable(out: TextIO, text: str) -> str:
-    """Return the text in characters that the stream can show, without control characters."""
-    text = plain(text)
-    return text if can_show(out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
-
-
 def _split(text: str) -> tuple[int, int, int]:
     """Parse three numbers of messages."""
     try:
@@ -120,11 +114,11 @@ class _Page:
         lines += self._list_omissions()
         lines += ["", *self._numbers(), "", *self._curve(), "", *self._calibration(), "", *self._misses()]
         if target:
-            lines += ["", "charts: " + encodable(self._out, printable(str(Path(target).resolve())))]
+            lines += ["", "charts: " + make_displayable(self._out, printable(str(Path(target).resolve())))]
         return lines
 
     def _wrap(self, text: str) -> list[str]:
-        return wrap(encodable(self._out, text), self._width, break_on_hyphens=False)
+        return wrap(make_displayable(self._out, text), self._width, break_on_hyphens=False)
 
     def _list_omissions(self) -> list[str]:
         report = self._report
@@ -179,12 +173,14 @@ class _Page:
         return lines
 
     def _miss(self, miss: Miss) -> list[str]:
-        subject = clip(encodable(self._out, miss.subject or "(no subject)"), self._width - 2, self._dots)
+        subject = clip(
+            make_displayable(self._out, miss.subject or "(no subject)"), self._width - 2, self._dots
+        )
         lines = [f"  {subject}"]
         lines.append(f"    {miss.label}, called {miss.called} (p {miss.probability:.3f})")
         room = max(8, min(30, self._width - 22))
         for one in miss.evidence[:_TOKENS]:
-            token = pad(encodable(self._out, one.token), room, self._dots)
+            token = pad(make_displayable(self._out, one.token), room, self._dots)
             lines.append(f"    {token} {one.contribution:>+6.2f}  {one.view}")
         return lines
 

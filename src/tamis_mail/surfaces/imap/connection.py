@@ -199,7 +199,7 @@ class Connection:
         self._run(lambda: self._transport.authenticate(mechanism, respond), "AUTHENTICATE")
 
     def close(self) -> None:
-        """End the connection. LOGOUT is sent if that takes no time, and not during IDLE, when it is not read."""
+        """End the connection. LOGOUT is sent if that takes no time; it is not read during IDLE."""
         if not self._transport.is_broken and not self._is_idle:
             with suppress(Exception):  # it is closed in any case
                 self._transport.allow(1 << 16, _FAREWELL_SECONDS)

@@ -29,12 +29,12 @@ _VERDICT_SECONDS = 60.0  # mail servers wait some minutes for a decision
 _REJECTION = "550 5.7.1 This message was taken for spam"  # a score would show a spammer what to change
 _QUARANTINE = "tamis: spam"
 _VERSION_WITH_INSERTING = 6  # older servers may not know how to insert a field at the top
-_NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The options of what is done to messages."""
+    """What is done to messages, as the options say."""
 
     dialect: str = "spamassassin"
     on_spam: str = "mark"
@@ -103,7 +103,7 @@ class MilterService:
             return self._decide_without_verdict(message, agreed, f"unexpected {type(error).__name__}")
 
     async def _judge(self, message: Message, agreed: Negotiation) -> bytes:
-        queue_id = _clean(message.envelope.queue_id)
+        queue_id = _format_queue_id(message.envelope.queue_id)
         if message.n_old_fields > len(message.old_fields):
             self.log.write("old-fields-left", queue=queue_id, count=message.n_old_fields)
         if message.raw is None:
@@ -141,7 +141,7 @@ class MilterService:
         return changes + codec.ACCEPT
 
     def _decide_without_verdict(self, message: Message, agreed: Negotiation, reason: str) -> bytes:
-        self.log.write("store-fault", queue=_clean(message.envelope.queue_id), reason=reason)
+        self.log.write("store-fault", queue=_format_queue_id(message.envelope.queue_id), reason=reason)
         self.metrics.count_fault("store")
         if self.policy.on_fault == "tempfail":
             return codec.TEMPORARY_FAILURE
@@ -176,10 +176,10 @@ class MilterService:
 
 
 def remove_old_fields(message: Message, agreed: Negotiation) -> bytes:
-    """Return the changes that rename fields with the name of a verdict: what others wrote is not our verdict.
+    """Return the changes that rename header fields which look like our verdict and were written by others.
 
     A milter cannot rename: a field is removed, and added to the end of the header under its new name. The
-    last field of a name is removed first, so that the numbers of others stay what they are.
+    last field of a name is removed first, so that the numbers of the remaining ones stay valid.
     """
     if not agreed.actions & Action.CHANGE_HEADERS:
         return b""
@@ -203,6 +203,6 @@ def _join_lines(lines: list[bytes], *, has_space: bool) -> list[tuple[bytes, byt
     return pairs
 
 
-def _clean(queue_id: bytes) -> str:
-    """Return the server's name of a message, which its own log has, too."""
-    return _NO_NAME.sub("", queue_id.decode("ascii", "replace"))[:40]
+def _format_queue_id(queue_id: bytes) -> str:
+    """Return the queue id that the mail server gave a message, as text that is safe for a log."""
+    return _UNSAFE.sub("", queue_id.decode("ascii", "replace"))[:40]

@@ -69,7 +69,7 @@ def make_app(context: Context) -> Starlette:
     """Make the application; it closes the context when it ends."""
 
     @asynccontextmanager
-    async def live(_: Starlette) -> AsyncIterator[None]:
+    async def manage_lifespan(_: Starlette) -> AsyncIterator[None]:
         await context.threads.write(lambda connections: None)  # creates the store, which readers need
         watching = asyncio.create_task(imports.watch_folders(context))
         yield
@@ -93,7 +93,7 @@ def make_app(context: Context) -> Starlette:
         ],
         middleware=[Middleware(Guard, security=context.security)],
         exception_handlers=dict.fromkeys(errors, explain),
-        lifespan=live,
+        lifespan=manage_lifespan,
     )
 
 

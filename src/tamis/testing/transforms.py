@@ -12,12 +12,12 @@ from tamis.linalg import Cholesky
 
 
 @dataclass(frozen=True)
-class Chart:
+class Transform:
     """Functions between n draws of parameters and unbounded coordinates (n, p); each also takes the prior."""
 
-    coordinates: Callable[[Any, Any], Array]
-    parameters: Callable[[Any, Array], Any]
-    log_volume: Callable[[Any, Any], Array]  # log |d parameters / d coordinates| (n,)
+    unconstrain: Callable[[Any, Any], Array]
+    constrain: Callable[[Any, Array], Any]
+    log_jacobian: Callable[[Any, Any], Array]  # log |d parameters / d coordinates| (n,)
 
 
 def _log(x: Array) -> Array:
@@ -25,17 +25,17 @@ def _log(x: Array) -> Array:
         return np.asarray(np.log(x))
 
 
-PROBABILITY = Chart(
+PROBABILITY = Transform(
     lambda prior, p: special.logit(p)[:, None],
     lambda prior, u: special.expit(u[:, 0]),
     lambda prior, p: _log(p) + _log(1.0 - p),
 )
-RATE = Chart(
+RATE = Transform(
     lambda prior, rate: np.log(rate)[:, None],
     lambda prior, u: np.exp(u[:, 0]),
     lambda prior, rate: np.log(rate),
 )
-SHARES = Chart(
+PROBABILITIES = Transform(
     lambda prior, p: _log(p[:, :-1]) - _log(p[:, -1:]),
     lambda prior, u: special.softmax(np.column_stack([u, np.zeros(len(u))]), axis=-1),
     lambda prior, p: _log(p).sum(axis=-1),
@@ -46,16 +46,16 @@ SHARES = Chart(
 # is normal; the marginal of the mean is a t, whose tails draws would not integrate.
 
 
-def _matrix_coordinates(prior: Any, both: Any) -> Array:
-    factor = Cholesky.of(both[1])
+def _unconstrain_matrix(prior: Any, pair: Any) -> Array:
+    factor = Cholesky.of(pair[1])
     rows, columns = np.tril_indices(prior.dimension, -1)
     diagonal = np.log(np.diagonal(factor.lower, axis1=-2, axis2=-1))
     return np.column_stack(
-        [factor.whiten(both[0] - prior.location), diagonal, factor.lower[:, rows, columns]]
+        [factor.whiten(pair[0] - prior.location), diagonal, factor.lower[:, rows, columns]]
     )
 
 
-def _matrix_parameters(prior: Any, u: Array) -> tuple[Array, Array]:
+def _constrain_matrix(prior: Any, u: Array) -> tuple[Array, Array]:
     d = prior.dimension
     rows, columns = np.tril_indices(d, -1)
     root = np.zeros((len(u), d, d))
@@ -64,16 +64,16 @@ def _matrix_parameters(prior: Any, u: Array) -> tuple[Array, Array]:
     return prior.location + Cholesky(root).colour(u[:, :d]), root @ np.swapaxes(root, -1, -2)
 
 
-def _matrix_volume(prior: Any, both: Any) -> Array:
+def _log_jacobian_of_matrix(prior: Any, pair: Any) -> Array:
     """dΣ = 2^d ∏ L_ii^(d − i + 1) dL for i = 1 … d, dL_ii = L_ii d log L_ii, and dμ = ∏ L_ii dz."""
-    d, lower = prior.dimension, Cholesky.of(both[1]).lower
+    d, lower = prior.dimension, Cholesky.of(pair[1]).lower
     logs = np.log(np.diagonal(lower, axis1=-2, axis2=-1))
     return np.asarray(d * np.log(2.0) + (logs * np.arange(d + 2, 2, -1)).sum(axis=-1))
 
 
-MEAN_AND_COVARIANCE = Chart(_matrix_coordinates, _matrix_parameters, _matrix_volume)
-MEAN_AND_VARIANCE = Chart(
-    lambda prior, both: np.column_stack([(both[0] - prior.location) / np.sqrt(both[1]), np.log(both[1])]),
+MEAN_AND_COVARIANCE = Transform(_unconstrain_matrix, _constrain_matrix, _log_jacobian_of_matrix)
+MEAN_AND_VARIANCE = Transform(
+    lambda prior, pair: np.column_stack([(pair[0] - prior.location) / np.sqrt(pair[1]), np.log(pair[1])]),
     lambda prior, u: (prior.location + np.exp(0.5 * u[:, 1]) * u[:, 0], np.exp(u[:, 1])),
-    lambda prior, both: 1.5 * np.log(both[1]),
+    lambda prior, pair: 1.5 * np.log(pair[1]),
 )
