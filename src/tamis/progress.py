@@ -44,7 +44,7 @@ class Line:
         self._stream.flush()
 
     def _show(self, text: str) -> bool:
-        """Show the text in a notebook; return False if this is none."""
+        """Show the text in a notebook; return False outside of a notebook."""
         if self._may_be_notebook and self._cell is None:
             self._cell = _make_notebook_cell()
             self._may_be_notebook = self._cell is not None

@@ -108,7 +108,7 @@ def _describe_problem(name: str, values: list[Any]) -> str | None:
 
 
 def describe_poor_category(name: str, distinct: Set[Any], rows: int) -> str | None:
-    """Say why a column with these distinct values in so many rows is a poor category; None if it is none."""
+    """Say why a column of so many rows with these distinct values is a poor category; None if it is not."""
     count = f"{len(distinct)} distinct values in {rows} rows"
     keep = "or name its family in `families` to keep it"
     if distinct and all(map(_is_date, distinct)):

@@ -67,7 +67,7 @@ def is_address(path: str | os.PathLike[str]) -> bool:
 
 
 def parse_address(path: str | os.PathLike[str]) -> Address:
-    """Read the address of a store on a server; raise LocationError if it is none.
+    """Read the address of a store on a server; raise LocationError if it is not valid.
 
     >>> parse_address("redis://localhost:6379/0?store=ann&site=all&weight=4")
     Address(kind='redis', url='redis://localhost:6379/0', store='ann', site='all', weight=4)
@@ -79,7 +79,7 @@ put it into REDISCLI_AUTH
     text = os.fspath(path)
     scheme, _, rest = text.partition(":")
     kind = "postgresql" if scheme.startswith("postgres") else "redis"
-    rest = rest.lstrip("/") if not rest.startswith("///") else rest[2:]  # pathlib makes // to /
+    rest = rest.lstrip("/") if not rest.startswith("///") else rest[2:]  # pathlib turns // into /
     base, _, query = rest.partition("?")
     host, _, database = base.partition("/")
     if ":" in host.rpartition("@")[0]:
@@ -126,7 +126,7 @@ def name_location(path: str | os.PathLike[str]) -> str:
 
 
 def replica_folder() -> str:
-    """Return $TAMIS_REPLICAS, or tamis/replicas in the user's folder of program states."""
+    """Return $TAMIS_REPLICAS, or tamis/replicas in the user's state folder (XDG_STATE_HOME)."""
     folder = os.environ.get(REPLICAS)
     if folder:
         return os.path.expanduser(folder)
@@ -141,5 +141,5 @@ def find_local_path(path: str | os.PathLike[str]) -> str:
         return os.path.realpath(path)
     address = parse_address(path)
     blake2b = import_module("_blake2").blake2b
-    mark: str = blake2b(address.own_name.encode(), digest_size=8).hexdigest()
-    return os.path.join(os.path.realpath(replica_folder()), f"{address.kind}-{address.store}-{mark}.tamis")
+    suffix: str = blake2b(address.own_name.encode(), digest_size=8).hexdigest()
+    return os.path.join(os.path.realpath(replica_folder()), f"{address.kind}-{address.store}-{suffix}.tamis")

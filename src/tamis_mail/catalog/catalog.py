@@ -139,7 +139,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        """Read a cursor that `str` wrote; raise ValueError if it is none.
+        """Read a cursor that `str` wrote; raise ValueError if it is not one.
 
         >>> str(Cursor.parse("0.25,-1700000000,7"))
         '0.25,-1700000000,7'

@@ -5,6 +5,7 @@ so that nothing from a message can be read as markup.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 460, 320
@@ -22,23 +23,17 @@ def format_number(number: float, digits: int = 3) -> str:
     >>> format_number(0.25), format_number(0.0), format_number(1234.0)
     ('0.25', '0', '1234')
     """
-    return (
-        f"{number:.{digits}f}".rstrip("0").rstrip(".") if "." in f"{number:.{digits}f}" else f"{number:.0f}"
-    )
+    text = f"{number:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Axis:
     """An axis: title, ticks and scale."""
 
-    def __init__(
-        self,
-        title: str,
-        ticks: Sequence[tuple[float, str]],
-        place: Callable[[float], float] = lambda value: value,
-    ) -> None:
-        self.title = title
-        self.ticks = ticks
-        self.place = place  # a value → 0 … 1
+    title: str
+    ticks: Sequence[tuple[float, str]]
+    scale: Callable[[float], float] = lambda value: value  # a value → 0 … 1
 
 
 class Chart:
@@ -52,10 +47,10 @@ class Chart:
         self._legend: list[tuple[str, str]] = []
 
     def x_position(self, value: float) -> float:
-        return _LEFT + (WIDTH - _LEFT - _RIGHT) * min(max(self._x.place(value), 0.0), 1.0)
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * min(max(self._x.scale(value), 0.0), 1.0)
 
     def y_position(self, value: float) -> float:
-        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * min(max(self._y.place(value), 0.0), 1.0)
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * min(max(self._y.scale(value), 0.0), 1.0)
 
     def line(self, points: Sequence[tuple[float, float]], kind: str, *, area: bool = False) -> None:
         places = " ".join(f"{self.x_position(x):.1f},{self.y_position(y):.1f}" for x, y in points)

@@ -40,7 +40,7 @@ _FIRST_FIELDS = ("from", "to", "cc", "reply-to", "date", "subject")
 
 
 def read_digest(text: str) -> bytes:
-    """Read a digest from an address; raise HTTPException if it is none."""
+    """Read a digest from an address; raise HTTPException if it is not one."""
     if len(text) == _DIGEST_DIGITS:
         try:
             return bytes.fromhex(text)
@@ -312,7 +312,7 @@ def routes(context: Context) -> list[BaseRoute]:
 
 
 async def read_json(request: Request) -> Any:
-    """Read the JSON of a request; raise HTTPException if it is none."""
+    """Read the JSON of a request; raise HTTPException if it is not valid."""
     if not request.headers.get("content-type", "").startswith("application/json"):
         raise HTTPException(415, "the type of the body must be application/json")
     try:
