@@ -192,7 +192,7 @@ class _Regressor(tamis.GeneralizedLinear):
         total = len(y) if sample_weight is None else float(np.sum(sample_weight))
         given, chosen = dict(self.__dict__), self.choose_link()
         try:
-            self.alpha, self.link = self.alpha * total, chosen
+            self.alpha, self.link = given["alpha"] * total, chosen
             return super().fit(X, y, sample_weight)
         finally:
             self.alpha = given["alpha"]

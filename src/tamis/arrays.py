@@ -199,7 +199,7 @@ def to_weights(data: object, n: int) -> Array | None:
     values = _convert(array, "weights", lambda index, value: f"weight {index[0]} is {value}")
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"weight {row} is {values[row]}, expected a finite number: drop or mend that row")
+        raise ValueError(f"weight {row} is {values[row]}, expected a finite number: drop or correct that row")
     return _align(values)
 
 

@@ -10,8 +10,6 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["ALIASES", "BYTE_ORDER_MARKS", "CODECS", "find_codec", "resolve_alias"]
-
 # The codec by which browsers read a declared charset. It is often a superset of the charset, because senders
 # declare the charset and use characters of the superset.
 ALIASES: Final = {

@@ -8,8 +8,6 @@ import os
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["choose", "core", "describe"]
-
 _VARIABLE = "TAMIS_CORE"  # of the environment
 
 

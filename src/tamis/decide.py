@@ -127,7 +127,7 @@ def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
         )
     negatives = np.sort(values[mask])
     if np.isnan(negatives).any():
-        raise ValueError("a negative's score is NaN, expected numbers: drop or mend that row")
+        raise ValueError("a negative's score is NaN, expected numbers: drop or correct that row")
     allowed = int(np.floor(rate * (len(negatives) + 1) + 1e-9))  # k; 1e-9 is for rounding errors
     if allowed <= 0:
         return float("inf")

@@ -13,8 +13,6 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["MissingPackageError", "explain_missing", "import_package", "make_getattr"]
-
 _EXTRAS = {  # module: its package, and the extra of tamis that installs the package
     "dask": ("Dask", "dask"),
     "distributed": ("Dask's distributed", "dask"),

@@ -239,7 +239,7 @@ def read_targets(y: object, rows: int) -> Array:
         row, column = np.argwhere(~np.isfinite(matrix.values))[0].tolist()
         raise ValueError(
             f"target {row} is {matrix.values[row, column]}, expected a finite number: y holds NaN or "
-            "infinity, drop or mend that row"
+            "infinity, drop or correct that row"
         )
     return np.ascontiguousarray(matrix.values[:, 0]) if matrix.had_one_axis else matrix.values
 

@@ -159,7 +159,7 @@ def find_dependent(gram: Array, tolerance: float = _ROUNDING) -> NDArray[np.int6
 
 
 def _find_independent(scaled: Array, tolerance: float) -> NDArray[np.int64]:
-    """Find the columns that are no combination of earlier ones: their Cholesky pivots exceed `tolerance`."""
+    """Find the columns that do not depend on earlier ones: their Cholesky pivots exceed `tolerance`."""
     lower, independent = np.zeros_like(scaled), list[int]()
     for j in range(len(scaled)):
         r = len(independent)

@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 
-__all__ = ["logit", "sigmoid"]
-
 
 def sigmoid(log_odds: ArrayLike) -> Array:
     """Compute 1 / (1 + e⁻ˣ), for numbers of any shape, without overflow.

@@ -98,7 +98,7 @@ def _get_terminal_width() -> int:
 
 
 def _make_notebook_cell() -> Any:
-    """Return a cell of output that can be changed; None if this is no notebook."""
+    """Return a cell of output that can be changed; None outside of a notebook."""
     if "ipykernel" not in sys.modules:
         return None
     return importlib.import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)

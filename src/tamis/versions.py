@@ -6,8 +6,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tamis.compiled import describe
 
-__all__ = ["show_versions"]
-
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "narwhals", "threadpoolctl", "pandas", "polars", "pyarrow")
 
 

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-__all__ = [
-    "IrregularFileError",
-    "is_there",
-    "open_privately",
-    "open_regular",
-    "replace_file",
-    "temporary_beside",
-    "write_file",
-]
-
 _ENDINGS = ("", "-wal", "-shm", "-journal")  # if the temporary file is a store, SQLite writes these beside it
 _SUFFIX = ".tamis-part"  # of the names of temporary files
 _CREATE_FLAGS = (

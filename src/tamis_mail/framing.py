@@ -3,8 +3,6 @@
 This module imports nothing, because every process that judges one message loads it.
 """
 
-__all__ = ["LARGEST", "LARGEST_RAW", "exceeds_limit", "is_postmark"]
-
 LARGEST = 50_000_000  # bytes of a message; what follows is ignored. Most servers refuse larger mail
 LARGEST_RAW = 2 * LARGEST  # bytes that are read: a message with line ends CR LF is up to twice as long
 _CALENDAR = frozenset(

@@ -4,18 +4,6 @@ from collections.abc import Iterable
 
 from tamis_mail.records import record
 
-__all__ = [
-    "GUESSED_LABELS",
-    "GUESS_UNITS",
-    "HAM",
-    "SPAM",
-    "UNSURE",
-    "Label",
-    "check_label",
-    "count_messages",
-    "find_missing",
-]
-
 SPAM, HAM = "spam", "ham"
 UNSURE = "unsure"  # a verdict, never a label
 GUESSED_LABELS = ("spam?", "ham?")  # labels of unlabelled mail whose label was estimated

@@ -16,17 +16,6 @@ from importlib import import_module
 
 from tamis_mail.records import record
 
-__all__ = [
-    "REPLICAS",
-    "Address",
-    "LocationError",
-    "find_local_path",
-    "is_address",
-    "name_location",
-    "parse_address",
-    "replica_folder",
-]
-
 REPLICAS = "TAMIS_REPLICAS"  # the environment variable that names the folder of replicas
 
 # With one slash, because pathlib turns // into /.

@@ -22,29 +22,6 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = [
-    "LISTS",
-    "MAX_BUNDLE_FEATURES",
-    "MAX_BUNDLE_MESSAGES",
-    "MAX_COUNT",
-    "MAX_DECAYS",
-    "MAX_ENTRY_LENGTH",
-    "MAX_LABELS",
-    "MAX_RECIPIENTS_LENGTH",
-    "MAX_RUNS",
-    "MAX_SENDERS_LENGTH",
-    "MAX_SOURCE_LENGTH",
-    "MAX_WORD_COUNT",
-    "REPLICA_POSITION",
-    "TABLES",
-    "Integer",
-    "find_label_fault",
-    "find_row_fault",
-    "find_setting_fault",
-    "parse_rule",
-    "parse_weights",
-]
-
 MAX_COUNT = 1 << 62  # limit of a sum of counts, and of other integers: the sum of two still fits into 64 bits
 MAX_DECAYS = 40  # a message then has weight 2**40, which leaves 23 bits of a count for the number of messages
 MAX_LABELS = 1000  # users have a dozen; memory grows with the product of labels and features

@@ -9,8 +9,6 @@ TYPE_CHECKING = False  # `pathlib` would take 5 ms of a process that judges one 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["STORE", "default_path", "default_path_name"]
-
 STORE = "TAMIS_STORE"  # the environment variable that holds the path or the address of the store
 
 

@@ -275,11 +275,11 @@ def test_parameters_that_mean_nothing_are_refused_in_one_line(basis: Any, said: 
 @pytest.mark.parametrize(
     ("basis", "said"),
     [
-        (PolynomialBasis("2"), "got degree='2', expected a whole number of at least 1"),  # type: ignore[arg-type]
+        (PolynomialBasis("2"), "got degree='2', expected a whole number of at least 1"),
         (GaussianBasis("many"), "got centres='many', expected numbers"),
         (GaussianBasis(True), "got centres=True, expected numbers"),
         (SigmoidBasis(width="wide"), "got width='wide', expected numbers"),
-        (SplineBasis(None), "got knots=None, expected numbers"),  # type: ignore[arg-type]
+        (SplineBasis(None), "got knots=None, expected numbers"),
     ],
     ids=str,
 )

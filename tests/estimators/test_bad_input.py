@@ -355,7 +355,7 @@ def test_a_model_of_one_class_predicts_it_and_explains_nothing(face: Face) -> No
 def test_complement_naive_bayes_draws_no_rows() -> None:
     rows = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
     model = ComplementNB().fit(rows, [0, 1, 1])
-    refuses(model, rows, lambda: model.sample(2), "no model of the counts", "MultinomialNB")
+    refuses(model, rows, lambda: model.sample(2), "not a model of the counts", "MultinomialNB")
     complaint(lambda: model.log_evidence_, "no evidence")
 
 

@@ -299,7 +299,7 @@ def test_an_explanation_sums_to_the_log_odds(covariance: Any) -> None:
 def test_what_is_no_sum_over_columns_is_not_explained() -> None:
     rows, labels = clusters(seed=15)
     for model in (GaussianDiscriminant("full"), GaussianDiscriminant(estimate="predictive")):
-        with pytest.raises(ValueError, match="no sum over columns") as caught:
+        with pytest.raises(ValueError, match="not a sum over columns") as caught:
             model.fit(rows, labels).explain(rows)
         assert "\n" not in str(caught.value)
 

@@ -138,7 +138,7 @@ def test_more_that_is_refused(model: MatrixFactorization, drawn: MatrixFactoriza
         ("expected a new one", lambda: model.add_item("i00", {"u00": 1.0})),
         ("got item 'nothing'", lambda: model.add_user("x", {"nothing": 1.0})),
         ("got user 'nobody'", lambda: model.add_item("x", {"nobody": 1.0})),
-        ("no pairs", lambda: model.fold_in_user([("i00", 1.0, 2.0)])),
+        ("not pairs", lambda: model.fold_in_user([("i00", 1.0, 2.0)])),
         ("a set of items", lambda: model.fold_in_user({"i00"})),
         ("^got item 'i00' twice", lambda: model.fold_in_user([("i00", 1.0), ("i00", 2.0)])),
         ("user 'x' has item 'i00' twice", lambda: model.add_user("x", [("i00", 1.0), ("i00", 2.0)])),
@@ -155,8 +155,8 @@ def test_more_that_is_refused(model: MatrixFactorization, drawn: MatrixFactoriza
         ("missing, expected an id", lambda: model.add_item(float("nan"), {"u00": 1.0})),
         ("expected an id", lambda: model.add_user(["x"], {"i00": 1.0})),  # type: ignore[arg-type]
         ("rating 0 is nan", lambda: model.add_user("x", {"i00": None})),
-        ("no pairs", lambda: model.add_user("x", None)),
-        ("no pairs", lambda: model.add_user("x", [1])),
+        ("not pairs", lambda: model.add_user("x", None)),
+        ("not pairs", lambda: model.add_user("x", [1])),
         ("got the id", lambda: model.similar_items(["i00"])),  # type: ignore[arg-type]
         ("got the id", lambda: model.explain("u00", ["i00"])),  # type: ignore[arg-type]
     ]:

@@ -267,7 +267,7 @@ def test_a_file_cut_short_or_changed_anywhere_is_refused(saved: Path) -> None:
         for broken in (whole[:place], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]):
             saved.write_bytes(broken)
             with pytest.raises(
-                ValueError, match=r"no model that tamis saved|cut short|was changed"
+                ValueError, match=r"not a model that tamis saved|cut short|was changed"
             ) as caught:
                 load(saved)
             assert one_line(caught)

@@ -183,7 +183,7 @@ def test_values_outside_the_support_are_named(name: str) -> None:
     rows = np.abs(draw_columns(family, np.random.default_rng(9), 20)) + 1.0
     rows[7, 2] = -1.0
     for model in (tamis.NaiveBayes(families=family), tamis.Mixture(2, families=family)):
-        with pytest.raises(ValueError, match=r"column 2 holds -1 in row 7, expected .*: mend that row"):
+        with pytest.raises(ValueError, match=r"column 2 holds -1 in row 7, expected .*: correct that row"):
             model.fit(rows, ["a", "b"] * 10)
     fitted = tamis.NaiveBayes(families=family).fit(np.delete(rows, 7, axis=0), (["a", "b"] * 10)[:19])
     assert np.isneginf(fitted.predict_joint_log_proba(rows)[7]).all()

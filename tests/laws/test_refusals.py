@@ -183,13 +183,17 @@ def test_data_of_another_shape_are_refused(data: Any, kind: type[Exception], exp
         ([1.0, 2.0], ValueError, "got weights of shape (2,), expected one per row: (3,)"),
         ([[1.0], [2.0], [3.0]], ValueError, "got weights of shape (3, 1), expected one per row: (3,)"),
         (2.0, ValueError, "got weights of shape (), expected one per row: (3,)"),
-        ([1.0, np.nan, 1.0], ValueError, "weight 1 is nan, expected a finite number: drop or mend that row"),
+        (
+            [1.0, np.nan, 1.0],
+            ValueError,
+            "weight 1 is nan, expected a finite number: drop or correct that row",
+        ),
         (
             [1.0, 2.0, -np.inf],
             ValueError,
-            "weight 2 is -inf, expected a finite number: drop or mend that row",
+            "weight 2 is -inf, expected a finite number: drop or correct that row",
         ),
-        ([1.0, None, 1.0], ValueError, "weight 1 is nan, expected a finite number: drop or mend that row"),
+        ([1.0, None, 1.0], ValueError, "weight 1 is nan, expected a finite number: drop or correct that row"),
         (
             ["1", "2", "3"],
             TypeError,

@@ -56,8 +56,8 @@ def test_with_all_labels_em_is_the_classifier(family: str, rng: np.random.Genera
     classifier = model.observe(evidence)
     outcome = em.run(model, evidence, model.infer(classifier))
     assert outcome.statistic == classifier
-    assert outcome.converged
-    assert outcome.iterations == 2
+    assert outcome.history.converged
+    assert outcome.history.iterations == 2
 
 
 def test_known_labels_are_never_doubted(rng: np.random.Generator) -> None:
@@ -73,7 +73,7 @@ def test_known_labels_are_never_doubted(rng: np.random.Generator) -> None:
     expected = model.observe(evidence.select_labelled()) + model.observe(missing, start)
     close(step.statistic["x"], expected["x"], 1e-12)  # type: ignore[arg-type]  # Moments
     assert step.objective == pytest.approx(em.log_likelihood(evidence, start), rel=1e-12)
-    likelihoods = em.run(model, evidence, start, 30, 0.0).log_likelihoods
+    likelihoods = em.run(model, evidence, start, 30, 0.0).history.log_likelihoods
     assert (np.diff(likelihoods) > -1e-9).all()
 
 
@@ -85,8 +85,10 @@ def test_rows_without_labels_may_weigh_less(rng: np.random.Generator) -> None:
     weighted = LabelledRows(evidence.rows, evidence.labels, np.where(group < 0, 0.25, 1.0))
     start = plain.infer(plain.observe(evidence.select_labelled()))
     ours, theirs = em.run(light, evidence, start, 5, 0.0), em.run(plain, weighted, start, 5, 0.0)
-    np.testing.assert_allclose(ours.log_likelihoods, theirs.log_likelihoods, rtol=1e-12)
-    assert em.log_likelihood(evidence, start, 0.25) == pytest.approx(ours.log_likelihoods[0], rel=1e-12)
+    np.testing.assert_allclose(ours.history.log_likelihoods, theirs.history.log_likelihoods, rtol=1e-12)
+    assert em.log_likelihood(evidence, start, 0.25) == pytest.approx(
+        ours.history.log_likelihoods[0], rel=1e-12
+    )
 
 
 # F3: the auxiliary function
@@ -131,7 +133,7 @@ def test_the_likelihood_of_vectors_never_falls(covariance: Covariance, rng: np.r
     model = gaussian(covariance)
     evidence = unlabelled(model, clouds(rng))
     outcome = em.run(model, evidence, random_start(model, evidence, 3, rng), 40, 0.0)
-    likelihoods = np.array(outcome.log_likelihoods)
+    likelihoods = np.array(outcome.history.log_likelihoods)
     assert (np.diff(likelihoods) >= -1e-10 * np.abs(likelihoods[1:])).all()
 
 
@@ -141,12 +143,12 @@ def test_a_run_stops_when_little_is_gained(rng: np.random.Generator) -> None:
     seen: list[Step[Joint, Posterior]] = []
     start = random_start(model, evidence, 3, rng)
     outcome = em.run(model, evidence, start, 200, 1e-5, report_step=seen.append)
-    gains = np.diff(outcome.log_likelihoods) / 600
-    assert outcome.converged
+    gains = np.diff(outcome.history.log_likelihoods) / 600
+    assert outcome.history.converged
     assert (gains[:-1] >= 1e-5).all()
     assert gains[-1] < 1e-5
-    assert [step.number for step in seen] == list(range(1, outcome.iterations + 1))
-    assert not em.run(model, evidence, start, 2, 1e-5).converged
+    assert [step.number for step in seen] == list(range(1, outcome.history.iterations + 1))
+    assert not em.run(model, evidence, start, 2, 1e-5).history.converged
 
 
 def test_no_steps_are_refused(rng: np.random.Generator) -> None:
@@ -163,7 +165,7 @@ def test_a_mixture_of_poissons_finds_its_rates(rng: np.random.Generator) -> None
     rates = np.array([[2.0, 9.0], [8.0, 1.0], [20.0, 5.0]])
     model = mixture(3, x=PoissonColumns(estimate="mle"))
     evidence = unlabelled(model, rng.poisson(rates[rng.integers(0, 3, 6000)]))
-    outcome = em.best(model, evidence, 3, rng, 3, 200, 1e-7)
+    outcome = em.run_best(model, evidence, 3, rng, 3, 200, 1e-7)
     found: Any = outcome.posterior.densities["x"]
     order = np.argsort(found.rates[:, 0])
     np.testing.assert_allclose(found.rates[order], rates, rtol=0.05)
@@ -184,9 +186,9 @@ def test_a_mixture_of_flags_finds_its_probabilities(rng: np.random.Generator) ->
 def test_a_start_leads_up(family: str, rng: np.random.Generator) -> None:
     model = mixture(2, **FAMILIES[family])
     evidence = unlabelled(model, table_of_all(rng))
-    outcome = em.best(model, evidence, 2, rng, 2, 100, 1e-6)
-    assert outcome.log_likelihoods[-1] >= outcome.log_likelihoods[0]
-    assert np.isfinite(outcome.log_likelihoods).all()
+    outcome = em.run_best(model, evidence, 2, rng, 2, 100, 1e-6)
+    assert outcome.history.log_likelihoods[-1] >= outcome.history.log_likelihoods[0]
+    assert np.isfinite(outcome.history.log_likelihoods).all()
     assert outcome.posterior.keys == classes(2)
 
 
@@ -225,7 +227,7 @@ def test_steps_are_those_of_scikit_learn(covariance: Covariance, rng: np.random.
     np.testing.assert_allclose(
         ours.covariance if covariance != "diag" else ours.variance, theirs.covariances_, rtol=1e-8, atol=1e-8
     )
-    assert outcome.log_likelihoods[-1] / len(data) == pytest.approx(theirs.lower_bound_, rel=1e-10)
+    assert outcome.history.log_likelihoods[-1] / len(data) == pytest.approx(theirs.lower_bound_, rel=1e-10)
 
 
 # Hard EM
@@ -234,7 +236,7 @@ def test_steps_are_those_of_scikit_learn(covariance: Covariance, rng: np.random.
 def test_hard_em_of_balls_is_k_means(rng: np.random.Generator) -> None:
     data = clouds(rng, 500, 2, 4)
     balls = GaussianVectors(covariance="tied", shrinkage=1.0, estimate="mle")
-    model = Generative({"x": balls}, classes=classes(4), even=True)
+    model = Generative({"x": balls}, classes=classes(4), is_uniform=True)
     evidence = unlabelled(model, data)
     centres = em.kmeans_plus_plus(data, 4, rng)
     nearest = np.square(data[:, None] - centres).sum(axis=2).argmin(axis=1)
@@ -244,7 +246,7 @@ def test_hard_em_of_balls_is_k_means(rng: np.random.Generator) -> None:
     theirs = KMeans(4, init=centres, n_init=1, algorithm="lloyd", tol=0.0).fit(data)
     ours: Any = outcome.posterior.densities["x"]
     np.testing.assert_allclose(ours.mean, theirs.cluster_centers_, rtol=1e-9)
-    assert (np.diff(outcome.log_likelihoods) > -1e-9).all()
+    assert (np.diff(outcome.history.log_likelihoods) > -1e-9).all()
     np.testing.assert_array_equal(outcome.posterior.log_joint(evidence.rows).argmax(axis=1), theirs.labels_)
 
 
@@ -258,7 +260,7 @@ def test_a_weight_is_a_row_repeated(covariance: Covariance, rng: np.random.Gener
     repeated = unlabelled(model, np.repeat(data, times, axis=0))
     start = random_start(model, weighted, 3, rng)
     ours, theirs = (em.run(model, evidence, start, 8, -np.inf) for evidence in (weighted, repeated))
-    np.testing.assert_allclose(ours.log_likelihoods, theirs.log_likelihoods, rtol=1e-10)
+    np.testing.assert_allclose(ours.history.log_likelihoods, theirs.history.log_likelihoods, rtol=1e-10)
     close(ours.statistic["x"], theirs.statistic["x"], 1e-8)  # type: ignore[arg-type]  # Moments
 
 
@@ -269,7 +271,7 @@ def test_what_is_missing_is_left_out(covariance: Covariance, rng: np.random.Gene
     model = mixture(3, x=GaussianVectors(covariance=covariance, estimate="mle", missing=True))
     evidence = unlabelled(model, data)
     outcome = em.run(model, evidence, em.start(model, evidence, 3, rng), 30, 0.0)
-    likelihoods = np.array(outcome.log_likelihoods)
+    likelihoods = np.array(outcome.history.log_likelihoods)
     assert np.isfinite(likelihoods).all()
     assert (np.diff(likelihoods) >= -1e-9 * np.abs(likelihoods[1:])).all()
 

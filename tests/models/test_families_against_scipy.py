@@ -388,7 +388,10 @@ def test_a_column_of_points_meets_a_row_of_members() -> None:
         ),
         (lambda: MultivariateGaussian([0], 1, "round"), "got form='round'"),  # type: ignore[arg-type]
         (lambda: MultivariateGaussian([0, 0], np.eye(2)).observe([1.0, 2.0]), "expected rows of 2 numbers"),
-        (lambda: Bernoulli(0.5).observe([0, 1, 2]), r"x\[2\] is 2.0, expected 0 or 1: drop or mend that row"),
+        (
+            lambda: Bernoulli(0.5).observe([0, 1, 2]),
+            r"x\[2\] is 2.0, expected 0 or 1: drop or correct that row",
+        ),
         (lambda: Poisson(1).observe([[1, 2], [0, np.nan]]), r"x\[1, 1\] is nan, expected a count"),
         (lambda: Categorical([0.5, 0.5], minimal=True).observe([0, 2]), "expected a category from 0 to 1"),
         (lambda: Categorical([0.5, 0.5]).fit(Tally.count([0, 3])), "got counts of 3, expected a category"),

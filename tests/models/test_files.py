@@ -129,7 +129,7 @@ def test_a_file_cut_short_anywhere_is_refused(saved: Path) -> None:
     whole = saved.read_bytes()
     for length in range(len(whole)):
         saved.write_bytes(whole[:length])
-        refused(saved, "no model that tamis saved|cut short")
+        refused(saved, "not a model that tamis saved|cut short")
 
 
 def test_a_file_changed_in_any_byte_is_refused(saved: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_file_changed_in_any_byte_is_refused(saved: Path) -> None:
     for place in range(len(whole)):
         flipped = whole[place] ^ (1 << place % 8)
         saved.write_bytes(whole[:place] + bytes([flipped]) + whole[place + 1 :])
-        refused(saved, "no model that tamis saved|cut short|was changed")
+        refused(saved, "not a model that tamis saved|cut short|was changed")
 
 
 def test_a_file_with_more_at_its_end_is_refused(saved: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_format_that_never_was_is_refused(saved: Path, version: Any) -> None:
 )
 def test_another_kind_of_file_is_refused(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "other").write_bytes(raw)
-    refused(tmp_path / "other", "no model that tamis saved|cut short")
+    refused(tmp_path / "other", "not a model that tamis saved|cut short")
 
 
 def test_a_zip_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_no_code_runs_from_a_pickle_in_an_array(saved: Path) -> None:
         ({"name": "../counts"}, "without a name"),
         ({"sha256": "0" * 64}, "not the array"),
         ({"sha256": None}, "without a name or digest"),
-        ({"more": 1}, "no array"),
+        ({"more": 1}, "not an array"),
     ],
 )
 def test_an_array_that_is_not_as_announced_is_refused(saved: Path, entry: dict[str, Any], match: str) -> None:
@@ -252,7 +252,7 @@ def test_an_array_that_is_not_as_announced_is_refused(saved: Path, entry: dict[s
 @pytest.mark.parametrize("arrays", [None, {}, [1], [["counts"]], "counts"])
 def test_a_manifest_of_another_make_is_refused(saved: Path, arrays: Any) -> None:
     forge(saved, announce(members(saved), lambda manifest: manifest.update(arrays=arrays)))
-    refused(saved, "no model that tamis saved")
+    refused(saved, "not a model that tamis saved")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_manifest_of_another_make_is_refused(saved: Path, arrays: Any) -> None
 )
 def test_a_manifest_that_is_no_manifest_is_refused(saved: Path, raw: bytes) -> None:
     forge(saved, {**members(saved), "manifest.json": raw})
-    refused(saved, "no model that tamis saved")
+    refused(saved, "not a model that tamis saved")
 
 
 def test_members_too_many_or_too_few_are_refused(saved: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_bomb_of_members_that_share_their_bytes_is_refused(saved: Path) -> Non
     tail[8:10] = tail[10:12] = (6).to_bytes(2, "little")
     tail[12:16] = (int.from_bytes(tail[12:16], "little") + 4 * len(record)).to_bytes(4, "little")
     saved.write_bytes(sealed(raw[:end] + 4 * record + bytes(tail)))
-    refused(saved, "longer than itself|no model that tamis saved")
+    refused(saved, "longer than itself|not a model that tamis saved")
 
 
 def test_a_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:

@@ -145,4 +145,4 @@ def test_a_class_that_has_nothing_disturbs_no_one(rng: np.random.Generator) -> N
     assert ready.expect(start.densities["x"], start.log_prior) is not None
     outcome = em.run(model, evidence, start, 10, 0.0)
     assert np.isneginf(outcome.posterior.log_prior).tolist() == [False, False, True]
-    assert np.isfinite(outcome.log_likelihoods).all()
+    assert np.isfinite(outcome.history.log_likelihoods).all()

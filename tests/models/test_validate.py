@@ -148,7 +148,7 @@ def test_leaving_each_row_out_is_refitting_without_it(name: str, estimate: str) 
 @pytest.mark.parametrize(
     "options",
     [
-        {"even": True},
+        {"is_uniform": True},
         {"alpha": 0.5},
         {"alpha": 2.0, "classes": Keys(("a", "never", "one"))},
         {"prior": {key: 0.1 * (i + 1) for i, key in enumerate(np.unique(CLASSES).tolist())}},
@@ -316,7 +316,7 @@ def test_what_cannot_be_split_or_left_out_is_refused() -> None:
 
 
 def alphas(block: Any, grid: list[float]) -> dict[float, Generative]:
-    return {alpha: Generative({"x": replace(block, alpha=alpha)}, even=True) for alpha in grid}
+    return {alpha: Generative({"x": replace(block, alpha=alpha)}, is_uniform=True) for alpha in grid}
 
 
 def test_the_evidence_chooses_a_prior_from_the_statistic_alone() -> None:

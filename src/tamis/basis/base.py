@@ -173,20 +173,26 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class CentredBasis(Basis):
     """A basis whose functions differ by a centre and a width."""
 
-    def __init__(
-        self,
-        centres: int | ArrayLike = 9,
-        placed: Placement = "evenly",
-        width: float | ArrayLike | None = None,
-        include_bias: bool = False,
-    ) -> None:
-        self.centres = centres
-        self.placed = placed
-        self.width = width
-        self.include_bias = include_bias
+    centres: int | ArrayLike = 9
+    placed: Placement = "evenly"
+    width: float | ArrayLike | None = None
+    include_bias: bool = False
+
+    @property
+    def centres_(self) -> list[Array] | Array:
+        """The centres of the functions: for each column (k,), or (k, d) of a radial basis."""
+        centres: list[Array] | Array = self._require_state().functions["centres"]
+        return centres
+
+    @property
+    def width_(self) -> list[Array] | Array:
+        """The widths of the functions, in the shape of the centres."""
+        widths: list[Array] | Array = self._require_state().functions["widths"]
+        return widths
 
 
 def _read(X: object) -> tuple[Table, Array]:

@@ -1,6 +1,7 @@
 """x → sin 2πhx / P, cos 2πhx / P for h = 1, 2, …: a Fourier series of period P."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +11,7 @@ from tamis.basis.base import Basis, Functions
 from tamis.basis.placement import Range, check_integer, check_positive
 
 
+@dataclass(eq=False, repr=False)
 class FourierBasis(Basis):
     """Waves sin 2πhx / P and cos 2πhx / P for the harmonics h = 1 to `order` of a period P.
 
@@ -29,12 +31,9 @@ class FourierBasis(Basis):
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
-    def __init__(
-        self, order: int = 3, period: float | ArrayLike | None = None, include_bias: bool = False
-    ) -> None:
-        self.order = order
-        self.period = period
-        self.include_bias = include_bias
+    order: int = 3
+    period: float | ArrayLike | None = None
+    include_bias: bool = False
 
     @property
     def period_(self) -> Array:

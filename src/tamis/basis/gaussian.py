@@ -43,18 +43,6 @@ class GaussianBasis(CentredBasis):
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
-    @property
-    def centres_(self) -> list[Array] | Array:
-        """The centres of the bumps: for each column (k,), or (k, d) of a radial basis."""
-        centres: list[Array] | Array = self._require_state().functions["centres"]
-        return centres
-
-    @property
-    def width_(self) -> list[Array] | Array:
-        """The widths of the bumps, in the shape of the centres."""
-        widths: list[Array] | Array = self._require_state().functions["widths"]
-        return widths
-
     def define_functions(self, values: Array, span: Range) -> Functions:
         columns = len(span.low)
         bias = bool(self.include_bias)

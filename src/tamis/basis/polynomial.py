@@ -1,6 +1,7 @@
 """x → x, x², x³, …: powers, and products of columns."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import comb
 from typing import Literal
 
@@ -15,6 +16,7 @@ _CHUNK = 4096  # array elements that `_iterate_pairs` converts at a time
 _MOST = 1_000_000  # the largest number of functions that is accepted: a thousand rows of them are 8 GB
 
 
+@dataclass(eq=False, repr=False)
 class PolynomialBasis(Basis):
     """Powers of each column up to a degree; with interactions, products of columns too.
 
@@ -40,17 +42,10 @@ class PolynomialBasis(Basis):
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
-    def __init__(
-        self,
-        degree: int = 2,
-        interactions: bool = False,
-        scale: Literal["range"] | tuple[ArrayLike, ArrayLike] | None = "range",
-        include_bias: bool = False,
-    ) -> None:
-        self.degree = degree
-        self.interactions = interactions
-        self.scale = scale
-        self.include_bias = include_bias
+    degree: int = 2
+    interactions: bool = False
+    scale: Literal["range"] | tuple[ArrayLike, ArrayLike] | None = "range"
+    include_bias: bool = False
 
     @property
     def powers_(self) -> NDArray[np.int64]:

@@ -30,18 +30,6 @@ class SigmoidBasis(CentredBasis):
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
-    @property
-    def centres_(self) -> list[Array]:
-        """The centres of the steps, for each column (k,)."""
-        centres: list[Array] = self._require_state().functions["centres"]
-        return centres
-
-    @property
-    def width_(self) -> list[Array]:
-        """The widths of the steps, for each column (k,)."""
-        widths: list[Array] = self._require_state().functions["widths"]
-        return widths
-
     def define_functions(self, values: Array, span: Range) -> Functions:
         centres = place_functions("centres", self.centres, self.placed, values, span)
         widths = choose_widths(self.width, centres, span)

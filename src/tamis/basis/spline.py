@@ -1,6 +1,7 @@
 """x → B-splines: piecewise polynomials between knots, each nonzero only between a few of them."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from tamis.basis.base import Basis, Functions
 from tamis.basis.placement import Placement, Range, check_choice, check_integer, place_functions
 
 
+@dataclass(eq=False, repr=False)
 class SplineBasis(Basis):
     """B-splines: smooth bumps, each nonzero between a few knots; from first to last knot they sum to 1.
 
@@ -37,19 +39,11 @@ class SplineBasis(Basis):
     include_bias : whether all functions are kept, for models without an intercept
     """
 
-    def __init__(
-        self,
-        knots: int | ArrayLike = 5,
-        degree: int = 3,
-        placed: Placement = "evenly",
-        extrapolation: Literal["constant", "linear", "periodic"] = "constant",
-        include_bias: bool = False,
-    ) -> None:
-        self.knots = knots
-        self.degree = degree
-        self.placed = placed
-        self.extrapolation = extrapolation
-        self.include_bias = include_bias
+    knots: int | ArrayLike = 5
+    degree: int = 3
+    placed: Placement = "evenly"
+    extrapolation: Literal["constant", "linear", "periodic"] = "constant"
+    include_bias: bool = False
 
     @property
     def knots_(self) -> list[Array]:

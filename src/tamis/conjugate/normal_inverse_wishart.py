@@ -199,7 +199,7 @@ class NormalInverseWishart(Prior):
         return normals.log_evidence(self.strength, self.freedom, self.scale, self.factor, data)
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """The log-density at a mean (..., d) and a matrix (..., d, d); −∞ if that is no covariance."""
+        """The log-density at a mean (..., d) and a covariance (..., d, d); −∞ if that is not definite."""
         d, nu = self.dimension, self.freedom
         mean = check_vectors(parameters[0], d, "mean")
         covariance = symmetric(floats(parameters[1], "covariance"), "covariance")

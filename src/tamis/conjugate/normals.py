@@ -1,4 +1,4 @@
-"""Functions that the normal–inverse-gamma and the normal–inverse-Wishart prior share.
+"""Functions that the normal–inverse-gamma and the normal–inverse-Wishart prior fraction.
 
 In one dimension, the second is the first, with freedom 2 · shape and twice the scale; `fit` serves both.
 """
@@ -84,7 +84,7 @@ def scale_matrix(factor: Array, scale: Array) -> Array:
 def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
     """The mean minus the location, subtracted before anything is rounded; 0 where the weight is 0.
 
-    The last axis of the weight is that of the columns; its length is 1 if they share one weight.
+    The last axis of the weight is that of the columns; its length is 1 if they fraction one weight.
     """
     if first.shape == weight.shape and location.shape == first.shape[-location.ndim :]:
         rest = (first - weight.times(location)).value

@@ -44,7 +44,7 @@ _ARRAY_PARAMETERS = frozenset(
 
 
 class State(Protocol):
-    """What a fitted face has learned."""
+    """All that a face has learned."""
 
     @property
     def is_empty(self) -> bool:
@@ -52,7 +52,7 @@ class State(Protocol):
 
 
 class TableState(State, Protocol):
-    """What a face has learned from rows of columns."""
+    """All that a face has learned from rows of columns."""
 
     @property
     def schema(self) -> Schema:
@@ -112,20 +112,23 @@ def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
     return check_and_call
 
 
-def _copy_array(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _check_and_copy(name: str, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make a fitted attribute of the function that reads it."""
+
     @wraps(read)
-    def copy(face: Any) -> Any:
-        value = read(face)
+    def read_copy(self: Any) -> Any:
+        self._require_state(name)
+        value = read(self)
         return value.copy() if type(value) is np.ndarray else value
 
-    return copy
+    return read_copy
 
 
 class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  # scikit-learn has no types
     """An estimator that stores all it has learned in one state, `_fitted`.
 
-    Every property whose name ends in `_` returns a copy of the state's array, so that writing to it does not
-    change the model.
+    Every property whose name ends in `_` raises NotFittedError if nothing was learned. It returns a copy of
+    the state's array, so that writing to it does not change the model.
     """
 
     verbose: int
@@ -135,7 +138,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
         for name, member in list(vars(cls).items()):
             public = name.endswith("_") and not name.startswith("_")
             if public and isinstance(member, property) and member.fget is not None:
-                read = _copy_array(member.fget)
+                read = _check_and_copy(name, member.fget)
                 setattr(cls, name, property(read, member.fset, member.fdel, member.__doc__))
 
     # ── the state ──
@@ -274,12 +277,12 @@ class TableFace(Face[T]):
     @property
     def n_features_in_(self) -> int:
         """The number of columns."""
-        return self._require_state("n_features_in_").schema.width
+        return self.state_.schema.width
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The names of the columns, if these were strings."""
-        names = self._require_state("feature_names_in_").schema.names
+        names = self.state_.schema.names
         if names is None or not all(isinstance(name, str) for name in names):
             raise AttributeError(f"this {type(self).__name__} was fitted without names of columns")
         return to_label_array(names).astype(object)

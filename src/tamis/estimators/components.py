@@ -1,7 +1,7 @@
 """PCA from sums of products, which can be merged and subtracted, and are precise for any mean."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import update_wrapper
 from typing import Any, ClassVar, Self
 
@@ -38,7 +38,7 @@ from tamis.models.components import (
     refuse_unknown_solver,
     to_integer,
 )
-from tamis.parameters import check_integer, check_nonnegative
+from tamis.parameters import check_decay_factor, check_integer, check_nonnegative
 from tamis.schema import Schema
 from tamis.stats import Moments
 from tamis.tables import Table, make_frame
@@ -96,6 +96,7 @@ class RequiresStatistic:
         return self._method.__get__(face, kind)
 
 
+@dataclass(eq=False, repr=False)
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[ComponentsState]):  # type: ignore[misc]
     """Principal components, and the Gaussian of probabilistic PCA, with scikit-learn's names and signs.
 
@@ -142,28 +143,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     [[2.54]]
     """
 
-    def __init__(
-        self,
-        n_components: Any = None,
-        *,
-        whiten: bool = False,
-        solver: str = "auto",
-        missing: str = "refuse",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        exact: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.whiten = whiten
-        self.solver = solver
-        self.missing = missing
-        self.tol = tol
-        self.max_iter = max_iter
-        self.exact = exact
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: Any = None
+    _: KW_ONLY
+    whiten: bool = False
+    solver: str = "auto"
+    missing: str = "refuse"
+    tol: float = 1e-6
+    max_iter: int = 1000
+    exact: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     @property
     def _accepts_sparse(self) -> bool:
@@ -308,9 +297,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def decay(self, factor: float) -> Self:
         """Multiply the weight of everything learned so far by `factor`."""
         state: ComponentsState = self.state_
-        if not 0.0 < float(factor) <= 1.0:
-            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, such as 0.99")
-        statistic = state.require_statistic("scale") * float(factor)
+        statistic = state.require_statistic("scale") * check_decay_factor(factor)
         self.state_ = replace(state, statistic=statistic, components=None)
         return self
 
@@ -481,7 +468,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def statistic_(self) -> Moments:
         """The moments of all rows, if the solver keeps them."""
-        state = self._require_state("statistic_")
+        state = self.state_
         if state.statistic is None:
             raise AttributeError(f"no statistic_: solver={state.solver!r} keeps none, 'moments' does")
         return state.pooled_statistic
@@ -489,7 +476,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def solver_(self) -> str:
         """The solver that was used."""
-        return self._require_state("solver_").solver
+        return self.state_.solver
 
     @property
     def components_(self) -> Array:
@@ -545,12 +532,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def n_iter_(self) -> int:
         """The steps of EM; 1 if there were no gaps."""
-        return max(1, len(self._require_state("n_iter_").log_likelihoods))
+        return max(1, len(self.state_.log_likelihoods))
 
     @property
     def log_likelihoods_(self) -> Array:
         """The log-likelihood of the observed values before each step of EM (n_iter_,); it never falls."""
-        likelihoods = self._require_state("log_likelihoods_").log_likelihoods
+        likelihoods = self.state_.log_likelihoods
         if not likelihoods:
             raise AttributeError("no log_likelihoods_: there were no gaps to be imputed by EM")
         return np.array(likelihoods)

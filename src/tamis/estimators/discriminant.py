@@ -1,7 +1,7 @@
 """Gaussian discriminants: a multivariate Gaussian per class, and the directions that separate classes."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ from tamis.stats import Keys
 _BLOCK = "gaussian"
 
 
+@dataclass(eq=False, repr=False)
 class GaussianDiscriminant(GenerativeClassifier):
     """A Gaussian in each class: linear boundaries with one covariance for all, quadratic ones with one each.
 
@@ -61,6 +62,16 @@ class GaussianDiscriminant(GenerativeClassifier):
     (['a', 'b'], [[4.0, 4.0]])
     """
 
+    covariance: Covariance = "tied"
+    _: KW_ONLY
+    shrinkage: float | Literal["auto"] | None = None
+    estimate: Estimate = "mean"
+    prior: NormalInverseWishart | None = None
+    strength: float = 1.0
+    unbiased: bool = False
+    exact: bool = False
+    priors: ArrayLike | Mapping[Any, float] | None = None
+
     @property
     def _takes_missing(self) -> bool:
         return self.covariance in ("diag", "spherical")
@@ -68,37 +79,6 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def _accepts_sparse(self) -> bool:
         return False
-
-    def __init__(
-        self,
-        covariance: Covariance = "tied",
-        *,
-        shrinkage: float | Literal["auto"] | None = None,
-        estimate: Estimate = "mean",
-        prior: NormalInverseWishart | None = None,
-        strength: float = 1.0,
-        unbiased: bool = False,
-        exact: bool = False,
-        priors: ArrayLike | Mapping[Any, float] | None = None,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.covariance = covariance
-        self.shrinkage = shrinkage
-        self.estimate = estimate
-        self.prior = prior
-        self.strength = strength
-        self.unbiased = unbiased
-        self.exact = exact
-        self.priors = priors
-        self.missing_label = missing_label
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         block = GaussianVectors(
@@ -178,7 +158,6 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def shrinkage_(self) -> Array:
         """How far the covariance of each class is shrunk (classes,): as given, or as chosen by `fit`."""
-        self._require_state("shrinkage_")
         chosen, keys = self._get_shrinkage(), self.posterior_.keys
         if isinstance(chosen, LedoitWolf):
             return chosen.coefficients(keys)
@@ -187,18 +166,17 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def priors_(self) -> Array:
         """The probability of each class: as given, or its fraction of the rows."""
-        self._require_state("priors_")
         return np.exp(self.posterior_.log_prior)
 
     @property
     def means_(self) -> Array:
         """The mean of each class (classes, columns)."""
-        return self._get_density("means_").mean  # type: ignore[no-any-return]
+        return self._density.mean  # type: ignore[no-any-return]
 
     @property
     def covariance_(self) -> Array:
         """One matrix if tied; else a matrix, variances or one variance for each class."""
-        return self._get_density("covariance_").covariance  # type: ignore[no-any-return]
+        return self._density.covariance  # type: ignore[no-any-return]
 
     @property
     def scalings_(self) -> Any:
@@ -211,7 +189,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return [vectors[:, ::-1] for _, vectors in self._compute_axes("rotations_")]
 
     def _compute_axes(self, name: str) -> list[tuple[Array, Array]]:
-        covariance = self._get_density(name).covariance
+        covariance = self._density.covariance
         if self._make_blocks(self.state_.schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
             raise AttributeError(f"{name} needs covariance='full', which has axes per class")
         return [eigen(one) for one in covariance]
@@ -230,7 +208,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return self._compute_coefficients("intercept_")[1]
 
     def _compute_coefficients(self, name: str) -> tuple[Array, Array]:
-        density = self._get_density(name)
+        density = self._density
         if not hasattr(density, "coefficients"):
             raise AttributeError(
                 f"{name} needs covariance='tied' and an estimate other than 'predictive', because otherwise "
@@ -241,13 +219,8 @@ class GaussianDiscriminant(GenerativeClassifier):
             return weights[1:] - weights[:1], intercepts[1:] - intercepts[:1]
         return weights, intercepts
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = getattr(self, "covariance", "tied") in ("diag", "spherical")
-        return tags
-
-    def _get_density(self, name: str) -> Any:
-        self._require_state(name)
+    @property
+    def _density(self) -> Any:
         return self.posterior_.densities[_BLOCK]
 
 
@@ -271,10 +244,6 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
     >>> model.transform([[0, 0], [3, 3], [6, 6]]).round(2).tolist()
     [[-4.24], [0.0], [4.24]]
     """
-
-    @property
-    def _takes_missing(self) -> bool:
-        return False
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """A recommender: latent factors of users and items, by alternating least squares or by Gibbs sampling."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import astuple
+from dataclasses import KW_ONLY, astuple, dataclass
 from datetime import timedelta
 from math import isfinite
 from numbers import Real
@@ -49,6 +49,7 @@ from tamis.warning import warn
 _DUPLICATES = ("refuse", "mean", "last", "sum")
 
 
+@dataclass(eq=False, repr=False)
 class MatrixFactorization(Face[Recommender]):
     """A recommender: a rating is level + offsets + the product of the factors of its user and its item.
 
@@ -130,50 +131,27 @@ class MatrixFactorization(Face[Recommender]):
     (['Heidi'], 'Emma')
     """
 
-    def __init__(
-        self,
-        n_factors: int = 32,
-        *,
-        feedback: Literal["explicit", "implicit"] = "explicit",
-        method: Literal["als", "gibbs"] = "als",
-        ridge: float | Literal["validated"] = "validated",
-        offset_ridge: float = 3.0,
-        confidence: float = 40.0,
-        max_iter: int = 30,
-        validation: float = 0.0,
-        tol: float = 1e-4,
-        n_draws: int = 100,
-        burn_in: int = 20,
-        n_kept: int = 50,
-        half_life: float | timedelta | None = None,
-        time_bins: int = 0,
-        period: float | timedelta | None = None,
-        clip: bool = True,
-        columns: Mapping[str, Any] | None = None,
-        duplicates: Duplicates = "refuse",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_factors = n_factors
-        self.feedback = feedback
-        self.method = method
-        self.ridge = ridge
-        self.offset_ridge = offset_ridge
-        self.confidence = confidence
-        self.max_iter = max_iter
-        self.validation = validation
-        self.tol = tol
-        self.n_draws = n_draws
-        self.burn_in = burn_in
-        self.n_kept = n_kept
-        self.half_life = half_life
-        self.time_bins = time_bins
-        self.period = period
-        self.clip = clip
-        self.columns = columns
-        self.duplicates = duplicates
-        self.random_state = random_state
-        self.verbose = verbose
+    n_factors: int = 32
+    _: KW_ONLY
+    feedback: Literal["explicit", "implicit"] = "explicit"
+    method: Literal["als", "gibbs"] = "als"
+    ridge: float | Literal["validated"] = "validated"
+    offset_ridge: float = 3.0
+    confidence: float = 40.0
+    max_iter: int = 30
+    validation: float = 0.0
+    tol: float = 1e-4
+    n_draws: int = 100
+    burn_in: int = 20
+    n_kept: int = 50
+    half_life: float | timedelta | None = None
+    time_bins: int = 0
+    period: float | timedelta | None = None
+    clip: bool = True
+    columns: Mapping[str, Any] | None = None
+    duplicates: Duplicates = "refuse"
+    random_state: Any = None
+    verbose: int = 0
 
     # ── learning ──
 
@@ -553,57 +531,57 @@ class MatrixFactorization(Face[Recommender]):
     @property
     def users_(self) -> NDArray[Any]:
         """The ids of users, in the order of their rows."""
-        return to_label_array(self._require_state("users_").users)
+        return to_label_array(self.state_.users)
 
     @property
     def items_(self) -> NDArray[Any]:
         """The ids of items, in the order of their rows."""
-        return to_label_array(self._require_state("items_").items)
+        return to_label_array(self.state_.items)
 
     @property
     def user_factors_(self) -> Array:
         """The factors of the users (users, n_factors); for Gibbs sampling, those of the last draw."""
-        return self._require_state("user_factors_").posterior.select_draw(-1).users[:, :-1]
+        return self.state_.posterior.select_draw(-1).users[:, :-1]
 
     @property
     def item_factors_(self) -> Array:
         """The factors of the items (items, n_factors); for Gibbs sampling, those of the last draw."""
-        return self._require_state("item_factors_").posterior.select_draw(-1).items[:, :-1]
+        return self.state_.posterior.select_draw(-1).items[:, :-1]
 
     @property
     def user_offsets_(self) -> Array:
         """How far above the level each user rates (users,); for Gibbs sampling, in the last draw."""
-        return self._require_state("user_offsets_").posterior.select_draw(-1).users[:, -1]
+        return self.state_.posterior.select_draw(-1).users[:, -1]
 
     @property
     def item_offsets_(self) -> Array:
         """How far above the level each item is rated (items,); for Gibbs sampling, in the last draw."""
-        return self._require_state("item_offsets_").posterior.select_draw(-1).items[:, -1]
+        return self.state_.posterior.select_draw(-1).items[:, -1]
 
     @property
     def time_offsets_(self) -> Array:
         """How far above the level all items are rated in each bin of time (time_bins,)."""
-        return self._require_state("time_offsets_").posterior.time_offsets.copy()
+        return self.state_.posterior.time_offsets.copy()
 
     @property
     def item_time_offsets_(self) -> Array:
         """How far above its own offset each item is rated in each bin of time (items, time_bins)."""
-        return self._require_state("item_time_offsets_").posterior.item_time_offsets.copy()
+        return self.state_.posterior.item_time_offsets.copy()
 
     @property
     def level_(self) -> float:
         """The mean rating; 0 for implicit feedback."""
-        return self._require_state("level_").posterior.level
+        return self.state_.posterior.level
 
     @property
     def n_iter_(self) -> int:
         """The number of sweeps, or of draws."""
-        return self._require_state("n_iter_").history.sweeps
+        return self.state_.history.sweeps
 
     @property
     def converged_(self) -> bool:
         """Whether sweeps ended by `tol` rather than after `max_iter` of them."""
-        converged = self._require_state("converged_").history.converged
+        converged = self.state_.history.converged
         if converged is None:
             raise AttributeError("no converged_: Gibbs sampling makes n_draws draws, without a test")
         return converged
@@ -614,12 +592,12 @@ class MatrixFactorization(Face[Recommender]):
 
         For implicit feedback, it is the distance from 1 of the preferences for pairs with an action.
         """
-        return self._require_state("train_rmse_").history.train
+        return self.state_.history.train
 
     @property
     def validation_rmse_(self) -> Array:
         """The root mean squared error of each sweep on the held-out ratings (sweeps,); needs `validation`."""
-        errors = self._require_state("validation_rmse_").history.validation
+        errors = self.state_.history.validation
         if errors is None:
             raise AttributeError("nothing was held out, expected validation above 0: no validation_rmse_")
         return errors
@@ -627,12 +605,12 @@ class MatrixFactorization(Face[Recommender]):
     @property
     def ridge_(self) -> float:
         """The ridge of the factors: as given, or as chosen."""
-        return float(self._require_state("ridge_").solver.ridge)
+        return float(self.state_.solver.ridge)
 
     @property
     def noise_std_(self) -> float:
         """The standard deviation of a rating about its expectation; it needs method="gibbs"."""
-        posterior = self._require_state("noise_std_").posterior
+        posterior = self.state_.posterior
         if posterior.hyperparameters is None:
             raise AttributeError("least squares estimates no noise, expected method='gibbs': no noise_std_")
         return float(np.sqrt(posterior.noise_variances.mean()))

@@ -1,6 +1,6 @@
 """Generalised linear models of binary, count, real and positive targets, with their uncertainty."""
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, Self
@@ -31,7 +31,7 @@ from tamis.inputs import read_first_table, read_weights
 from tamis.models.explanation import linear_terms
 from tamis.models.linear import generalized
 from tamis.models.linear.design import Design
-from tamis.models.linear.fitting import Fit, PosteriorForm, make_prior
+from tamis.models.linear.fitting import Fit, make_prior
 from tamis.models.linear.generalized import FittedGeneralized, HeldOutResponses, ScaledRows
 from tamis.models.linear.laplace import to_prior
 from tamis.models.linear.newton import Solver
@@ -50,11 +50,12 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneralizedState(NewtonState):
-    """What a generalised linear model has learned."""
+    """All that a generalised linear model has learned."""
 
     fit: FittedGeneralized
 
 
+@dataclass(eq=False, repr=False)
 class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: ignore[misc]  # scikit-learn has no types
     """Generalised linear regression, for targets such as fractions, counts, rates and positive amounts.
 
@@ -111,34 +112,12 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ([5.74], [57.4])
     """
 
-    def __init__(
-        self,
-        family: Family = "gaussian",
-        *,
-        link: Link | None = None,
-        alpha: float | ArrayLike | str = 0.0,
-        prior: tuple[ArrayLike, ArrayLike] | None = None,
-        fit_intercept: bool = True,
-        intercept_alpha: float = 0.0,
-        dispersion: Literal["estimate", "pearson", "mle"] | float = "estimate",
-        solver: Solver | Literal["lbfgs", "newton-cholesky"] = "auto",
-        posterior: PosteriorForm = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 100,
-        verbose: int = 0,
-    ) -> None:
-        self.family = family
-        self.link = link
-        self.alpha = alpha
-        self.prior = prior
-        self.fit_intercept = fit_intercept
-        self.intercept_alpha = intercept_alpha
-        self.dispersion = dispersion
-        self.solver = solver
-        self.posterior = posterior
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
+    family: Family = "gaussian"
+    _: KW_ONLY
+    link: Link | None = None
+    alpha: float | ArrayLike | str = 0.0
+    dispersion: Literal["estimate", "pearson", "mle"] | float = "estimate"
+    solver: Solver | Literal["lbfgs", "newton-cholesky"] = "auto"
 
     # ── learning ──
 
@@ -320,7 +299,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return _warn_if_dispersion_unknown(generalized.continue_generalized(before, after, method))
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models of the same columns learned; the result is near a fit to all rows.
+        """Add what other models of the same columns learned; the result is close to a fit of all rows.
 
         Each posterior is approximated by a Gaussian, and the common prior is counted once.
         """
@@ -509,20 +488,18 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     @property
     def z_values_(self) -> Array:
         """The coefficients divided by their standard deviations (d,)."""
-        self._require_state("z_values_")
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.coef_ / self.coef_std_
 
     @property
     def p_values_(self) -> Array:
         """Two-sided p-values of the coefficients against 0, by the normal distribution (d,)."""
-        self._require_state("p_values_")
         return np.asarray(2.0 * special.ndtr(-np.abs(self.z_values_)))
 
     @property
     def dispersion_(self) -> float:
         """The dispersion φ; NaN if it was to be estimated from no more rows than coefficients."""
-        return self._require_state("dispersion_").fit.dispersion
+        return self.state_.fit.dispersion
 
     @property
     def deviance_(self) -> float:
@@ -530,12 +507,12 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
         For rows that came in parts it is an approximation to second order.
         """
-        return self._require_state("deviance_").fit.deviance
+        return self.state_.fit.deviance
 
     @property
     def pearson_(self) -> float:
         """Σ weight (y − mean)²/V(mean); for rows that came in parts, an approximation to second order."""
-        return self._require_state("pearson_").fit.pearson
+        return self.state_.fit.pearson
 
     @property
     def null_deviance_(self) -> float:
@@ -568,17 +545,17 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     @property
     def n_observed_(self) -> float:
         """The total weight of the rows that were learned."""
-        return self._require_state("n_observed_").fit.weight
+        return self.state_.fit.weight
 
     @property
     def n_effective_(self) -> float:
         """The effective number of coefficients, with the intercept: those that the rows determine."""
-        return self._require_state("n_effective_").fit.effective
+        return self.state_.fit.effective
 
     @property
     def df_resid_(self) -> float:
         """The remaining degrees of freedom: `n_observed_` − `n_effective_`."""
-        return self._require_state("df_resid_").fit.freedom
+        return self.state_.fit.freedom
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
         """Return a table of coefficients, standard errors, z, p-values and intervals, to be printed.
@@ -621,7 +598,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ShardPlan:
-    """How batches become rows of one design matrix, wherever they are read."""
+    """The layout by which all shards convert their batches to rows of one design matrix."""
 
     schema: Schema
     centre: Array  # (d,)
@@ -692,5 +669,5 @@ def _read_column(given: object, rows: int, name: str) -> Array:
     column = np.ascontiguousarray(values[:, 0], dtype=np.float64)
     if not np.isfinite(column).all():
         row = int(np.argmin(np.isfinite(column)))
-        raise ValueError(f"{name} {row} is {column[row]}, expected a finite number: drop or mend that row")
+        raise ValueError(f"{name} {row} is {column[row]}, expected a finite number: drop or correct that row")
     return column

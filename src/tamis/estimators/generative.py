@@ -10,7 +10,7 @@ estimators), `GenerativeClassifier` that of those with labels.
 
 import importlib
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -85,6 +85,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     max_iter: int
     tol: float
     verbose: int
+    priors: ArrayLike | Mapping[Any, float] | None = None  # the probabilities of the classes, if given
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         """Return the blocks of a model of these columns."""
@@ -201,12 +202,12 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def statistic_(self) -> Joint:
         """The sufficient statistic of all rows that were learned."""
-        return self._require_state("statistic_").statistic
+        return self.state_.statistic
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, in the order of the columns of `predict_proba`."""
-        state = self._require_state("classes_")
+        state = self.state_
         if state.classes is None:
             keys = all_classes(state.statistic, state.declared)
             state.classes = to_label_array(keys)
@@ -215,13 +216,13 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def n_iter_(self) -> int:
         """Iterations of EM; 1 where all labels were given."""
-        history = self._require_state("n_iter_").history
+        history = self.state_.history
         return 1 if history is None else history.iterations
 
     @property
     def converged_(self) -> bool:
         """Whether EM converged: its last gain was less than `tol`. True where all labels were given."""
-        history = self._require_state("converged_").history
+        history = self.state_.history
         return history is None or history.converged
 
     @property
@@ -236,7 +237,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def lower_bounds_(self) -> Array:
         """The mean log-likelihood per row that each iteration of EM began with (n_iter_,)."""
-        history = self._require_state("lower_bounds_").history
+        history = self.state_.history
         if history is None:
             raise AttributeError(
                 "lower_bounds_ needs a fit by EM: all labels were given, so there was nothing to iterate"
@@ -253,7 +254,6 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def class_count_(self) -> Array:
         """The weight of each class."""
-        self._require_state("class_count_")
         posterior = self.posterior_
         counts: Any = self.statistic_["classes"]
         weights = np.zeros(len(posterior.keys))
@@ -263,13 +263,11 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def class_log_prior_(self) -> Array:
         """log p(class)."""
-        self._require_state("class_log_prior_")
         return self.posterior_.log_prior
 
     @property
     def log_evidence_(self) -> float:
         """log p(rows | labels) with the parameters integrated out, where that has a closed form."""
-        self._require_state("log_evidence_")
         return self.posterior_.log_evidence()
 
     # ── predictions ──
@@ -316,7 +314,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def temperature_(self) -> float:
         """The divisor of log-odds before they become probabilities: 1 until `calibrate` sets it."""
-        return self._require_state("temperature_").temperature
+        return self.state_.temperature
 
     def decision_function(self, X: object) -> Array:
         """Return log-odds of the second class against the first, (n,); with more classes, log p(x, class)."""
@@ -399,12 +397,15 @@ class GenerativeFace(TableFace[GenerativeState]):
         )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
     """The base of generative classifiers. `fit`, `partial_fit`, `merge`, `unlearn` and `decay` are sums."""
 
-    priors: ArrayLike | Mapping[Any, float] | None = None  # the classes' probabilities
-    missing_label: object
-    unlabelled_weight: float
+    missing_label: object = None
+    unlabelled_weight: float = 1.0
+    max_iter: int = 100
+    tol: float = 1e-4
+    verbose: int = 0
 
     def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         return {"prior": check_class_probabilities(self.priors, classes)}

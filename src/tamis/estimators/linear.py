@@ -268,6 +268,7 @@ class RegressionState(LinearState):
     cache: list[LinearPosterior] = field(default_factory=list)  # the posterior; empty until it is needed
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # type: ignore[misc]  # scikit-learn has no types
     """Bayesian linear regression: it estimates uncertainty, chooses its regularisation, and can forget rows.
 
@@ -308,24 +309,13 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     ([8.98], [7.68], [10.27])
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: Any = "evidence",
-        beta: Any = "evidence",
-        prior: tuple[ArrayLike, ArrayLike] | None = None,
-        noise_shape: float = 0.0,
-        noise_scale: float = 0.0,
-        fit_intercept: bool = True,
-        exact: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.beta = beta
-        self.prior = prior
-        self.noise_shape = noise_shape
-        self.noise_scale = noise_scale
-        self.fit_intercept = fit_intercept
-        self.exact = exact
+    alpha: Any = "evidence"
+    beta: Any = "evidence"
+    prior: tuple[ArrayLike, ArrayLike] | None = None
+    noise_shape: float = 0.0
+    noise_scale: float = 0.0
+    fit_intercept: bool = True
+    exact: bool = False
 
     def _make_model(self, schema: Schema) -> BayesianLinear:
         return BayesianLinear(
@@ -441,9 +431,9 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         """Drop the axis of targets, if y had none."""
         return np.asarray(np.take(values, 0, axis=axis) if self.state_.targets_are_1d else values)
 
-    def _to_number_or_array(self, attribute: str, values: Array) -> Any:
+    def _to_number_or_array(self, values: Array) -> Any:
         """Return values, one per target; only a number if y had one dimension."""
-        return float(values[0]) if self._require_state(attribute).targets_are_1d else values
+        return float(values[0]) if self.state_.targets_are_1d else values
 
     # ── predictions ──
 
@@ -539,7 +529,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     @property
     def statistic_(self) -> Gram:
         """The sums of products of all rows that were learned."""
-        return self._require_state("statistic_").statistic
+        return self.state_.statistic
 
     @property
     def coef_(self) -> Array:
@@ -560,7 +550,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     @property
     def intercept_(self) -> Any:
         """The prediction for a row of zeros; 0 without an intercept."""
-        return self._to_number_or_array("intercept_", self._get_posterior("intercept_").intercept)
+        return self._to_number_or_array(self._get_posterior("intercept_").intercept)
 
     @property
     def intercept_std_(self) -> Any:
@@ -568,7 +558,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         posterior = self._get_posterior("intercept_std_")
         std = posterior.deviation(posterior.leverage(np.zeros((1, len(posterior.centre)))))[0]
         has_intercept = self.state_.model.intercept
-        return self._to_number_or_array("intercept_std_", std if has_intercept else np.zeros_like(std))
+        return self._to_number_or_array(std if has_intercept else np.zeros_like(std))
 
     @property
     def alpha_(self) -> Any:
@@ -577,24 +567,24 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         if alpha is None:
             raise AttributeError("alpha_ is not known: a prior was given in its place")
         if isinstance(self.state_.model.alpha, str):
-            return self._to_number_or_array("alpha_", alpha)
+            return self._to_number_or_array(alpha)
         return alpha if alpha.ndim else float(alpha)
 
     @property
     def beta_(self) -> Any:
         """The precision of the noise; its posterior mean, for beta="unknown"."""
-        return self._to_number_or_array("beta_", self._get_posterior("beta_").beta)
+        return self._to_number_or_array(self._get_posterior("beta_").beta)
 
     @property
     def noise_std_(self) -> Any:
         """The standard deviation of the noise, 1/√β."""
-        return self._to_number_or_array("noise_std_", 1.0 / np.sqrt(self._get_posterior("noise_std_").beta))
+        return self._to_number_or_array(1.0 / np.sqrt(self._get_posterior("noise_std_").beta))
 
     @property
     def n_effective_(self) -> Any:
         """The effective number of coefficients, γ, plus 1 for the intercept."""
         effective = self._get_posterior("n_effective_").effective
-        return self._to_number_or_array("n_effective_", effective + self.state_.model.intercept)
+        return self._to_number_or_array(effective + self.state_.model.intercept)
 
     @property
     def log_evidence_(self) -> Any:
@@ -609,7 +599,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
                 "log_evidence_ is not defined for a prior that does not integrate to one: give alpha above "
                 "0, and with beta='unknown' noise_shape and noise_scale above 0"
             )
-        return self._to_number_or_array("log_evidence_", log_evidence)
+        return self._to_number_or_array(log_evidence)
 
     def describe_state(self) -> dict[str, Any]:
         state, schema = self.state_, self.state_.schema

@@ -5,7 +5,7 @@ scikit-learn minimises C Σ loss + ½|w|²; its minimum is that of Σ loss + ½ 
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
@@ -27,7 +27,7 @@ from tamis.inputs import match_labels, read_first_table, read_weights, to_label_
 from tamis.models.explanation import Explanation, choose_classes, linear_terms
 from tamis.models.linear import classification
 from tamis.models.linear.design import Design
-from tamis.models.linear.fitting import PosteriorForm, make_prior
+from tamis.models.linear.fitting import make_prior
 from tamis.models.linear.laplace import to_prior
 from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
@@ -49,12 +49,13 @@ _ONE_AGAINST_THE_REST = "use OneVsRestClassifier(LogisticRegression())"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogisticState(NewtonState):
-    """What a logistic regression has learned."""
+    """All that a logistic regression has learned."""
 
     keys: Keys
     response: ClassResponse  # the response (distribution of classes given scores) of the fit
 
 
+@dataclass(eq=False, repr=False)
 class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: ignore[misc]  # scikit-learn has no types
     """Logistic regression with its uncertainty: the mode of the posterior, and a Gaussian around it.
 
@@ -107,6 +108,22 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     [[0.13, 0.87]]
     """
 
+    alpha: float | ArrayLike | str | None = None
+    _: KW_ONLY
+    solver: Solver | SolverName = "auto"
+    predictive: Predictive = "plugin"
+    class_weight: Mapping[Any, float] | str | None = None
+    n_draws: int = 256
+    random_state: Any = None
+    C: float | None = None
+    penalty: str | None = "l2"
+    l1_ratio: float | None = 0.0
+    dual: bool = False
+    intercept_scaling: float = 1.0
+    multi_class: str = "auto"
+    warm_start: bool = False
+    n_jobs: int | None = None
+
     _solvers: ClassVar[dict[str, Solver]] = {
         **SOLVERS,
         "liblinear": "auto",
@@ -114,53 +131,6 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         "sag": "auto",
         "saga": "auto",
     }
-
-    def __init__(
-        self,
-        alpha: float | ArrayLike | str | None = None,
-        *,
-        prior: tuple[ArrayLike, ArrayLike] | None = None,
-        fit_intercept: bool = True,
-        intercept_alpha: float = 0.0,
-        solver: Solver | SolverName = "auto",
-        posterior: PosteriorForm = "auto",
-        predictive: Predictive = "plugin",
-        class_weight: Mapping[Any, float] | str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 100,
-        n_draws: int = 256,
-        random_state: Any = None,
-        verbose: int = 0,
-        C: float | None = None,
-        penalty: str | None = "l2",
-        l1_ratio: float | None = 0.0,
-        dual: bool = False,
-        intercept_scaling: float = 1.0,
-        multi_class: str = "auto",
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.prior = prior
-        self.fit_intercept = fit_intercept
-        self.intercept_alpha = intercept_alpha
-        self.solver = solver
-        self.posterior = posterior
-        self.predictive = predictive
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_draws = n_draws
-        self.random_state = random_state
-        self.verbose = verbose
-        self.C = C
-        self.penalty = penalty
-        self.l1_ratio = l1_ratio
-        self.dual = dual
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
 
     # ── learning ──
 
@@ -358,7 +328,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return replace(state, fit=continue_fit(state.fit, after))
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models of the same columns and classes learned; the result is near one fit to all.
+        """Add what other models of the same columns and classes learned; it is close to a fit of all rows.
 
         Each posterior is approximated by a Gaussian, and the common prior is counted once.
         """
@@ -504,7 +474,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, in the order of all predictions."""
-        return to_label_array(self._require_state("classes_").keys)
+        return to_label_array(self.state_.keys)
 
     @property
     def coef_(self) -> Array:
@@ -529,12 +499,12 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         metric, which is the distance to first order. It is ∞ if rows were learned by `partial_fit`, `merge`
         or after `decay`, where no bound is known.
         """
-        return _check_removal("removal_bound_", self._require_state("removal_bound_").fit.bound)
+        return _check_removal("removal_bound_", self.state_.fit.bound)
 
     @property
     def removal_shift_(self) -> float:
         """How far the coefficients moved when rows were removed, in posterior standard deviations."""
-        return _check_removal("removal_shift_", self._require_state("removal_shift_").fit.shift)
+        return _check_removal("removal_shift_", self.state_.fit.shift)
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
         """Return a table of coefficients, standard errors, z, p-values and intervals.

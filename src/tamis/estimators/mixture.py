@@ -1,6 +1,6 @@
 """Mixture models: the models of the generative classifiers, fitted by EM to rows without labels."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -44,6 +44,7 @@ from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
 
+@dataclass(eq=False, repr=False)
 class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
     """A mixture of columns of any family, fitted by EM.
 
@@ -100,54 +101,30 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     ([[-0.0, 0.0], [8.0, 8.0]], [0.5, 0.5])
     """
 
-    _statistic_parameters = ("n_components", "covariance", "families", "integers")
+    n_components: int = 1
+    _: KW_ONLY
+    covariance: Covariance = "full"
+    families: Families = "auto"
+    integers: FamilyChoice = "gaussian"
+    estimate: Estimate = "map"
+    prior: NormalInverseWishart | None = None
+    strength: float = 1.0
+    alpha: float = 1.0
+    weight_alpha: float = 0.0
+    reg_covar: float = 0.0
+    hard: bool = False
+    init_params: em.Method = "kmeans"
+    weights_init: ArrayLike | None = None
+    means_init: ArrayLike | None = None
+    precisions_init: ArrayLike | None = None
+    n_init: int = 1
+    warm_start: bool = False
+    max_iter: int = 100
+    tol: float = 1e-3
+    random_state: Any = None
+    verbose: int = 0
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance: Covariance = "full",
-        families: Families = "auto",
-        integers: FamilyChoice = "gaussian",
-        estimate: Estimate = "map",
-        prior: NormalInverseWishart | None = None,
-        strength: float = 1.0,
-        alpha: float = 1.0,
-        weight_alpha: float = 0.0,
-        reg_covar: float = 0.0,
-        hard: bool = False,
-        init_params: em.Method = "kmeans",
-        weights_init: ArrayLike | None = None,
-        means_init: ArrayLike | None = None,
-        precisions_init: ArrayLike | None = None,
-        n_init: int = 1,
-        warm_start: bool = False,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance = covariance
-        self.families = families
-        self.integers = integers
-        self.estimate = estimate
-        self.prior = prior
-        self.strength = strength
-        self.alpha = alpha
-        self.weight_alpha = weight_alpha
-        self.reg_covar = reg_covar
-        self.hard = hard
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    _statistic_parameters = ("n_components", "covariance", "families", "integers")
 
     @property
     def _accepts_sparse(self) -> bool:
@@ -229,7 +206,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
             if last is None:
                 outcomes = [run(draw_start()) for _ in range(self.n_init)]
-                outcome = max(outcomes, key=lambda each: each.log_likelihoods[-1])
+                outcome = max(outcomes, key=lambda each: each.history.log_likelihoods[-1])
             else:
                 self._refuse_other_model(last, model)
                 outcome = run(self.posterior_)
@@ -306,7 +283,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """Run EM `n_init` times, each from another start; return the best run."""
         k, start, tol = len(self._list_components()), self.init_params, self.tol
         given = self._read_initial_parameters(model, data)
-        return em.best(model, data, k, rng, self.n_init, self.max_iter, tol, report_step, start, given)
+        return em.run_best(model, data, k, rng, self.n_init, self.max_iter, tol, report_step, start, given)
 
     def _read_initial_parameters(self, model: Generative, data: LabelledRows) -> em.Initial:
         """Check the parameters of the components to start from, which the user gave."""
@@ -447,13 +424,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def n_parameters_(self) -> int:
         """The number of free parameters."""
-        state = self._require_state("n_parameters_")
-        return state.model.count_parameters(self.posterior_)
+        return self.state_.model.count_parameters(self.posterior_)
 
     @property
     def weights_(self) -> Array:
         """The weight of each component; they sum to 1."""
-        self._require_state("weights_")
         return np.exp(self.posterior_.log_prior)
 
     @property
@@ -479,11 +454,10 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def log_likelihoods_(self) -> Array:
         """The log-likelihood of all rows that each iteration of EM began with (n_iter_,)."""
-        history = self._require_state("log_likelihoods_").history
+        history = self.state_.history
         return np.array(() if history is None else history.log_likelihoods)
 
     def _get_gaussian(self, name: str) -> Any:
-        self._require_state(name)
         densities = self.posterior_.densities
         if "gaussian" not in densities:
             raise AttributeError(f"{name} needs Gaussian columns: this mixture has none")

@@ -1,6 +1,7 @@
 """Naive Bayes classifiers, whose columns are independent given the class."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -39,6 +40,7 @@ _LEAST_ALPHA = 1e-10  # the least alpha with force_alpha=False, as in scikit-lea
 _MOST_CODES = 1 << 16  # tables of whole numbers are not filled up from 0 if they would be longer than this
 
 
+@dataclass(eq=False, repr=False)
 class NaiveBayes(GenerativeClassifier):
     """Naive Bayes with a family for each column, read from the data or chosen.
 
@@ -84,39 +86,18 @@ class NaiveBayes(GenerativeClassifier):
     [2.0, 2.0]
     """
 
+    families: Families = "auto"
+    _: KW_ONLY
+    integers: FamilyChoice = "gaussian"
+    estimate: Estimate = "mean"
+    alpha: float = 1.0
+    strength: float = 1.0
+    var_smoothing: float = 1e-9
+    priors: ArrayLike | Mapping[Any, float] | None = None
+    class_alpha: float = 0.0
+
     _statistic_parameters = ("families", "integers")
     _takes_new_columns = True
-
-    def __init__(
-        self,
-        families: Families = "auto",
-        *,
-        integers: FamilyChoice = "gaussian",
-        estimate: Estimate = "mean",
-        alpha: float = 1.0,
-        strength: float = 1.0,
-        var_smoothing: float = 1e-9,
-        priors: ArrayLike | Mapping[Any, float] | None = None,
-        class_alpha: float = 0.0,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.families = families
-        self.integers = integers
-        self.estimate = estimate
-        self.alpha = alpha
-        self.strength = strength
-        self.var_smoothing = var_smoothing
-        self.priors = priors
-        self.class_alpha = class_alpha
-        self.missing_label = missing_label
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate, alpha = self.estimate, check_nonnegative("alpha", self.alpha)
@@ -137,7 +118,7 @@ class NaiveBayes(GenerativeClassifier):
     @property
     def families_(self) -> dict[Any, str]:
         """The family of each column."""
-        schema = self._require_state("families_").schema
+        schema = self.state_.schema
         families = choose_families(schema, self.families, self.integers)
         return {schema.name(j): label_of(family) for j, family in enumerate(families)}
 
@@ -147,6 +128,7 @@ class NaiveBayes(GenerativeClassifier):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GaussianNB(GenerativeClassifier):
     """Gaussian naive Bayes, with scikit-learn's parameters and predictions.
 
@@ -160,26 +142,10 @@ class GaussianNB(GenerativeClassifier):
     [0, 1]
     """
 
-    _takes_new_columns = True
+    priors: ArrayLike | Mapping[Any, float] | None = None
+    var_smoothing: float = 1e-9
 
-    def __init__(
-        self,
-        *,
-        priors: ArrayLike | Mapping[Any, float] | None = None,
-        var_smoothing: float = 1e-9,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.priors = priors
-        self.var_smoothing = var_smoothing
-        self.missing_label = missing_label
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    _takes_new_columns = True
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         smoothing = check_nonnegative("var_smoothing", self.var_smoothing)
@@ -188,66 +154,48 @@ class GaussianNB(GenerativeClassifier):
     @property
     def theta_(self) -> Array:
         """The mean of each class and column."""
-        return self._get_density("theta_").mean  # type: ignore[no-any-return]
+        return self._density.mean  # type: ignore[no-any-return]
 
     @property
     def var_(self) -> Array:
         """The variance of each class and column, smoothing included."""
-        return self._get_density("var_").variance  # type: ignore[no-any-return]
+        return self._density.variance  # type: ignore[no-any-return]
 
     @property
     def epsilon_(self) -> float:
         """The smoothing that is added to every variance."""
-        self._require_state("epsilon_")
         moments: Any = self.statistic_["gaussian"]
         return float(self.var_smoothing * np.nanmax(moments.pooled().variance, initial=0.0))
 
     @property
     def class_prior_(self) -> Array:
         """p(class)."""
-        self._require_state("class_prior_")
         return np.exp(self.posterior_.log_prior)
 
-    def _get_density(self, name: str) -> Any:
-        self._require_state(name)
+    @property
+    def _density(self) -> Any:
         return self.posterior_.densities["gaussian"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DiscreteClassifier(GenerativeClassifier):
     """The base of scikit-learn's discrete naive Bayes: smoothing and the classes' prior."""
 
-    _alpha_per_column: ClassVar[bool] = False  # whether alpha may be one number per column
-    _takes_new_columns = True
+    alpha: ArrayLike = 1.0
+    force_alpha: bool = True
+    fit_prior: bool = True
+    class_prior: ArrayLike | None = None
 
-    def __init__(
-        self,
-        *,
-        alpha: ArrayLike = 1.0,
-        force_alpha: bool = True,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.force_alpha = force_alpha
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.missing_label = missing_label
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    _alpha_per_column: ClassVar[bool] = False  # whether alpha may be one number per column
+    _takes_negative: ClassVar[bool] = False
+    _takes_new_columns = True
 
     def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         return {
             "prior": check_class_probabilities(
                 self.class_prior, classes, must_sum_to_one=False, name="class_prior"
             ),
-            "even": not self.fit_prior,
+            "is_uniform": not self.fit_prior,
         }
 
     def _is_prior_counted(self) -> bool:
@@ -278,10 +226,16 @@ class DiscreteClassifier(GenerativeClassifier):
             alpha = np.maximum(alpha, _LEAST_ALPHA)
         return float(alpha) if alpha.ndim == 0 else alpha
 
-    def _get_density(self, name: str) -> Any:
-        self._require_state(name)
+    @property
+    def _density(self) -> Any:
         (density,) = self.posterior_.densities.values()
         return density
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = not self._takes_negative
+        tags.classifier_tags.poor_score = True
+        return tags
 
 
 class MultinomialNB(DiscreteClassifier):
@@ -313,56 +267,26 @@ class MultinomialNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The sum of each column in each class."""
-        return self._get_density("feature_count_").class_sums.total.value  # type: ignore[no-any-return]
+        return self._density.class_sums.total.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column | class)."""
-        return self._get_density("feature_log_prob_").log_probabilities  # type: ignore[no-any-return]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.classifier_tags.poor_score = True
-        return tags
+        return self._density.log_probabilities  # type: ignore[no-any-return]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ComplementNB(MultinomialNB):
     """Complement naive Bayes (Rennie and others 2003), with scikit-learn's parameters and predictions."""
 
-    def __init__(
-        self,
-        *,
-        alpha: ArrayLike = 1.0,
-        force_alpha: bool = True,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        norm: bool = False,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            force_alpha=force_alpha,
-            fit_prior=fit_prior,
-            class_prior=class_prior,
-            missing_label=missing_label,
-            unlabelled_weight=unlabelled_weight,
-            max_iter=max_iter,
-            tol=tol,
-            verbose=verbose,
-        )
-        self.norm = norm
+    norm: bool = False
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"complement": ComplementCounts(alpha=self._check_alpha(schema), norm=self.norm)}
 
     def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         super()._make_class_prior(classes)  # raises if the parameter is not valid
-        return {"even": True}
+        return {"is_uniform": True}
 
     @property
     def feature_all_(self) -> Array:
@@ -372,7 +296,6 @@ class ComplementNB(MultinomialNB):
     @property
     def class_log_prior_(self) -> Array:
         """log p(class), which the scores leave out."""
-        self._require_state("class_log_prior_")
         keys = self.posterior_.keys
         counted = Generative({}, classes=keys, **super()._make_class_prior(keys))
         return counted.log_prior(self.statistic_, keys)
@@ -382,6 +305,7 @@ class ComplementNB(MultinomialNB):
         return posterior.log_joint(rows) - posterior.log_prior
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BernoulliNB(DiscreteClassifier):
     """Bernoulli naive Bayes, with scikit-learn's parameters and predictions; dense or sparse.
 
@@ -391,35 +315,11 @@ class BernoulliNB(DiscreteClassifier):
     ['spam']
     """
 
+    binarize: float | None = 0.0
+
     _statistic_parameters = ("binarize",)
     _alpha_per_column = True
-
-    def __init__(
-        self,
-        *,
-        alpha: ArrayLike = 1.0,
-        force_alpha: bool = True,
-        binarize: float | None = 0.0,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            force_alpha=force_alpha,
-            fit_prior=fit_prior,
-            class_prior=class_prior,
-            missing_label=missing_label,
-            unlabelled_weight=unlabelled_weight,
-            max_iter=max_iter,
-            tol=tol,
-            verbose=verbose,
-        )
-        self.binarize = binarize
+    _takes_negative = True
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         given: object = self.binarize
@@ -434,19 +334,15 @@ class BernoulliNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The number of rows in which each column was present, in each class."""
-        return self._get_density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
+        return self._density.class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column is present | class)."""
-        return self._get_density("feature_log_prob_").log_one  # type: ignore[no-any-return]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
+        return self._density.log_one  # type: ignore[no-any-return]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PoissonNB(DiscreteClassifier):
     """Naive Bayes with a Poisson rate for each column and class; dense or sparse.
 
@@ -458,32 +354,8 @@ class PoissonNB(DiscreteClassifier):
     ['day']
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        force_alpha: bool = True,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        estimate: Estimate = "mean",
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            force_alpha=force_alpha,
-            fit_prior=fit_prior,
-            class_prior=class_prior,
-            missing_label=missing_label,
-            unlabelled_weight=unlabelled_weight,
-            max_iter=max_iter,
-            tol=tol,
-            verbose=verbose,
-        )
-        self.estimate = estimate
+    alpha: float = 1.0
+    estimate: Estimate = "mean"
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"poisson": PoissonColumns(alpha=self._check_alpha(schema), estimate=self.estimate)}
@@ -495,21 +367,16 @@ class PoissonNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """The sum of each column in each class."""
-        return self._get_density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
+        return self._density.class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def rate_(self) -> Array:
         """The mean count of each class and column."""
-        density = self._get_density("rate_")
+        density = self._density
         return density.shape / density.rate if self.estimate == "predictive" else density.rates  # type: ignore[no-any-return]
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.classifier_tags.poor_score = True
-        return tags
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class CategoricalNB(DiscreteClassifier):
     """Categorical naive Bayes, with scikit-learn's parameters and predictions; categories of any type.
 
@@ -522,36 +389,12 @@ class CategoricalNB(DiscreteClassifier):
     [1]
     """
 
+    alpha: float = 1.0
+    min_categories: ArrayLike | None = None
+
     @property
     def _accepts_sparse(self) -> bool:
         return False
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        force_alpha: bool = True,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        min_categories: ArrayLike | None = None,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            force_alpha=force_alpha,
-            fit_prior=fit_prior,
-            class_prior=class_prior,
-            missing_label=missing_label,
-            unlabelled_weight=unlabelled_weight,
-            max_iter=max_iter,
-            tol=tol,
-            verbose=verbose,
-        )
-        self.min_categories = min_categories
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {
@@ -566,7 +409,7 @@ class CategoricalNB(DiscreteClassifier):
     @property
     def category_count_(self) -> list[Array]:
         """The count of each value in each class, per column; values as in `categories_`."""
-        density = self._get_density("category_count_")
+        density = self._density
         zeros = np.zeros_like(density.absent)
         columns = zip(density.counts, density.values, density.sizes, zeros, strict=True)
         return [_fill_codes(*column) for column in columns]
@@ -574,27 +417,25 @@ class CategoricalNB(DiscreteClassifier):
     @property
     def feature_log_prob_(self) -> list[Array]:
         """log p(value | class), per column; values as in `categories_`."""
-        density = self._get_density("feature_log_prob_")
+        density = self._density
         columns = zip(density.tables, density.values, density.sizes, density.absent, strict=True)
         return [_fill_codes(*column) for column in columns]
 
     @property
     def categories_(self) -> list[Sequence[Any]]:
         """The values that each column was seen with; for whole numbers, all from 0 to the largest."""
-        density = self._get_density("categories_")
+        density = self._density
         columns = zip(density.values, density.sizes.tolist(), strict=True)
         return [list(range(size) if _are_codes(keys, size) else keys) for keys, size in columns]
 
     @property
     def n_categories_(self) -> NDArray[np.int64]:
         """The number of values that each column may have."""
-        return self._get_density("n_categories_").sizes  # type: ignore[no-any-return]
+        return self._density.sizes  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
-        tags.input_tags.positive_only = True
-        tags.classifier_tags.poor_score = True
         return tags
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.exceptions import ConvergenceWarning
 
@@ -20,7 +20,7 @@ from tamis.estimators.linear import LinearFace, LinearState
 from tamis.estimators.linear_shards import TableSurvey
 from tamis.inputs import read_numbers
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
-from tamis.models.linear.fitting import Fit, FitOptions, UnidentifiedError, fit
+from tamis.models.linear.fitting import Fit, FitOptions, PosteriorForm, UnidentifiedError, fit
 from tamis.models.linear.laplace import Curvature, Laplace
 from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior, LinearRows
@@ -80,19 +80,20 @@ StateT = TypeVar("StateT", bound=NewtonState)
 FitT = TypeVar("FitT", bound=FittedLinear)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NewtonFace(LinearFace[StateT]):
     """Base of linear models without a closed-form fit. A subclass supplies response and predictions."""
 
     _solvers: ClassVar[dict[str, Solver]] = SOLVERS
 
-    alpha: Any
-    prior: Any
-    fit_intercept: bool
-    intercept_alpha: float
-    solver: Any
-    posterior: Any
-    tol: float
-    max_iter: int
+    prior: tuple[ArrayLike, ArrayLike] | None = None
+    fit_intercept: bool = True
+    intercept_alpha: float = 0.0
+    solver: Any = "auto"
+    posterior: PosteriorForm = "auto"
+    tol: float = 1e-8
+    max_iter: int = 100
+    verbose: int = 0
 
     @property
     def _accepts_sparse(self) -> bool:
@@ -193,17 +194,17 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def n_iter_(self) -> Any:
         """The number of steps over all rows."""
-        return self._require_state("n_iter_").fit.iterations
+        return self.state_.fit.iterations
 
     @property
     def converged_(self) -> bool:
         """Whether the fit reached the mode of the posterior."""
-        return self._require_state("converged_").fit.converged
+        return self.state_.fit.converged
 
     @property
     def alpha_(self) -> Any:
         """The prior precision of the coefficients: one number, or one per column if they differ."""
-        fitted = self._require_state("alpha_").fit
+        fitted = self.state_.fit
         precisions = fitted.prior.diagonal[: len(fitted.centre)]
         all_equal = len(precisions) and (precisions == precisions[0]).all()
         return float(precisions[0]) if all_equal else precisions.copy()
@@ -214,7 +215,7 @@ class NewtonFace(LinearFace[StateT]):
 
         If the intercept has no prior, its prior density is taken as 1 everywhere.
         """
-        fitted = self._require_state("log_evidence_").fit
+        fitted = self.state_.fit
         if np.isnan(fitted.log_evidence) and fitted.removed is not None:
             raise AttributeError("log_evidence_ is not available after rows were removed: call fit again")
         if np.isnan(fitted.log_evidence):
@@ -243,12 +244,12 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def coef_(self) -> Array:
         """The coefficients."""
-        return np.asarray(self._shape_output(self._require_state("coef_").fit.coefficients[0]))
+        return np.asarray(self._shape_output(self.state_.fit.coefficients[0]))
 
     @property
     def intercept_(self) -> Any:
         """The intercepts: the scores of a row of zeros; 0 without an intercept."""
-        return self._shape_output(self._require_state("intercept_").fit.coefficients[1])
+        return self._shape_output(self.state_.fit.coefficients[1])
 
     def _shape_output(self, values: Array) -> Any:
         """Reshape the values of all outputs (outputs, …) to the shape of the public attributes."""

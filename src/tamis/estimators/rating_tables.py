@@ -106,7 +106,7 @@ def read_shard(
 
 
 def select_actions(entries: Entries) -> Entries:
-    """Return the entries of implicit feedback with a value above 0; 0 is no action."""
+    """Return the entries of implicit feedback with a value above 0; 0 means that there was no action."""
     value = entries.values
     if (value < 0.0).any():
         row = int(np.argmax(value < 0.0))
@@ -143,7 +143,7 @@ def read_ratings_of_one(
     except TypeError:
         rows = [()]
     if any(len(pair) != 2 for pair in rows):
-        raise ValueError(f"got ratings that are no pairs, expected a mapping or pairs of ({what}, rating)")
+        raise ValueError(f"got ratings that are not pairs, expected a mapping or pairs of ({what}, rating)")
     indices = find_ids(keys, [pair[0] for pair in rows], what)
     if (indices < 0).any():
         unknown = to_python(rows[int(np.argmax(indices < 0))][0])
@@ -396,7 +396,7 @@ def _read_frame_column(values: Any) -> Array:
 
 
 def _make_type_error(values: Any, what: str) -> TypeError:
-    """Return the error that names the first value that is no number."""
+    """Return the error that names the first value that is not a number."""
     frame = arrays.wrap_frame(values) if arrays.is_frame(values) else None
     items = list(values if frame is None else next(frame.iter_columns()).to_list())
     row = next((row for row, value in enumerate(items) if not _is_number(value)), 0)

@@ -454,7 +454,7 @@ def _find_statistic_fault(state: Any, sizes: Mapping[str, int]) -> str | None:
         if name == CLASSES:
             continue
         if part.keys is None or not set(part.keys) <= set(counts.terms):
-            return f"has labels of {name} that are no classes, expected those of {CLASSES}"
+            return f"has labels of {name} that are not classes, expected those of {CLASSES}"
         can_have_empty_columns |= getattr(part, "terms", None) is not None
         # The last field of a statistic (the squares, or the totals) is its largest.
         columns_in_sums += prod(next(reversed(part.parts().values())).shape[1:])

@@ -58,7 +58,7 @@ class Categorical(TallyFamily, ConjugateFamily):
         return np.asarray(is_count(value) & (value < self.categories))
 
     def sufficient(self, x: ArrayLike) -> Array:
-        """One-hot (..., K), or (..., K−1); zeros where x is no category."""
+        """One-hot (..., K), or (..., K−1); zeros where x is not a category."""
         terms = np.arange(self.categories - self.minimal)
         return np.asarray(floats(x, "x")[..., None] == terms, dtype=np.float64)
 

@@ -153,7 +153,7 @@ class TallyFamily(Family):
         if not inside.all():
             index = tuple(np.argwhere(~inside)[0].tolist())
             name = f"x[{', '.join(map(str, index))}]"
-            raise ValueError(f"{name} is {values[index]}, expected {self.support}: drop or mend that row")
+            raise ValueError(f"{name} is {values[index]}, expected {self.support}: drop or correct that row")
         return Tally.observe(self.sufficient(values), weights, by)
 
     def fit(self, statistic: Tally) -> Self:

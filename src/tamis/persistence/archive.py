@@ -161,7 +161,7 @@ def _make_manifest(content: Content, arrays: Arrays) -> bytes:
         raise TypeError(
             f"got a manifest that JSON cannot hold: {problem}; expected what pack() makes"
         ) from None
-    if not is_same:  # a tuple, a key that is no string
+    if not is_same:  # a tuple, a key that is not a string
         raise TypeError("got a manifest that JSON would change, expected what pack() makes")
     return _write_json({**tree, "sha256": sha256(text).hexdigest()})
 
@@ -265,7 +265,7 @@ def _read_manifest(raw: bytes) -> Content:
         raise _make_refusal("its manifest has too many lists")
     manifest = json.loads(raw.decode())
     if not isinstance(manifest, dict):
-        raise _make_refusal("its manifest is no object")
+        raise _make_refusal("its manifest is not an object")
     form = manifest.get("format")
     if type(form) is int and form > _FORMAT:  # first: all else may differ in a newer format
         raise _RefusedError(
@@ -285,7 +285,7 @@ def _read_manifest(raw: bytes) -> Content:
 def _read_declaration(entry: Any) -> tuple[str, str, tuple[int, ...], str]:
     """Return name, type, shape and digest of an array, as the manifest declares them."""
     if not isinstance(entry, dict) or entry.keys() != {"name", "dtype", "shape", "sha256"}:
-        raise _make_refusal("its manifest declares something that is no array")
+        raise _make_refusal("its manifest declares something that is not an array")
     name, dtype, shape, digest = entry["name"], entry["dtype"], entry["shape"], entry["sha256"]
     if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(digest, str):
         raise _make_refusal("its manifest declares an array without a name or digest")
@@ -328,5 +328,5 @@ def _read_member(archive: ZipFile, member: ZipInfo) -> bytes:
 
 def _make_refusal(reason: str) -> _RefusedError:
     return _RefusedError(
-        f"which is no model that tamis saved ({reason}), expected one: check the path, or save again"
+        f"which is not a model that tamis saved ({reason}), expected one: check the path, or save again"
     )

@@ -14,17 +14,6 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.engines import Batch, Batches
 
-__all__ = [
-    "LearningCase",
-    "Sample",
-    "an_engine_leaves_no_trace",
-    "an_outlier_is_forgotten",
-    "forgetting_restores_the_model",
-    "merging_is_learning",
-    "shards_leave_no_trace",
-    "weight_is_repetition",
-]
-
 
 @dataclass(frozen=True)
 class Sample:
@@ -48,7 +37,7 @@ class Sample:
         return Sample(self.rows[index], self.weights[index], targets)
 
     def with_outliers(self, row: int, column: int) -> Iterator["Sample"]:
-        """Yield the sample with a row of 1e9, and with a cell of 2e8; cells that are no floats stay."""
+        """Yield the sample with a row of 1e9, and with a cell of 2e8; cells that are not floats stay."""
         for cells, value in ((slice(None), 1e9), (slice(column, column + 1), 2e8)):
             rows = self.rows.copy()
             changed = [value if isinstance(cell, float) else cell for cell in rows[row, cells].tolist()]

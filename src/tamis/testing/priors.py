@@ -21,8 +21,8 @@ from tamis.conjugate import Beta, Dirichlet, Gamma, MultivariateT, NormalInverse
 from tamis.conjugate.prior import Prior
 from tamis.linalg import Cholesky
 from tamis.stats import Exact, Moments, Tally
-from tamis.testing import charts
-from tamis.testing.charts import Chart
+from tamis.testing import transforms
+from tamis.testing.transforms import Transform
 
 _DRAWS = 4000
 _ERRORS = 6.0  # standard errors by which a mean over draws may differ from its expectation
@@ -39,7 +39,7 @@ class PriorCase:
     statistics: SearchStrategy[Any]
     observe: Callable[[Array], Any]  # one observation for each prior → its statistic
     log_likelihood: Callable[[Any, Any], Array]  # parameters, statistic → log p(data) − Σ log h(x)
-    chart: Chart
+    transform: Transform
     log_base: Callable[[Array], Array] = np.zeros_like  # of one observation for each prior
     batch: tuple[int, ...] = ()
 
@@ -156,8 +156,8 @@ def _vector_log_likelihood(both: Any, data: Moments) -> Array:
 def _make_beta_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Beta(a, b, likelihood), _positive(batch), _positive(batch))
     density = _bernoulli_log_likelihood if likelihood == "bernoulli" else _geometric_log_likelihood
-    chart = charts.PROBABILITY
-    return PriorCase(name, Beta, priors, _tallies(batch), _observe_count, density, chart, batch=batch)
+    transform = transforms.PROBABILITY
+    return PriorCase(name, Beta, priors, _tallies(batch), _observe_count, density, transform, batch=batch)
 
 
 def _make_gamma_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
@@ -170,7 +170,7 @@ def _make_gamma_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
             _tallies(batch),
             _observe_count,
             _exponential_log_likelihood,
-            charts.RATE,
+            transforms.RATE,
             batch=batch,
         )
     base = lambda x: -special.gammaln(x + 1.0)  # noqa: E731
@@ -181,7 +181,7 @@ def _make_gamma_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
         _tallies(batch),
         _observe_count,
         _poisson_log_likelihood,
-        charts.RATE,
+        transforms.RATE,
         base,
         batch,
     )
@@ -192,14 +192,14 @@ def _make_dirichlet_case(name: str, batch: Shape) -> PriorCase:
     density = lambda p, tally: special.xlogy(tally.total.value, p).sum(axis=-1)  # noqa: E731
     zero = lambda x: np.zeros(x.shape[:-1])  # noqa: E731
     statistics, one = _tallies(batch, CATEGORIES), lambda x: Tally.of(1.0, x)
-    return PriorCase(name, Dirichlet, priors, statistics, one, density, charts.PROBABILITIES, zero, batch)
+    return PriorCase(name, Dirichlet, priors, statistics, one, density, transforms.PROBABILITIES, zero, batch)
 
 
 def _make_normal_case(name: str, batch: Shape) -> PriorCase:
     location, positive = _numbers(batch, st.floats(-10.0, 10.0)), _positive(batch)
     priors = st.builds(NormalInverseGamma, location, positive, positive, positive)
     statistics = _moments(batch, full=False)
-    chart = charts.MEAN_AND_VARIANCE
+    transform = transforms.MEAN_AND_VARIANCE
     return PriorCase(
         name,
         NormalInverseGamma,
@@ -207,14 +207,14 @@ def _make_normal_case(name: str, batch: Shape) -> PriorCase:
         statistics,
         _observe_number,
         _normal_log_likelihood,
-        chart,
+        transform,
         batch=batch,
     )
 
 
 def _make_vector_case(name: str, batch: Shape) -> PriorCase:
     statistics, zero = _moments(batch, full=True), lambda x: np.zeros(x.shape[:-1])
-    chart = charts.MEAN_AND_COVARIANCE
+    transform = transforms.MEAN_AND_COVARIANCE
     return PriorCase(
         name,
         NormalInverseWishart,
@@ -222,7 +222,7 @@ def _make_vector_case(name: str, batch: Shape) -> PriorCase:
         statistics,
         _observe_vector,
         _vector_log_likelihood,
-        chart,
+        transform,
         zero,
         batch,
     )
@@ -329,13 +329,15 @@ def density_integrates_to_one(case: PriorCase, prior: Prior, rng: np.random.Gene
 
     Proposals are from a t distribution with the mean and covariance of the prior's draws.
     """
-    u = case.chart.coordinates(prior, prior.sample(rng, _DRAWS))
+    u = case.transform.unconstrain(prior, prior.sample(rng, _DRAWS))
     proposal = MultivariateT(5.0, u.mean(axis=0), 1.2 * np.atleast_2d(np.cov(u.T)))
     u = proposal.sample(rng, _DRAWS)
-    parameters = case.chart.parameters(prior, u)
+    parameters = case.transform.constrain(prior, u)
     with np.errstate(invalid="ignore"):
         log_weight = (
-            prior.log_density(parameters) + case.chart.log_volume(prior, parameters) - proposal.log_density(u)
+            prior.log_density(parameters)
+            + case.transform.log_jacobian(prior, parameters)
+            - proposal.log_density(u)
         )
     _assert_expectation(np.exp(np.nan_to_num(log_weight, nan=-np.inf)), np.ones(()), "the integral")
 

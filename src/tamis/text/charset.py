@@ -41,10 +41,10 @@ _SAMPLE = 1500  # at most so many bytes of non-ASCII words are decoded; more do 
 _USUAL = 3.0  # nats, the prior log-odds of cp1252: it is 20 times as frequent as any other but UTF-8
 _SURE = 2  # bytes are UTF-8 if the ratio of valid to invalid characters is above this
 
-# The cost, in nats, of a character beyond ASCII that is no letter. A letter costs 2 to 4 in its own language,
-# and 8 or more in another. Quotes and dashes are as frequent as letters, other signs are rare, and
-# controls are no text.
-_QUOTE, _SIGN, _NO_TEXT = 4.0, 8.0, 14.0
+# The cost, in nats, of a character beyond ASCII that is not a letter. A letter costs 2 to 4 in its own
+# language, and 8 or more in another. Quotes and dashes are as frequent as letters, other signs are rare, and
+# control characters do not occur in text.
+_QUOTE, _SIGN, _CONTROL = 4.0, 8.0, 14.0
 _QUOTES = frozenset("\xa0«»¿¡„“”‘’‚–—…•·€°§№、。，：；？！「」『』（）《》～　،؛؟।")
 
 
@@ -154,7 +154,7 @@ def _get_sign_cost(character: str) -> float:
     if character in _QUOTES:
         return _QUOTE
     if character == "\ufffd" or "\x80" <= character < "\xa0" or "\ue000" <= character < "\uf900":
-        return _NO_TEXT
+        return _CONTROL
     return 0.0 if category(character)[0] == "M" else _SIGN  # marks count as letters
 
 

@@ -98,6 +98,7 @@ class TextCounter:
         return arranged
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Counts of words, phrases or characters, one row per text: CountVectorizer and HashingVectorizer in one.
 
@@ -140,68 +141,34 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         not be set
     """
 
-    def __init__(
-        self,
-        *,
-        analyzer: Analyzer | Callable[[Any], Iterable[str]] = "word",
-        ngram_range: tuple[int, int] | None = (1, 1),
-        pairs: int = 0,
-        form: Literal["vocabulary", "hashed"] = "vocabulary",
-        vocabulary: Iterable[str] | Mapping[str, int] | None = None,
-        n_features: int = 2**20,
-        alternate_sign: bool = False,
-        names: int = 0,
-        stop_words: str | Iterable[str] | None = None,
-        min_length: int = 2,
-        min_df: float = 1,
-        max_df: float = 1.0,
-        max_features: int | None = None,
-        keep_by: Literal["count", "evidence"] = "count",
-        binary: bool = False,
-        unknown: bool = False,
-        fold: Fold = "case",
-        unspaced: Unspaced = "pairs",
-        digits: Digit = "keep",
-        input: Input = "content",
-        encoding: str | None = None,
-        decode_error: DecodeError = "replace",
-        preprocessor: Callable[[Any], Any] | None = None,
-        tokenizer: Callable[[Any], Iterable[str]] | None = None,
-        token_pattern: str | None = TOKEN_PATTERN,
-        strip_accents: StripAccents | None = None,
-        lowercase: bool = True,
-        dtype: DTypeLike = np.float64,
-    ) -> None:
-        self.analyzer = analyzer
-        self.ngram_range = ngram_range
-        self.pairs = pairs
-        self.form = form
-        self.vocabulary = vocabulary
-        self.n_features = n_features
-        self.alternate_sign = alternate_sign
-        self.names = names
-        self.stop_words = stop_words
-        self.min_length = min_length
-        self.min_df = min_df
-        self.max_df = max_df
-        self.max_features = max_features
-        self.keep_by = keep_by
-        self.binary = binary
-        self.unknown = unknown
-        self.fold = fold
-        self.unspaced = unspaced
-        self.digits = digits
-        self.input = input
-        self.encoding = encoding
-        self.decode_error = decode_error
-        self.preprocessor = preprocessor
-        self.tokenizer = tokenizer
-        self.token_pattern = token_pattern
-        self.strip_accents = strip_accents
-        self.lowercase = lowercase
-        self.dtype = dtype
-
-    _counter: TextCounter
+    analyzer: Analyzer | Callable[[Any], Iterable[str]] = "word"
+    ngram_range: tuple[int, int] | None = (1, 1)
+    pairs: int = 0
+    form: Literal["vocabulary", "hashed"] = "vocabulary"
+    vocabulary: Iterable[str] | Mapping[str, int] | None = None
+    n_features: int = 2**20
+    alternate_sign: bool = False
+    names: int = 0
+    stop_words: str | Iterable[str] | None = None
+    min_length: int = 2
+    min_df: float = 1
+    max_df: float = 1.0
+    max_features: int | None = None
+    keep_by: Literal["count", "evidence"] = "count"
+    binary: bool = False
+    unknown: bool = False
+    fold: Fold = "case"
+    unspaced: Unspaced = "pairs"
+    digits: Digit = "keep"
+    input: Input = "content"
+    encoding: str | None = None
+    decode_error: DecodeError = "replace"
+    preprocessor: Callable[[Any], Any] | None = None
+    tokenizer: Callable[[Any], Iterable[str]] | None = None
+    token_pattern: str | None = TOKEN_PATTERN
+    strip_accents: StripAccents | None = None
+    lowercase: bool = True
+    dtype: DTypeLike = np.float64
 
     # ── learning the columns ──
 

@@ -22,6 +22,7 @@ from sklearn.utils.validation import validate_data
 from tamis import arrays
 from tamis.arrays import Array
 from tamis.models.generative.counting import refuse_negative_sums, sum_counts
+from tamis.parameters import check_decay_factor
 from tamis.stats import Exact, Keys, Labels, Tally, refuse_excess_subtraction
 from tamis.tables import Sparse, Table
 from tamis.text.hashing import refuse_many_names
@@ -112,6 +113,11 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
     def _weigh(self, counts: Counts) -> Any:
         """Return the weighted rows."""
         raise NotImplementedError
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Learn from these rows alone."""
+        self._learn(X, y, fresh=True)
+        return self
 
     def fit_transform(self, X: object, y: object = None) -> Any:
         """Learn from these rows alone, and weigh them; they are read once."""
@@ -232,9 +238,8 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
     def decay(self, factor: float) -> Self:
         """Multiply the weight of everything learned so far by `factor`."""
         state = self.state_
-        if not 0.0 < float(factor) <= 1.0:
-            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, such as 0.99")
-        self._learned = WeightState(state.statistic * float(factor), state.declared, state.binary)
+        statistic = state.statistic * check_decay_factor(factor)
+        self._learned = WeightState(statistic, state.declared, state.binary)
         return self
 
     def _add_rows(self, part: Tally, declared: Keys, binary: bool, fresh: bool) -> WeightState:
@@ -306,11 +311,6 @@ class LogCounts(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg] 
     [[0.0, 0.693, 1.386]]
     """
 
-    def fit(self, X: object, y: object = None) -> Self:
-        """Check the rows; there is nothing to learn."""
-        self._learn(X, y, fresh=True)
-        return self
-
     def _weigh(self, counts: Counts) -> Any:
         return counts.with_values(np.log1p(counts.matrix.data))
 
@@ -339,11 +339,6 @@ class UnitLength(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     def __init__(self, norm: Literal["l2", "l1", "max"] = "l2") -> None:
         self.norm = norm
 
-    def fit(self, X: object, y: object = None) -> Self:
-        """Check the rows; there is nothing to learn."""
-        self._learn(X, y, fresh=True)
-        return self
-
     def _check(self) -> None:
         _check_choice("norm", self.norm, ("l2", "l1", "max"))
 
@@ -356,6 +351,7 @@ class UnitLength(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
     """Counts times the rarity of their columns: scikit-learn's TfidfTransformer that can also unlearn rows.
 
@@ -378,20 +374,9 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
     norm : the norm by which rows are divided: "l2", "l1", or None
     """
 
-    def __init__(
-        self,
-        counts: Literal["plain", "log", "sublinear"] = "plain",
-        idf: Literal["smooth", "plain"] | None = "smooth",
-        norm: Literal["l2", "l1"] | None = "l2",
-    ) -> None:
-        self.counts = counts
-        self.idf = idf
-        self.norm = norm
-
-    def fit(self, X: object, y: object = None) -> Self:
-        """Learn from these rows alone."""
-        self._learn(X, y, fresh=True)
-        return self
+    counts: Literal["plain", "log", "sublinear"] = "plain"
+    idf: Literal["smooth", "plain"] | None = "smooth"
+    norm: Literal["l2", "l1"] | None = "l2"
 
     def partial_fit(self, X: object, y: object = None) -> Self:
         """Learn more rows."""
@@ -464,7 +449,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         self.alpha = alpha
         self.binary = binary
 
-    def fit(self, X: object, y: object) -> Self:
+    def fit(self, X: object, y: object) -> Self:  # type: ignore[override]  # labels are needed
         """Learn from these rows and their labels alone."""
         self._learn(X, y, fresh=True)
         return self

@@ -21,8 +21,6 @@ from tamis_mail.files import is_there, refuse_irregular
 from tamis_mail.locations import find_local_path
 from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
 
-__all__ = ["Catalog", "CatalogError", "CatalogSource", "Cursor", "Listing", "Location", "Query", "Row"]
-
 APPLICATION = 0x74616D63  # "tamc": identifies a catalog
 VERSION = 1
 _BUSY_SECONDS = 30.0  # how long to wait for another process that writes
@@ -90,7 +88,7 @@ class CatalogSource:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a message lies: a file, or a part of an mbox."""
+    """The location of a message: a file, or a part of an mbox."""
 
     path: str
     start: int = 0

@@ -20,8 +20,6 @@ from tamis_mail.mailbox.stream import is_packed
 from tamis_mail.message import canonical, digest, read_heading
 from tamis_mail.message.dates import date_of
 
-__all__ = ["FoundMessage", "read_message", "remove_missing", "scan_path"]
-
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:

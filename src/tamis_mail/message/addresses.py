@@ -16,16 +16,6 @@ from typing import Final
 from tamis_mail.message.fields import Fields, read_fields
 from tamis_mail.records import record
 
-__all__ = [
-    "Senders",
-    "normalise_address",
-    "normalise_domain",
-    "parse_addresses",
-    "read_recipients",
-    "read_senders",
-    "split_domain",
-]
-
 # Limits; what exceeds them is ignored.
 LONGEST: Final = 254  # characters of an address; RFC 5321 allows no more
 FROM_FIELDS: Final = 10  # From fields of a message that are read; a valid message has one

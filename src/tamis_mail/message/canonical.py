@@ -20,8 +20,6 @@ from importlib import import_module
 
 from tamis_mail.message.compiled import CANONICAL_FORM
 
-__all__ = ["canonical", "digest", "identify"]
-
 
 def canonical(raw: bytes) -> bytes:
     """Return the canonical bytes of a message; canonical bytes are returned unchanged.

@@ -10,8 +10,6 @@ from tamis_mail.framing import LARGEST, LARGEST_RAW
 from tamis_mail.message.envelope import envelope_end
 from tamis_mail.message.volatile import LONGEST, VOLATILE_FIELDS, is_volatile_header
 
-__all__ = ["canonical"]
-
 _HEADER = 1 << 20  # bytes of a header that are searched for volatile fields; the rest stays unchanged
 _FIELDS = 10_000  # fields of a header that are compared by name; real mail has a few hundred at most
 _HEADERS = 1000  # consecutive headers with volatile fields only; if there are more, the message is empty

@@ -8,7 +8,5 @@ from tamis.charsets import ALIASES, CODECS
 from tamis.compiled import core
 from tamis_mail.message.volatile import VOLATILE_FIELDS
 
-__all__ = ["CANONICAL_FORM", "MESSAGE_READER"]
-
 CANONICAL_FORM = None if core is None else core.mail.CanonicalForm(VOLATILE_FIELDS)
 MESSAGE_READER = None if core is None else core.mail.MessageReader(ALIASES, CODECS)

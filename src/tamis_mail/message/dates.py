@@ -15,8 +15,6 @@ from typing import Final
 from tamis_mail.message.canonical import canonical
 from tamis_mail.message.fields import read_fields
 
-__all__ = ["date_of", "parse_date", "read_date"]
-
 # Limits; what exceeds them is not searched.
 _LONGEST: Final = 300  # characters of a value that are searched; a date with its comments has at most 60
 _RECEIVED: Final = 20  # Received fields that are read; in real mail, a date is in one of the first few

@@ -6,8 +6,6 @@ message. Neither are blank lines before the first field (procmail drops them) an
 
 import re
 
-__all__ = ["envelope_end"]
-
 _FIRST_BYTES = (b"F", b">", b"\n", b"\r", b"\xef")
 _END_OF_LINE = rb"(?>\r\r\n|\r\n|\n|\r)"
 _POSTMARK = rb">*+From [^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z)"  # there may be several, and some quoted

@@ -1,7 +1,7 @@
 """Find campaigns in learned spam: groups of messages with the same words, by a mixture model of `tamis`.
 
 The words of each message are projected on their first principal components, and a mixture of spherical
-Gaussians is fitted by EM; the number of its components has the least BIC. A component is a campaign if its
+Gaussians is fitted by EM, with as many components as have the least BIC. A component is a campaign if its
 messages are close to each other: the mean cosine of its messages' words is at least _COHESION.
 """
 
@@ -15,8 +15,6 @@ from tamis import PCA, Mixture
 from tamis_mail.features import WORDS
 from tamis_mail.reporting.corpus import Corpus, Numbers
 from tamis_mail.reporting.feature_columns import FeatureColumns, choose_columns
-
-__all__ = ["Campaign", "find_campaigns"]
 
 _COLUMNS = 1000  # maximum number of words
 _DIMENSIONS = 20  # principal components; on the sample mailbox, 5 and 10 find fewer of its kinds of spam

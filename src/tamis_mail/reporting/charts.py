@@ -8,8 +8,6 @@ import numpy as np
 from tamis_mail.reporting.report import Report
 from tamis_mail.reporting.svg import Axis, Chart, format_number
 
-__all__ = ["draw_calibration", "draw_curve", "draw_histogram", "draw_roc"]
-
 _TENTHS = [(tenth / 10, format_number(tenth / 10)) for tenth in range(0, 11, 2)]
 _MIN_TICK_DISTANCE = 0.1  # minimum distance of two tick labels, as a share of the axis
 _DEVIATIONS = 1.96  # half the width of a 95 % interval, in standard deviations

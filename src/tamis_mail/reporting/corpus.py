@@ -35,8 +35,6 @@ from tamis_mail.verdict.fitting import (
 from tamis_mail.verdict.judging import shrinkage
 from tamis_mail.verdict.rule import Rule, sides
 
-__all__ = ["Corpus", "Filter", "labels_of", "read"]
-
 LabelledMessages = Iterable[tuple[RawMessage, bool]]
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from tamis_mail.labels import SPAM, UNSURE
 
-__all__ = ["Day", "drop_implausible", "join_days", "list_days", "mask_implausible"]
-
 _FIRST_DAY = 8036  # days since 1970: 1992-01-01; mail is hardly older
 _DAY_SECONDS = 86400
 _MAX_POINTS = 200  # of a chart

@@ -22,8 +22,6 @@ from tamis_mail.reporting.days import Day
 from tamis_mail.reporting.measures import Measures, measure
 from tamis_mail.verdict.rule import Rule
 
-__all__ = ["Period", "RateChange", "compare_halves", "compare_rates", "judge_periods"]
-
 _QUANTILES = 4000  # points of the numerical integral for the probability that the rate has risen
 _DEVIATIONS = 1.96  # half the width of a 95 % interval, in standard deviations
 _MIN_MESSAGES = 10  # minimum number of messages in a period

@@ -8,8 +8,6 @@ from tamis_mail.verdict.fitting import INTERCEPT_WIDTH, SCALE_WIDTH
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
 from tamis_mail.verdict.rule import RULES, Rule, RuleError, Weights
 
-__all__ = ["Estimate", "list_estimates"]
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

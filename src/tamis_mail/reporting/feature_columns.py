@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.reporting.corpus import Corpus, Numbers
 
-__all__ = ["FeatureColumns", "choose_columns"]
-
 
 @dataclass(frozen=True, slots=True)
 class FeatureColumns:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from tamis_mail.verdict import Evidence
 
-__all__ = ["join_grams"]
-
 
 @dataclass(slots=True)
 class _Span:

@@ -9,8 +9,6 @@ from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox import RawMessage, Source, SourceError, find_labelled_folders, open_source
 from tamis_mail.mailbox.raw_message import printable
 
-__all__ = ["LabelledMail", "LabelledPart", "open_labelled"]
-
 
 @dataclass(frozen=True)
 class LabelledPart:

@@ -10,8 +10,6 @@ from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.reporting.feature_columns import choose_columns
 from tamis_mail.verdict.rule import LAYER_VIEWS
 
-__all__ = ["MailboxMap", "compute_map"]
-
 _COLUMNS = 600  # maximum number of features; with 1200, the map of the sample mailbox looks the same
 _MIN_MESSAGES = 3
 

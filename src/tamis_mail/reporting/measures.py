@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tamis.links import sigmoid
 from tamis_mail.verdict.rule import Rule
 
-__all__ = ["Bin", "Measures", "bins", "log_losses", "measure", "roc_area", "roc_curve"]
-
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 

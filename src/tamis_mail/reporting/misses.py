@@ -15,8 +15,6 @@ from tamis_mail.reporting.study import Study
 from tamis_mail.verdict import Evidence, Verdict, judge
 from tamis_mail.verdict.judging import HEADER_LENGTH, INTERCEPT_VIEW
 
-__all__ = ["Miss", "find_misses", "is_readable", "subject_of"]
-
 _MAX_MISSES = 20  # messages that are shown
 _MAX_TOKENS = 6  # tokens of each of them that are shown
 

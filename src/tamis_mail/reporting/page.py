@@ -15,8 +15,6 @@ from tamis_mail.reporting.misses import Miss
 from tamis_mail.reporting.report import Report
 from tamis_mail.reporting.svg import escape_text
 
-__all__ = ["page", "refuse_unless_writable", "write"]
-
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 

@@ -14,8 +14,6 @@ from tamis_mail.labels import SPAM
 from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.store import Store
 
-__all__ = ["RememberedMessages", "choose_sample", "read_remembered"]
-
 Numbers = NDArray[np.intp]
 
 _MIN_PART = 4  # each class gets at least 1/4 of the sample, if it has so many messages
@@ -28,11 +26,6 @@ class RememberedMessages:
     corpus: Corpus  # in the order of digests
     dates: NDArray[np.float64]  # (messages,): seconds since 1970 by the message's own date; NaN if unknown
     total: int  # remembered messages with stored features and a label that was not guessed
-
-    @property
-    def is_sample(self) -> bool:
-        """Whether the store has more such messages than the corpus."""
-        return self.total > len(self.corpus)
 
 
 def read_remembered(store: Store, limit: int) -> RememberedMessages:

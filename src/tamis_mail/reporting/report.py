@@ -17,8 +17,6 @@ from tamis_mail.reporting.measures import Bin, bins, roc_curve
 from tamis_mail.reporting.misses import Miss, find_misses
 from tamis_mail.reporting.study import Study, study_folds, study_split
 
-__all__ = ["SIZES", "Report", "report"]
-
 SIZES = (400, 50, 50)  # numbers of messages to learn, to choose the smoothing with, and to judge
 _FOLDS = 10
 

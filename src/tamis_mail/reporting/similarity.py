@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from tamis_mail.features import GRAMS, view_mask
 from tamis_mail.store.bundle_arrays import MessageFeatures
 
-__all__ = ["SimilarMessage", "choose_sample", "find_similar"]
-
 SAMPLE = 4000  # learned messages that are compared: about 3 million features, a tenth of a second
 _MIN_SIMILARITY = 0.05  # messages that are less similar share only frequent words
 

@@ -16,17 +16,6 @@ from tamis_mail.reporting.corpus import Corpus, Numbers
 from tamis_mail.reporting.measures import Floats, Measures, log_losses, measure
 from tamis_mail.verdict.rule import RULE, RULES, Rule
 
-__all__ = [
-    "Folds",
-    "Point",
-    "Study",
-    "judge_folds",
-    "list_smoothings",
-    "shuffle_stratified",
-    "study_folds",
-    "study_split",
-]
-
 Progress = Callable[[float], None]  # called from time to time with the share that is done
 
 # The factors of prior strengths and scales that are tried. The default is first, so that it wins ties.

@@ -5,9 +5,8 @@ so that nothing from a message can be read as markup.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
-
-__all__ = ["Axis", "Chart", "escape_text", "format_number"]
 
 WIDTH, HEIGHT = 460, 320  # of a chart, in units of the SVG
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 22, 14, 46  # margins around the axes
@@ -24,23 +23,17 @@ def format_number(number: float, digits: int = 3) -> str:
     >>> format_number(0.25), format_number(0.0), format_number(1234.0)
     ('0.25', '0', '1234')
     """
-    return (
-        f"{number:.{digits}f}".rstrip("0").rstrip(".") if "." in f"{number:.{digits}f}" else f"{number:.0f}"
-    )
+    text = f"{number:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Axis:
     """An axis: title, ticks and scale."""
 
-    def __init__(
-        self,
-        title: str,
-        ticks: Sequence[tuple[float, str]],
-        scale: Callable[[float], float] = lambda value: value,
-    ) -> None:
-        self.title = title
-        self.ticks = ticks
-        self.scale = scale  # maps a value to its position on the axis, from 0 to 1
+    title: str
+    ticks: Sequence[tuple[float, str]]
+    scale: Callable[[float], float] = lambda value: value  # maps a value to its position on the axis, 0 to 1
 
 
 class Chart:

@@ -17,8 +17,6 @@ from tamis.basis import GaussianBasis
 from tamis.links import sigmoid
 from tamis_mail.reporting.days import Day
 
-__all__ = ["Trend", "fit_trend"]
-
 Floats = NDArray[np.float64]
 
 _MIN_DAYS = 3

@@ -24,8 +24,6 @@ from tamis_mail.sieve.weights import can_fit_tokens
 from tamis_mail.verdict.fitting import ScaleFit, fit_scales
 from tamis_mail.verdict.rule import RULES, Rule
 
-__all__ = ["LOST", "PASSED", "Offer", "Tuning", "offer_thresholds", "tune", "with_thresholds"]
-
 Floats = NDArray[np.float64]
 
 _FOLDS = 10

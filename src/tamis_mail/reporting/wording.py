@@ -2,8 +2,6 @@
 
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
-__all__ = ["VIEW_TITLES", "describe_verdict", "format_size"]
-
 VIEW_TITLES = {
     INTERCEPT_VIEW: "before evidence",
     "words": "words",

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from tamis_mail.sample.dice import Dice
 
-__all__ = ["CONTENT_TYPES", "octets"]
-
 CONTENT_TYPES = {
     "pdf": "application/pdf",
     "png": "image/png",

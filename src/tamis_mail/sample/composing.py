@@ -12,8 +12,6 @@ from tamis_mail.sample.slots import Slots
 from tamis_mail.sample.wire import Headers, Part
 from tamis_mail.sample.writers import WRITERS, Writer
 
-__all__ = ["compose"]
-
 _ME = "Mirelle Tavast"
 _PRIVATE, _WORK, _LISTS = "mirelle@tavast.example", "m.tavast@quillmoor.example", "mtavast@example.org"
 _OWN_HEADERS = {"From", "To", "Subject", "Attach", "Calendar"}  # handled by the composer, not copied

@@ -7,8 +7,6 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["Dice"]
-
 T = TypeVar("T")
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

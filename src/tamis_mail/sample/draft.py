@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.wire import Headers
 
-__all__ = ["Draft", "arrival", "date_of", "ip_of"]
-
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NETWORKS = ("192.0.2.", "198.51.100.", "203.0.113.")

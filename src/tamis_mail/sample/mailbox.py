@@ -10,8 +10,6 @@ from tamis_mail.sample.composing import compose
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import Label, Recipe, recipes
 
-__all__ = ["Sample", "messages", "write"]
-
 _START = datetime(2026, 1, 5)  # noqa: DTZ001  (UTC throughout; zones are only written)
 _DAYS = 174  # of mail
 # Kinds of recipes that arrive in office hours.

@@ -12,8 +12,6 @@ from itertools import groupby
 
 from tamis_mail.sample.dice import Dice
 
-__all__ = ["SKINS", "render_html", "render_plain"]
-
 _MARKS = ("# ", "* ", "= ", "-> ", "! ")
 
 

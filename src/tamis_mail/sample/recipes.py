@@ -11,8 +11,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-__all__ = ["Label", "Recipe", "recipes", "words"]
-
 Label = Literal["spam", "ham"]
 
 _TIMES = 2  # messages per recipe, unless it sets another number

@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import words
 
-__all__ = ["Slots"]
-
 _CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")  # innermost first; [PATCH] has no bar and stays
 _SLOT = re.compile(r"\{([a-z_]+)(\d*)\}")  # {amount} and {amount2} are two draws
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import words
 
-__all__ = ["disguise", "padding", "with_hidden_text"]
-
 _MARKED = re.compile(r"~([^~\n]+)~")
 _LOOK_ALIKE = str.maketrans("aeopcxyiACEHKMOPTX", "аеорсхуіАСЕНКМОРТХ")
 _LEET = str.maketrans("aeiost", "43105+")

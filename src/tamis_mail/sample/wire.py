@@ -4,8 +4,6 @@ import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Headers", "Part", "attachment", "encode_words", "fold", "multipart", "phrase", "text_part"]
-
 Headers = tuple[tuple[str, str], ...]
 
 _UNQUOTED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-!*+/")

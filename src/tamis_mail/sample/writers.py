@@ -11,8 +11,6 @@ from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.draft import Draft, date_of, ip_of
 from tamis_mail.sample.wire import Headers
 
-__all__ = ["WRITERS", "Writer"]
-
 
 @dataclass(frozen=True)
 class Writer:

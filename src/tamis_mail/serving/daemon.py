@@ -16,16 +16,6 @@ from tamis_mail.serving.server import Handler, Limits, Server
 from tamis_mail.settings import default_path
 from tamis_mail.verdict.header_fields import DIALECTS
 
-__all__ = [
-    "Daemon",
-    "add_log_options",
-    "add_marking_options",
-    "add_options",
-    "make_argument_type",
-    "read_positive",
-    "run",
-]
-
 _USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,63}")
 _PLACEHOLDER = "{user}"
 
@@ -38,7 +28,6 @@ class Daemon:
     log: Log
     metrics: Metrics
     limits: Limits
-    store: Path
     user_of: Callable[[str], str]
     """Returns the user whose store serves a name that a client sent; "" stands for the store of `--store`."""
 
@@ -155,7 +144,7 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
     metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
     filtering = Filtering(path_of, threads=options.threads, source=source)
     try:
-        handle = make_handler(Daemon(filtering, log, metrics, limits, store, user_of))
+        handle = make_handler(Daemon(filtering, log, metrics, limits, user_of))
         server = Server(
             listeners, handle, log, limits, socket_mode=options.socket_mode, reload=filtering.reopen
         )

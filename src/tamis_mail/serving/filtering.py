@@ -22,8 +22,6 @@ from tamis_mail.serving.stores import OpenStores, describe_fault
 from tamis_mail.sieve import Receipt
 from tamis_mail.verdict import RULE, Judgement, Rule, Verdict
 
-__all__ = ["Fault", "Filtering", "TimedVerdict"]
-
 T = TypeVar("T")
 
 _FLUSH_SECONDS = 1.0  # time between two writes of verdicts to the logs

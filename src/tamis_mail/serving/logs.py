@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Literal, TextIO
 
-__all__ = ["Log"]
-
 Format = Literal["text", "json"]
 Value = str | int | float | bool
 

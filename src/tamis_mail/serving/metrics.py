@@ -12,8 +12,6 @@ from typing import Any
 from tamis_mail.locations import find_local_path, is_address
 from tamis_mail.serving.listeners import Listener
 
-__all__ = ["Metrics", "PrometheusMetrics"]
-
 
 class Metrics:
     """The interface of metrics; this class counts nothing, for a daemon that serves no metrics."""

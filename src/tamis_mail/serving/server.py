@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from tamis_mail.serving.listeners import Listener
 from tamis_mail.serving.logs import Log
 
-__all__ = ["Limits", "Server"]
-
 _RETRY_SECONDS = 1.0  # pause after a connection could not be accepted
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -9,8 +9,6 @@ from tamis_mail.locations import is_address
 from tamis_mail.sieve import Sieve
 from tamis_mail.store import has_store
 
-__all__ = ["OpenStores", "describe_fault"]
-
 _MAX_STORES = 16  # stores that are kept open; each has some MB of cached counts
 
 

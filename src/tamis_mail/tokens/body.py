@@ -13,8 +13,6 @@ from functools import lru_cache
 from tamis_mail.message import Message, Page, Part, fold_text, read_html, remove_style_sheet
 from tamis_mail.tokens.words import LONGEST, hosts, networks, separate_words, split
 
-__all__ = ["Body", "read"]
-
 # Limits; what exceeds them is ignored.
 _TEXT = 12_000  # characters of a message whose words are read: more words add little and enlarge the store
 _TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and each tag takes time

@@ -11,8 +11,6 @@ from itertools import islice
 
 from tamis_mail.message import Message, Part
 
-__all__ = ["read"]
-
 _MIN_LENGTH = 3  # bytes of a word; shorter words are ignored
 _MAX_LENGTH = 30  # bytes of a token with its prefix; longer tokens are ignored
 # Limits; what exceeds them is ignored.

@@ -6,8 +6,6 @@ unique to a message, and would only enlarge the store.
 
 import re
 
-__all__ = ["read"]
-
 LONGEST = 1500  # maximum bytes of the result (experiments/0005-mail-views)
 _BLOCK = 8000  # bytes of the block that are read
 _FOLD = re.compile(rb"\n[ \t]+")

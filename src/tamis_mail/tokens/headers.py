@@ -12,8 +12,6 @@ from functools import lru_cache
 from tamis_mail.message import fold_text
 from tamis_mail.tokens.words import LONGEST, hosts, networks, split
 
-__all__ = ["find_addresses", "read", "remove_addresses"]
-
 # Limits; what exceeds them is ignored.
 _FIELDS = 200  # fields of a message that are read
 _WORDS = 40  # words of a field that are read

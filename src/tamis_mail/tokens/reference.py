@@ -3,8 +3,6 @@
 from tamis_mail.message import Message
 from tamis_mail.tokens import Tokens, body, head, headers, relations
 
-__all__ = ["read"]
-
 
 def read(message: Message, version: int) -> Tokens:
     """Compute the tokens of a message, as a version defines them."""

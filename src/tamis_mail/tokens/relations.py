@@ -20,8 +20,6 @@ from tamis_mail.message import Message, fold_text
 from tamis_mail.tokens.body import Body
 from tamis_mail.tokens.headers import find_addresses, remove_addresses
 
-__all__ = ["find_domain", "read"]
-
 # Limits; what exceeds them is ignored.
 _FIELDS = 200  # fields of a message that are read
 _LONG = 2000  # characters of a field that are read

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["hosts", "networks", "separate_words", "split"]
-
 LONGEST = 40  # characters of a token; a longer word is truncated
 _WORD_MARKS = "$!"
 _SPACE_FOR_NON_WORD = bytes(

@@ -18,8 +18,6 @@ from tamis_mail.sieve import Sieve
 from tamis_mail.store import has_store
 from tamis_mail.watching.mailbox import MessageError
 
-__all__ = ["Classifier", "JudgedMessage", "StoreClassifier", "StoreUnusableError"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ records them, so that they are recognised.
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.watching.roles import Role
 
-__all__ = ["ANSWERED", "HAM_KEYWORDS", "SEEN", "SPAM_KEYWORDS", "find_lesson", "is_kept_by_owner"]
-
 SEEN, ANSWERED = "\\Seen", "\\Answered"
 SPAM_KEYWORDS = frozenset({"$Junk", "Junk"})
 HAM_KEYWORDS = frozenset({"$NotJunk", "NonJunk", "NotJunk"})

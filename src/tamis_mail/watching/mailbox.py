@@ -11,8 +11,6 @@ from typing import Protocol
 
 from tamis_mail.watching.roles import Role
 
-__all__ = ["Folder", "FolderError", "ListedMessage", "Mailbox", "MailboxError", "MessageError"]
-
 
 class MailboxError(Exception):
     """The account, or one of its folders, cannot be reached now. The text is one line for the user."""

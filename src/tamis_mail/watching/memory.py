@@ -36,20 +36,6 @@ from tamis_mail.files import is_there, open_regular
 from tamis_mail.locations import find_local_path, is_address
 from tamis_mail.watching.roles import Role
 
-__all__ = [
-    "AMBIGUOUS",
-    "DONE",
-    "FAILED",
-    "MOVED",
-    "MOVING",
-    "TO_LEARN",
-    "TO_SORT",
-    "UNIDENTIFIED",
-    "Memory",
-    "MemoryUnusableError",
-    "Place",
-]
-
 UNIDENTIFIED, AMBIGUOUS, TO_SORT, TO_LEARN, MOVING, MOVED, DONE, FAILED = (
     "unread",
     "unsettled",

@@ -16,8 +16,6 @@ from tamis_mail.watching.mailbox import Mailbox
 from tamis_mail.watching.memory import Memory
 from tamis_mail.watching.watcher import Settings, Stop, Watcher
 
-__all__ = ["add_options", "run"]
-
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of a watcher."""

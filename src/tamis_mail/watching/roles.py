@@ -14,8 +14,6 @@ from enum import StrEnum
 
 from tamis_mail.mailbox.names import guess_purpose
 
-__all__ = ["WATCHED", "NamedFolder", "Role", "find_roles"]
-
 
 class Role(StrEnum):
     """The purpose of a folder."""

@@ -49,8 +49,6 @@ from tamis_mail.watching.memory import (
 )
 from tamis_mail.watching.roles import WATCHED, Role
 
-__all__ = ["Settings", "Stop", "Watcher"]
-
 _READ_BATCH = 100  # messages that are requested from the mailbox together
 _TASK_BATCH = 50  # messages that are judged or learned together, in a fraction of a second
 # Messages are read to identify them; so many bytes of them are kept until they are judged or learned.
@@ -103,7 +101,7 @@ class Stop:
                 signal.signal(number, handler)
 
     @contextmanager
-    def interrupting(self) -> Iterator[None]:
+    def allow_interrupts(self) -> Iterator[None]:
         """Let a signal interrupt this block at once, such as a wait."""
         self._is_waiting = True
         try:
@@ -191,7 +189,7 @@ class Watcher:
                 is_complete = self.run_pass()
                 if once:
                     return is_complete
-                with self.stop.interrupting():
+                with self.stop.allow_interrupts():
                     if "mailbox" in self._faults or "memory" in self._faults:
                         time.sleep(backoff * random.uniform(0.8, 1.2))
                         backoff = min(2 * backoff, _MAX_BACKOFF)

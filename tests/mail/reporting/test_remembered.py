@@ -41,7 +41,7 @@ def test_the_corpus_is_that_of_the_mail(sieve: Sieve) -> None:
     for place, row in enumerate(order):
         assert remembered.corpus.features_of(place)[0].tolist() == expected.features_of(row)[0].tolist()
     assert remembered.corpus.is_spam.tolist() == expected.is_spam[order].tolist()
-    assert not remembered.is_sample
+    assert remembered.total == len(remembered.corpus)
 
 
 def test_the_order_of_learning_does_not_change_the_sample(sieve: Sieve, tmp_path: Path) -> None:
@@ -51,7 +51,6 @@ def test_the_order_of_learning_does_not_change_the_sample(sieve: Sieve, tmp_path
     first, second = (read_remembered(one.store, 20) for one in (sieve, other))
     assert first.corpus.digests == second.corpus.digests
     assert len(first.corpus) == 20
-    assert first.is_sample
     assert first.total == 60
     np.testing.assert_array_equal(first.corpus.ids, second.corpus.ids)
     np.testing.assert_array_equal(first.dates, second.dates)

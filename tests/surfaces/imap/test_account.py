@@ -55,7 +55,7 @@ def test_any_text_survives_the_file(
         ("host = 3", "host is 3, expected a text in quotes"),
         ('host = "h"\nuser = "u"\nport = "993"', "port is '993', expected a number"),
         ('host = "h"\nuser = "u"\nport = 70000', "port is 70000, expected 1 to 65535"),
-        ('host = "h"\nuser = "u"\ncolour = "red"', "colour is no setting"),
+        ('host = "h"\nuser = "u"\ncolour = "red"', "colour is not a setting"),
         ('host = "h"\nuser = "u"\npassword = "secret"', "password is 'secret', expected one of keyring"),
         ('host = "h"\nuser = "u"\ntls = "none"', "h is another machine: use implicit or starttls"),
         ('host = "h"\nuser = "u"\npassword = "command"', "no command is given"),
@@ -78,7 +78,7 @@ def test_a_wrong_file_gets_one_line(text: str, reason: str) -> None:
 def test_a_missing_account_says_what_to_do() -> None:
     with pytest.raises(AccountError, match=r"there is no account home.*tamis setup imap"):
         Account.read("home")
-    with pytest.raises(AccountError, match="is no name of an account"):
+    with pytest.raises(AccountError, match="is not a valid name of an account"):
         Account("../x", host="h", user="u")
 
 

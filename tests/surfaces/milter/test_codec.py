@@ -46,7 +46,8 @@ def test_a_packet_that_is_not_complete_is_waited_for() -> None:
     reader.feed(codec.encode(b"H", b"mx\0") + b"\0\0")
     assert reader.take_packet() == Packet(b"H", b"mx\0")
     assert reader.take_packet() is None
-    assert not reader.is_between_packets
+    reader.feed(codec.encode(b"M", b"")[2:])
+    assert reader.take_packet() == Packet(b"M", b"")
 
 
 @pytest.mark.parametrize("length", [0, LARGEST_PACKET + 1, 0xFFFFFFFF])

@@ -272,7 +272,7 @@ class _Density:
         return self.has_noise and per_pattern * patterns + per_row * len(gaps.rows) < _SINGLE_COST * patterns
 
     def _impute_together(self, gaps: Gaps, part: slice) -> tuple[Array, Array, Array]:
-        """What `impute` returns, for a slice of `gaps.rows`, with one matrix product for all its patterns."""
+        """Impute a slice of `gaps.rows` as `impute` does, by one matrix product for all its patterns."""
         x, (k, d) = gaps.x[gaps.rows[part]], self.factors.shape
         first, last = gaps.pattern[part][[0, -1]].tolist()
         pattern, masks = gaps.pattern[part] - first, gaps.masks[first : last + 1]

@@ -410,7 +410,7 @@ def find_ids(keys: Keys, values: Any, what: str) -> Indices:
         return keys.find(values.tolist() if isinstance(values, np.ndarray) else values)
     except TypeError as problem:
         raise TypeError(
-            f"got a {what} that is no id ({problem}), expected strings, numbers or tuples"
+            f"got a {what} that cannot be an id ({problem}), expected strings, numbers or tuples"
         ) from None
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, one_line
-from tamis.protocols import total
 from tamis.stats import Keys, Labels, Sums, Tally
 from tamis.tables import Rows, Sparse, Table
 
@@ -121,16 +120,6 @@ class Block(ABC, Generic[E, S]):
         """Add one row to the statistic; return None if adding `observe` of the row is as fast."""
         return None
 
-    def observe_each_class(self, rows: E, responsibilities: Responsibilities) -> S:
-        """Sum the rows by responsibilities, one class after the other, for a block without a faster way."""
-        if not len(responsibilities.keys):
-            raise ValueError("got no classes to divide the rows among, expected at least one")
-        one_class = np.zeros(len(responsibilities.values), dtype=np.int64)
-        return total(
-            self.observe(rows, Labels(Keys((key,)), one_class), np.ascontiguousarray(weights))
-            for key, weights in zip(responsibilities.keys, responsibilities.values.T, strict=True)
-        )
-
     def prepare(self, rows: E, weights: Array | None) -> "Preparation | None":
         """Prepare rows for many expectation steps; return None if the block has no fast form of them."""
         return None
@@ -196,7 +185,8 @@ class Block(ABC, Generic[E, S]):
             row, j = np.argwhere(infinite)[0].tolist()
             name = table.name(self.column_indices(table)[j])
             raise ValueError(
-                f"{name} holds {values[row, j]} in row {row}, expected finite numbers or NaN: mend that row"
+                f"{name} holds {values[row, j]} in row {row}, expected finite numbers or NaN: "
+                "correct that row"
             )
         return values
 
@@ -207,7 +197,7 @@ class Block(ABC, Generic[E, S]):
         chosen = table if self.columns is None else table.select(self.columns)
         rows = chosen.sparse
         if rows is not None and not np.isfinite(rows.values.sum()) and np.isinf(rows.values).any():
-            raise ValueError("the sparse matrix holds inf, expected finite numbers: mend that row")
+            raise ValueError("the sparse matrix holds inf, expected finite numbers: correct that row")
         return rows
 
     def of(self, columns: tuple[int, ...]) -> Self:

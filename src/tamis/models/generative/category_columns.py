@@ -296,7 +296,7 @@ def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
 
 
 def _count_numbers(values: tuple[Any, ...]) -> int:
-    """The number of integers from 0 to the largest value; the number of values if one is no integer."""
+    """The number of integers from 0 to the largest value; the number of values if one is not an integer."""
     return 1 + int(max(values)) if values and all(map(_is_integer, values)) else len(values)
 
 
@@ -386,7 +386,7 @@ class Values(Density[Codes]):
         return rows.codes, offsets, np.ascontiguousarray(stacked)
 
     def _arrange_one(self, row: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """What `_arrange` returns, for one row, without the cells of values that the row does not have."""
+        """Arrange one row as `_arrange` does, without the cells of values that the row does not have."""
         table = self.absent.copy()
         position = self.terms.position
         cells = [(term[0], index) for term in row.list_terms() if (index := position(term)) is not None]

@@ -77,21 +77,6 @@ class Outcome:
     statistic: Joint
     history: History
 
-    @property
-    def log_likelihoods(self) -> tuple[float, ...]:
-        """The log-likelihood before each step."""
-        return self.history.log_likelihoods
-
-    @property
-    def converged(self) -> bool:
-        """Whether the last step changed the log-likelihood by less than the tolerance."""
-        return self.history.converged
-
-    @property
-    def iterations(self) -> int:
-        """The number of steps."""
-        return self.history.iterations
-
 
 class RowShards(Protocol):
     """Rows in shards (parts of the data), in this process or in others: see `tamis.engines`."""
@@ -162,9 +147,7 @@ def log_likelihood(data: LabelledRows, posterior: Posterior, unlabelled_weight: 
     return likelihood
 
 
-def lower_bound(
-    data: LabelledRows, posterior: Posterior, given: Posterior, unlabelled_weight: float = 1.0
-) -> float:
+def lower_bound(data: LabelledRows, posterior: Posterior, given: Posterior) -> float:
     """A(θ, θ₀) = Σ w Σ_k r_k (log p(x, k | θ) − log r_k), r_k = p(k | x, θ₀): the bound that EM maximises.
 
     It is at most the log-likelihood at θ (`posterior`), and equal to it at θ = θ₀ (`given`).
@@ -180,7 +163,7 @@ def lower_bound(
         r = np.exp(log_r)
         with np.errstate(invalid="ignore"):  # 0 log 0 = 0
             terms = np.where(r > 0, r * (joint - log_r), 0.0)
-        bound += unlabelled_weight * float(part.weight() @ terms.sum(axis=1))
+        bound += float(part.weight() @ terms.sum(axis=1))
     return bound
 
 
@@ -519,7 +502,7 @@ def _iterate_kmeans(rows: Array, centres: Array, weights: Array) -> Array:
     return centres
 
 
-def best(
+def run_best(
     model: Generative,
     data: LabelledRows,
     k: int,
@@ -538,4 +521,4 @@ def best(
         run(model, data, start(model, data, k, rng, method, initial), max_iter, tol, report_step)
         for _ in range(tries)
     )
-    return max(outcomes, key=lambda outcome: outcome.log_likelihoods[-1])
+    return max(outcomes, key=lambda outcome: outcome.history.log_likelihoods[-1])

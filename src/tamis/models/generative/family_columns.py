@@ -67,7 +67,7 @@ class FamilyColumns(Block[Array, Tally]):
                 name = table.name(self.column_indices(table)[j])
                 raise ValueError(
                     f"{name} holds {values[row, j]:g} in row {row}, expected {self.family.support}: "
-                    "mend that row, or choose another family"
+                    "correct that row, or choose another family"
                 )
         return values
 

@@ -135,7 +135,7 @@ class FullNormal(_MatrixNormal):
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         raise ValueError(
             "explain needs covariance='tied', 'diag' or 'spherical': with one covariance per class the "
-            "log-odds are no sum over columns"
+            "log-odds are not a sum over columns"
         )
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
@@ -319,7 +319,7 @@ class VectorStudent(Density[Array]):
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         raise ValueError(
             "explain needs estimate='mle', 'map' or 'mean': the log-odds of multivariate t distributions "
-            "are no sum over columns"
+            "are not a sum over columns"
         )
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:

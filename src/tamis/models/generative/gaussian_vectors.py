@@ -375,7 +375,7 @@ def _factorise(covariance: Array, what: str) -> Cholesky:
     unexplained = np.square(np.diagonal(factor.lower)) / np.diagonal(covariance)
     if d and unexplained.min() < _ROUNDING * d:
         raise ValueError(
-            f"the {what} is singular up to rounding, expected all eigenvalues above zero: {_REMEDY}"
+            f"the {what} is singular up to rounding errors, expected all eigenvalues above zero: {_REMEDY}"
         )
     return factor
 

@@ -89,7 +89,7 @@ def log_priors_without_row(model: Generative, counts: Tally, labels: Labels, w: 
     high[index], rest[index] = counts.total.pair
     remaining = (high[own] - w) + rest[own]
     empty = (remaining == 0) & (model.classes.find(keys) < 0)[own]
-    if model.prior is not None or model.even:
+    if model.prior is not None or model.is_uniform:
         class_weights = np.array([1.0 if model.prior is None else model.prior[key] for key in keys])
         own_weight = class_weights[own]
     else:

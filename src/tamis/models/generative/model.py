@@ -88,14 +88,14 @@ class Generative:
     """Blocks of columns, independent of each other given the class, and the distribution of classes.
 
     `prior` gives the classes' probabilities by label; without it they are estimated from counts, with `alpha`
-    pseudo-counts each, or all equal if `even` is true. `classes` are in the model even without rows. If
+    pseudo-counts each, or all equal if `is_uniform`. `classes` are in the model even without rows. If
     `hard`, each row without a label belongs only to its most probable class, and its likelihood is
     p(row, class): with equal spherical covariances and equal class probabilities this is k-means.
     """
 
     blocks: Mapping[str, Block[Any, Any]]
     prior: Mapping[Any, float] | None = None
-    even: bool = False
+    is_uniform: bool = False
     alpha: float = 0.0
     classes: Keys = field(default_factory=lambda: Keys(()))
     unlabelled_weight: float = 1.0  # of a row whose label is missing
@@ -246,7 +246,7 @@ class Generative:
         """log p(class) of the classes in `keys`."""
         if self.prior is not None:
             weights = np.array([self.prior[key] for key in keys], dtype=np.float64)
-        elif self.even:
+        elif self.is_uniform:
             weights = np.ones(len(keys))
         else:
             counts: Any = statistic[CLASSES]

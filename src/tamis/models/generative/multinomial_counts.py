@@ -90,7 +90,7 @@ class MultinomialCounts(Block[Rows, Tally]):
         pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0, "mean": alpha}[self.estimate]
         logs = log_probabilities(class_sums.total, pseudo)
         has_zeros = not pseudo.min(initial=1.0) > 0 and bool(np.isneginf(logs).any())
-        return Draws(keys, logs, class_sums, alpha, has_zeros)
+        return PointMultinomial(keys, logs, class_sums, alpha, has_zeros)
 
     def count_parameters(self, density: Any) -> int:
         return len(density.keys) * (int(density.alpha.shape[0]) - 1)
@@ -132,7 +132,7 @@ def log_probabilities(total: Exact, pseudo: Array) -> Array:
 
 
 def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
-    """What `log_probabilities` returns, by a table of logarithms; None unless all sums are small integers."""
+    """Compute `log_probabilities` by a table of logarithms; None unless all sums are small integers."""
     words = total.words[0]
     if (
         total.low != 0
@@ -161,7 +161,7 @@ def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draws(Density[Rows]):
+class PointMultinomial(Density[Rows]):
     """A multinomial with point estimates of its probabilities: the score is linear in the counts."""
 
     keys: Keys
@@ -287,13 +287,14 @@ class ComplementCounts(MultinomialCounts):
         return Complement(keys, weights, class_sums, alpha, has_zeros=True)
 
 
-class Complement(Draws):
+class Complement(PointMultinomial):
     """Scores that are linear in the counts, with weights in place of log-probabilities."""
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         raise ValueError(
-            "complement naive Bayes cannot draw rows, because it is no model of the counts: use MultinomialNB"
+            "complement naive Bayes cannot draw rows, because it is not a model of the counts: use "
+            "MultinomialNB"
         )
 
     def log_evidence(self) -> float:
-        raise NoEvidenceError("complement naive Bayes has no evidence: it is no model of the counts")
+        raise NoEvidenceError("complement naive Bayes has no evidence: it is not a model of the counts")

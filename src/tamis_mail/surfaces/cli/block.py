@@ -6,8 +6,6 @@ from typing import TextIO
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.sender_list import BLOCKED, change_list, configure_list
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis block`."""

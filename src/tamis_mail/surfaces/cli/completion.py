@@ -8,8 +8,6 @@ from tamis_mail.surfaces.cli import command_line
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.parser_model import Command, Option, list_commands
 
-__all__ = ["SHELLS", "configure", "run", "script"]
-
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis completion`."""

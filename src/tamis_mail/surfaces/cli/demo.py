@@ -25,13 +25,11 @@ from tamis_mail.reporting.mail import open_labelled
 from tamis_mail.reporting.misses import is_readable, subject_of
 from tamis_mail.reporting.wording import VIEW_TITLES, describe_verdict
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.layout import can_show, clip, pad
+from tamis_mail.surfaces.cli.layout import can_show, clip, make_displayable, pad
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.report import format_percent, make_encodable
+from tamis_mail.surfaces.cli.report import format_percent
 from tamis_mail.surfaces.cli.streams import terminal_width
 from tamis_mail.verdict import Verdict
-
-__all__ = ["configure", "run"]
 
 _MAX_READ = 1000  # messages of each folder that are read
 _MAX_USED = 350  # messages of each class that are used
@@ -188,7 +186,9 @@ class _Demonstration:
         return list(self._sieve.sort_many((raw for raw, _ in self._test), processes=1))
 
     def _learn(self) -> None:
-        mailbox = make_encodable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
+        mailbox = (
+            make_displayable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
+        )
         kinds = {
             label: [raw for raw, is_spam in self._training if is_spam == (label == "spam")]
             for label in ("spam", "ham")
@@ -231,7 +231,7 @@ class _Demonstration:
         return verdicts
 
     def _format_subject(self, raw: bytes, width: int) -> str:
-        return clip(make_encodable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
+        return clip(make_displayable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
 
     def _explain(self, verdicts: Sequence[Verdict]) -> None:
         spams = [
@@ -258,7 +258,7 @@ class _Demonstration:
         longest = max((abs(one.contribution) for one in (*for_spam, *against)), default=1.0)
         bars = max(0, min(12, self._width - 23 - column_width))
         for one in (*for_spam, *against):
-            token = pad(make_encodable(self._out, one.token), column_width, self._dots)
+            token = pad(make_displayable(self._out, one.token), column_width, self._dots)
             bar = self._bar * round(bars * abs(one.contribution) / longest)
             line = f"   {token} {one.contribution:>+6.2f} {one.view:<8} {bar}"
             self._out.write(line.rstrip() + "\n")

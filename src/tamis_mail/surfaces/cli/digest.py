@@ -17,13 +17,11 @@ from typing import TextIO
 from tamis_mail.settings import default_path
 from tamis_mail.store import has_store
 from tamis_mail.store.log import Event, EventLog
-from tamis_mail.surfaces.cli.layout import clip, plain
+from tamis_mail.surfaces.cli.layout import clip, replace_hidden
 from tamis_mail.surfaces.cli.log import describe_absence, format_time
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.past import PAST_HELP, parse_past
 from tamis_mail.surfaces.cli.streams import text_width
-
-__all__ = ["configure", "run"]
 
 _MAIL_COLUMNS = 76  # maximum columns of a line of the mail; only commands with paths may be longer
 _ADDRESS = re.compile(
@@ -157,15 +155,15 @@ def _describe_event(event: Event, labels: Sequence[str], width: int) -> list[str
     head = f"{event.number:>6}  {format_time(event.time)}  {event.probability or 0.0:.4f}  "
     indent = " " * 8
     lines = [
-        head + clip(plain(event.sender) or "(no sender)", max(8, width - len(head))),
-        indent + clip(plain(event.subject) or "(no subject)", width - len(indent)),
+        head + clip(replace_hidden(event.sender) or "(no sender)", max(8, width - len(head))),
+        indent + clip(replace_hidden(event.subject) or "(no subject)", width - len(indent)),
     ]
     path = _find_file(event.source)
     if path and path.isprintable():
         # Commands are not truncated, because they would then be other commands.
         lines += [f"{indent}tamis relabel {label} {shlex.quote(path)}" for label in labels]
     elif "#" in event.source and path is None:
-        lines.append(indent + clip(f"in {plain(event.source)}", width - len(indent)))
+        lines.append(indent + clip(f"in {replace_hidden(event.source)}", width - len(indent)))
     return lines
 
 

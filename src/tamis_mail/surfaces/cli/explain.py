@@ -15,14 +15,12 @@ from tamis_mail.reporting.wording import VIEW_TITLES, describe_verdict
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
 from tamis_mail.store import has_store
-from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
+from tamis_mail.surfaces.cli.layout import can_show, clip, make_displayable, pad, replace_hidden
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.sources import describe_oversize, open_sources, path_bytes
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.verdict import Evidence, Verdict
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
-
-__all__ = ["configure", "run"]
 
 _MAX_TOKENS = 10  # tokens that are shown for spam, and as many against it
 _MAX_SPANS = 3  # joined n-grams that are shown on each side; more would leave little space for other tokens
@@ -92,17 +90,19 @@ def _note_if_learned(sieve: Sieve, canonical_bytes: bytes) -> str:
     if entry is None:
         return ""
     when = time.strftime("%Y-%m-%d", time.localtime(entry.time))
-    return f"It was learned as {plain(entry.label)} on {when}, and counts here as evidence for itself."
+    return (
+        f"It was learned as {replace_hidden(entry.label)} on {when}, and counts here as evidence for itself."
+    )
 
 
 def _format_headline(verdict: Verdict) -> str:
     """Describe the verdict, and the entry of a list that decided it."""
     if verdict.listed is None:
-        words = describe_verdict(plain(verdict.label), verdict.probability)
+        words = describe_verdict(replace_hidden(verdict.label), verdict.probability)
         return f"{words} (probability of spam {verdict.probability:.4f})"
-    words = "spam" if verdict.label == "spam" else f"not spam: {plain(verdict.label)}"
+    words = "spam" if verdict.label == "spam" else f"not spam: {replace_hidden(verdict.label)}"
     return (
-        f"{words}, whatever the evidence ({plain(verdict.listed)}; "
+        f"{words}, whatever the evidence ({replace_hidden(verdict.listed)}; "
         f"probability of spam by the evidence {verdict.probability:.4f})"
     )
 
@@ -165,14 +165,14 @@ class _Page:
         """Return all lines, with a name and a note."""
         verdict = self._verdict
         lines = [self._clip(name)] if name else []
-        lines += _wrap(self._make_encodable(_format_headline(verdict)), self._width)
-        lines += _wrap(self._make_encodable(plain(verdict.remark or "")), self._width)
+        lines += _wrap(make_displayable(self._out, _format_headline(verdict)), self._width)
+        lines += _wrap(make_displayable(self._out, verdict.remark or ""), self._width)
         other_labels = {label: p for label, p in verdict.probabilities.items() if label != "spam"}
         if len(other_labels) > 1:
             ranked = sorted(other_labels.items(), key=lambda one: -one[1])
             lines += _wrap(
                 "probabilities of the other labels: "
-                + ", ".join(f"{plain(label)} {p:.3f}" for label, p in ranked[:5]),
+                + ", ".join(f"{replace_hidden(label)} {p:.3f}" for label, p in ranked[:5]),
                 self._width,
             )
         lines += _wrap(note, self._width)
@@ -219,7 +219,7 @@ class _Page:
         )
         lines = ["", f"{heading}{'spam':>7}{'ham':>7}{'weight':>8}"]
         for one in evidence:
-            text = self._make_encodable(plain(one.token))
+            text = make_displayable(self._out, one.token)
             line = (
                 pad(text, token, self._dots)
                 + " "
@@ -231,11 +231,8 @@ class _Page:
             )
         return lines
 
-    def _make_encodable(self, text: str) -> str:
-        return text if can_show(self._out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
-
     def _clip(self, text: str) -> str:
-        return clip(self._make_encodable(plain(text)), self._width, self._dots)
+        return clip(make_displayable(self._out, text), self._width, self._dots)
 
 
 def _select_strongest(evidence: Sequence[Evidence], sign: int, limit: int | None) -> list[Evidence]:

@@ -15,8 +15,6 @@ from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.surfaces.cli.since import DateFilter
 from tamis_mail.surfaces.cli.sources import join_names
 
-__all__ = ["open_labelled_folders"]
-
 T = TypeVar("T")
 _MAX_NAMES = 20  # folders that one line lists
 

@@ -12,14 +12,12 @@ from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_opt
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
 from tamis_mail.surfaces.cli.streams import warn_of_log
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis forget`."""
     parser.description = (
         "Forget learned messages exactly: the store is then as if they had never been learned. A message "
-        "that was never learned is counted as unknown, which is no error. A sent message is "
+        "that was never learned is counted as unknown, which is not an error. A sent message is "
         "forgotten with its recipients (tamis learn --sent). Without a PATH, one message is read from "
         "standard input.\n\n"
         "The log forgets the messages, too: their senders, subjects and paths are erased. It keeps that a "

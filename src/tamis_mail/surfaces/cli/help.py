@@ -7,8 +7,6 @@ from tamis_mail.surfaces.cli import command_line
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.parser_model import list_subcommands
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis help`."""

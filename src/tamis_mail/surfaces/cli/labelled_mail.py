@@ -11,8 +11,6 @@ from tamis_mail.reporting.mail import LabelledMail, open_labelled
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.sources import format_bar, list_remarks
 
-__all__ = ["ReadingProgress", "add_mail_options", "open_mail"]
-
 
 def add_mail_options(parser: Parser) -> None:
     """Add the options for labelled mail."""

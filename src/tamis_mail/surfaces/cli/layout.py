@@ -3,21 +3,25 @@
 import unicodedata
 from typing import TextIO
 
-__all__ = ["can_show", "clip", "pad", "plain", "width_of"]
-
 # Categories of characters that move the cursor, change the writing direction or are invisible.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
-def plain(text: str) -> str:
+def replace_hidden(text: str) -> str:
     """Replace characters that could move the cursor or are invisible by dots.
 
-    >>> plain("a\\x1b[31mb\\u202ec")
+    >>> replace_hidden("a\\x1b[31mb\\u202ec")
     'a·[31mb·c'
     """
     if text.isascii() and text.isprintable():
         return text
     return "".join("·" if unicodedata.category(c) in _HIDDEN else c for c in text)
+
+
+def make_displayable(out: TextIO, text: str) -> str:
+    """Return the text in characters that the stream can show, without control characters."""
+    text = replace_hidden(text)
+    return text if can_show(out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def width_of(text: str) -> int:

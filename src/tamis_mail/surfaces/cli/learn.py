@@ -30,8 +30,6 @@ from tamis_mail.surfaces.cli.sources import (
 )
 from tamis_mail.surfaces.cli.streams import warn_of_log
 
-__all__ = ["add_mbox_option", "configure", "learn", "run"]
-
 UNLABELLED = None  # stands for the label of mail without labels
 LabelledPaths = tuple[str | None, list[str]]  # a label, or none, and the paths of mail
 

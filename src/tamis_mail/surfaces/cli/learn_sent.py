@@ -17,8 +17,6 @@ from tamis_mail.store.people import count_people
 from tamis_mail.surfaces.cli.since import DateFilter
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, run_tasks
 
-__all__ = ["learn_sent"]
-
 # Before any message of a source is learned, the senders of its first messages are compared.
 _SAMPLE = 200  # maximum number of these messages
 _SAMPLE_BYTES = 16 << 20  # after so many bytes, no more are read

@@ -12,12 +12,10 @@ from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
 from tamis_mail.store import has_store
 from tamis_mail.store.log import FORGOTTEN, GUESSED, LEARNED, MOVED, Event, EventLog
-from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
+from tamis_mail.surfaces.cli.layout import can_show, clip, pad, replace_hidden
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.past import PAST_HELP, parse_past
 from tamis_mail.surfaces.cli.streams import terminal_width
-
-__all__ = ["configure", "describe_absence", "describe_event", "format_time", "run"]
 
 _LINES = 20  # events that are listed by default
 _MIN_RUN = 4  # if so many consecutive events learned messages of one mailbox, they are joined into one line
@@ -172,7 +170,7 @@ def describe_event(event: Event, arrow: str = "->") -> str:
     ... )
     ('spam -> ham', 'learned ham')
     """
-    label, before = plain(event.label), plain(event.before)
+    label, before = replace_hidden(event.label), replace_hidden(event.before)
     words = {
         LEARNED: f"learned {label}",
         MOVED: f"{before} {arrow} {label}",
@@ -226,9 +224,9 @@ class _Page:
         if not event.digest:
             notes.append("(forgotten later)")
         if event.sender or event.subject:
-            sender = plain(event.sender)
+            sender = replace_hidden(event.sender)
             notes.append(pad(sender, 24, self._dots) if self._width >= _WIDE else f"{sender}:")
-            notes.append(plain(event.subject))
+            notes.append(replace_hidden(event.subject))
         return " ".join(notes)
 
 

@@ -15,8 +15,6 @@ from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.sources import join_names
 from tamis_mail.surfaces.cli.streams import discard
 
-__all__ = ["Moves", "open_moves", "refuse_unless_learned"]
-
 
 def open_moves(options: Namespace) -> list["Moves"]:
     """Open the moves of all sources, and check sources and targets before any message is moved."""

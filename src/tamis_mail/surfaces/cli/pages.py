@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from tamis_mail.surfaces.cli import command_line
 from tamis_mail.surfaces.cli.parser_model import Option, list_commands
 
-__all__ = ["manual", "markdown"]
-
 _STATUSES = [
     ("0", "success (`sort`: the message is spam)"),
     ("1", "`sort` only: the message is ham, or of another label that is not spam"),

@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.surfaces.cli.streams import text_width
 
-__all__ = ["Parser", "add_log_option", "add_quiet_option", "add_store_option"]
-
 
 class _Formatter(argparse.HelpFormatter):
     """Wraps paragraphs to the width of the terminal; keeps indented lines, such as examples."""

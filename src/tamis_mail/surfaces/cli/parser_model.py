@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from tamis_mail.surfaces.cli.parser import Parser
 
-__all__ = ["Command", "Option", "describe_command", "list_commands", "list_subcommands"]
-
 
 @dataclass(frozen=True, slots=True)
 class Option:

@@ -5,8 +5,6 @@ from argparse import ArgumentTypeError
 
 from tamis_mail.surfaces.cli.since import parse_since
 
-__all__ = ["PAST_HELP", "parse_past"]
-
 PAST_HELP = "12h, 3d, 2w, 6m, 1y, today, yesterday, or a date such as 2026-11-01"
 
 

@@ -7,8 +7,6 @@ compares the two.
 
 from types import SimpleNamespace
 
-__all__ = ["read_plain_options"]
-
 _FLAGS = {
     "-p": "passthrough",
     "--passthrough": "passthrough",

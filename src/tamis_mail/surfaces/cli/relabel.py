@@ -11,8 +11,6 @@ from tamis_mail.surfaces.cli.learn import add_mbox_option, learn
 from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import open_sources
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis relabel`."""

@@ -11,12 +11,10 @@ from tamis_mail.reporting.misses import Miss
 from tamis_mail.reporting.page import page, refuse_unless_writable, write
 from tamis_mail.reporting.report import Report, report
 from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_options, open_mail
-from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
+from tamis_mail.surfaces.cli.layout import can_show, clip, make_displayable, pad
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.surfaces.cli.version import version
-
-__all__ = ["configure", "format_percent", "make_encodable", "run"]
 
 _PAGE = "tamis-report.html"
 _SHOWN = 8  # misses that are printed
@@ -85,12 +83,6 @@ def run(out: TextIO, options: Namespace) -> int:
     return 3 if reading.unread else 0
 
 
-def make_encodable(out: TextIO, text: str) -> str:
-    """Return the text in characters that the stream can show, without control characters."""
-    text = plain(text)
-    return text if can_show(out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
-
-
 def _parse_split(text: str) -> tuple[int, int, int]:
     """Parse three numbers of messages."""
     try:
@@ -131,11 +123,11 @@ class _Page:
             *self._format_misses(),
         ]
         if target:
-            lines += ["", "charts: " + make_encodable(self._out, printable(str(Path(target).resolve())))]
+            lines += ["", "charts: " + make_displayable(self._out, printable(str(Path(target).resolve())))]
         return lines
 
     def _wrap(self, text: str) -> list[str]:
-        return wrap(make_encodable(self._out, text), self._width, break_on_hyphens=False)
+        return wrap(make_displayable(self._out, text), self._width, break_on_hyphens=False)
 
     def _list_omissions(self) -> list[str]:
         report = self._report
@@ -190,12 +182,14 @@ class _Page:
         return lines
 
     def _format_miss(self, miss: Miss) -> list[str]:
-        subject = clip(make_encodable(self._out, miss.subject or "(no subject)"), self._width - 2, self._dots)
+        subject = clip(
+            make_displayable(self._out, miss.subject or "(no subject)"), self._width - 2, self._dots
+        )
         lines = [f"  {subject}"]
         lines.append(f"    {miss.label}, called {miss.called} (p {miss.probability:.3f})")
         token_width = max(8, min(30, self._width - 22))
         for one in miss.evidence[:_TOKENS]:
-            token = pad(make_encodable(self._out, one.token), token_width, self._dots)
+            token = pad(make_displayable(self._out, one.token), token_width, self._dots)
             lines.append(f"    {token} {one.contribution:>+6.2f}  {one.view}")
         return lines
 

@@ -12,8 +12,6 @@ from tamis_mail.settings import default_path
 from tamis_mail.store import Store, has_store, people
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 
-__all__ = ["ALLOWED", "BLOCKED", "change_list", "configure_list"]
-
 _MAX_BYTES = 50_000_000  # of a file of names, which then has about a million
 _MAX_LINES = 20  # changes that are printed one by one
 

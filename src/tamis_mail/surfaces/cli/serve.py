@@ -6,8 +6,6 @@ from typing import TextIO
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.surface_commands import add_surfaces, run_surface
 
-__all__ = ["ACTIONS", "configure", "run"]
-
 ACTIONS = {
     "spamd": "answer spamc and other clients of SpamAssassin's daemon",
     "milter": "judge mail while Postfix or Sendmail receives it",

@@ -6,8 +6,6 @@ from typing import TextIO
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.surface_commands import add_surfaces, run_surface
 
-__all__ = ["ACTIONS", "configure", "run"]
-
 ACTIONS = {
     "imap": "set up an IMAP account to be watched",
 }

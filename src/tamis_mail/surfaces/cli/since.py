@@ -8,8 +8,6 @@ from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.message.dates import date_of
 from tamis_mail.surfaces.cli.parser import Parser
 
-__all__ = ["DateFilter", "add_since_option", "parse_since"]
-
 _FIRST_YEAR = 1971  # earlier dates of messages count as unreadable (`message.dates`)
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tamis_mail.surfaces.cli.parser import Parser
     from tamis_mail.verdict import Verdict
 
-__all__ = ["configure", "run"]
-
 _STATUS = {"spam": 0, "unsure": 2}  # the exit status is 1 for all other labels, which are ham
 _ERROR = 3  # the exit status after an error
 _JOINED_LINES = 250  # that are written together: as many messages are judged together

@@ -18,8 +18,6 @@ from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict.rule import RuleError, Weights
 
-__all__ = ["configure", "run"]
-
 _FEW = 50  # if a label has fewer messages, the user is advised to learn more
 
 

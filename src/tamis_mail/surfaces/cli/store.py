@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tamis_mail.sieve import Sieve
     from tamis_mail.sieve.upgrading import Upgrade
 
-__all__ = ["ACTIONS", "configure", "run"]
-
 _MAX_CONTRADICTIONS = 10  # senders that `merge` names: one store allows and the other one blocks them
 # Maximum ratio of unpacked to packed size. Exports compress to a fifth, the most regular to a fiftieth, and
 # zeros to a thousandth.

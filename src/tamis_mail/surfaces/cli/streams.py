@@ -10,8 +10,6 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import TextIO
 
-__all__ = ["Message", "copy_rest", "discard", "terminal_width", "text_width", "warn_of_log"]
-
 _BLOCK = 1 << 16  # bytes of a message that are read at a time
 _SMALL_BLOCK = 1 << 12  # bytes that are read at a time when memory may have run out
 _RESERVE = 1 << 20  # bytes that are freed when memory has run out, so that the message can be written

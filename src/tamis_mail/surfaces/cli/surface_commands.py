@@ -10,8 +10,6 @@ from typing import TextIO
 
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 
-__all__ = ["add_surfaces", "run_surface"]
-
 
 def add_surfaces(
     parser: Parser,

@@ -14,8 +14,6 @@ from tamis.conjugate import Beta, Dirichlet
 from tamis.stats import Tally
 from tamis_mail.surfaces.cli.layout import can_show
 
-__all__ = ["show"]
-
 _DOCUMENTS = (
     ("Chinese Beijing Chinese", "China"),
     ("Chinese Chinese Shanghai", "China"),

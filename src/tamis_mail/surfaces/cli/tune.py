@@ -27,8 +27,6 @@ from tamis_mail.verdict import RULE, RULES, Rule
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
 from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, RuleError
 
-__all__ = ["configure", "run"]
-
 Estimates = list[tuple[float, float]]  # value and standard deviation: of each scale, then of the intercept
 
 

@@ -13,12 +13,10 @@ from tamis_mail.settings import default_path
 from tamis_mail.sieve import Receipt, Sieve
 from tamis_mail.store import has_store
 from tamis_mail.store.log import Event
-from tamis_mail.surfaces.cli.layout import plain
+from tamis_mail.surfaces.cli.layout import replace_hidden
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import SourceReader, open_sources
 from tamis_mail.surfaces.cli.streams import warn_of_log
-
-__all__ = ["configure", "run"]
 
 _BATCH = 1000  # maximum number of messages in memory
 _RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
@@ -32,8 +30,8 @@ def configure(parser: Parser) -> None:
         "again with its old label and weight. An undo is an event itself, and can be undone.\n\n"
         "An event is not undone if a later event has changed the same message; the later one is named. In a "
         "range, verdicts and events that were undone before are left out.\n\n"
-        "A message that was forgotten is needed to learn it again, and so is one that an old version of "
-        "tamis has learned. It is searched where it was learned from; --from names another place."
+        "To undo forgetting, or an event of an old version of tamis, the message itself is needed. It is "
+        "searched in the mailbox that it was learned from; --from names another place."
     )
     parser.add_argument(
         "numbers", nargs="+", metavar="N", help="the number of an event, or a range, such as 12-40"
@@ -164,7 +162,7 @@ def _describe_undone(events: Sequence[Event], undone: Sequence[tuple[Receipt, in
         ]
     lines = []
     for event, (receipt, number) in zip(events, undone, strict=True):
-        label, before = plain(receipt.label or ""), plain(receipt.before or "")
+        label, before = replace_hidden(receipt.label or ""), replace_hidden(receipt.before or "")
         outcome = {
             "forgotten": f"the message, which was {before}, is forgotten",
             "moved": f"the message is {label} again, and no longer {before}",

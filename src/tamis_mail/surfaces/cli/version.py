@@ -6,8 +6,6 @@ import sys
 import tamis
 from tamis import compiled
 
-__all__ = ["describe", "version"]
-
 _START, _END = "tamis-", ".dist-info"
 
 

@@ -19,17 +19,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-__all__ = [
-    "Account",
-    "AccountError",
-    "PasswordKind",
-    "Security",
-    "has_keyring",
-    "keep_in_keyring",
-    "list_accounts",
-    "settings_path",
-]
-
 Security = Literal["implicit", "starttls", "none"]
 PasswordKind = Literal["keyring", "command", "credential", "prompt"]
 Login = Literal["password", "xoauth2"]
@@ -245,7 +234,10 @@ def _decode_secret(data: bytes, source: str) -> str:
 def _find_problems(account: Account) -> list[str]:
     name = account.name
     checks = [
-        (bool(_NAME.fullmatch(name)), f"{name!r} is no name of an account: use letters, digits and _.@+-"),
+        (
+            bool(_NAME.fullmatch(name)),
+            f"{name!r} is not a valid name of an account: use letters, digits and _.@+-",
+        ),
         (
             bool(account.host) and account.host.isprintable() and not set(account.host) & set(" /\\"),
             f"account {name}: host is {account.host!r}, expected a name such as imap.example.org",
@@ -290,7 +282,7 @@ def _read_settings(data: Mapping[str, object], path: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name, value in data.items():
         if name not in names:
-            raise AccountError(f"{path}: {name} is no setting; expected one of {', '.join(names)}")
+            raise AccountError(f"{path}: {name} is not a setting; expected one of {', '.join(names)}")
         kind = kinds.get(name, str)
         is_valid = type(value) is kind
         if isinstance(value, list):

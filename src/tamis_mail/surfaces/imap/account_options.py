@@ -9,8 +9,6 @@ from typing import Any
 
 from tamis_mail.surfaces.imap.account import Account, AccountError, list_accounts, settings_path
 
-__all__ = ["add_account_options", "format_account", "load_mailbox", "make_account", "read_changes"]
-
 _MAX_SIZE = 10 << 20  # default of the largest message in bytes
 
 

@@ -11,8 +11,6 @@ from tamis_mail.surfaces.imap.account_options import (
 )
 from tamis_mail.watching import options as watching_options
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis watch imap`."""

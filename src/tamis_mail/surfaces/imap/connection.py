@@ -26,19 +26,6 @@ from imapclient.response_parser import parse_response
 from tamis_mail.surfaces.imap.account import Account
 from tamis_mail.surfaces.imap.transport import Client
 
-__all__ = [
-    "CommandRefusedError",
-    "Connection",
-    "ConnectionLostError",
-    "FolderName",
-    "LoginRefusedError",
-    "SelectedFolder",
-    "Status",
-    "format_uid_set",
-    "open_connection",
-    "read_uid_set",
-]
-
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 30.0  # maximum time to connect, and to wait for each byte

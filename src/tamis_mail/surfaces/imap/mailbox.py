@@ -27,8 +27,6 @@ from tamis_mail.surfaces.imap.connection import (
 from tamis_mail.watching.mailbox import Folder, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import WATCHED, NamedFolder, Role, find_roles
 
-__all__ = ["ImapMailbox", "LoginError"]
-
 _BATCH_BYTES = 4 << 20  # maximum size of a batch
 _BATCH_MESSAGES = 100  # maximum number of messages of a batch
 _SLACK_BYTES = 1 << 20  # added to limits, because some servers report a size that is too small

@@ -37,8 +37,6 @@ from tamis_mail.watching.roles import Role
 if TYPE_CHECKING:
     from tamis_mail.surfaces.imap.mailbox import ImapMailbox
 
-__all__ = ["configure", "run"]
-
 _OTHER_HOSTS = {  # servers that are not called imap.DOMAIN, by the domain of an address
     "googlemail.com": "imap.gmail.com",
     "hotmail.com": "outlook.office365.com",

@@ -15,8 +15,6 @@ from typing import Any, NoReturn
 
 from imapclient import IMAPClient
 
-__all__ = ["Client", "Transport"]
-
 _PACKET = 1 << 16  # bytes that are received at once
 _GREETING_BYTES = 1 << 20  # limit of the bytes before the first command
 

@@ -19,22 +19,6 @@ by BDAT (RFC 3030), which states the length.
 import re
 from dataclasses import dataclass
 
-__all__ = [
-    "AmbiguousDotError",
-    "BadLine",
-    "Command",
-    "CommandReader",
-    "Content",
-    "ContentWriter",
-    "End",
-    "Reply",
-    "ReplyError",
-    "ReplyReader",
-    "has_bare_line_ends",
-    "read_extensions",
-    "read_path",
-]
-
 _LONGEST_COMMAND = 4096  # bytes; RFC 5321 has 512, and its extensions add some hundreds
 _LONGEST_REPLY_LINE = 4096
 _MAX_REPLY_LINES = 100
@@ -57,7 +41,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no command, and why not; it is skipped."""
+    """A line that is not a command, and why not; it is skipped."""
 
     sentence: str
 
@@ -160,7 +144,7 @@ def _parse_command(line: bytes) -> Command | BadLine:
         return BadLine("the line has a control character; lines end in CR LF")
     parts = _COMMAND.fullmatch(line.rstrip(b" "))
     if parts is None:
-        return BadLine("the line is no command")
+        return BadLine("the line is not a command")
     return Command(parts[1].decode("ascii").upper(), parts[2] or b"", line)
 
 
@@ -268,7 +252,7 @@ class ReplyReader:
             del self._buffer[: end + 1]
             parts = _REPLY.fullmatch(line)
             if parts is None or (self._lines and int(parts[1]) != self._code):
-                raise ReplyError("a line is no reply: expected three digits and text")
+                raise ReplyError("a line is not a reply: expected three digits and text")
             self._code = int(parts[1])
             self._lines.append(_CONTROL.sub(b"?", parts[3] or b""))
             if len(self._lines) > _MAX_REPLY_LINES:

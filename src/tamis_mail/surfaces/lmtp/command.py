@@ -12,8 +12,6 @@ from tamis_mail.serving.server import Handler
 from tamis_mail.surfaces.lmtp.next_hop import NextHop
 from tamis_mail.surfaces.lmtp.service import LmtpService, Marking
 
-__all__ = ["configure", "run"]
-
 _LISTEN = "127.0.0.1:2424"
 
 

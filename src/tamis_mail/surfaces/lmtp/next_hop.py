@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from tamis_mail.serving.listeners import Listener
 from tamis_mail.surfaces.lmtp.codec import ContentWriter, Reply, ReplyError, ReplyReader, read_extensions
 
-__all__ = ["NextHop", "NextHopError", "NextHopSession"]
-
 _BLOCK = 1 << 16  # bytes that are read at once
 _QUIT_SECONDS = 1.0  # maximum wait for the reply to QUIT
 

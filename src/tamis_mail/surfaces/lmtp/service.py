@@ -12,7 +12,7 @@ the client, which still has the message, tries again. Nothing is kept here.
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
 from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
@@ -33,8 +33,6 @@ from tamis_mail.surfaces.lmtp.codec import (
 from tamis_mail.surfaces.lmtp.next_hop import NextHop, NextHopError, NextHopSession
 from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.header_fields import add_verdict, fields
-
-__all__ = ["LmtpService", "Marking"]
 
 T = TypeVar("T")
 
@@ -116,27 +114,18 @@ class _Transaction:
     recipients: list[_Recipient] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class LmtpService:
     """Handles the sessions of clients."""
 
-    def __init__(
-        self,
-        filtering: Filtering,
-        log: Log,
-        metrics: Metrics,
-        *,
-        limits: Limits,
-        hop: NextHop,
-        marking: Marking,
-        user_of: Callable[[bytes], str] = lambda address: "",
-    ) -> None:
-        self.filtering = filtering
-        self.log = log
-        self.metrics = metrics
-        self.limits = limits
-        self.hop = hop
-        self.marking = marking
-        self.user_of = user_of
+    filtering: Filtering
+    log: Log
+    metrics: Metrics
+    _: KW_ONLY
+    limits: Limits
+    hop: NextHop
+    marking: Marking
+    user_of: Callable[[bytes], str] = lambda address: ""
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a client until it leaves."""

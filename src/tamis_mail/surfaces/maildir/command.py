@@ -11,8 +11,6 @@ from tamis_mail.serving.logs import Log
 from tamis_mail.surfaces.maildir.mailbox import MaildirMailbox
 from tamis_mail.watching import options as watching_options
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis watch maildir`."""

@@ -13,8 +13,6 @@ from string import ascii_lowercase
 
 from tamis_mail.files import open_regular
 
-__all__ = ["FILE", "KeywordFile"]
-
 FILE = "dovecot-keywords"
 _LARGEST = 1 << 16  # bytes of the file that are read
 _STALE_SECONDS = 120  # an older lock was left behind by a killed process, as Dovecot also assumes

@@ -29,8 +29,6 @@ from tamis_mail.surfaces.maildir.notices import Notices
 from tamis_mail.watching.mailbox import Folder, FolderError, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import NamedFolder, Role, find_roles
 
-__all__ = ["MaildirMailbox"]
-
 T = TypeVar("T")
 
 _MAX_DEPTH = 12  # of folders in folders

@@ -10,8 +10,6 @@ from base64 import b64encode
 
 from tamis_mail.mailbox.names import decode_utf7
 
-__all__ = ["FLAGS", "make_uid", "read_flags", "split_folder_name", "split_name", "with_flags"]
-
 FLAGS = {
     "S": "\\Seen",
     "R": "\\Answered",

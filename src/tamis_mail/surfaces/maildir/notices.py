@@ -6,8 +6,6 @@ from collections.abc import Callable, Generator, Iterable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Notices"]
-
 _WAIT_MILLISECONDS = 1000  # time that one call of `watchfiles` waits for a change
 _DEBOUNCE_MILLISECONDS = 400  # time in which changes are gathered, because a delivery makes several
 _POLL_SECONDS = 10.0  # time between two passes, if there are no notices

@@ -22,47 +22,6 @@ import struct
 from dataclasses import dataclass
 from enum import IntFlag
 
-__all__ = [
-    "ABORT",
-    "ACCEPT",
-    "BODY",
-    "CONNECT",
-    "CONTINUE",
-    "DATA",
-    "DISCARD",
-    "END_OF_BODY",
-    "END_OF_HEADER",
-    "HEADER",
-    "HELO",
-    "LARGEST_PACKET",
-    "MACRO",
-    "MAIL",
-    "NEGOTIATE",
-    "QUIT",
-    "QUIT_NEW_CONNECTION",
-    "RECIPIENT",
-    "SKIP",
-    "TEMPORARY_FAILURE",
-    "UNKNOWN",
-    "Action",
-    "Negotiation",
-    "Packet",
-    "PacketReader",
-    "ProtocolError",
-    "ProtocolOption",
-    "encode",
-    "encode_add_header",
-    "encode_insert_header",
-    "encode_negotiation",
-    "encode_quarantine",
-    "encode_rejection",
-    "encode_remove_header",
-    "read_client",
-    "read_header",
-    "read_macros",
-    "read_strings",
-]
-
 # Commands of a mail server: the byte after the length. (The decisions below are whole packets.)
 ABORT, BODY, CONNECT, MACRO, END_OF_BODY, HELO = b"A", b"B", b"C", b"D", b"E", b"H"
 QUIT_NEW_CONNECTION, HEADER, MAIL, END_OF_HEADER, NEGOTIATE = b"K", b"L", b"M", b"N", b"O"
@@ -197,11 +156,6 @@ class PacketReader:
         command, data = self._buffer[_UINT32.size : _UINT32.size + 1], self._buffer[_UINT32.size + 1 : end]
         del self._buffer[:end]
         return Packet(bytes(command), bytes(data))
-
-    @property
-    def is_between_packets(self) -> bool:
-        """Whether all bytes belonged to packets that were returned."""
-        return not self._buffer
 
 
 def read_strings(data: bytes) -> list[bytes]:

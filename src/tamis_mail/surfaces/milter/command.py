@@ -9,8 +9,6 @@ from tamis_mail.serving.daemon import Daemon
 from tamis_mail.serving.server import Handler
 from tamis_mail.surfaces.milter.service import ON_FAULT, ON_SPAM, MilterService, Policy
 
-__all__ = ["configure", "run"]
-
 _LISTEN = "127.0.0.1:8783"
 _CONNECTIONS = 250  # Postfix has 100 processes that receive mail, and each keeps a connection
 _IDLE_SECONDS = 3600  # a connection lasts as long as that of the SMTP client, which may be slow

@@ -8,7 +8,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
 from tamis_mail.serving.logs import Log
@@ -21,14 +21,12 @@ from tamis_mail.surfaces.milter.trace import format_trace
 from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.header_fields import OLD_PREFIX, fields
 
-__all__ = ["ON_FAULT", "ON_SPAM", "MilterService", "Policy", "rename_old_fields"]
-
 ON_SPAM = ("mark", "reject", "quarantine", "discard")
 ON_FAULT = ("accept", "tempfail")
 
 _BLOCK = 1 << 16  # bytes that are read at once
 _VERDICT_SECONDS = 60.0  # mail servers wait some minutes for a decision
-_REJECTION = "550 5.7.1 This message was taken for spam"  # a score would tell a spammer what to change
+_REJECTION = "550 5.7.1 This message was taken for spam"  # a score would show a spammer what to change
 _QUARANTINE = "tamis: spam"
 _VERSION_WITH_INSERTING = 6  # older servers may not know how to insert a field at the top
 _NOT_IN_QUEUE_ID = re.compile(r"[^A-Za-z0-9._-]")
@@ -59,33 +57,23 @@ class Policy:
         return actions | Action.QUARANTINE if self.on_spam == "quarantine" else actions
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class MilterService:
     """Handles connections of mail servers."""
 
-    def __init__(
-        self,
-        filtering: Filtering,
-        log: Log,
-        metrics: Metrics,
-        *,
-        limits: Limits,
-        version: str,
-        policy: Policy,
-        user_of: Callable[[str], str] = lambda name: "",
-        verdict_seconds: float = _VERDICT_SECONDS,
-    ) -> None:
-        self._filtering = filtering
-        self._log = log
-        self._metrics = metrics
-        self._limits = limits
-        self._version = version
-        self._policy = policy
-        self._user_of = user_of
-        self._verdict_seconds = verdict_seconds
+    filtering: Filtering
+    log: Log
+    metrics: Metrics
+    _: KW_ONLY
+    limits: Limits
+    version: str
+    policy: Policy
+    user_of: Callable[[str], str] = lambda name: ""
+    verdict_seconds: float = _VERDICT_SECONDS
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until the mail server ends it, or is silent for too long."""
-        session = Session(self._limits.size, self._policy.actions, self._is_exempt)
+        session = Session(self.limits.size, self.policy.actions, self._is_exempt)
         try:
             while not session.is_ended and (data := await self._read(reader)):
                 for item in session.feed(data):
@@ -93,18 +81,18 @@ class MilterService:
                     writer.write(answer)
                 await writer.drain()
         except ProtocolError as error:
-            self._log.write("refused", reason=str(error))
-            self._metrics.count_fault("protocol")
+            self.log.write("refused", reason=str(error))
+            self.metrics.count_fault("protocol")
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
         try:
-            async with asyncio.timeout(self._limits.idle_seconds):
+            async with asyncio.timeout(self.limits.idle_seconds):
                 return await reader.read(_BLOCK)
         except TimeoutError:
             raise ProtocolError("the mail server has sent nothing for too long") from None
 
     def _is_exempt(self, envelope: Envelope) -> bool:
-        return bool(envelope.auth_type) and not self._policy.judges_authenticated
+        return bool(envelope.auth_type) and not self.policy.judges_authenticated
 
     async def decide(self, message: Message, agreed: Negotiation) -> bytes:
         """Return the changes of a message, and the decision."""
@@ -117,24 +105,24 @@ class MilterService:
     async def _judge(self, message: Message, agreed: Negotiation) -> bytes:
         queue_id = _clean_queue_id(message.envelope.queue_id)
         if message.n_old_fields > len(message.old_fields):
-            self._log.write("old-fields-left", queue=queue_id, count=message.n_old_fields)
+            self.log.write("old-fields-left", queue=queue_id, count=message.n_old_fields)
         if message.raw is None:
-            self._log.write("too-large", queue=queue_id, bytes=message.size)
+            self.log.write("too-large", queue=queue_id, bytes=message.size)
             return rename_old_fields(message, agreed) + codec.ACCEPT
         raw = format_trace(message.envelope, time.time()) + message.raw
         try:
-            async with asyncio.timeout(self._verdict_seconds):
-                judged = await self._filtering.judge(
-                    raw, self._find_user(message.envelope), with_evidence=self._policy.needs_evidence
+            async with asyncio.timeout(self.verdict_seconds):
+                judged = await self.filtering.judge(
+                    raw, self._find_user(message.envelope), with_evidence=self.policy.needs_evidence
                 )
         except TimeoutError:
-            judged = Fault(f"there was no verdict within {self._verdict_seconds:g} s")
+            judged = Fault(f"there was no verdict within {self.verdict_seconds:g} s")
         if isinstance(judged, Fault):
             return self._decide_without_verdict(message, agreed, judged.sentence)
         label = judged.verdict.label
         action = self._choose_action(label, agreed)
-        self._metrics.count_verdict(label, judged.seconds)
-        self._log.write(
+        self.metrics.count_verdict(label, judged.seconds)
+        self.log.write(
             "verdict",
             queue=queue_id,
             label=label,
@@ -153,14 +141,14 @@ class MilterService:
         return changes + codec.ACCEPT
 
     def _decide_without_verdict(self, message: Message, agreed: Negotiation, reason: str) -> bytes:
-        self._log.write("store-fault", queue=_clean_queue_id(message.envelope.queue_id), reason=reason)
-        self._metrics.count_fault("store")
-        if self._policy.on_fault == "tempfail":
+        self.log.write("store-fault", queue=_clean_queue_id(message.envelope.queue_id), reason=reason)
+        self.metrics.count_fault("store")
+        if self.policy.on_fault == "tempfail":
             return codec.TEMPORARY_FAILURE
         return rename_old_fields(message, agreed) + codec.ACCEPT
 
     def _choose_action(self, label: str, agreed: Negotiation) -> str:
-        action = self._policy.on_spam if label == "spam" else "mark"
+        action = self.policy.on_spam if label == "spam" else "mark"
         if action == "quarantine" and not agreed.actions & Action.QUARANTINE:
             return "mark"  # the server does not offer a quarantine
         return action
@@ -171,10 +159,10 @@ class MilterService:
             return b""
         verdict = judged.verdict
         lines = fields(
-            verdict if self._policy.needs_evidence else Verdict(verdict.judgement, tuple),
-            dialect=self._policy.dialect,
+            verdict if self.policy.needs_evidence else Verdict(verdict.judgement, tuple),
+            dialect=self.policy.dialect,
             required=judged.required,
-            version=self._version,
+            version=self.version,
         )
         pairs = _join_lines(lines, keeps_space=bool(agreed.options & ProtocolOption.LEADING_SPACE))
         if agreed.version < _VERSION_WITH_INSERTING:
@@ -184,7 +172,7 @@ class MilterService:
     def _find_user(self, envelope: Envelope) -> str:
         """Return the user whose store judges the message: the recipient, if there is only one."""
         address = envelope.recipient.removeprefix(b"<").removesuffix(b">")
-        return self._user_of(address.decode("utf-8", "replace").lower())
+        return self.user_of(address.decode("utf-8", "replace").lower())
 
 
 def rename_old_fields(message: Message, agreed: Negotiation) -> bytes:

@@ -24,8 +24,6 @@ from tamis_mail.surfaces.milter.codec import (
 )
 from tamis_mail.verdict.header_fields import has_verdict_name
 
-__all__ = ["Envelope", "Message", "OldField", "Session"]
-
 # The filter answers only BODY, so that it can skip the rest of a large message, and the end of a message.
 _OPTIONS = (
     ProtocolOption.NO_END_OF_HEADER
@@ -133,7 +131,7 @@ class Session:
         if command == codec.NEGOTIATE:
             return self._negotiate(Negotiation.read(packet.data))
         if not self.agreed.version:
-            raise ProtocolError("the first packet is no offer of a mail server")
+            raise ProtocolError("the first packet is not the offer of a mail server")
         if command == codec.END_OF_BODY:
             return self._end_message(packet.data)
         if command == codec.BODY:

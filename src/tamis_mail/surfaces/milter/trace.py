@@ -10,8 +10,6 @@ from email.utils import formatdate
 
 from tamis_mail.surfaces.milter.session import Envelope
 
-__all__ = ["format_trace"]
-
 _UNSAFE = re.compile(rb"[^!-~]")  # bytes that are replaced, because a client chose some of these names
 
 

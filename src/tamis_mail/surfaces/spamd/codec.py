@@ -22,17 +22,6 @@ import re
 import zlib
 from dataclasses import dataclass, field
 
-__all__ = [
-    "METHODS",
-    "ProtocolError",
-    "Request",
-    "RequestReader",
-    "answer_error",
-    "answer_learning",
-    "answer_verdict",
-    "find_body",
-]
-
 METHODS = frozenset(
     ("CHECK", "SYMBOLS", "REPORT", "REPORT_IFSPAM", "PROCESS", "HEADERS", "TELL", "PING", "SKIP")
 )
@@ -147,7 +136,7 @@ class RequestReader:
         parts = _FIRST_LINE.fullmatch(first)
         if parts is None:
             raise ProtocolError(
-                PROTOCOL, "the first line is no request: expected METHOD SPAMC/1.5", _quote(first)
+                PROTOCOL, "the first line is not a request: expected METHOD SPAMC/1.5", _quote(first)
             )
         method = parts[1].decode("ascii")
         if method not in METHODS:
@@ -159,13 +148,13 @@ class RequestReader:
             entry = _FIELD.fullmatch(line)
             if entry is None:
                 raise ProtocolError(
-                    PROTOCOL, "a line of the request is no field: expected Name: value", _quote(line)
+                    PROTOCOL, "a line of the request is not a field: expected Name: value", _quote(line)
                 )
             fields[entry[1].decode("ascii").lower()] = entry[2].decode("utf-8", "replace").strip()
         length = fields.get("content-length")
         if length is not None:
             if not (length.isascii() and length.isdigit() and len(length) <= 12):
-                raise ProtocolError(PROTOCOL, "Content-length is no number of bytes", length[:40])
+                raise ProtocolError(PROTOCOL, "Content-length is not a number of bytes", length[:40])
             self._length = int(length)
             self._refuse_larger(self._length)
         self._method, self._fields, self._version = method, fields, (int(parts[2]), int(parts[3]))

@@ -9,8 +9,6 @@ from tamis_mail.serving.daemon import Daemon
 from tamis_mail.serving.server import Handler
 from tamis_mail.surfaces.spamd.service import SpamdService
 
-__all__ = ["configure", "run"]
-
 _LISTEN = "127.0.0.1:783"
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 
 from tamis_mail.serving.filtering import Fault, Filtering, TimedVerdict
 from tamis_mail.serving.logs import Log
@@ -26,8 +27,6 @@ from tamis_mail.surfaces.spamd.codec import (
 )
 from tamis_mail.verdict.header_fields import add_verdict, score_of, tests_of
 
-__all__ = ["SpamdService"]
-
 _BLOCK = 1 << 16  # bytes that are read at once
 _MAX_EVIDENCE = 15  # tokens of a report, one per line
 _LONGEST = 60  # characters of a token in a report
@@ -35,27 +34,18 @@ _LONGEST = 60  # characters of a token in a report
 _DISCARD_SECONDS = 5.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class SpamdService:
     """Handles connections, each with one request and one answer."""
 
-    def __init__(
-        self,
-        filtering: Filtering,
-        log: Log,
-        metrics: Metrics,
-        *,
-        limits: Limits,
-        version: str,
-        may_learn: bool = True,
-        user_of: Callable[[str], str] = lambda user: "",
-    ) -> None:
-        self._filtering = filtering
-        self._log = log
-        self._metrics = metrics
-        self._limits = limits
-        self._version = version
-        self._may_learn = may_learn
-        self._user_of = user_of
+    filtering: Filtering
+    log: Log
+    metrics: Metrics
+    _: KW_ONLY
+    limits: Limits
+    version: str
+    may_learn: bool = True
+    user_of: Callable[[str], str] = lambda user: ""
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Read a request, and write the answer; a client that sends nothing (a port scan) gets none."""
@@ -65,8 +55,8 @@ class SpamdService:
             reply = await self._answer(request) if request else b""
         except ProtocolError as error:
             is_refused = True
-            self._log.write("refused", reason=str(error))
-            self._metrics.count_fault("protocol")
+            self.log.write("refused", reason=str(error))
+            self.metrics.count_fault("protocol")
             reply = answer_error(error.code, str(error), error.given)
         writer.write(reply)
         await writer.drain()
@@ -79,10 +69,10 @@ class SpamdService:
                         pass
 
     async def _read(self, reader: asyncio.StreamReader) -> Request | None:
-        requests = RequestReader(self._limits.size)
+        requests = RequestReader(self.limits.size)
         while True:
             try:
-                async with asyncio.timeout(self._limits.idle_seconds):
+                async with asyncio.timeout(self.limits.idle_seconds):
                     data = await reader.read(_BLOCK)
             except TimeoutError:
                 raise ProtocolError(TIMEOUT, "the client has sent nothing for too long") from None
@@ -97,14 +87,14 @@ class SpamdService:
             return b""
         if request.method == "PING":
             return PONG
-        user = self._user_of(request.user)
+        user = self.user_of(request.user)
         if request.method == "TELL":
             return await self._learn(request, user)
-        judged = await self._filtering.judge(request.message, user, with_evidence=_shows_evidence(request))
+        judged = await self.filtering.judge(request.message, user, with_evidence=_shows_evidence(request))
         if isinstance(judged, Fault):
             return self._answer_fault(judged)
-        self._metrics.count_verdict(judged.verdict.label, judged.seconds)
-        self._log.write(
+        self.metrics.count_verdict(judged.verdict.label, judged.seconds)
+        self.log.write(
             "verdict",
             method=request.method,
             label=judged.verdict.label,
@@ -135,7 +125,7 @@ class SpamdService:
             judged.verdict,
             dialect="spamassassin",
             required=judged.required,
-            version=self._version,
+            version=self.version,
         )
         if request.method == "PROCESS":
             return marked
@@ -144,7 +134,7 @@ class SpamdService:
 
     async def _learn(self, request: Request, user: str) -> bytes:
         """Learn or forget a message: `Set: local` with `Message-class`, or `Remove: local`."""
-        if not self._may_learn:
+        if not self.may_learn:
             raise ProtocolError(UNAVAILABLE, "learning is switched off by --no-learn")
         destinations = {name: request.fields.get(name, "").lower() for name in ("set", "remove")}
         if "local" in destinations["set"] and "local" in destinations["remove"]:
@@ -153,23 +143,23 @@ class SpamdService:
             label = request.fields.get("message-class", "").lower()
             if label not in ("spam", "ham"):
                 raise ProtocolError(USAGE, "TELL with Set: local needs Message-class: spam or ham")
-            receipt = await self._filtering.learn(request.message, label, user)
+            receipt = await self.filtering.learn(request.message, label, user)
             name = "DidSet"
         elif "local" in destinations["remove"]:
-            receipt = await self._filtering.forget(request.message, user)
+            receipt = await self.filtering.forget(request.message, user)
             name = "DidRemove"
         else:
             raise ProtocolError(USAGE, "TELL needs Set: local or Remove: local")
         if isinstance(receipt, Fault):
             return self._answer_fault(receipt)
-        self._log.write("learned", action=receipt.action, bytes=len(request.message))
+        self.log.write("learned", action=receipt.action, bytes=len(request.message))
         has_changed = receipt.action in ("learned", "moved", "forgotten")
         return answer_learning(name if has_changed else "")
 
     def _answer_fault(self, fault: Fault) -> bytes:
         """Answer with a temporary error, so that the client passes the message on unchanged."""
-        self._log.write("store-fault", reason=fault.sentence)
-        self._metrics.count_fault("store")
+        self.log.write("store-fault", reason=fault.sentence)
+        self.metrics.count_fault("store")
         return answer_error(TEMPORARY, fault.sentence)
 
 

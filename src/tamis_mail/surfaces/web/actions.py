@@ -14,19 +14,6 @@ from tamis_mail.store.log import EventLog, LogError
 from tamis_mail.store.people import add_entries, parse_entry, remove_entries
 from tamis_mail.surfaces.web.threads import Connections
 
-__all__ = [
-    "MAX_MESSAGES",
-    "Outcome",
-    "forget",
-    "judge_again",
-    "make_list_undo",
-    "mark",
-    "read_ranges",
-    "restore_list",
-    "set_senders",
-    "undo",
-]
-
 MAX_MESSAGES = 1000  # of one action
 _SOURCE = "web"
 _JUDGED_TOGETHER = 50  # maximum number of messages that are judged together

@@ -16,8 +16,6 @@ from tamis_mail.store.log import EventLog
 from tamis_mail.surfaces.web.jobs import Job, Jobs
 from tamis_mail.surfaces.web.threads import Connections, Threads
 
-__all__ = ["Analysis", "CancelledError"]
-
 _MAX_CACHED = 16  # figures, each for one state
 _STEPS = 100  # parts into which the progress of a job is divided
 

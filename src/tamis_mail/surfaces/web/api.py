@@ -26,8 +26,6 @@ from tamis_mail.surfaces.web.schemas import Schema, find_fault, read_parameter
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict import Verdict
 
-__all__ = ["routes"]
-
 _ROOT = "/api/v1"
 _MAX_EVIDENCE = 100  # pieces of evidence in an answer
 _MAX_EVENTS = 500  # events in an answer
@@ -428,12 +426,7 @@ OPERATIONS = (
         "Undo learning events, exactly",
         _undo,
         _OUTCOME,
-        body=_object_schema(
-            events={
-                "type": "string",
-                "pattern": "^[0-9]{1,15}(-[0-9]{1,15})?(,[0-9]{1,15}(-[0-9]{1,15})?){0,99}$",
-            }
-        ),
+        body=_object_schema(events=_RANGES),
     ),
     Operation(
         "importMailbox",

@@ -14,8 +14,6 @@ from tamis_mail.files import open_privately, open_regular
 from tamis_mail.mailbox import open_source
 from tamis_mail.settings import default_path
 
-__all__ = ["configure", "run", "serve_page"]
-
 _PORT = 8765
 _ADDRESS = "127.0.0.1"
 

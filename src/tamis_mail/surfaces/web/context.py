@@ -8,8 +8,6 @@ from tamis_mail.surfaces.web.pages import Pages
 from tamis_mail.surfaces.web.security import Security
 from tamis_mail.surfaces.web.threads import Threads
 
-__all__ = ["Context", "make_context"]
-
 
 @dataclass(frozen=True, slots=True)
 class Context:

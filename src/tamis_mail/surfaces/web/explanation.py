@@ -13,18 +13,6 @@ from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.tokens.words import LONGEST, split
 from tamis_mail.verdict import Evidence, Rule, Verdict
 
-__all__ = [
-    "Change",
-    "PartText",
-    "Span",
-    "Step",
-    "Tinter",
-    "find_changes",
-    "find_strongest",
-    "list_steps",
-    "read_parts",
-]
-
 _SHOWN_TEXT = 30_000  # characters of a part that are shown
 _SHOWN_PARTS = 20  # parts of a message that are shown
 _PAGE_TEXT = 200_000  # characters of a page of HTML that are read

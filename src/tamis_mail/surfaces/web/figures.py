@@ -32,8 +32,6 @@ from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict.rule import Rule, Weights
 
-__all__ = ["FIGURES", "Figure", "Progress", "compute_thresholds"]
-
 Progress = Callable[[float], None]
 Values = dict[str, Any]
 

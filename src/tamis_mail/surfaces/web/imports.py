@@ -26,8 +26,6 @@ from tamis_mail.surfaces.web.jobs import Job
 from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.surfaces.web.threads import Connections
 
-__all__ = ["add_folders", "judge_all", "receive_import", "routes", "watch_folders"]
-
 _LABELS = ("", "spam", "ham")
 _BATCH = 100  # messages that are judged, and written to the catalog, together
 _BATCH_BYTES = 16 << 20  # a batch of more bytes gets no more messages

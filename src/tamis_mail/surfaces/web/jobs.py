@@ -9,8 +9,6 @@ from typing import Any
 
 from tamis_mail.surfaces.web.threads import Connections, Threads
 
-__all__ = ["Job", "Jobs"]
-
 _MAX_JOBS = 100  # that are kept; if there are more, the oldest finished ones are dropped
 
 

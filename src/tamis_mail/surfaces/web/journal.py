@@ -12,8 +12,6 @@ from tamis_mail.store.log import Event, EventLog
 from tamis_mail.surfaces.web.context import Context
 from tamis_mail.surfaces.web.threads import Connections
 
-__all__ = ["routes"]
-
 _EVENTS = 50  # events of a page
 
 

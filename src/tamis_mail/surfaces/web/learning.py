@@ -16,8 +16,6 @@ from tamis_mail.surfaces.web.figures import FIGURES
 from tamis_mail.surfaces.web.jobs import Job
 from tamis_mail.surfaces.web.threads import Connections
 
-__all__ = ["answer", "routes"]
-
 
 def routes(context: Context) -> list[BaseRoute]:
     """Return the routes of the learning view."""

@@ -27,8 +27,6 @@ from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict import Rule
 
-__all__ = ["describe_similar", "find_page", "read_digest", "read_query", "routes"]
-
 _JUDGE_SECONDS = 10.0  # after this time, the answer has only the verdicts that are ready
 PAGE = 50  # messages of a page
 _DIGEST_DIGITS = 32
@@ -38,7 +36,6 @@ _FIELD_TEXT = 500  # characters of a header field that are shown
 _VERDICTS = {"": "all", "unsure": "unsure", "spam": "spam", "ham": "wanted", "none": "not judged"}
 _LABELS = {"": "learned or not", "none": "not learned", "spam": "learned as spam", "ham": "learned as wanted"}
 _ORDERS = {"doubt": "unsure first", "newest": "newest first"}
-_FILTERS = ("text", "verdict", "label", "source", "order")  # parameters of the address of a list
 _FIRST_FIELDS = ("from", "to", "cc", "reply-to", "date", "subject")
 
 

@@ -23,8 +23,6 @@ from starlette.routing import BaseRoute, Route
 
 from tamis_mail.surfaces.web.context import Context
 
-__all__ = ["ROOMS", "ROWS", "Room", "routes"]
-
 _MAX_REQUESTS = 8  # at a time; a page has at most two: one that is computed, and its successor
 T = TypeVar("T")
 

@@ -13,8 +13,6 @@ from starlette.responses import HTMLResponse, Response
 from tamis_mail.reporting.wording import format_size
 from tamis_mail.surfaces.web.security import Session
 
-__all__ = ["STATIC_FOLDER", "Pages", "mark_controls"]
-
 _FOLDER = Path(__file__).parent
 STATIC_FOLDER = _FOLDER / "static"
 _KEPT_CONTROLS = "\n\t"

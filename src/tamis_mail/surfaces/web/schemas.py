@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["Schema", "find_fault", "read_parameter"]
-
 Schema = Mapping[str, Any]
 
 

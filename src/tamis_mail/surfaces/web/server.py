@@ -16,8 +16,6 @@ from tamis_mail.surfaces.web.app import make_app, make_context
 from tamis_mail.surfaces.web.imports import add_folders
 from tamis_mail.surfaces.web.security import Security
 
-__all__ = ["serve"]
-
 _CONNECTIONS = 100  # maximum number at once
 _CLOSE_SECONDS = 3  # time that answers which have begun get after a signal
 _HEADER_SECONDS = 10.0  # a connection that sends no request within this time is closed

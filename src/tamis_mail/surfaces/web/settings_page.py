@@ -41,8 +41,6 @@ from tamis_mail.surfaces.web.learning import answer
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict.rule import Rule
 
-__all__ = ["routes"]
-
 # The fractions of errors from which the user can choose.
 RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 _SHOWN_ENTRIES = 500  # of a list

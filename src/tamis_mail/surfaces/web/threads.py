@@ -17,8 +17,6 @@ from typing import TypeVar
 from tamis_mail.catalog import Catalog
 from tamis_mail.sieve import Sieve
 
-__all__ = ["Connections", "Threads"]
-
 T = TypeVar("T")
 
 

@@ -12,12 +12,12 @@ from tamis.linalg import Cholesky
 
 
 @dataclass(frozen=True)
-class Chart:
+class Transform:
     """Functions between n draws of parameters and unbounded coordinates (n, p); each also takes the prior."""
 
-    coordinates: Callable[[Any, Any], Array]
-    parameters: Callable[[Any, Array], Any]
-    log_volume: Callable[[Any, Any], Array]  # log |d parameters / d coordinates| (n,)
+    unconstrain: Callable[[Any, Any], Array]
+    constrain: Callable[[Any, Array], Any]
+    log_jacobian: Callable[[Any, Any], Array]  # log |d parameters / d coordinates| (n,)
 
 
 def _log(x: Array) -> Array:
@@ -25,17 +25,17 @@ def _log(x: Array) -> Array:
         return np.asarray(np.log(x))
 
 
-PROBABILITY = Chart(
+PROBABILITY = Transform(
     lambda prior, p: special.logit(p)[:, None],
     lambda prior, u: special.expit(u[:, 0]),
     lambda prior, p: _log(p) + _log(1.0 - p),
 )
-RATE = Chart(
+RATE = Transform(
     lambda prior, rate: np.log(rate)[:, None],
     lambda prior, u: np.exp(u[:, 0]),
     lambda prior, rate: np.log(rate),
 )
-PROBABILITIES = Chart(
+PROBABILITIES = Transform(
     lambda prior, p: _log(p[:, :-1]) - _log(p[:, -1:]),
     lambda prior, u: special.softmax(np.column_stack([u, np.zeros(len(u))]), axis=-1),
     lambda prior, p: _log(p).sum(axis=-1),
@@ -46,7 +46,7 @@ PROBABILITIES = Chart(
 # is normally distributed. The mean itself has a t distribution, whose tails would need too many draws.
 
 
-def _matrix_coordinates(prior: Any, parameters: Any) -> Array:
+def _unconstrain_matrix(prior: Any, parameters: Any) -> Array:
     factor = Cholesky.of(parameters[1])
     rows, columns = np.tril_indices(prior.dimension, -1)
     diagonal = np.log(np.diagonal(factor.lower, axis1=-2, axis2=-1))
@@ -55,7 +55,7 @@ def _matrix_coordinates(prior: Any, parameters: Any) -> Array:
     )
 
 
-def _matrix_parameters(prior: Any, u: Array) -> tuple[Array, Array]:
+def _constrain_matrix(prior: Any, u: Array) -> tuple[Array, Array]:
     d = prior.dimension
     rows, columns = np.tril_indices(d, -1)
     root = np.zeros((len(u), d, d))
@@ -64,7 +64,7 @@ def _matrix_parameters(prior: Any, u: Array) -> tuple[Array, Array]:
     return prior.location + Cholesky(root).colour(u[:, :d]), root @ np.swapaxes(root, -1, -2)
 
 
-def _matrix_volume(prior: Any, parameters: Any) -> Array:
+def _log_jacobian_of_matrix(prior: Any, parameters: Any) -> Array:
     """Return log |d(μ, Σ) / d coordinates|.
 
     dΣ = 2^d ∏ L_ii^(d − i + 1) dL for i = 1 … d, dL_ii = L_ii d log L_ii, and dμ = ∏ L_ii dz.
@@ -74,8 +74,8 @@ def _matrix_volume(prior: Any, parameters: Any) -> Array:
     return np.asarray(d * np.log(2.0) + (logs * np.arange(d + 2, 2, -1)).sum(axis=-1))
 
 
-MEAN_AND_COVARIANCE = Chart(_matrix_coordinates, _matrix_parameters, _matrix_volume)
-MEAN_AND_VARIANCE = Chart(
+MEAN_AND_COVARIANCE = Transform(_unconstrain_matrix, _constrain_matrix, _log_jacobian_of_matrix)
+MEAN_AND_VARIANCE = Transform(
     lambda prior, parameters: np.column_stack(
         [(parameters[0] - prior.location) / np.sqrt(parameters[1]), np.log(parameters[1])]
     ),
