@@ -8,13 +8,14 @@ import hashlib
 import random
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "0010-learned-weights")]
 import layer
+import strength
 from figures import FIGURES, Answers, measure_group, resample_group
 from streams import Corpus, Stream, make_streams, read_sets, shuffle
 from tape import RULE, SCALES, Fit, Tape, read_tape, split_folds
@@ -41,6 +42,30 @@ class Variant:
     is_joint: bool = True  # … with the scales, by scores of the folds; else after them, by leave-one-out scores
     width: float = 0.5  # standard deviation of the worth
     precisions: tuple[float, ...] = ()  # from which the folds choose
+    by_view: tuple[float, ...] = ()  # factors of the values of each view
+    by_weight: str = ""  # values times the weight of the feature, see `layer.Priors`
+    cap: float = 0.0  # the offset of the layer has at most about this size; -1: the logarithm of the messages
+    share: float = 1.0  # of the first log-odds that is the offset of the layer
+    own: float = 0.5  # standard deviation of a scale before any mail, relative to the default
+    common: float = 0.0  # … of a factor of all scales
+    shapes: tuple[str, ...] = ()  # of further scores of each view, see `tape.SHAPES`
+    shape_width: float = 0.25  # standard deviation of the scale of a further score, relative to the view's
+    is_signed: bool = False  # whether scales of further scores may be negative
+
+    def make_prior(self) -> tuple[Floats, Floats, np.ndarray]:
+        """The mean and the precision of scales and intercept, and which of them are not negative."""
+        precision = strength.make_precision(SCALES, self.own, self.common)
+        further = np.tile(SCALES, len(self.shapes))
+        mean = np.concatenate([SCALES, np.zeros(len(further) + 1)])
+        full = np.zeros((len(mean), len(mean)))
+        views = np.append(np.arange(len(SCALES)), len(mean) - 1)
+        full[np.ix_(views, views)] = precision
+        places = np.arange(len(SCALES), len(mean) - 1)
+        full[places, places] = 1 / np.square(self.shape_width * further)
+        is_bounded = np.ones(len(mean), bool)
+        is_bounded[places] = not self.is_signed
+        is_bounded[-1] = False
+        return mean, full, is_bounded
 
 
 BEFORE = Variant("before")
@@ -89,6 +114,38 @@ VARIANTS += (
     replace(BEFORE, name="A", views=ALL, least=3),
     replace(BEFORE, name="B", views=ALL, least=3, most=10**9),
 )
+VARIANTS += tuple(
+    replace(BEFORE, name=f"times weight of {by_weight}, {precision}", by_weight=by_weight, precision=precision)
+    for by_weight in ("all", "others")
+    for precision in (0.02, 0.05, 0.1, 0.2, 0.5)
+)
+VARIANTS += tuple(
+    replace(BEFORE, name=f"{word} times {factor}", by_view=tuple(factor if view == kind else 1 for view in ALL))
+    for word, kind in (("headers", 1), ("words", 2), ("relations", 4))
+    for factor in (0.5, 2)
+)
+
+
+VARIANTS += tuple(replace(BEFORE, name=f"offset up to {cap}", cap=cap) for cap in (-1, 2, 3, 4, 6))
+VARIANTS += tuple(replace(BEFORE, name=f"offset times {share}", share=share) for share in (0, 0.5, 0.75))
+VARIANTS += tuple(
+    replace(BEFORE, name=f"reluctant, three views, {precision}", values="reluctant", precision=precision)
+    for precision in (0.005, 0.01, 0.015, 0.02)
+)
+
+VARIANTS += tuple(
+    replace(BEFORE, name=f"widths {own}, {common}", own=own, common=common)
+    for own in (0.15, 0.2, 0.25, 0.35, 0.5)
+    for common in (0.0, 0.25, 0.5, 1.0)
+    if (own, common) != (0.5, 0.0)
+)
+
+VARIANTS += tuple(
+    replace(BEFORE, name=f"also {shape}, {width}, {word}", shapes=(shape,), shape_width=width, is_signed=word == "signed")
+    for shape in ("strong", "frequent", "limited", "for spam")
+    for width in (0.1, 0.25, 0.5, 1.0)
+    for word in ("positive", "signed")
+)
 
 
 def choose(is_spam: np.ndarray, most: int) -> np.ndarray:
@@ -96,21 +153,27 @@ def choose(is_spam: np.ndarray, most: int) -> np.ndarray:
     return np.sort(np.concatenate(chosen))
 
 
-def fit_rule(stream: Stream, fit: Fit, variant: Variant, design: layer.Design) -> tuple[Floats, Floats, Floats]:
+def fit_rule(stream: Stream, fits: list[Fit], variant: Variant, design: layer.Design) -> tuple[Floats, Floats, Floats]:
     """Centres, scales with the intercept, and coefficients."""
+    fit = fits[0]
     is_spam = stream.corpus.labels[fit.messages] == 1
     sample = choose(is_spam, variant.most)
     totals = is_spam.sum(), (~is_spam).sum()
     is_spam, messages = is_spam[sample], fit.messages[sample]
     weights = np.where(is_spam, totals[0] / is_spam.sum(), totals[1] / (~is_spam).sum())
-    held_out = fitting.HeldOut(fit.held_out.scores[sample], fit.held_out.presences[sample])
+    held_out = fitting.HeldOut(
+        np.column_stack([*(one.held_out.scores[sample, :-1] for one in fits), fit.held_out.scores[sample, -1]]),
+        np.column_stack([one.held_out.presences[sample] for one in fits]),
+    )
     centres = held_out.find_centres(is_spam, weights)
     designs = held_out.subtract(centres)
-    first = fitting.fit_scales(designs, is_spam, weights, SCALES, 0.0, fitting.SCALE_WIDTH * SCALES)
-    point = np.append(first.scales, first.intercept)
+    point = strength.fit_scales(designs, is_spam, weights, *variant.make_prior())
     first_point = point
-    matrix = layer.build(design, messages, variant.least)
-    b = layer.fit(matrix, is_spam, weights, designs @ point, variant.precision)
+    priors = None
+    if variant.by_view or variant.by_weight:
+        priors = layer.Priors(variant.by_view or (1,) * len(ALL), variant.by_weight, stream.corpus.labels)
+    matrix = layer.build(design, messages, variant.least, priors)
+    b = layer.fit(matrix, is_spam, weights, limit(designs @ point, variant), variant.precision)
     worth = min(totals) / (min(totals) + variant.patience)
     if variant.folds:
         best = np.inf
@@ -121,6 +184,15 @@ def fit_rule(stream: Stream, fit: Fit, variant: Variant, design: layer.Design) -
         if best < np.inf and chosen != variant.precision:
             b = layer.fit(matrix, is_spam, weights, designs @ first_point, chosen)
     return centres, point, layer.spread(matrix, b, design.features, worth)
+
+
+def limit(log_odds: Floats, variant: Variant) -> Floats:
+    """The offset of the layer. N messages cannot show odds of more than about N to 1."""
+    log_odds = variant.share * log_odds
+    if not variant.cap:
+        return log_odds
+    cap = np.log(len(log_odds) + 1) if variant.cap < 0 else variant.cap
+    return cap * np.tanh(log_odds / cap)
 
 
 def weigh_layer(stream, messages, is_spam, weights, designs, point, worth, precision, variant, design):
@@ -157,18 +229,20 @@ def weigh_layer(stream, messages, is_spam, weights, designs, point, worth, preci
 FOLDS: dict = {}
 
 
-def play(stream: Stream, tape: Tape, variant: Variant, design: layer.Design) -> Floats:
+def play(stream: Stream, tapes: list[Tape], variant: Variant, design: layer.Design) -> Floats:
     """The log-odds of each judged message."""
     judged = stream.order[stream.known :]
+    tape = tapes[0]
     log_odds = tape.scores @ SCALES
+    scores, presences = (np.column_stack([getattr(one, name) for one in tapes]) for name in ("scores", "presences"))
     bounds = [*(fit.judged for fit in tape.fits), len(judged)]
-    for fit, begin, end in zip(tape.fits, bounds[:-1], bounds[1:], strict=True):
+    for *fits, begin, end in zip(*(one.fits for one in tapes), bounds[:-1], bounds[1:], strict=True):
         if begin == end:
             continue
         part = slice(begin, end)
-        centres, point, b = fit_rule(stream, fit, variant, design)
+        centres, point, b = fit_rule(stream, fits, variant, design)
         log_odds[part] = (
-            (tape.scores[part] - centres * tape.presences[part]) @ point[:-1]
+            (scores[part] - centres * presences[part]) @ point[:-1]
             + tape.factors[part] * point[-1]
             + design.judge(judged[part], b)
         )
@@ -179,14 +253,16 @@ DESIGNS: dict = {}
 
 
 def answer(stream: Stream, variant: Variant, cache: Path) -> Answers:
-    mark = hashlib.sha256(f"{stream.group}|{stream.name}|{replace(variant, name='')}".encode()).hexdigest()[:20]
+    changes = sorted(asdict(variant).items() - asdict(replace(BEFORE, name=variant.name)).items())
+    mark = hashlib.sha256(f"{stream.group}|{stream.name}|{changes}".encode()).hexdigest()[:20]
     path = cache / "answers" / f"{mark}.npy"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         views = id(stream.corpus), variant.views, variant.values
         if views not in DESIGNS:
             DESIGNS[views] = layer.Design(stream.corpus, variant.views, variant.values)
-        np.save(path, play(stream, read_tape(stream, cache), variant, DESIGNS[views]))
+        tapes = [read_tape(stream, cache, shape) for shape in ("", *variant.shapes)]
+        np.save(path, play(stream, tapes, variant, DESIGNS[views]))
     return Answers(stream, np.load(path), RULE.spam, RULE.ham)
 
 

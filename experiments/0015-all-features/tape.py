@@ -8,6 +8,7 @@ import hashlib
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from streams import Corpus, Stream
@@ -15,7 +16,7 @@ from streams import Corpus, Stream
 from tamis_mail.features.arrays import expand_ranges
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.sieve.weights import find_scheduled_size
-from tamis_mail.verdict import RULES, fitting
+from tamis_mail.verdict import RULES, arrays, fitting
 from tamis_mail.verdict.arrays import score_and_find_presences
 from tamis_mail.verdict.judging import shrinkage
 from tamis_mail.verdict.rule import sides
@@ -150,10 +151,25 @@ def record(stream: Stream) -> Tape:
     return Tape(*map(np.concatenate, zip(*found)), [fit for fit in fits if fit is not None])
 
 
-def read_tape(stream: Stream, cache: Path) -> Tape:
+# Other shapes of a feature's weight w, for a second score of each view; n messages have the feature.
+SHAPES = {
+    "strong": lambda w, n: np.sign(w) * np.maximum(np.abs(w) - 1.5, 0),
+    "frequent": lambda w, n: w * n / (n + 3),
+    "limited": lambda w, n: np.tanh(w),
+    "for spam": lambda w, n: np.maximum(w, 0),
+}
+
+
+def read_tape(stream: Stream, cache: Path, shape: str = "") -> Tape:
     mark = hashlib.sha256(f"{stream.group}|{stream.name}".encode()).hexdigest()[:20]
-    path = cache / "tapes" / f"{mark}.pickle"
+    path = cache / "tapes" / f"{mark}{shape}.pickle"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(record(stream)))
+        with patch.object(arrays, "weigh", make_weigh(shape) if shape else arrays.weigh):
+            path.write_bytes(pickle.dumps(record(stream)))
     return pickle.loads(path.read_bytes())
+
+
+def make_weigh(shape: str):
+    weigh = arrays.weigh
+    return lambda view, s, h, spams, hams: SHAPES[shape](weigh(view, s, h, spams, hams), s + h)
