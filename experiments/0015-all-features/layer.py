@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from streams import Corpus
 
+from tamis.links import sigmoid
 from tamis_mail.features.arrays import expand_ranges
 from tamis_mail.store.coefficient_arrays import count_units
 from tamis_mail.store.coefficients import UNIT
@@ -92,7 +94,7 @@ class Matrix:
 
 
 def build(design: Design, messages: np.ndarray, least: int = 2, priors: Priors | None = None) -> Matrix:
-    """Features that the same messages have get the same coefficient, so that they are one column, times √g."""
+    """Features of a view that the same messages have get the same coefficient: they are one column, × √g."""
     owners, columns, values = design.take(messages)
     factors = np.ones(design.features)
     if priors is not None:
@@ -134,9 +136,58 @@ def fit(matrix: Matrix, is_spam: np.ndarray, weights: Floats, offset: Floats, pr
         return fitting._minimise(matrix.rows, is_spam.astype(float), weights, offset)
 
 
+def compute_log_evidence(
+    matrix: Matrix, b: Floats, is_spam: np.ndarray, weights: Floats, offset: Floats, precision: float
+) -> float:
+    """Laplace's approximation of the logarithm of the probability of the labels."""
+    rows = matrix.rows
+    score = offset + rows.multiply(b)
+    loss = (weights * np.logaddexp(0, np.where(is_spam, -score, score))).sum() + precision * (b * b).sum() / 2
+    p = sigmoid(score)
+    owners = np.repeat(np.arange(len(score)), np.diff(rows.starts))
+    values = rows.values * np.sqrt(weights * p * (1 - p))[owners]
+    shape = len(score), rows.features
+    scaled = csr_matrix((values, rows.columns, rows.starts), shape)
+    gram = (scaled @ scaled.T).toarray() / precision
+    gram[np.diag_indices_from(gram)] += 1
+    return -loss - np.log(np.diag(np.linalg.cholesky(gram))).sum()
+
+
+def choose_by_evidence(
+    design: Design,
+    messages: np.ndarray,
+    least: int,
+    is_spam: np.ndarray,
+    weights: Floats,
+    offset: Floats,
+    precision: float,
+    views: tuple[int, ...],
+    is_by_view: bool,
+) -> tuple[Matrix, Floats]:
+    """Choose one factor of all values, or of each view, by coordinate ascent of the evidence from 1 on."""
+
+    def attempt(factors: tuple[float, ...]) -> tuple[float, Matrix, Floats]:
+        matrix = build(design, messages, least, Priors(factors))
+        b = fit(matrix, is_spam, weights, offset, precision)
+        return compute_log_evidence(matrix, b, is_spam, weights, offset, precision), matrix, b
+
+    factors = (1.0,) * 5
+    best = attempt(factors)
+    groups = [(view,) for view in views] if is_by_view else [views]
+    for group in groups:
+        for step in (2.0, 0.5):
+            for _ in range(3):
+                changed = tuple(f * step if view in group else f for view, f in enumerate(factors))
+                tried = attempt(changed)
+                if tried[0] <= best[0]:
+                    break
+                best, factors = tried, changed
+    return best[1], best[2]
+
+
 def spread(matrix: Matrix, b: Floats, features: int, worth: float) -> Floats:
     """(features,): the coefficients as they are stored."""
-    found = np.zeros(features)
+    stored = np.zeros(features)
     coefficients = (b / np.sqrt(matrix.sizes))[matrix.column_of] * matrix.factors
-    found[matrix.used] = count_units(worth * coefficients) * UNIT
-    return found
+    stored[matrix.used] = count_units(worth * coefficients) * UNIT
+    return stored

@@ -21,14 +21,21 @@ def make_precision(scales: Floats, own: float, common: float) -> Floats:
 
 
 def fit_scales(
-    designs: Floats, is_spam: np.ndarray, weights: Floats, centre: Floats, precision: Floats, is_bounded: np.ndarray
+    designs: Floats,
+    is_spam: np.ndarray,
+    weights: Floats,
+    centre: Floats,
+    precision: Floats,
+    is_bounded: np.ndarray,
 ) -> Floats:
     """(columns,): the posterior mode, as `fitting.fit_scales` finds it for a diagonal precision."""
     signs = np.where(is_spam, 1.0, -1.0)
 
     def loss(point: Floats) -> float:
         difference = point - centre
-        return (weights * np.logaddexp(0, -signs * (designs @ point))).sum() + difference @ precision @ difference / 2
+        return (
+            weights * np.logaddexp(0, -signs * (designs @ point))
+        ).sum() + difference @ precision @ difference / 2
 
     def clip(point: Floats) -> Floats:
         return np.where(is_bounded, np.maximum(point, 0), point)
