@@ -1,6 +1,9 @@
-"""Coefficients of all features? python run.py DATA [--streams WORD …] [--rules NAME …] [--held-back] [--table]
+"""Coefficients of all features?
 
-Streams and figures are those of experiments 0010 and 0014.
+    PYTHONPATH=src python run.py DATA [--streams WORD …] [--rules NAME …] [--held-back] [--table]
+
+Streams and figures are those of experiments 0010 and 0014. Answers and tapes are kept in a cache, so that an
+interrupted run goes on where it ended.
 """
 
 import argparse
@@ -8,127 +11,111 @@ import hashlib
 import random
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "0010-learned-weights")]
 import layer
+import strength
 from figures import FIGURES, Answers, measure_group, resample_group
 from streams import Corpus, Stream, make_streams, read_sets, shuffle
-from tape import RULE, SCALES, Fit, Tape, read_tape, split_folds
+from tape import RULE, SCALES, Fit, Fold, Tape, change_means, read_tape, split_folds
+from variants import ALL, BEFORE, VARIANTS, Variant
 
 from tamis_mail.message import canonical, digest
 from tamis_mail.verdict import fitting
 
 Floats = np.ndarray
-ALL = (0, 1, 2, 3, 4)
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One rule; the defaults are the shipped one."""
-
-    name: str
-    views: tuple[int, ...] = (1, 2, 4)
-    most: int = 2000  # of each class
-    precision: float = 0.02
-    least: int = 2
-    values: str = "view"  # 1 / √n by view; "reluctant": 1 / √(n + r); "overall": n of all views
-    patience: float = 10.0
-    folds: int = 0  # by which the worth of the layer is fitted
-    is_joint: bool = True  # … with the scales, by scores of the folds; else after them, by leave-one-out scores
-    width: float = 0.5  # standard deviation of the worth
-    precisions: tuple[float, ...] = ()  # from which the folds choose
-
-
-BEFORE = Variant("before")
-VARIANTS = (
-    BEFORE,
-    replace(BEFORE, name="all messages", most=10**9),
-    *(
-        replace(BEFORE, name=f"all views, {word}, {precision}", views=ALL, most=most, precision=precision)
-        for word, most in (("2,000", 2000), ("all messages", 10**9))
-        for precision in (0.01, 0.02, 0.033, 0.05, 0.1)
-    ),
-    *(
-        replace(BEFORE, name=f"views {views}", views=views)
-        for views in ((0, 1, 2, 4), (1, 2, 3, 4))
-    ),
-)
-VARIANTS += tuple(
-    replace(
-        BEFORE,
-        name=f"{word}, {kind}, {precision}",
-        views=views,
-        precision=precision,
-        folds=5,
-        is_joint=kind == "jointly",
-    )
-    for word, views in (("5 folds", (1, 2, 4)), ("5 folds, all views", ALL))
-    for kind in ("jointly", "after")
-    for precision in (0.002, 0.005, 0.01, 0.02, 0.05)
-)
-VARIANTS += tuple(
-    replace(one, name=one.name.replace("0.02", "chosen"), precisions=(0.002, 0.01, 0.05))
-    for one in VARIANTS
-    if one.folds and one.precision == 0.02
-)
-VARIANTS += tuple(
-    replace(BEFORE, name=f"{values}, {precision}", views=ALL, most=10**9, precision=precision, values=values)
-    for values in ("reluctant", "overall")
-    for precision in (0.002, 0.005, 0.01, 0.02)
-)
-VARIANTS += tuple(
-    replace(BEFORE, name=f"all views, all messages, from {least}, {precision}", views=ALL, most=10**9, precision=precision, least=least)
-    for least in (1, 3, 4, 6, 10)
-    for precision in (0.005, 0.01, 0.02)
-)
-VARIANTS += (
-    replace(BEFORE, name="A", views=ALL, least=3),
-    replace(BEFORE, name="B", views=ALL, least=3, most=10**9),
-)
+DESIGNS: dict[tuple, layer.Design] = {}  # by corpus, views and values
+SIZES: dict[int, np.ndarray] = {}  # by corpus
+FOLDS: dict[tuple, list[Fold]] = {}  # by stream and number of messages
 
 
 def choose(is_spam: np.ndarray, most: int) -> np.ndarray:
+    """The messages that are fitted: the first of either class, by digest."""
     chosen = [np.flatnonzero(is_spam == kind)[:most] for kind in (False, True)]
     return np.sort(np.concatenate(chosen))
 
 
-def fit_rule(stream: Stream, fit: Fit, variant: Variant, design: layer.Design) -> tuple[Floats, Floats, Floats]:
+def fit_rule(
+    stream: Stream, fits: list[Fit], variant: Variant, design: layer.Design
+) -> tuple[Floats, Floats, Floats]:
     """Centres, scales with the intercept, and coefficients."""
+    fit = fits[0]
     is_spam = stream.corpus.labels[fit.messages] == 1
     sample = choose(is_spam, variant.most)
     totals = is_spam.sum(), (~is_spam).sum()
     is_spam, messages = is_spam[sample], fit.messages[sample]
     weights = np.where(is_spam, totals[0] / is_spam.sum(), totals[1] / (~is_spam).sum())
-    held_out = fitting.HeldOut(fit.held_out.scores[sample], fit.held_out.presences[sample])
+    held_out = fitting.HeldOut(
+        np.column_stack(
+            [*(one.held_out.scores[sample, :-1] for one in fits), fit.held_out.scores[sample, -1]]
+        ),
+        np.column_stack([one.held_out.presences[sample] for one in fits]),
+    )
+    if variant.changes_means:
+        sizes, factors = count_features(stream.corpus)[messages], held_out.scores[:, -1]
+        scores, presences = change_means(
+            held_out.scores[:, :-1], held_out.presences, factors, sizes, *variant.means
+        )
+        held_out = fitting.HeldOut(np.column_stack([scores, factors]), presences)
     centres = held_out.find_centres(is_spam, weights)
     designs = held_out.subtract(centres)
-    first = fitting.fit_scales(designs, is_spam, weights, SCALES, 0.0, fitting.SCALE_WIDTH * SCALES)
-    point = np.append(first.scales, first.intercept)
-    first_point = point
-    matrix = layer.build(design, messages, variant.least)
-    b = layer.fit(matrix, is_spam, weights, designs @ point, variant.precision)
+    point = strength.fit_scales(designs, is_spam, weights, *variant.make_prior())
+    priors = None
+    if variant.by_view or variant.by_weight:
+        priors = layer.Priors(variant.by_view or (1,) * len(ALL), variant.by_weight, stream.corpus.labels)
+    matrix = layer.build(design, messages, variant.least, priors)
+    b = layer.fit(matrix, is_spam, weights, limit(designs @ point, variant), variant.precision)
+    if variant.evidence:
+        matrix, b = layer.choose_by_evidence(
+            design,
+            messages,
+            variant.least,
+            is_spam,
+            weights,
+            designs @ point,
+            variant.precision,
+            variant.views,
+            variant.evidence == "by view",
+        )
     worth = min(totals) / (min(totals) + variant.patience)
     if variant.folds:
-        best = np.inf
-        for precision in variant.precisions or (variant.precision,):
-            found = weigh_layer(stream, messages, is_spam, weights, designs, point, worth, precision, variant, design)
-            if found is not None and found[0] < best:
-                best, point, worth, chosen = *found, precision
-        if best < np.inf and chosen != variant.precision:
-            b = layer.fit(matrix, is_spam, weights, designs @ first_point, chosen)
+        weighed = weigh_layer(stream, messages, is_spam, weights, designs, point, worth, variant, design)
+        if weighed is not None:
+            point, worth = weighed
     return centres, point, layer.spread(matrix, b, design.features, worth)
 
 
-def weigh_layer(stream, messages, is_spam, weights, designs, point, worth, precision, variant, design):
-    """The held-out loss, the scales with the intercept, and the worth of the layer."""
+def count_features(corpus: Corpus) -> np.ndarray:
+    """(messages, views): how many features each message has."""
+    if id(corpus) not in SIZES:
+        features = corpus.features(2)
+        owners = np.repeat(np.arange(len(corpus)), np.diff(features.starts))
+        cells = owners * len(ALL) + features.kinds[features.places]
+        SIZES[id(corpus)] = np.bincount(cells, minlength=len(corpus) * len(ALL)).reshape(-1, len(ALL))
+    return SIZES[id(corpus)]
+
+
+def limit(log_odds: Floats, variant: Variant) -> Floats:
+    """The offset of the layer. N messages cannot show odds of more than about N to 1."""
+    log_odds = variant.share * log_odds
+    if not variant.cap:
+        return log_odds
+    cap = np.log(len(log_odds) + 1) if variant.cap < 0 else variant.cap
+    return cap * np.tanh(log_odds / cap)
+
+
+def weigh_layer(stream, messages, is_spam, weights, designs, point, worth, variant, design):
+    """The scales with the intercept, and the worth of the layer; None if there are too few messages."""
     z, scores = designs.copy(), np.zeros(len(messages))
     folds = FOLDS.get((stream.group, stream.name, len(messages)))
     if folds is None:
-        FOLDS[stream.group, stream.name, len(messages)] = folds = split_folds(stream.corpus, messages, variant.folds)
+        FOLDS[stream.group, stream.name, len(messages)] = folds = split_folds(
+            stream.corpus, messages, variant.folds
+        )
     if len(folds) < variant.folds:
         return None
     for fold in folds:
@@ -137,7 +124,7 @@ def weigh_layer(stream, messages, is_spam, weights, designs, point, worth, preci
         inner = fold.of_train.subtract(centres)
         first = fitting.fit_scales(inner, y, w, SCALES, 0.0, fitting.SCALE_WIDTH * SCALES)
         matrix = layer.build(design, messages[fold.train], variant.least)
-        b = layer.fit(matrix, y, w, inner @ np.append(first.scales, first.intercept), precision)
+        b = layer.fit(matrix, y, w, inner @ np.append(first.scales, first.intercept), variant.precision)
         scores[fold.held] = design.judge(messages[fold.held], layer.spread(matrix, b, design.features, 1.0))
         if variant.is_joint:
             z[fold.held] = fold.of_held.subtract(centres)
@@ -146,47 +133,49 @@ def weigh_layer(stream, messages, is_spam, weights, designs, point, worth, preci
     if not variant.is_joint:
         columns = np.column_stack([z @ point, scores, np.zeros(len(z))])
         defaults, widths = np.array([1.0, worth]), np.array([1e-4, variant.width])
-    found = fitting.fit_scales(columns, is_spam, weights, defaults, 0.0, widths)
-    total = columns @ np.append(found.scales, found.intercept)
-    loss = (weights * np.logaddexp(0, np.where(is_spam, -total, total))).sum()
+    scale_fit = fitting.fit_scales(columns, is_spam, weights, defaults, 0.0, widths)
     if variant.is_joint:
-        point = np.append(found.scales[:-1], found.intercept)
-    return loss, point, found.scales[-1]
+        point = np.append(scale_fit.scales[:-1], scale_fit.intercept)
+    return point, scale_fit.scales[-1]
 
 
-FOLDS: dict = {}
-
-
-def play(stream: Stream, tape: Tape, variant: Variant, design: layer.Design) -> Floats:
+def play(stream: Stream, tapes: list[Tape], variant: Variant, design: layer.Design) -> Floats:
     """The log-odds of each judged message."""
     judged = stream.order[stream.known :]
+    tape = tapes[0]
     log_odds = tape.scores @ SCALES
+    scores, presences = (
+        np.column_stack([getattr(one, name) for one in tapes]) for name in ("scores", "presences")
+    )
+    if variant.changes_means:
+        sizes = count_features(stream.corpus)[judged]
+        scores, presences = change_means(scores, presences, tape.factors, sizes, *variant.means)
+        log_odds = scores @ SCALES
     bounds = [*(fit.judged for fit in tape.fits), len(judged)]
-    for fit, begin, end in zip(tape.fits, bounds[:-1], bounds[1:], strict=True):
+    for *fits, begin, end in zip(*(one.fits for one in tapes), bounds[:-1], bounds[1:], strict=True):
         if begin == end:
             continue
         part = slice(begin, end)
-        centres, point, b = fit_rule(stream, fit, variant, design)
+        centres, point, b = fit_rule(stream, fits, variant, design)
         log_odds[part] = (
-            (tape.scores[part] - centres * tape.presences[part]) @ point[:-1]
+            (scores[part] - centres * presences[part]) @ point[:-1]
             + tape.factors[part] * point[-1]
             + design.judge(judged[part], b)
         )
     return log_odds
 
 
-DESIGNS: dict = {}
-
-
 def answer(stream: Stream, variant: Variant, cache: Path) -> Answers:
-    mark = hashlib.sha256(f"{stream.group}|{stream.name}|{replace(variant, name='')}".encode()).hexdigest()[:20]
+    changes = sorted(asdict(variant).items() - asdict(replace(BEFORE, name=variant.name)).items())
+    mark = hashlib.sha256(f"{stream.group}|{stream.name}|{changes}".encode()).hexdigest()[:20]
     path = cache / "answers" / f"{mark}.npy"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         views = id(stream.corpus), variant.views, variant.values
         if views not in DESIGNS:
             DESIGNS[views] = layer.Design(stream.corpus, variant.views, variant.values)
-        np.save(path, play(stream, read_tape(stream, cache), variant, DESIGNS[views]))
+        tapes = [read_tape(stream, cache, shape) for shape in ("", *variant.shapes)]
+        np.save(path, play(stream, tapes, variant, DESIGNS[views]))
     return Answers(stream, np.load(path), RULE.spam, RULE.ham)
 
 
@@ -259,7 +248,7 @@ def main() -> None:
             if not options.table:
                 each = np.array([one.measure() for one in answers])
                 error = (each - single).std(axis=0, ddof=min(1, len(each) - 1)) / np.sqrt(len(each))
-                cells = (f"{m:8.4g}±{e:<7.2g}" for m, e in zip(each.mean(axis=0), error))
+                cells = (f"{m:8.4g}±{e:<7.2g}" for m, e in zip(each.mean(axis=0), error, strict=True))
                 print(f"  {name:42}", " ".join(cells), f"{seconds:.0f} s", flush=True)
                 continue
             mean, draws = measure_group(answers), resample_group(answers)

@@ -8,6 +8,7 @@ import hashlib
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from streams import Corpus, Stream
@@ -15,7 +16,7 @@ from streams import Corpus, Stream
 from tamis_mail.features.arrays import expand_ranges
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.sieve.weights import find_scheduled_size
-from tamis_mail.verdict import RULES, fitting
+from tamis_mail.verdict import RULES, arrays, fitting
 from tamis_mail.verdict.arrays import score_and_find_presences
 from tamis_mail.verdict.judging import shrinkage
 from tamis_mail.verdict.rule import sides
@@ -52,7 +53,10 @@ class Tape:
 
 
 def make_labels(totals: np.ndarray) -> list[Label]:
-    return [Label(i, name, int(n), int(n), 0, 0) for i, (name, n) in enumerate(zip((HAM, SPAM), totals))]
+    return [
+        Label(i, name, int(n), int(n), 0, 0)
+        for i, (name, n) in enumerate(zip((HAM, SPAM), totals, strict=True))
+    ]
 
 
 class Reader:
@@ -85,7 +89,9 @@ class Reader:
             len(features.keys),
         )
         used = training.distinct
-        return fitting.leave_one_out(training, features.keys[used], counts[used], make_labels(totals), RULE, 1)
+        return fitting.leave_one_out(
+            training, features.keys[used], counts[used], make_labels(totals), RULE, 1
+        )
 
     def find_fit(self, judged: int) -> Fit | None:
         n = len(self.messages)
@@ -118,8 +124,12 @@ def split_folds(corpus: Corpus, messages: np.ndarray, number: int) -> list[Fold]
         reader.counts[:] = 0
         labels = corpus.labels[messages]
         for label in (0, 1):
-            places, _ = expand_ranges(*(reader.features.starts[messages[train[labels[train] == label]] + i] for i in (0, 1)))
-            reader.counts[:, label] = np.bincount(reader.features.places[places], minlength=len(reader.counts))
+            places, _ = expand_ranges(
+                *(reader.features.starts[messages[train[labels[train] == label]] + i] for i in (0, 1))
+            )
+            reader.counts[:, label] = np.bincount(
+                reader.features.places[places], minlength=len(reader.counts)
+            )
         reader.totals = np.bincount(labels[train], minlength=2)
         if reader.totals.min() < 2 or not len(held):
             continue
@@ -147,13 +157,54 @@ def record(stream: Stream) -> Tape:
             fits.append(reader.find_fit(number))
     else:
         found.append(reader.score(stream.order[stream.known :]))
-    return Tape(*map(np.concatenate, zip(*found)), [fit for fit in fits if fit is not None])
+    return Tape(*map(np.concatenate, zip(*found, strict=True)), [fit for fit in fits if fit is not None])
 
 
-def read_tape(stream: Stream, cache: Path) -> Tape:
+RELUCTANCES = np.array([view.reluctance for view in RULE.views])
+TYPICAL = np.array([400.0, 90.0, 150.0, 200.0, 22.0])  # features of a message of mail, by view
+
+
+def change_means(
+    scores: np.ndarray,
+    presences: np.ndarray,
+    factors: np.ndarray,
+    sizes: np.ndarray,
+    growth: float,
+    unseen: float,
+    reluctances: tuple[float, ...],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and presences by other means of the views; `sizes` are the features of each message and view.
+
+    A mean over n features says that twice as many features say no more, a sum that they say twice as much.
+    With a growth g, they say 2ᵍ times as much. A message of the typical size keeps its scores.
+    """
+    whole = sizes + RELUCTANCES
+    known = presences * whole / np.maximum(factors, 1e-300)[:, np.newaxis]
+    chosen = np.array(reluctances) if reluctances else RELUCTANCES
+    change = whole / (known + unseen * (sizes - known) + chosen)
+    change *= (TYPICAL + chosen) / (TYPICAL + RELUCTANCES) * (whole / (TYPICAL + RELUCTANCES)) ** growth
+    return scores * change, presences * change
+
+
+# Other shapes of a feature's weight w, for a second score of each view; n messages have the feature.
+SHAPES = {
+    "strong": lambda w, n: np.sign(w) * np.maximum(np.abs(w) - 1.5, 0),
+    "frequent": lambda w, n: w * n / (n + 3),
+    "limited": lambda w, n: np.tanh(w),
+    "for spam": lambda w, n: np.maximum(w, 0),
+}
+
+
+def read_tape(stream: Stream, cache: Path, shape: str = "") -> Tape:
     mark = hashlib.sha256(f"{stream.group}|{stream.name}".encode()).hexdigest()[:20]
-    path = cache / "tapes" / f"{mark}.pickle"
+    path = cache / "tapes" / f"{mark}{shape}.pickle"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(record(stream)))
+        with patch.object(arrays, "weigh", make_weigh(shape) if shape else arrays.weigh):
+            path.write_bytes(pickle.dumps(record(stream)))
     return pickle.loads(path.read_bytes())
+
+
+def make_weigh(shape: str):
+    weigh = arrays.weigh
+    return lambda view, s, h, spams, hams: SHAPES[shape](weigh(view, s, h, spams, hams), s + h)
