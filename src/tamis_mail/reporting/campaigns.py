@@ -58,14 +58,14 @@ def _assign_components(rows: NDArray[np.float64], progress: Callable[[float], No
     """Return the most probable component of each message, (messages,), in the mixture with the least BIC."""
     dimensions = min(_DIMENSIONS, rows.shape[0] - 1, rows.shape[1])
     points = PCA(dimensions, solver="randomized", random_state=0).fit_transform(rows)
-    best, least = np.zeros(len(rows), np.intp), np.inf
+    best, least_criterion = np.zeros(len(rows), np.intp), np.inf
     sizes = [size for size in _SIZES if size * _MIN_MEMBERS <= len(rows)]
     for number, size in enumerate(sizes):
         progress(number / len(sizes))
         model = Mixture(size, covariance="spherical", n_init=2, max_iter=200, random_state=0).fit(points)
         criterion = float(model.bic(points))
-        if criterion < least:
-            best, least = np.asarray(model.predict(points), np.intp), criterion
+        if criterion < least_criterion:
+            best, least_criterion = np.asarray(model.predict(points), np.intp), criterion
     return best
 
 

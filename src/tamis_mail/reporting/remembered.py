@@ -64,7 +64,7 @@ def choose_sample(is_spam: NDArray[np.bool_], limit: int) -> Numbers:
     spam, other = np.flatnonzero(is_spam), np.flatnonzero(~is_spam)
     if len(is_spam) <= limit:
         return np.arange(len(is_spam))
-    least = limit // _MIN_PART
+    minimum = limit // _MIN_PART
     spams = round(limit * len(spam) / len(is_spam))
-    spams = min(max(spams, min(len(spam), least)), limit - min(len(other), least))
+    spams = min(max(spams, min(len(spam), minimum)), limit - min(len(other), minimum))
     return np.sort(np.concatenate([spam[:spams], other[: limit - spams]]))

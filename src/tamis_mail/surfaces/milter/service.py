@@ -98,7 +98,7 @@ class MilterService:
         """Return the changes of a message, and the decision."""
         try:
             return await self._judge(message, agreed)
-        except Exception as error:  # noqa: BLE001 (whatever goes wrong, mail flows)
+        except Exception as error:  # noqa: BLE001 (no error may stop mail)
             # The text of an unexpected error may quote a message, so the log has only its kind.
             return self._decide_without_verdict(message, agreed, f"unexpected {type(error).__name__}")
 

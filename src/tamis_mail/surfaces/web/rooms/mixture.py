@@ -88,7 +88,7 @@ def compute(fields: Fields) -> dict[str, object]:
     method: em.Method = "kmeans" if start == "kmeans" else "random_from_data"
     first = em.start(data.model, data.rows, data.components, np.random.default_rng(seed), method)
     mixtures = [first]
-    mixtures.extend(made.posterior for made in islice(em.steps(data.model, data.rows, first), step + 1))
+    mixtures.extend(result.posterior for result in islice(em.steps(data.model, data.rows, first), step + 1))
     objectives = [data.compute_objective(mixture) for mixture in mixtures]
     bounds = [data.compute_bound(mixtures[t + 1], mixtures[t]) for t in range(step + 1)]
     mixture, converged = mixtures[step], objectives[step + 1] - objectives[step] < _CONVERGED

@@ -64,16 +64,16 @@ def compute(fields: Fields) -> dict[str, object]:
         return [solver.evaluate(ratings, begin), *islice(sweep(solver, ratings, start), step)]
 
     path = make_sweeps(len(known))
-    errors = [_measure_error(made.factors, hidden) for made in path]
+    errors = [_measure_error(made_sweep.factors, hidden) for made_sweep in path]
     counts = np.unique(np.linspace(1, len(known), _COUNTS).round().astype(np.int64)).tolist()
     return {
         "step": step,
         "predicted": predict_table(path[-1].factors),
-        "known_errors": [made.rmse for made in path],
+        "known_errors": [made_sweep.rmse for made_sweep in path],
         "hidden_errors": errors,
         "known_counts": counts,
         "errors_by_count": [_measure_error(make_sweeps(count)[-1].factors, hidden) for count in counts],
-        "objectives": [made.objective for made in path],
+        "objectives": [made_sweep.objective for made_sweep in path],
         "text": _write_sentences(len(known), len(hidden), path[-1].rmse, errors),
     }
 
