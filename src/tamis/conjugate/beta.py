@@ -112,10 +112,6 @@ class Beta(Prior):
         return cls(concentration[..., 0], concentration[..., 1], likelihood)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.a.shape
-
-    @property
     def strength(self) -> Array:
         """The number of pseudo-observations, a + b: successes and failures."""
         return self.a + self.b

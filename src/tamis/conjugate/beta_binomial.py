@@ -47,10 +47,6 @@ class BetaBinomial(Univariate):
         set_fields(self, trials=n, a=first, b=second)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.trials.shape
-
-    @property
     def mean(self) -> Array:
         return np.asarray(self.trials * self.a / (self.a + self.b))
 

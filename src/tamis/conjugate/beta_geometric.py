@@ -32,10 +32,6 @@ class BetaGeometric(Counting):
         set_fields(self, a=first, b=second)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.a.shape
-
-    @property
     def mean(self) -> Array:
         return np.where(self.a > 1, self.b / np.where(self.a > 1, self.a - 1.0, 1.0), np.inf)
 

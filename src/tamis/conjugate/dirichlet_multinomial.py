@@ -40,10 +40,6 @@ class DirichletMultinomial(Distribution):
         set_fields(self, trials=n[..., 0], concentration=alpha)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.trials.shape
-
-    @property
     def mean(self) -> Array:
         probabilities = self.concentration / self.concentration.sum(axis=-1, keepdims=True)
         return np.asarray(self.trials[..., None] * probabilities)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
 from tamis.families import counts
-from tamis.families.family import Size, freeze_parameter, to_shape
+from tamis.families.family import Batched, Size, freeze_parameter, to_shape
 
 _LARGEST_COUNT = 2.0**1000  # larger counts are returned as infinity: computing with them would overflow
 # A cdf of exactly 0.3 may be computed as 0.29999999999999993. For uniform priors and any number of trials up
@@ -18,13 +18,8 @@ _CDF_ERROR = 256.0 * float(np.finfo(np.float64).eps)
 _MOST_TRIALS = 2.0**63  # for draws, numbers of trials must be below: NumPy draws 64-bit integers
 
 
-class Distribution(ABC):
+class Distribution(Batched, ABC):
     """The distribution of a new observation, with the parameters integrated out; one, or a batch."""
-
-    @property
-    @abstractmethod
-    def batch(self) -> tuple[int, ...]:
-        """The shape of the batch."""
 
     @property
     @abstractmethod

@@ -103,10 +103,6 @@ class Gamma(Prior):
         return cls(shape, rate, likelihood)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.shape.shape
-
-    @property
     def strength(self) -> Array:
         """The number of pseudo-observations: the rate for counts, the shape for waiting times."""
         return self.rate if self.likelihood == "poisson" else self.shape

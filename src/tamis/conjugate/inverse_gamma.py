@@ -32,10 +32,6 @@ class InverseGamma(Univariate):
         set_fields(self, shape=a, scale=b)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.shape.shape
-
-    @property
     def mean(self) -> Array:
         return np.where(self.shape > 1, self.scale / np.where(self.shape > 1, self.shape - 1.0, 1.0), np.inf)
 

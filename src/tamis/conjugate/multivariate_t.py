@@ -59,10 +59,6 @@ class MultivariateT(Distribution):
         )
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.freedom.shape
-
-    @property
     def mean(self) -> Array:
         return np.where(self.freedom[..., None] > 1, self.location, np.nan)
 

@@ -33,10 +33,6 @@ class NegativeBinomial(Counting):
         set_fields(self, shape=a, rate=b)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.shape.shape
-
-    @property
     def mean(self) -> Array:
         return np.asarray(self.shape / self.rate)
 

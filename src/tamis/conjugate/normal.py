@@ -33,10 +33,6 @@ class Normal(Univariate):
         set_fields(self, location=centre, scale=width)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.location.shape
-
-    @property
     def mean(self) -> Array:
         return self.location
 

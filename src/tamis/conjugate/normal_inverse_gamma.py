@@ -99,10 +99,6 @@ class NormalInverseGamma(Prior):
         return cls(location[..., 0], strength, 0.5 * freedom, 0.5 * scale[..., 0, 0])
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.location.shape
-
-    @property
     def mean(self) -> MeanVariance:
         """E[mean] (NaN where the shape is ½ or less) and E[variance] (∞ where it is 1 or less)."""
         location = np.where(self.shape > 0.5, self.location, np.nan)  # see `marginal_of_mean`

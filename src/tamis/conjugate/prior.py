@@ -20,20 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import Distribution, shape_of
-from tamis.families.family import Size
+from tamis.families.family import Batched, Size
 from tamis.stats import Exact, Keys, Sums, Tally
 
 Interval = tuple[Array, Array]  # lower and upper ends
 Shape = tuple[int, ...]
 
 
-class Prior(ABC):
+class Prior(Batched, ABC):
     """A distribution of parameters, or a batch of distributions. A posterior is a Prior, too."""
-
-    @property
-    @abstractmethod
-    def batch(self) -> tuple[int, ...]:
-        """The shape of the batch."""
 
     @property
     @abstractmethod

@@ -39,10 +39,6 @@ class StudentT(Univariate):
         set_fields(self, freedom=nu, location=centre, scale=width)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.freedom.shape
-
-    @property
     def mean(self) -> Array:
         return np.where(self.freedom > 1, self.location, np.nan)
 

@@ -8,6 +8,7 @@ yield 0 · ∞ (a probability of 0), the family's file overrides it; tests check
 
 import operator
 from abc import ABC, abstractmethod
+from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,16 +20,22 @@ from tamis.stats import Sums, Tally
 Size = int | tuple[int, ...]  # the number of draws, or the shape of an array of draws
 
 
-class Family(ABC):
+class Batched:
+    """A dataclass whose fields are the parameters of one distribution, or arrays for a batch of them."""
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The shape of the batch: that of the first parameter, unless a subclass says otherwise."""
+        first_field, *_ = fields(self)  # type: ignore[arg-type]  # each subclass is a dataclass
+        parameter: Array = getattr(self, first_field.name)
+        return parameter.shape
+
+
+class Family(Batched, ABC):
     """One member of an exponential family, or a batch."""
 
     event_axes: ClassVar[int] = 0  # axes of one observation: 0 for a number, 1 for a vector
     discrete: ClassVar[bool] = True  # whether p is a probability mass; otherwise it is a density
-
-    @property
-    @abstractmethod
-    def batch(self) -> tuple[int, ...]:
-        """The shape of the batch of members."""
 
     @property
     @abstractmethod

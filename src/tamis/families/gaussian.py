@@ -48,10 +48,6 @@ class Gaussian(ConjugateFamily):
         set_fields(self, mean=mu, variance=sigma2)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.mean.shape
-
-    @property
     def support(self) -> str:
         return "a finite number"
 

@@ -51,10 +51,6 @@ class Multinomial(TallyFamily):
         )
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.trials.shape
-
-    @property
     def categories(self) -> int:
         """The number K of categories."""
         return int(self.probabilities.shape[-1])
