@@ -198,7 +198,7 @@ def test_when_one_socket_cannot_be_opened_the_others_are_closed(tmp_path: Path) 
     listeners = [Listener(path=str(tmp_path / "socket")), Listener(path=str(tmp_path / "file"))]
 
     async def run() -> None:
-        with pytest.raises(OSError, match="it is a file, not a socket"):
+        with pytest.raises(OSError, match="it exists and is not a socket"):
             await Server(listeners, echo, Log(io.StringIO())).run()
 
     asyncio.run(run())
