@@ -25,8 +25,8 @@ from tamis.stats.rows import Rows, can_square
 ColumnPairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 * 20 bits stay below 2**53
-# Values that `plain_moments` reads from the memory once: 4 MB for each thread stay in a third-level cache.
-_CHUNK = 1 << 19
+# Values that `plain_moments` reads from the memory once: 8 MB for each thread stay in a third-level cache.
+_CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
 _FEW = 16  # for at most so many rows per group, exact sums of products are faster than BLAS with centring
 _SMALL = 1 << 16  # values whose exact products take twice the time of rounded ones: 2 ms for 3,000 × 20
