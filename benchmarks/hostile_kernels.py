@@ -250,6 +250,21 @@ def _deposit_powers(dice: Generator) -> Call:
     )
 
 
+def _deposit_columns(dice: Generator) -> Call:
+    draw = _choose(dice, _finite, _any)
+    x = draw(dice, _size(dice), max(1, _small_size(dice)))
+    arguments = ((*np.ascontiguousarray(x.T),), *_groups(dice, len(x)), int(dice.integers(1, 3)))
+    _use_any_variant(dice)
+
+    def call(columns: Any, *others: Any) -> Any:
+        return _kernels.deposit_columns([*columns], *others)
+
+    def refer(columns: Any, group: Any, groups: Any, power: Any) -> Any:
+        return reference.deposit_columns([*columns], _or_empty(group, np.int64), groups, power)
+
+    return Call("", call, arguments, refer)
+
+
 def _deposit_products(dice: Generator) -> Call:
     n, m = _size(dice), _small_size(dice)
     x, y = _finite(dice, n, m), _finite(dice, n, int(dice.choice((m, 1))))
@@ -596,6 +611,26 @@ def _multiply_centred(dice: Generator) -> Call:
     compares = draw is _tame and last > first
     _use_any_variant(dice)
     return Call("", call, arguments, refer if compares else None, _is_close(1e-10))
+
+
+def _multiply_blocks(dice: Generator) -> Call:
+    n, p = max(1, _size(dice)), max(1, _size(dice))
+    draw = _choose(dice, _tame, _any)
+    first, last = sorted(dice.integers(0, n + 1, size=2).tolist())
+    values, centre = draw(dice, n, p), draw(dice, p)
+    rows = values if dice.random() < 0.5 else (*np.ascontiguousarray(values.T),)
+
+    def call(rows: Any, centre: Any, first: Any, last: Any, block: Any) -> Any:
+        data = [*rows] if isinstance(rows, tuple) else rows
+        return dense.multiply_blocks(data, centre, slice(first, last), block)
+
+    def refer(rows: Any, *arguments: Any) -> Any:
+        values = np.column_stack(rows) if isinstance(rows, tuple) else rows
+        return dense_reference.multiply_row_blocks(values, *arguments)
+
+    arguments = (rows, centre, first, last, int(dice.choice((1, 7, 64, 4096))))
+    _use_any_variant(dice)
+    return Call("", call, arguments, refer if draw is _tame else None, _is_close(1e-10))
 
 
 def _use_any_variant(dice: Generator) -> None:
@@ -1092,6 +1127,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "two_product": _two_product,
     "deposit": _deposit,
     "deposit_powers": _deposit_powers,
+    "deposit_columns": _deposit_columns,
     "deposit_products": _deposit_products,
     "deposit_sparse": _deposit_sparse,
     "deposit_codes": _deposit_codes,
@@ -1121,6 +1157,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "text.add_rows": _add_rows,
     "text.hash_tokens": _hash_tokens,
     "dense.multiply_centred": _multiply_centred,
+    "dense.multiply_blocks": _multiply_blocks,
     "factors.solve_rows": _solve_rows,
     "factors.row_squares": _row_squares,
     "factors.top_rows": _top_rows,

@@ -1,8 +1,10 @@
 // Products of rows about a centre, and the choice of the variant of dense kernels that this processor can run.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
 
+#include "columns.hpp"
 #include "common.hpp"
 #include "dense/require.hpp"
 #include "dense/variants.hpp"
@@ -66,6 +68,7 @@ Product multiply_centred_rows(const Input<double, 2>& values, const Input<double
   auto out = std::make_unique<double[]>(d * d);
   const CentredRows given = {
       values.data(),
+      nullptr,
       extra.is_valid() ? extra.data() : nullptr,
       centre.data(),
       weights.is_valid() ? weights.data() : nullptr,
@@ -86,6 +89,51 @@ Product multiply_centred_rows(const Input<double, 2>& values, const Input<double
   return Product(out.release(), {d, d}, owner);
 }
 
+// The same of each block of so many rows from `start` to `stop`, without weights: (blocks, d(d+1)/2), the upper triangles packed.
+Product multiply_blocks(CentredRows given, std::size_t start, std::size_t stop, std::size_t block) {
+  require_rows(static_cast<std::int64_t>(start), static_cast<std::int64_t>(stop), static_cast<std::size_t>(given.rows));
+  require(block > 0, "got blocks without rows, expected at least one");
+  const std::size_t d = static_cast<std::size_t>(given.all_columns), pairs = d * (d + 1) / 2;
+  const std::size_t blocks = (stop - start) / block + ((stop - start) % block > 0 ? 1 : 0);
+  auto out = std::make_unique<double[]>(blocks * pairs);
+  Outcome outcome = Outcome::kDone;
+  {
+    nb::gil_scoped_release release;
+    const auto products = std::make_unique<double[]>(d * d);
+    for (std::size_t b = 0; b < blocks && outcome == Outcome::kDone; ++b) {
+      given.start = static_cast<std::int64_t>(start + b * block);
+      given.stop = static_cast<std::int64_t>(std::min(stop, start + (b + 1) * block));
+      outcome = variant().multiply_centred(given, products.get());
+      double* packed = out.get() + b * pairs;
+      for (std::size_t i = 0; i < d; ++i) packed = std::copy(&products[i * d + i], &products[i * d] + d, packed);
+    }
+  }
+  require_done(outcome);
+  nb::capsule owner(out.get(), [](void* numbers) noexcept { delete[] static_cast<double*>(numbers); });
+  return Product(out.release(), {blocks, pairs}, owner);
+}
+
+CentredRows describe_rows(const double* values, const double* const* apart, const double* centre, std::size_t rows,
+                          std::size_t columns) {
+  const std::int64_t width = static_cast<std::int64_t>(columns);
+  return {values, apart, nullptr, centre, nullptr, nullptr, static_cast<std::int64_t>(rows), width, width, 0, 0};
+}
+
+Product multiply_row_blocks(const Input<double, 2>& values, const Input<double, 1>& centre, std::size_t start,
+                            std::size_t stop, std::size_t block) {
+  require(values.shape(1) == centre.shape(0), "got a centre, expected one number per column");
+  return multiply_blocks(describe_rows(values.data(), nullptr, centre.data(), values.shape(0), values.shape(1)), start, stop,
+                         block);
+}
+
+Product multiply_column_blocks(const nb::list& given, const Input<double, 1>& centre, std::size_t start, std::size_t stop,
+                               std::size_t block) {
+  const Columns columns(given);
+  require(columns.values.size() == centre.shape(0), "got a centre, expected one number per column");
+  return multiply_blocks(
+      describe_rows(nullptr, columns.values.data(), centre.data(), columns.rows, columns.values.size()), start, stop, block);
+}
+
 }  // namespace
 
 const Variant& variant() { return *chosen.load(std::memory_order_relaxed); }
@@ -94,6 +142,10 @@ void bind_dense(nb::module_& m) {
   m.def("multiply_centred", &multiply_centred_rows, nb::arg("values").noconvert(), nb::arg("centre").noconvert(),
         nb::arg("start"), nb::arg("stop"), nb::arg("order").noconvert().none(), nb::arg("weights").noconvert().none(),
         nb::arg("extra").noconvert().none());
+  m.def("multiply_row_blocks", &multiply_row_blocks, nb::arg("values").noconvert(), nb::arg("centre").noconvert(),
+        nb::arg("start"), nb::arg("stop"), nb::arg("block"));
+  m.def("multiply_column_blocks", &multiply_column_blocks, nb::arg("columns"), nb::arg("centre").noconvert(), nb::arg("start"),
+        nb::arg("stop"), nb::arg("block"));
   m.def("variants", &list_variants);
   m.def("use_variant", &use_variant, nb::arg("name"));
 }

@@ -9,6 +9,7 @@ namespace tamis {
 void bind_sums(nb::module_& m) {
   sums::bind_words(m);
   sums::bind_rows(m);
+  sums::bind_columns(m);
   sums::bind_scatter(m);
   sums::bind_scores(m);
   sums::bind_one_row(m);

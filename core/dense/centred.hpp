@@ -6,6 +6,16 @@
 
 namespace {
 
+// Writes `count` rows from `begin` on, minus the centre, of columns that lie apart in memory.
+TAMIS_INLINE void centre_columns(const tamis::CentredRows& given, int64_t begin, int64_t count, double* TAMIS_RESTRICT rows,
+                                 int64_t width) {
+  for (int64_t j = 0; j < given.columns; ++j) {
+    const double* TAMIS_RESTRICT column = given.apart[j] + begin;
+    const double centre = given.centre[j];
+    for (int64_t i = 0; i < count; ++i) rows[i * width + j] = column[i] - centre;
+  }
+}
+
 tamis::Outcome multiply_centred(const tamis::CentredRows& given, double* out) {
   constexpr int64_t kPiece = 64;  // Rows minus the centre at a time: they stay in the cache.
   const int64_t p = given.columns, d = given.all_columns, width = width_of(d);
@@ -20,6 +30,11 @@ tamis::Outcome multiply_centred(const tamis::CentredRows& given, double* out) {
   const double* TAMIS_RESTRICT centre = given.centre;
   for (int64_t begin = given.start; begin < given.stop; begin += kPiece) {
     const int64_t count = given.stop - begin < kPiece ? given.stop - begin : kPiece;
+    if (given.apart != nullptr) {
+      centre_columns(given, begin, count, rows, width);
+      add_products(rows, rows, width, count, sums);
+      continue;
+    }
     for (int64_t i = 0; i < count; ++i) {
       const int64_t place = given.order == nullptr ? begin + i : given.order[begin + i];
       if (place < 0 || place >= given.rows) return tamis::Outcome::kPlaceOutside;

@@ -2,6 +2,7 @@
 #include "variants.hpp"
 
 #include "../factors/rows.hpp"
+#include "../sums/lanes.hpp"
 #include "centred.hpp"
 
 namespace tamis {
@@ -22,6 +23,7 @@ static_assert(Vector::kLanes == 4, "expected to be compiled for AVX2");
 extern const Variant TAMIS_VARIANT;
 const Variant TAMIS_VARIANT = {
     TAMIS_VARIANT_NAME, Vector::kIsFused, multiply_centred, solve_rows, sum_row_squares, multiply_pairs,
+    {add_values<false>, add_values<true>}, {add_powers<false>, add_powers<true>},
 };
 
 }  // namespace tamis

@@ -1,4 +1,4 @@
-// The kernels of small dense matrices and of factors, each compiled for several generations of processors.
+// The kernels of small dense matrices, of factors and of exact sums of columns, each compiled for several generations of processors.
 //
 // `variant.cpp` is compiled once per variant, with the flags of that generation; the best that this processor has is chosen
 // when the core is loaded. Variants that fuse products with sums give the same bits; the one that cannot, agrees to rounding.
@@ -12,7 +12,8 @@ enum class Outcome { kDone, kNoMemory, kPlaceOutside };
 
 // The rows at the places from `start` to `stop`, their centre, and what they are multiplied by.
 struct CentredRows {
-  const double* values;    // (rows, columns)
+  const double* values;    // (rows, columns), or null
+  const double* const* apart;  // or columns (rows,) that lie apart in memory; they have no order, weights or extra columns
   const double* extra;     // (rows, all_columns − columns): further columns of the same rows; null if there are none
   const double* centre;    // (all_columns,)
   const double* weights;   // (rows,), or null
@@ -58,7 +59,14 @@ struct Variant {
   // The products of rows left[i[n]] and right[j[n]], for n from start to stop; 0 where either index is negative.
   void (*multiply_pairs)(const double* left, const double* right, int64_t k, const int64_t* i, const int64_t* j,
                          int64_t start, int64_t stop, double* out);
+  // Adds n values, a multiple of kLanes, times a power of two, to the pieces (2, kLanes) of their sum. The second function
+  // leaves out values that are too small for pieces.
+  void (*add_values[2])(const double* values, int64_t n, double factor, double* pieces);
+  // Adds them to the pieces (6, kLanes) of their sum and of that of their squares.
+  void (*add_powers[2])(const double* values, int64_t n, double factor, double* pieces);
 };
+
+constexpr int64_t kLanes = 32;  // values that are added side by side: they fill the vector units
 
 extern const Variant baseline_variant;
 #if defined(TAMIS_HAS_AVX2)

@@ -1,29 +1,23 @@
 // Rows of floats to settled words: exact sums of values, squares and products, by group.
 //
-// Values within 2**31 of the largest of their column are split, not rounded: scaled so that the largest is below 1, and with
-// s = 1.5 * 2**(52 - 42 t), the float (v + s) - s is v rounded to a multiple of 2**(-42 t), and the remainder is exact. Such
-// pieces add without error over 2**11 rows, in whatever order, and the loop over columns becomes vector code. Smaller values,
-// and sums of few rows or in many cells, are added digit by digit.
+// Values are split into pieces (pieces.hpp); values that are too small for pieces, and sums of few rows or in many cells, are
+// added digit by digit.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "pieces.hpp"
 #include "words.hpp"
 
 namespace tamis::sums {
 
 namespace {
 
-constexpr int64_t kRows = 1 << 11;          // pieces are at most 2**42 units, so the sum of this many is at most 2**53
-constexpr double kDepth = 0x1p-31;          // of the largest value: what is smaller has bits below the grids of the pieces
-constexpr double kSplitter = 134217729.0;   // 2**27 + 1: cuts a significand of 53 bits into two halves (Veltkamp)
-constexpr double kGrid1 = 1.5 * 0x1p10, kGrid2 = 1.5 * 0x1p-32, kGrid3 = 1.5 * 0x1p-74;
 constexpr size_t kLanes = 64;               // columns that fill the vector units; rows of fewer are laid side by side
 constexpr size_t kCells = 1 << 15;          // cells whose pieces fit a second-level cache
 constexpr size_t kFewRows = 8;              // rows per group for which pieces do not pay
 constexpr size_t kManyWords = 1 << 17;      // words beyond a second-level cache: rows are then taken group by group
-constexpr int64_t kFaint = -1000;           // a largest value with a lower exponent could not be scaled up to 1
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // ---- The extents of columns ----
@@ -234,14 +228,6 @@ Extremes find_extremes(const std::vector<int64_t>& bounds) {
   return extremes;
 }
 
-// Room for sums of so many numbers below 2**high whose lowest bit is 2**low.
-OwnedWords make_words(int64_t high, int64_t low, size_t rows, size_t groups, size_t columns) {
-  for (; rows > 0; rows >>= 1) high++;
-  const int64_t position = low >> kLogBits;
-  if (columns > 0 && groups > SIZE_MAX / columns) throw std::bad_alloc();
-  return OwnedWords(static_cast<size_t>((high >> kLogBits) + 1 - position), groups * columns, position);
-}
-
 bool is_digitwise(size_t n, size_t m, size_t groups) { return n <= kFewRows * groups || groups * m > kCells; }
 
 // Call add(row, cell) for the rows from `start` on, with the first cell of their group. If the words do not fit the cache, rows
@@ -310,32 +296,6 @@ void flush_planes(double* pieces, size_t planes, const std::vector<int64_t>& exp
   }
 }
 
-// Add a scaled value, which is not too small, to its two pieces.
-static TAMIS_INLINE void split_value(double v, double& first, double& second) {
-  const double a = (v + kGrid1) - kGrid1;
-  first += a;
-  second += v - a;
-}
-
-// Add a scaled product p and its rounding error e to their four pieces.
-static TAMIS_INLINE void split_product(double p, double e, double& first, double& second, double& third, double& fourth) {
-  const double a = (p + kGrid1) - kGrid1;
-  p -= a;
-  const double b = (p + kGrid2) - kGrid2;
-  const double c = (e + kGrid2) - kGrid2;
-  e -= c;
-  const double d = (e + kGrid3) - kGrid3;
-  first += a;
-  second += b + c;
-  third += (p - b) + d;
-  fourth += e - d;
-}
-
-static TAMIS_INLINE double scale_value(double value, double factor) {
-  const double v = value * factor;
-  return std::fabs(v) >= kDepth ? v : 0.0;
-}
-
 // Rows of a table of floats, and the groups that they belong to (nullptr for one).
 struct Rows {
   const double* values;
@@ -382,16 +342,6 @@ void push_small_powers(const Rows& rows, const double* row, const Scales& scales
 void flush_powers(double* pieces, const Scales& scales, const Words& words, const Words& squares, size_t cell, size_t columns) {
   flush_planes(pieces, 2, scales.exponents, 1, words, cell, columns);
   flush_planes(pieces + 2 * scales.factors.size(), 4, scales.exponents, 2, squares, cell, columns);
-}
-
-// Add a scaled value to the pieces of its sum, and its square to those of its own.
-static TAMIS_INLINE void split_powers(double v, double& a, double& b, double& c, double& d, double& e, double& f) {
-  split_value(v, a, b);
-  const double p = v * v;
-  const double t = kSplitter * v;
-  const double x = t - (t - v);
-  const double y = v - x;
-  split_product(p, ((x * x - p) + 2.0 * x * y) + y * y, c, d, e, f);
 }
 
 // The rows' loops have functions of their own, because compilers believe `__restrict` of parameters, not of variables.

@@ -256,6 +256,13 @@ void read(Input<int64_t, 2> given, int64_t low, Output<double, 1> value, Output<
 
 }  // namespace
 
+OwnedWords make_words(int64_t high, int64_t low, size_t rows, size_t groups, size_t columns) {
+  for (; rows > 0; rows >>= 1) high++;
+  const int64_t position = low >> kLogBits;
+  if (columns > 0 && groups > SIZE_MAX / columns) throw std::bad_alloc();
+  return OwnedWords(static_cast<size_t>((high >> kLogBits) + 1 - position), groups * columns, position);
+}
+
 void settle(OwnedWords& words) {
   const Planes planes = carry(words);
   const size_t length = planes.last - planes.first;

@@ -24,6 +24,7 @@ namespace tamis::sums {
 
 void bind_words(nb::module_& m);
 void bind_rows(nb::module_& m);
+void bind_columns(nb::module_& m);
 void bind_scatter(nb::module_& m);
 void bind_scores(nb::module_& m);
 void bind_one_row(nb::module_& m);
@@ -59,6 +60,9 @@ struct OwnedWords : Words {
     data = memory.get();
   }
 };
+
+// Room for sums of so many numbers below 2**high whose lowest bit is 2**low.
+OwnedWords make_words(int64_t high, int64_t low, size_t rows, size_t groups, size_t columns);
 
 // Settle words whose last plane has room for the sign.
 void settle(OwnedWords& words);

@@ -93,6 +93,19 @@ def wrap_frame(data: Any) -> Any:
     return wrapped if hasattr(wrapped, "columns") else None
 
 
+def read_arrow_columns(data: Any) -> dict[str, Array] | None:
+    """The columns of an Arrow table, by name, where they are; None unless all are float64 without gaps."""
+    if type(data).__module__.partition(".")[0] != "pyarrow" or type(data).__name__ != "Table":
+        return None
+    columns = data.columns
+    if not all(
+        column.num_chunks == 1 and column.null_count == 0 and str(column.type) == "double"
+        for column in columns
+    ):
+        return None
+    return {name: column.chunk(0).to_numpy() for name, column in zip(data.column_names, columns, strict=True)}
+
+
 def to_float_column(values: NDArray[Any], name: str) -> Array:
     """Convert a column (n,) to float64, missing values to NaN; `name` is its name in error messages."""
     return _convert(values, name, lambda index, value: f"{name} holds {value} in row {index[0]}")

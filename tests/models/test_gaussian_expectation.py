@@ -62,6 +62,18 @@ def test_the_fused_step_is_the_step(
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
+def test_the_first_step_over_rows_is_the_same_as_later_ones(
+    covariance: Covariance, rng: np.random.Generator
+) -> None:
+    model = gaussian(covariance, 3)
+    evidence = unlabelled(model, clouds(rng, 9001, 5, 3))
+    given, prepared = random_start(model, evidence, 3, rng), model.prepare(evidence)
+    first, second = (model.observe(prepared, given) for _ in range(2))
+    assert second == first
+    assert second.log_likelihood == first.log_likelihood
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
 def test_no_bit_depends_on_the_number_of_threads(
     covariance: Covariance, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,9 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
 def deposit_powers(
     values: Floats, bounds: Words, group: Words, groups: int
 ) -> tuple[Words, int, Words, int]: ...
+def deposit_columns(
+    columns: list[Floats], group: Words, groups: int, power: int
+) -> tuple[tuple[tuple[Words, int], ...], int, int]: ...
 def deposit_products(
     x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words, groups: int
 ) -> tuple[Words, int]: ...

@@ -26,6 +26,7 @@ __all__ = [
     "combine",
     "deposit",
     "deposit_codes",
+    "deposit_columns",
     "deposit_powers",
     "deposit_products",
     "deposit_sparse",
@@ -83,6 +84,20 @@ def deposit_products(
     refuse_unless(y.shape in (x.shape, (len(x), 1)), "factors")
     rows = _ONE_GROUP if group is None else group
     return _kernels.deposit_products(x, x_bounds, y, y_bounds, rows, groups)
+
+
+def deposit_columns(
+    columns: list[Floats], group: Words | None = None, groups: int = 1, power: int = 2
+) -> tuple[tuple[tuple[Words, int], ...], int, int]:
+    """Settled sums of columns (n,) that lie apart in memory; with power 2, also those of their exact squares.
+
+    Return the sums, the largest exponent of all columns as `span` does, and -1. If a column is not
+    finite, return no sums, 0, and the first such column.
+    """
+    refuse_unless(len({len(column) for column in columns}) == 1, "columns")
+    _refuse_groups(group, groups, len(columns[0]))
+    rows = _ONE_GROUP if group is None else group
+    return _kernels.deposit_columns(columns, rows, groups, power)
 
 
 def add_row(

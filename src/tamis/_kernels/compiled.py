@@ -33,6 +33,7 @@ __all__ = [
     "combine",
     "deposit",
     "deposit_codes",
+    "deposit_columns",
     "deposit_powers",
     "deposit_products",
     "deposit_sparse",
@@ -111,6 +112,26 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
         first = combine(*first, *other[:2], 1)
         second = combine(*second, *other[2:], 1)
     return *first, *second
+
+
+def deposit_columns(
+    columns: list[Floats], group: Words, groups: int, power: int
+) -> tuple[tuple[tuple[Words, int], ...], int, int]:
+    work = len(columns[0]) * len(columns)
+    if threads.count_chunks(work) == 1:
+        return sums.deposit_columns(columns, group, groups, power)
+
+    def add(start: int, stop: int) -> tuple[tuple[tuple[Words, int], ...], int, int]:
+        chunk = [column[start:stop] for column in columns]
+        return sums.deposit_columns(chunk, group[start:stop], groups, power)
+
+    chunks = threads.map_row_chunks(len(columns[0]), work, add)
+    if broken := [nonfinite for _, _, nonfinite in chunks if nonfinite >= 0]:
+        return (), 0, min(broken)
+    totals = chunks[0][0]
+    for others, _, _ in chunks[1:]:
+        totals = tuple(combine(*total, *other, 1) for total, other in zip(totals, others, strict=True))
+    return totals, max(largest for _, largest, _ in chunks), -1
 
 
 def _count_shared_cells(values: Floats, groups: int) -> int:

@@ -107,6 +107,23 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
     return *first, *deposit_products(values, bounds, values, bounds, group, groups)
 
 
+def deposit_columns(
+    columns: list[Floats], group: Words, groups: int, power: int
+) -> tuple[tuple[tuple[Words, int], ...], int, int]:
+    """Settled sums of columns (n,), and of their exact squares if the power is 2, and the largest exponent.
+
+    The last answer is that of `span`: -1, or the first column that is not finite. Then there are no sums.
+    """
+    values = np.column_stack(columns)
+    bounds, largest, nonfinite = span(values)
+    if nonfinite >= 0:
+        return (), 0, nonfinite
+    first = deposit(values, bounds, group, groups)
+    if power == 1:
+        return (first,), largest, nonfinite
+    return (first, deposit_products(values, bounds, values, bounds, group, groups)), largest, nonfinite
+
+
 def add_row(
     words: Words, low: int, start: int, values: Floats, weight: float, power: int
 ) -> tuple[Words, int]:

@@ -25,7 +25,9 @@ _SUFFIXES = {
     ".ipc": "arrow",
     ".arrows": "stream",
 }
-_GROUP_BYTES = 1 << 26  # of the columns that are read, uncompressed: row groups are joined up to this size
+# Row groups are joined up to this size of the columns that are read, uncompressed. Larger shards need more
+# memory, whose pages the system fills with zeros: reading in shards of 64 MB takes a quarter longer.
+_GROUP_BYTES = 1 << 25
 _BLOCK = 1 << 24  # bytes of CSV that are parsed at a time
 
 

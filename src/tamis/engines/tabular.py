@@ -51,6 +51,8 @@ class Layout:
                 raise ValueError(
                     f"there is no column {name!r}, which the first shard has: write all shards alike"
                 )
+            if schema.field(index).type.equals(arrow_type):
+                continue
             given, expected = describe_type(schema.field(index).type), describe_type(arrow_type)
             if given != expected and _NOTHING not in (given, expected):
                 raise ValueError(
@@ -89,4 +91,4 @@ def _to_values(column: Any) -> Any:
     arrow = import_arrow()
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return column.to_numpy()
+    return column.chunk(0).to_numpy(zero_copy_only=False) if column.num_chunks == 1 else column.to_numpy()

@@ -530,10 +530,12 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         if skipped and weights is not None and (weights == 1.0).all():
             weights = None
         declared = state.declared if classes is None else state.declared.union(_read_classes(classes))[0]
-        data = LabelledRows(state.model.encode(table), labels, weights)
         if state.is_empty:
-            statistic = state.model.observe(data)
+            statistic = state.model.observe_table(table, labels, weights)
+        elif table.rows > 1:
+            statistic = state.statistic + state.model.observe_table(table, labels, weights)
         else:
+            data = LabelledRows(state.model.encode(table), labels, weights)
             statistic = state.model.add_rows(state.statistic, data)
         self._check_class_prior(all_classes(statistic, declared))
         self._fitted = state.replace(statistic, declared)

@@ -103,7 +103,7 @@ class Keys(Sequence[Hashable]):
         return f"Keys({first_values}{', …' if len(self.values) > 6 else ''})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Labels:
     """The distinct keys of rows, and for each row the index of its key. Each parameter `by` accepts it."""
 
@@ -114,6 +114,11 @@ class Labels:
     def of(cls, labels: object) -> "Labels":
         """Read the labels."""
         return cls(*Keys.of(labels))
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """The number of rows of each key (K,); no label may be missing."""
+        return np.bincount(self.group, minlength=len(self.keys)).astype(np.int64, copy=False)
 
     def take(self, rows: NDArray[np.int64] | slice) -> "Labels":
         """The labels of these rows; all keys stay, even those without rows."""

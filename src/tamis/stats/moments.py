@@ -6,9 +6,10 @@ from typing import Literal, Self
 
 import numpy as np
 
+from tamis import _kernels, arrays
 from tamis._kernels import Floats
 from tamis.stats.exact import Exact
-from tamis.stats.keys import Keys
+from tamis.stats.keys import Keys, Labels
 from tamis.stats.products import (
     ColumnPairs,
     are_impossible,
@@ -17,15 +18,19 @@ from tamis.stats.products import (
     describe_moments,
     find_lost_columns,
     pack,
+    plain_moments,
     refuse_lost_precision,
     second_moments,
     triangle,
     unpack,
 )
-from tamis.stats.rows import Rows, can_add_row
+from tamis.stats.rows import Rows, can_add_row, can_square
 from tamis.stats.sums import Sums, refuse_excess_subtraction
 
 Form = Literal["full", "diagonal", "none"]
+
+# `observe_columns` sorts tiles of 4,096 rows by group, and needs runs of some length in each.
+_MIN_ROWS, _MAX_GROUPS = 256, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +74,12 @@ class Moments(Sums):
             raise ValueError(
                 "got missing=True for the full form, expected form='diagonal', or rows without NaN"
             )
-        rows = Rows.of(data, weights, by, missing)
+        table = arrays.to_matrix(data)
+        if form == "full" and not exact and weights is None and by is None:
+            plain = cls._observe_plainly(table.values)
+            if plain is not None:
+                return plain
+        rows = Rows.of(table, weights, by, missing)
         second: Exact | None = None
         rounded: Floats | None = None
         if form == "full":
@@ -85,6 +95,47 @@ class Moments(Sums):
                 **{name: _drop_column(part) for name, part in moments.parts().items()}
             )
         return moments.drop_zeros()
+
+    @classmethod
+    def observe_columns(cls, columns: list[Floats], by: Labels | None = None) -> Self | None:
+        """Sum columns (n,) that lie apart in memory, in one pass and without a copy of the rows.
+
+        The result is that of `observe` in the diagonal form for the same rows, to the bit. None if they are
+        so few, or of so many labels, that this is no faster, or if `observe` must check them, because a value
+        is not finite or too large to be squared.
+        """
+        keys, group = (None, None) if by is None else (by.keys, by.group)
+        groups, n = 1 if keys is None else len(keys), len(columns[0])
+        if n < _MIN_ROWS * groups or groups > _MAX_GROUPS or (group is not None and len(group) != n):
+            return None
+        sums, largest, nonfinite = _kernels.deposit_columns(columns, group, groups, 2)
+        if nonfinite >= 0 or not can_square(largest):
+            return None
+        shape = (len(columns),) if keys is None else (groups, len(columns))
+        first, second = [Exact(words.reshape(len(words), *shape), low) for words, low in sums]
+        if by is None:
+            weight = Exact.count(n, shape)
+        else:
+            weight = Exact.from_integers(np.repeat(by.counts[:, None], len(columns), axis=1))
+        return cls(weight=weight, first=first, second=second, keys=keys).drop_zeros()
+
+    @classmethod
+    def observe_columns_fully(cls, columns: list[Floats]) -> Self | None:
+        """Sum columns (n,) that lie apart in memory, and their products, without a copy of the rows.
+
+        The result is that of `observe` in the full form, to the bit. None if `observe` must check the rows,
+        as in `observe_columns`, or would sum some of them exactly.
+        """
+        return cls._observe_plainly(columns)
+
+    @classmethod
+    def _observe_plainly(cls, rows: Floats | list[Floats]) -> Self | None:
+        sums = plain_moments(rows)
+        if sums is None:
+            return None
+        first, second, rounded = sums
+        weight = Exact.count(len(rows[0]) if isinstance(rows, list) else len(rows), ())
+        return cls(weight=weight, first=first, second=second, form="full", rounded=rounded).drop_zeros()
 
     def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
         """Add one row (d,). The result equals `+` with what `observe` returns for it, in less time.

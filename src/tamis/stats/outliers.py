@@ -32,11 +32,10 @@ def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Fla
     starts = np.asarray(edges)
     sizes = np.diff(starts)
     groups = np.flatnonzero(sizes)
-    count = int(np.clip(len(rows.values) // (_SAMPLING * max(1, len(groups))), _LEAST, _MOST))
-    index = starts[groups][:, None] + (np.arange(count) * sizes[groups][:, None]) // count
+    index = starts[groups][:, None] + _choose_places(sizes[groups])
     median, scale = _find_quartiles(_sample(rows, last_columns, index if order is None else order[index]))
     is_outlier: Flags | None = None
-    is_suspect = squares[groups] > np.square(_FAR * scale) * sizes[groups][:, None]
+    is_suspect = _exceed_usual(squares[groups], scale, sizes[groups][:, None])
     for k, j in np.argwhere(is_suspect).tolist():
         group_slice = slice(starts[groups[k]], starts[groups[k] + 1])
         index = np.arange(group_slice.start, group_slice.stop) if order is None else order[group_slice]
@@ -47,6 +46,40 @@ def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Fla
             is_outlier = np.zeros(len(rows.values), dtype=np.bool_) if is_outlier is None else is_outlier
             is_outlier[index[is_outlier_in_group]] = True
     return is_outlier
+
+
+def sample_columns(rows: Floats | list[Floats]) -> tuple[Floats, Floats]:
+    """The median and the usual deviation of each column (d,), from a sample of rows without groups.
+
+    `rows` is (n, d), or a list of columns (n,) that lie apart in memory.
+    """
+    places = _choose_places(np.array([len(rows[0]) if isinstance(rows, list) else len(rows)]))
+    if isinstance(rows, list):
+        sample = np.stack([column[places] for column in rows], axis=-1)
+    else:
+        sample = rows[places]
+    median, scale = _find_quartiles((sample, None))
+    return median[0], scale[0]
+
+
+def may_have_outliers(squares: Floats, scale: Floats, n: int) -> bool:
+    """Whether `find_outliers` would read a column of n rows without groups completely.
+
+    `squares` (d,) are Σ (x − c)², and `scale` (d,) is the usual deviation.
+    """
+    return bool(_exceed_usual(squares, scale, np.array(n)).any())
+
+
+def _choose_places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of the sampled rows in each group (groups, count), for groups of these sizes."""
+    count = int(np.clip(sizes.sum() // (_SAMPLING * max(1, len(sizes))), _LEAST, _MOST))
+    places: NDArray[np.int64] = (np.arange(count) * sizes[:, None]) // count
+    return places
+
+
+def _exceed_usual(squares: Floats, scale: Floats, sizes: NDArray[np.int64]) -> Flags:
+    """Whether squares exceed those that so many rows within `_FAR` times the usual deviation can have."""
+    return np.asarray(squares > np.square(_FAR * scale) * sizes)
 
 
 def _find_in_column(

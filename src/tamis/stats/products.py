@@ -8,9 +8,10 @@ whose products BLAS adds without rounding (Ozaki's scheme). Outliers are summed 
 (`outliers.py`), so that no rounding errors remain after they are subtracted.
 """
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, reduce
 from itertools import islice, pairwise
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,14 @@ from numpy.typing import NDArray
 from tamis import _kernels, threads
 from tamis._kernels import Floats, Words, dense
 from tamis.stats.exact import Exact
-from tamis.stats.outliers import find_outliers
-from tamis.stats.rows import Rows
+from tamis.stats.outliers import find_outliers, may_have_outliers, sample_columns
+from tamis.stats.rows import Rows, can_square
 
 ColumnPairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 * 20 bits stay below 2**53
+# Values that `plain_moments` reads from the memory once: 8 MB for each thread stay in a third-level cache.
+_CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
 _FEW = 16  # for at most so many rows per group, exact sums of products are faster than BLAS with centring
 _SMALL = 1 << 16  # values whose exact products take twice the time of rounded ones: 2 ms for 3,000 × 20
@@ -98,6 +101,54 @@ def second_moments(
     return second, rounded.reshape(rows.shape(d))
 
 
+def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | None:
+    """Σ x, Σ x xᵀ packed, and the rounded squares (d,), of rows without weights or groups, in one pass.
+
+    `rows` is (n, d), or a list of columns (n,) that lie apart in memory. Chunks of rows stay in the cache
+    while they are checked, summed and multiplied. So products are not about the mean, which is known only at
+    the end, but about the median of a sample, which differs from it by about a standard deviation at most.
+    None if `second_moments` would sum some rows exactly, or if a value is not finite or cannot be squared.
+    """
+    n, d = (len(rows[0]), len(rows)) if isinstance(rows, list) else rows.shape
+    if n <= _FEW or n * d <= _SMALL:
+        return None
+    centre, scale = sample_columns(rows)
+    if not np.isfinite(centre).all():
+        return None
+    step = max(1, _CHUNK // d // _BLOCK) * _BLOCK
+    chunks: list[tuple[Exact, Floats] | None] = [None] * -(-n // step)
+
+    def sum_chunk(k: int) -> None:
+        place = slice(k * step, min((k + 1) * step, n))
+        chunk = [column[place] for column in rows] if isinstance(rows, list) else rows[place]
+        first = _sum_squarable(chunk)
+        if first is not None:
+            blocks = dense.multiply_blocks(chunk, centre, slice(0, place.stop - place.start), _BLOCK)
+            chunks[k] = first, blocks
+
+    threads.run_in_turns(len(chunks), n * d**2, sum_chunk)
+    finished = [chunk for chunk in chunks if chunk is not None]
+    if len(finished) < len(chunks):
+        return None
+    blocks = np.concatenate([products for _, products in finished])
+    squares = _sum_squares(blocks, d)
+    if may_have_outliers(squares, scale, n):
+        return None
+    first = reduce(add, [sums for sums, _ in finished])
+    cross = cross_terms(Exact.count(n, ()), first, centre, triangle(d))
+    return first, _add_blocks(iter(blocks), d) + cross, squares
+
+
+def _sum_squarable(rows: Floats | list[Floats]) -> Exact | None:
+    """Σ x of rows or columns; None if a value is not finite or cannot be squared."""
+    if isinstance(rows, list):
+        sums, largest, nonfinite = _kernels.deposit_columns(rows, power=1)
+    else:
+        bounds, largest, nonfinite = _kernels.span(rows)
+        sums = () if nonfinite >= 0 else (_kernels.deposit(rows, bounds),)
+    return Exact(*sums[0]) if sums and can_square(largest) else None
+
+
 def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact, Floats | None]:
     """Σ w x and Σ w x xᵀ by group, packed, and the rounded squares, of rows with columns in two arrays."""
     first = _join([left.sum_values(), right.sum_values()], lambda words: np.concatenate(words, axis=-1))
@@ -128,10 +179,8 @@ def _sum_about_mean(rows: Rows, first: Exact | None, last_columns: Rows | None) 
     centre = find_centre(weight, first)
     products = _sum_centred_products(rows, centre.reshape(rows.groups, d), last_columns)
     centred = _stack_groups(rows, [_add_blocks(iter(blocks), d) for blocks in products])
-    left, right = triangle(d)
-    diagonal = left == right
-    rounded = np.array([sum((block[diagonal] for block in blocks), np.zeros(d)) for blocks in products])
-    return centred + cross_terms(weight, first, centre, (left, right)), rounded
+    second = centred + cross_terms(weight, first, centre, triangle(d))
+    return second, np.array([_sum_squares(blocks, d) for blocks in products])
 
 
 def _sum_by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
@@ -264,10 +313,9 @@ def are_impossible(
     return is_impossible or bool(((total == 0) & (squares != 0)).any())
 
 
-def _sum_centred_products(
-    rows: Rows, centres: Floats, last_columns: Rows | None = None
-) -> list[list[Floats]]:
-    """Σ w (x − c)(x − c)ᵀ of each block of each group, packed; threads share the blocks if there are many."""
+def _sum_centred_products(rows: Rows, centres: Floats, last_columns: Rows | None = None) -> list[Floats]:
+    """Σ w (x − c)(x − c)ᵀ of each block of each group, packed (blocks, d(d+1)/2)."""
+    d = centres.shape[1]
     order, edges = rows.sort_by_group()
     spans = [
         (g, slice(start, min(start + _BLOCK, stop)))
@@ -283,20 +331,30 @@ def _sum_centred_products(
     def multiply_blocks(start: int, stop: int) -> list[Floats]:
         return [multiply_block(g, span) for g, span in spans[start:stop]]
 
-    work = len(rows.values) * centres.shape[1] ** 2
-    if len(spans) == 1 or threads.count_chunks(work) == 1:
-        blocks = multiply_blocks(0, len(spans))
-    else:
-        with threads.one_blas_thread:
-            blocks = [
-                block
-                for chunk in threads.map_row_chunks(len(spans), work, multiply_blocks)
-                for block in chunk
-            ]
     sums: list[list[Floats]] = [[] for _ in centres]
-    for (g, _), block in zip(spans, blocks, strict=True):
+    for (g, _), block in zip(
+        spans, _share_blocks(len(spans), len(rows.values), d, multiply_blocks), strict=True
+    ):
         sums[g].append(block)
-    return sums
+    return [np.reshape(blocks, (len(blocks), d * (d + 1) // 2)) for blocks in sums]
+
+
+def _share_blocks(
+    count: int, n: int, d: int, multiply_blocks: Callable[[int, int], Iterable[Floats]]
+) -> list[Floats]:
+    """The products of so many blocks of n rows of d columns; threads share them if there are many."""
+    work = n * d**2
+    if count == 1 or threads.count_chunks(work) == 1:
+        return list(multiply_blocks(0, count))
+    with threads.one_blas_thread:
+        chunks = threads.map_row_chunks(count, work, multiply_blocks)
+    return [block for chunk in chunks for block in chunk]
+
+
+def _sum_squares(blocks: Floats, d: int) -> Floats:
+    """The sums of the diagonals (d,) of packed matrices (blocks, d(d+1)/2)."""
+    left, right = triangle(d)
+    return np.asarray(blocks[:, left == right].sum(axis=0))
 
 
 def _add_blocks(blocks: Iterator[Floats], d: int) -> Exact:

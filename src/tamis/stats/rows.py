@@ -205,6 +205,11 @@ class Rows:
         return Exact(words.reshape(len(words), *self.shape(*event)), low)
 
 
+def can_square(exponent: int) -> bool:
+    """Whether values below 2**exponent have squares that no sum of floats makes infinite."""
+    return 2 * exponent <= _MAX_EXPONENT
+
+
 def can_add_row(values: Floats, weight: float, power: int) -> bool:
     """Whether `Exact.add_row` can add weight * values**power exactly, without the checks of `Rows`.
 

@@ -64,10 +64,9 @@ class Tally(Sums):
     def count(cls, values: object, weights: object = None, by: object = None) -> Self:
         """Count distinct values, by label if labels are given. Values and labels become names of axes."""
         if isinstance(values, Labels) and weights is None and by is None:  # already encoded, none missing
-            counts = np.bincount(values.group, minlength=len(values.keys))
             number = Exact.count(len(values.group), ())
-            tally = cls(weight=number, total=Exact.from_integers(counts), terms=values.keys)
-            return tally if counts.all() else tally.drop_zeros()
+            tally = cls(weight=number, total=Exact.from_integers(values.counts), terms=values.keys)
+            return tally if values.counts.all() else tally.drop_zeros()
         terms, codes = Keys.of(values)
         row_weights = arrays.to_weights(weights, len(codes))
         keys, group = (None, np.zeros(len(codes), dtype=np.int64)) if by is None else Keys.of(by)

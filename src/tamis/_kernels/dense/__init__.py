@@ -8,7 +8,7 @@ from tamis._kernels.dense import reference
 from tamis._kernels.reference import Floats, Words
 from tamis.compiled import choose
 
-__all__ = ["multiply_centred"]
+__all__ = ["multiply_blocks", "multiply_centred"]
 
 # The compiled kernel takes 0.3 to 0.8 of the time of BLAS, from one row of 4 columns to 4096 rows of 512; for
 # more columns BLAS is as fast.
@@ -34,4 +34,15 @@ def multiply_centred(
     products: Floats = kernels.multiply_centred(
         values, centre, place.start, place.stop, order, weights, extra
     )
+    return products
+
+
+def multiply_blocks(rows: Floats | list[Floats], centre: Floats, place: slice, block: int) -> Floats:
+    """Σ (x − c)(x − c)ᵀ of each block of rows at `place`: the packed upper triangles (blocks, d(d+1)/2).
+
+    `rows` is (n, d), or a list of columns (n,) that lie apart in memory.
+    """
+    kernels = _tiles if len(centre) <= _WIDEST else reference
+    multiply = kernels.multiply_column_blocks if isinstance(rows, list) else kernels.multiply_row_blocks
+    products: Floats = multiply(rows, centre, place.start, place.stop, block)
     return products

@@ -43,3 +43,21 @@ def _multiply_piece(
             x -= centre
     wx = x if weights is None else x * weights[index]
     return np.asarray(wx.T @ x)
+
+
+def multiply_row_blocks(values: Floats, centre: Floats, start: int, stop: int, block: int) -> Floats:
+    """See `multiply_blocks` in `__init__`."""
+    d = len(centre)
+    upper = np.triu_indices(d)
+    blocks = [
+        multiply_centred(values, centre, first, min(first + block, stop), None, None, None)[upper]
+        for first in range(start, stop, block)
+    ]
+    return np.array(blocks).reshape(len(blocks), d * (d + 1) // 2)
+
+
+def multiply_column_blocks(
+    columns: list[Floats], centre: Floats, start: int, stop: int, block: int
+) -> Floats:
+    """See `multiply_blocks` in `__init__`."""
+    return multiply_row_blocks(np.column_stack(columns), centre, start, stop, block)

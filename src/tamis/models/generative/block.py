@@ -116,6 +116,10 @@ class Block(ABC, Generic[E, S]):
         values by it.
         """
 
+    def observe_table(self, table: Table, labels: Labels, weights: Array | None = None) -> S:
+        """Encode the rows of a table and sum them by label; a block may sum columns where they are."""
+        return self.observe(self.encode(table), labels, weights)
+
     def add_row(self, statistic: S, row: E, label: Hashable, weight: float) -> S | None:
         """Add one row to the statistic; return None if adding `observe` of the row is as fast."""
         return None

@@ -69,6 +69,11 @@ class GaussianColumns(Block[Array, Moments]):
             return sum_columns(rows, by)
         return Moments.observe(rows, weights, by, missing=True)
 
+    def observe_table(self, table: Table, labels: Labels, weights: Array | None = None) -> Moments:
+        columns = table.list_apart(self.columns) if weights is None else None
+        moments = None if columns is None else Moments.observe_columns(columns, labels)
+        return super().observe_table(table, labels, weights) if moments is None else moments
+
     def add_row(self, statistic: Moments, row: Array, label: Hashable, weight: float) -> Moments | None:
         return statistic.add_row(row[0], label, weight)
 

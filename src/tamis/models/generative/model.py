@@ -156,6 +156,17 @@ class Generative:
             parts.append(self._observe_unlabelled(rows, rows.unknown, given))
         return total(parts)
 
+    def observe_table(self, table: Table, labels: Labels, weights: Array | None = None) -> Joint:
+        """Sum the rows of a table by class; all labels must be known.
+
+        The statistic is that of `observe`. Rows are not copied where a block can sum columns as they are.
+        """
+        parts: dict[str, Sums] = {CLASSES: Tally.count(labels, weights)}
+        parts.update(
+            {name: block.observe_table(table, labels, weights) for name, block in self.blocks.items()}
+        )
+        return Joint(parts)
+
     def add_rows(self, statistic: Joint, data: LabelledRows) -> Joint:
         """Add labelled rows to the statistic; for one row, this is faster than adding `observe` of it."""
         if len(data.rows) == 1:

@@ -1,0 +1,62 @@
+// Values that are added to the pieces of their sum, and of that of their squares, in lanes side by side.
+//
+// A sum of pieces begins at the constant s of its grid (pieces.hpp), not at 0: to add v then is to round v to the grid, and the
+// difference of the two sums is what was added. That saves an addition per piece. The sums of the last grids, which need no
+// rounding, begin at 0.
+#pragma once
+
+#include "../dense/variants.hpp"
+#include "pieces.hpp"
+
+namespace {
+
+// Add a number to a sum, rounded to its grid; return the remainder.
+TAMIS_INLINE double add_rounded(double number, double& sum) {
+  const double before = sum;
+  sum = before + number;
+  return number - (sum - before);
+}
+
+// The loops have functions of their own, because compilers believe `__restrict` of parameters, not of variables.
+template <bool IsDeep>
+TAMIS_INLINE void add_value_lanes(const double* TAMIS_RESTRICT x, double factor, double* TAMIS_RESTRICT a,
+                                  double* TAMIS_RESTRICT b) {
+  for (int64_t k = 0; k < tamis::kLanes; ++k) {
+    const double v = IsDeep ? tamis::sums::scale_value(x[k], factor) : x[k] * factor;
+    b[k] += add_rounded(v, a[k]);
+  }
+}
+
+template <bool IsDeep>
+TAMIS_INLINE void add_power_lanes(const double* TAMIS_RESTRICT x, double factor, double* TAMIS_RESTRICT a,
+                                  double* TAMIS_RESTRICT b, double* TAMIS_RESTRICT c, double* TAMIS_RESTRICT d,
+                                  double* TAMIS_RESTRICT e, double* TAMIS_RESTRICT f) {
+  for (int64_t k = 0; k < tamis::kLanes; ++k) {
+    const double v = IsDeep ? tamis::sums::scale_value(x[k], factor) : x[k] * factor;
+    b[k] += add_rounded(v, a[k]);
+    const double p = v * v;
+    const double rounding = tamis::sums::find_square_rounding(v, p);
+    const double rest = add_rounded(add_rounded(p, c[k]), d[k]);
+    const double rounding_rest = add_rounded(rounding, d[k]);
+    e[k] += rest;  // a multiple of the third grid
+    f[k] += add_rounded(rounding_rest, e[k]);
+  }
+}
+
+template <bool IsDeep>
+void add_values(const double* values, int64_t n, double factor, double* pieces) {
+  for (int64_t i = 0; i < n; i += tamis::kLanes) {
+    add_value_lanes<IsDeep>(values + i, factor, pieces, pieces + tamis::kLanes);
+  }
+}
+
+template <bool IsDeep>
+void add_powers(const double* values, int64_t n, double factor, double* pieces) {
+  using tamis::kLanes;
+  for (int64_t i = 0; i < n; i += kLanes) {
+    add_power_lanes<IsDeep>(values + i, factor, pieces, pieces + kLanes, pieces + 2 * kLanes, pieces + 3 * kLanes,
+                            pieces + 4 * kLanes, pieces + 5 * kLanes);
+  }
+}
+
+}  // namespace
