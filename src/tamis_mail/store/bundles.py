@@ -19,6 +19,7 @@ Python, `bundle_arrays` reads and writes bundles in NumPy.
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import accumulate, pairwise
 
@@ -32,6 +33,8 @@ __all__ = [
     "LOW_BYTES",
     "Layout",
     "bundle_error",
+    "choose_low_bytes",
+    "divide",
     "expand_gaps",
     "read_layout",
     "read_message",
@@ -62,6 +65,23 @@ class Layout:
     def high_bits(self) -> int:
         """The number of bits of all high parts in unary."""
         return self.keys + (1 << KEY_BITS - 8 * self.low_bytes)
+
+
+def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Split messages with these feature counts into consecutive ranges [begin, end) of one bundle each."""
+    begin = total = 0
+    for number, size in enumerate(sizes):
+        if number > begin and (number - begin >= MAX_BUNDLE_MESSAGES or total + size > MAX_BUNDLE_FEATURES):
+            yield begin, number
+            begin, total = number, 0
+        total += size
+    if len(sizes) > begin:
+        yield begin, len(sizes)
+
+
+def choose_low_bytes(keys: int) -> int:
+    """Choose the bytes of the low part of a key so that a bundle of so many keys is short."""
+    return min(LOW_BYTES, key=lambda size: 8 * size * keys + (1 << KEY_BITS - 8 * size))
 
 
 def write_bundle(messages: int, keys: int, low_bytes: int, parts: bytes, gaps: bytes) -> bytes:

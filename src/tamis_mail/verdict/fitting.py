@@ -25,6 +25,7 @@ are written in NumPy alone, because the filter is installed without SciPy.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,9 @@ from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.verdict.arrays import group_counts, score_and_find_presences
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
 from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rule, sides
+
+if TYPE_CHECKING:
+    from tamis._core.mail import FitMatrix
 
 __all__ = [
     "HeldOut",
@@ -329,6 +333,7 @@ class SparseRows:
     values: Floats
     starts: NDArray[np.int64]  # (messages + 1,): message i has the entries starts[i], …, starts[i + 1] - 1
     features: int
+    matrix: "FitMatrix | None" = None  # the same in the core
 
     @classmethod
     def of(
@@ -347,19 +352,19 @@ class SparseRows:
     def multiply(self, vector: Floats) -> Floats:
         """(messages,): the matrix times a vector of coefficients."""
         sums = np.zeros(len(self.starts) - 1)
-        if core is not None:
-            core.mail.multiply_rows(self.starts, self.columns, self.values, vector, sums)
+        if self.matrix is not None:
+            self.matrix.multiply(vector, sums)
         else:
             sums += np.bincount(self.rows, self.values * vector.take(self.columns), len(sums))
         return sums
 
-    def multiply_transposed(self, vector: Floats, values: Floats | None = None) -> Floats:
-        """(features,): the transposed matrix, perhaps with other values, times a vector of messages."""
-        values = self.values if values is None else values
+    def multiply_transposed(self, vector: Floats, *, is_squared: bool = False) -> Floats:
+        """(features,): the transposed matrix, or that of its squared values, times a vector of messages."""
         sums = np.zeros(self.features)
-        if core is not None:
-            core.mail.multiply_columns(self.starts, self.columns, values, vector, sums)
+        if self.matrix is not None:
+            self.matrix.multiply_transposed(vector, is_squared, sums)
         else:
+            values = self.values * self.values if is_squared else self.values
             sums += np.bincount(self.columns, values * vector.take(self.rows), self.features)
         return sums
 
@@ -381,7 +386,9 @@ def make_design(
     entry_starts = np.empty(len(starts), np.int64)
     columns, values = np.empty(entries, np.int32), np.empty(entries)
     core.mail.make_design(*indices, is_in_layer, is_used.view(np.uint8), entry_starts, columns, values)
-    return is_used, SparseRows(np.empty(0, np.intp), columns, values, entry_starts, int(is_used.sum()))
+    slots = np.searchsorted(LAYER_VIEWS, kinds[is_used]).astype(np.uint8)
+    matrix = core.mail.FitMatrix(entry_starts, columns, values, slots)
+    return is_used, SparseRows(np.empty(0, np.intp), columns, values, entry_starts, len(slots), matrix)
 
 
 def make_design_by_numpy(
@@ -413,13 +420,12 @@ def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Float
             (weights * np.logaddexp(0, -signs * score)).sum() + PRECISION * (point * point).sum() / 2
         )
 
-    squares = design.values * design.values
     for _ in range(_NEWTON_STEPS):
         p = sigmoid(score)
         gradient = design.multiply_transposed(weights * (p - target)) + PRECISION * point
         curvature = weights * p * (1 - p)
-        diagonal = design.multiply_transposed(curvature, squares) + PRECISION
-        step = _solve(design, curvature, diagonal, gradient)
+        diagonal = design.multiply_transposed(curvature, is_squared=True) + PRECISION
+        step = solve(design, curvature, diagonal, gradient)
         decrement = float((gradient * step).sum()) / 2
         if not decrement > _DECREMENT:
             break
@@ -433,9 +439,12 @@ def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Float
     return point
 
 
-def _solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Floats) -> Floats:
+def solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Floats) -> Floats:
     """Solve (XᵀWX + λ) step = gradient approximately, by preconditioned conjugate gradients."""
     step = np.zeros_like(gradient)
+    if design.matrix is not None:
+        design.matrix.solve(curvature, diagonal, gradient, PRECISION, _FORCING, _PRODUCTS, step)
+        return step
     residual = gradient.copy()
     scaled = residual / diagonal
     direction = scaled.copy()
