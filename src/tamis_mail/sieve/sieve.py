@@ -396,10 +396,17 @@ class Sieve:
                 receipts = transaction.learn_read(messages, read, one.label, one.source)
                 changes.setdefault(number, []).extend(zip(receipts, read.headings or messages, strict=True))
             has_moved = any(receipt.action == "moved" for of_one in changes.values() for receipt, _ in of_one)
-            transaction.run((), run_jobs, has_more=has_more, has_moved=has_moved)
-        by_source = [(sources[number].source, of_one) for number, of_one in changes.items()]
+            by_source = [(sources[number].source, of_one) for number, of_one in changes.items()]
+            described: list[tuple[list[Event], set[bytes]]] = []
+            transaction.run(
+                (),
+                run_jobs,
+                has_more=has_more,
+                has_moved=has_moved,
+                meanwhile=lambda: described.append(self._recorder.describe_changes(by_source)),
+            )
         import_module("tamis.threads").run_together(
-            [partial(self._recorder.write_changes_by_source, by_source), self.store.checkpoint]
+            [partial(self._recorder.write_events, *described[0]), self.store.checkpoint]
         )
         for number, of_one in changes.items():
             one = sources[number]

@@ -6,7 +6,7 @@ in the store until the transaction is complete.
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -273,11 +273,13 @@ class Transaction:
         *,
         has_more: bool = False,
         has_moved: bool = False,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> list[Receipt]:
         """Process the steps one by one while workers count, and fit the weights if that is due.
 
         With `has_more`, the caller fits after further transactions of the same work. A transaction that
         removes or moves a message fits in any case; `has_moved` says that `learn_read` has moved one.
+        `meanwhile` is called once, while the weights are fitted.
         """
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
@@ -324,9 +326,12 @@ class Transaction:
                 has_removed=has_removed,
                 pending=pending,
                 features=self._features,
+                meanwhile=meanwhile,
             )
-        elif pending is not None:
+            return receipts
+        if pending is not None:
             self._writer.add(pending.compute().table)
+        meanwhile()
         return receipts
 
     def _sum(self, tables: "list[CountTable]") -> "PendingSum":

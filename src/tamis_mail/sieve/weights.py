@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.reading import PlaceInPart
     from tamis_mail.store.bundle_tables import MessageRow
     from tamis_mail.store.feature_sums import PendingCounts, PendingSum
-    from tamis_mail.verdict.fitting import Training, WeightFit
+    from tamis_mail.verdict.fitting import PreparedFit, Training, WeightFit
 
     Features = Mapping[bytes, PlaceInPart]  # where those of some messages are, by their digests
 
@@ -71,13 +71,19 @@ def update_weights(
     has_removed: bool,
     pending: "PendingSum | None" = None,
     features: "Features | None" = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Fit the weights again inside the open transaction, if that is due, and add pending counts."""
+    """Fit the weights again inside the open transaction, if that is due, and add pending counts.
+
+    `meanwhile` is called once, in this thread, while the weights are fitted.
+    """
     writer.finish()
     if is_fit_due(store, has_removed=has_removed):
-        fit_store(store, writer, pending, features)
-    elif pending is not None:
+        fit_store(store, writer, pending, features, meanwhile)
+        return
+    if pending is not None:
         writer.add(pending.compute().table)
+    meanwhile()
 
 
 def is_fit_due(store: Store, *, has_removed: bool) -> bool:
@@ -99,6 +105,7 @@ def fit_store(
     writer: Writer,
     pending: "PendingSum | None" = None,
     features: "Features | None" = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them.
 
@@ -106,14 +113,18 @@ def fit_store(
     weights. `pending` are counts of these messages that are not in the store: they are added while the fit
     runs. `features` has stored features of some messages.
     """
-    compute, counts = _prepare_fit(store, pending, features)
-    if counts is None:
-        fit = None if compute is None else compute()
-    elif compute is None:
-        writer.add(counts.table)
-        fit = None
+    prepared, counts = _prepare_fit(store, pending, features)
+
+    def write() -> None:
+        if counts is not None:
+            writer.add(counts.table)
+        meanwhile()
+
+    fit: WeightFit | None = None
+    if prepared is None:
+        write()
     else:
-        _, fit = _run_together([partial(writer.add, counts.table), compute])
+        _, fit = _run_together([lambda: prepared.make_design(then=write), prepared.compute])
     if fit is None:
         writer.drop_weights()
         return None
@@ -133,16 +144,20 @@ def fit_store(
 
 def fit_messages(store: Store) -> "WeightFit | None":
     """Fit the weights to the store's messages, and write nothing; return None if that is not possible."""
-    compute, _ = _prepare_fit(store)
-    return None if compute is None else compute()
+    prepared, _ = _prepare_fit(store)
+    if prepared is None:
+        return None
+    _, fit = _run_together([prepared.make_design, prepared.compute])
+    fitted: WeightFit = fit
+    return fitted
 
 
 def _prepare_fit(
     store: Store, pending_sum: "PendingSum | None" = None, features: "Features | None" = None
-) -> "tuple[Callable[[], WeightFit] | None, PendingCounts | None]":
+) -> "tuple[PreparedFit | None, PendingCounts | None]":
     """Read what the fit needs, while pending counts are summed.
 
-    Return the function that computes the fit, or None if that is not possible, and the pending counts.
+    Return the fit that can be computed, or None if that is not possible, and the pending counts.
     """
     if not can_fit_tokens(store.token_version()):
         return None, None if pending_sum is None else pending_sum.compute()
@@ -174,7 +189,7 @@ def _prepare_fit(
     elif pending is not None:
         add_counts = import_module("tamis_mail.store.tables").add_counts
         add_counts(pending.table.keys, pending.table.counts, distinct, counts)
-    return partial(fitting.fit_weights, training, distinct, counts, labels, rule, unit), pending
+    return fitting.PreparedFit(training, distinct, counts, labels, rule, unit), pending
 
 
 def _make_training(

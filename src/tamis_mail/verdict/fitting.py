@@ -22,7 +22,8 @@ of the counts: messages come in the order of their digests, and every sum is tak
 are written in NumPy alone, because the filter is installed without SciPy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -42,8 +43,11 @@ from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rul
 if TYPE_CHECKING:
     from tamis._core.mail import FitMatrix
 
+    Design = tuple[NDArray[np.bool_], "SparseRows"]  # which features have a coefficient, and their matrix
+
 __all__ = [
     "HeldOut",
+    "PreparedFit",
     "ScaleFit",
     "Training",
     "WeightFit",
@@ -147,6 +151,36 @@ class WeightFit:
     is_spam: NDArray[np.bool_]  # (messages,)
 
 
+class PreparedFit:
+    """A fit of weights in two tasks for two threads: the matrix of the coefficients, and all the rest."""
+
+    def __init__(
+        self,
+        training: Training,
+        keys: NDArray[np.uint64],
+        counts: NDArray[np.int64],
+        labels: Sequence[Label],
+        rule: Rule,
+        unit: int,
+    ) -> None:
+        self._arguments = training, keys, counts, labels, rule, unit
+        self._design: Future[Design] = Future()
+
+    def make_design(self, then: Callable[[], None] = lambda: None) -> None:
+        """Make the matrix, for which `compute` waits, and call a function."""
+        training, keys, _, _, rule, _ = self._arguments
+        try:
+            self._design.set_result(make_layer_design(training, keys, rule.token_version))
+        except BaseException as error:
+            self._design.set_exception(error)
+            raise
+        then()
+
+    def compute(self) -> WeightFit:
+        """Compute the fit."""
+        return fit_weights(*self._arguments, self._design.result)
+
+
 def training_sample(is_spam: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Choose the messages that are fitted: the first MAX_MESSAGES of either class, by digest."""
     chosen = [np.flatnonzero(is_spam == kind)[:MAX_MESSAGES] for kind in (False, True)]
@@ -166,11 +200,13 @@ def fit_weights(
     labels: Sequence[Label],
     rule: Rule,
     unit: int,
+    find_design: "Callable[[], Design] | None" = None,
 ) -> WeightFit:
     """Fit centres, scales, intercept and coefficients.
 
     `keys` are the distinct features of the messages in ascending order, `counts` their counts by label;
-    `unit` is the weight of a message that is learned now.
+    `unit` is the weight of a message that is learned now. `find_design` returns the matrix of the
+    coefficients, if it is made elsewhere.
     """
     is_spam = np.isin(training.columns, [label.id for label in labels if label.name == SPAM])
     row_weights = _class_shares(is_spam, labels) * training.weights / unit
@@ -180,8 +216,9 @@ def fit_weights(
     scales, widths = _scales(rule), SCALE_WIDTH * _scales(RULES[rule.token_version])
     scale_fit = fit_scales(designs, is_spam, row_weights, scales, rule.intercept, widths)
     offset = designs @ np.append(scale_fit.scales, scale_fit.intercept)
+    design = find_design() if find_design else None
     used_keys, coefficients = fit_coefficients(
-        training, keys, is_spam, row_weights, offset, rule.token_version
+        training, keys, is_spam, row_weights, offset, rule.token_version, design
     )
     smaller = float(min(row_weights[is_spam].sum(), row_weights[~is_spam].sum()))
     coefficients *= smaller / (smaller + COEFFICIENT_PATIENCE)
@@ -307,6 +344,11 @@ def fit_scales(
     return ScaleFit(point[:-1], float(point[-1]), deviations)
 
 
+def make_layer_design(training: Training, keys: NDArray[np.uint64], token_version: int) -> "Design":
+    """Make the matrix to which the coefficients of single features are fitted."""
+    return make_design(training.rows, training.starts, views(keys, token_version))
+
+
 def fit_coefficients(
     training: Training,
     keys: NDArray[np.uint64],
@@ -314,14 +356,15 @@ def fit_coefficients(
     weights: Floats,
     offset: Floats,
     token_version: int,
+    design: "Design | None" = None,
 ) -> tuple[NDArray[np.uint64], Floats]:
     """Find the posterior mode of the coefficients of single features by Newton's method.
 
     Each Newton step is computed by conjugate gradients, which need products of the Hessian with vectors and
     not the Hessian itself.
     """
-    is_used, design = make_design(training.rows, training.starts, views(keys, token_version))
-    return keys[is_used], _minimise(design, is_spam.astype(np.float64), weights, offset)
+    is_used, matrix = design or make_layer_design(training, keys, token_version)
+    return keys[is_used], _minimise(matrix, is_spam.astype(np.float64), weights, offset)
 
 
 @dataclass(frozen=True, slots=True)

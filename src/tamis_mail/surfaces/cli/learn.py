@@ -154,8 +154,8 @@ def run(out: TextIO, options: Namespace) -> int:
     status = learn(out, "learn", options, work, date_filter) if work else 0
     if not sent:
         return status
-    learn_sent = import_module("tamis_mail.surfaces.cli.learn_sent").learn_sent
-    return max(status, learn_sent(out, options, sent))
+    sent_status: int = import_module("tamis_mail.surfaces.cli.learn_sent").learn_sent(out, options, sent)
+    return max(status, sent_status)
 
 
 def _refuse_unclear_labels(options: Namespace, tasks: Sequence[LabelledPaths]) -> None:
