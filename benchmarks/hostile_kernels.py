@@ -8,6 +8,7 @@ went beyond an array (`tools/sanitize`).
 """
 
 import warnings
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -1001,6 +1002,15 @@ def _score_table(dice: Generator) -> Call:
     return Call("", call, arguments, lambda *_: 2)
 
 
+def _compress_bytes(dice: Generator) -> Call:
+    raw = np.minimum(dice.geometric(dice.random() * 0.98 + 0.01, _size(dice) ** 2), 255).astype(np.uint8)
+
+    def call(raw: Any) -> Any:
+        return zlib.decompress(_mail().compress_bytes(raw.tobytes()))
+
+    return Call("", call, (raw,), lambda raw: raw.tobytes())
+
+
 _MBOX_PIECES: Final = (
     b"From a@b Mon Jan  1 00:00:00 2024\n",
     b"From here\n",
@@ -1260,6 +1270,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "mail.MergedFeatures": _merged_features,
     "mail.ScoreTable": _score_table,
     "mail.split_mbox": _split_mbox,
+    "mail.compress_bytes": _compress_bytes,
     "mail.make_design": _make_design,
     "mail.sum_views": _sum_views,
     "mail.group_counts": _group_counts,

@@ -1,5 +1,6 @@
 """Reads mail at paths, with a progress line on stderr and a summary per source."""
 
+import atexit
 import gc
 import os
 import sys
@@ -55,6 +56,7 @@ def open_sources(
 def prepare_bulk_work() -> None:
     """Let this process, which ends after one command, not search for cycles, and use its own threads."""
     gc.disable()  # messages, features and verdicts refer to nothing that refers to them
+    atexit.register(gc.freeze)  # nor does the interpreter search, at its end, what the system frees anyway
     # NumPy would start a thread per core, which waits for work by turning in circles. Its products are small.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A thread that comes from the core waits so long, and not 5 ms, for one that runs Python.
