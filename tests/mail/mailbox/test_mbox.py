@@ -121,6 +121,17 @@ def test_the_core_knows_the_postmarks_of_python(words: list[bytes], filler: byte
         assert split(part) == split_by_python(part, 1 << 20, 1 << 20)
 
 
+@needs_core
+@pytest.mark.parametrize("separator", [b",", b" ,", b"\t", b"\x0b", b"\x0c", b"\x1c", b"\xa0", b";"])
+@pytest.mark.parametrize(
+    "date", [b"Tue 12:30 2024", b"2024 12:30:59 x Dec", b"may 12:30 2024", b"Dec 12;30 2024"]
+)
+def test_the_core_separates_the_words_of_a_postmark_as_python_does(separator: bytes, date: bytes) -> None:
+    mark = b"\nFrom x" + separator + date.replace(b" ", separator) + b"\n"
+    text = POSTMARK + FIRST + mark + SECOND + b"\n" + POSTMARK + FIRST
+    assert split(text) == split_by_python(text, 1 << 20, 1 << 20)
+
+
 def test_the_standard_library_agrees_on_a_well_formed_file(box: Path) -> None:
     written = [b"Subject: %d\nTo: x\n\n%b\n" % (n, b"line\n" * n) for n in range(50)]
     box.write_bytes(mboxo(written))
