@@ -8,9 +8,13 @@ went beyond an array (`tools/sanitize`).
 """
 
 import warnings
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import Any, Final, Literal
+from unittest.mock import patch
 
 import numpy as np
 from numpy.random import Generator
@@ -27,9 +31,11 @@ from tamis.text import Corpus
 from tamis.text.alphabet import alphabet
 from tamis_mail import features, message, tokens
 from tamis_mail.features.arrays import expand_ranges
+from tamis_mail.features.batches import open_batch, read_batch
+from tamis_mail.mailbox import mbox
 from tamis_mail.message import canonical_reference
 from tamis_mail.message.dates import read_date
-from tamis_mail.message.heading import read_by_python
+from tamis_mail.message.heading import read_batch_headings, read_by_python
 from tamis_mail.store import bundle_arrays
 from tamis_mail.verdict import arrays as verdict_arrays
 from tamis_mail.verdict import fitting
@@ -901,28 +907,6 @@ def _decode_bundle(dice: Generator) -> Call:
     )
 
 
-def _sparse_rows(dice: Generator) -> tuple[Words, NDArray[np.int32], Floats, int]:
-    rows, features = _size(dice), 1 + _size(dice)
-    starts = np.concatenate([[0], np.cumsum(dice.integers(0, 5, size=rows))])
-    columns = dice.integers(0, features, size=int(starts[-1])).astype(np.int32)
-    return starts, columns, _tame(dice, int(starts[-1])), features
-
-
-def _multiply_rows(dice: Generator) -> Call:
-    starts, columns, values, features = _sparse_rows(dice)
-
-    def call(starts: Any, columns: Any, values: Any, vector: Any) -> Any:
-        sums = np.zeros(max(len(starts) - 1, 0))
-        _mail().multiply_rows(starts, columns, values, vector, sums)
-        return sums
-
-    def refer(starts: Any, columns: Any, values: Any, vector: Any) -> Any:
-        owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        return np.zeros(len(starts) - 1) + np.bincount(owners, values * vector[columns], len(starts) - 1)
-
-    return Call("", call, (starts, columns, values, _tame(dice, features)), refer)
-
-
 def _make_design(dice: Generator) -> Call:
     features = 1 + _size(dice)
     of_messages = [np.flatnonzero(dice.random(features) < 0.5) for _ in range(_size(dice))]
@@ -944,19 +928,160 @@ def _make_design(dice: Generator) -> Call:
     return Call("", call, (rows, starts, dice.integers(0, 5, size=features)), refer)
 
 
-def _multiply_columns(dice: Generator) -> Call:
-    starts, columns, values, features = _sparse_rows(dice)
+def _fit_matrix(dice: Generator) -> Call:
+    rows, features, slots = _size(dice), _size(dice), int(dice.integers(1, 5))
+    slot_of = dice.integers(0, slots, size=features).astype(np.uint8)
+    of_rows = [np.flatnonzero(dice.random(features) < 0.3) for _ in range(rows)]
+    starts = np.cumsum([0, *map(len, of_rows)])
+    columns = np.concatenate([np.empty(0, np.int64), *of_rows])
+    values = _tame(dice, rows, slots)[np.repeat(np.arange(rows), np.diff(starts)), slot_of[columns]]
 
-    def call(starts: Any, columns: Any, values: Any, vector: Any, sums: Any) -> Any:
-        own = sums.copy()
-        _mail().multiply_columns(starts, columns, values, vector, own)
-        return own
+    def call(
+        starts: Any, columns: Any, values: Any, slots: Any, of_rows: Any, of_columns: Any, n: int
+    ) -> Any:
+        matrix = _mail().FitMatrix(starts, columns, values, slots)
+        sums, transposed = np.zeros(max(len(starts) - 1, 0)), np.zeros(len(slots))
+        squares, step = np.zeros(len(slots)), np.zeros(len(slots))
+        matrix.multiply(of_columns, sums)
+        matrix.multiply_transposed(of_rows, False, transposed)
+        matrix.multiply_transposed(of_rows, True, squares)
+        matrix.solve(np.abs(of_rows), 1 + np.abs(of_columns), of_columns, 0.1, 0.1, min(n, _ENDLESS), step)
+        return sums, transposed, squares
 
-    def refer(starts: Any, columns: Any, values: Any, vector: Any, sums: Any) -> Any:
+    def refer(starts: Any, columns: Any, values: Any, _: Any, of_rows: Any, of_columns: Any, __: int) -> Any:
         owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        return sums + np.bincount(columns, values * vector[owners], len(sums))
+        design = fitting.SparseRows.of(owners, columns, values, len(starts) - 1, len(of_columns))
+        return (
+            design.multiply(of_columns),
+            design.multiply_transposed(of_rows),
+            design.multiply_transposed(of_rows, is_squared=True),
+        )
 
-    return Call("", call, (starts, columns, values, _tame(dice, len(starts) - 1), np.zeros(features)), refer)
+    arguments = (
+        starts,
+        columns.astype(np.int32),
+        values,
+        slot_of,
+        _tame(dice, rows),
+        _tame(dice, features),
+        9,
+    )
+    return Call("", call, arguments, refer)
+
+
+def _merged_features(dice: Generator) -> Call:
+    """Merge the features of messages in two parts, and sum them."""
+    keys, sizes = _lists(dice)
+
+    def call(keys: Any, sizes: Any, labels: int, ranges: int) -> Any:
+        ends = np.cumsum(sizes).tolist()
+        lists = [keys[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
+        batch = open_batch([b""] * len(lists))
+        for index, one in enumerate(lists):
+            batch.set_features(index, one.astype("<u8").tobytes())
+        half = len(lists) // 2
+        parts = [_mail().MergedFeatures(batch, places) for places in (range(half), range(half, len(lists)))]
+        sums = _mail().FeatureSum(labels, ranges)
+        for number, part in enumerate(parts):
+            part.encode(3 + number)
+            sums.add(part, [(number, 1)])
+        for number in range(ranges):
+            sums.sum_range(number)
+        total, counts = np.empty(len(sums), np.uint64), np.empty((len(sums), labels), np.int64)
+        sums.write(total, counts)
+        rows = np.empty(len(keys), np.int64)
+        sums.gather(
+            [(number, place) for number, part in enumerate(parts) for place in range(len(part))], rows
+        )
+        return total, counts.sum(axis=1), rows
+
+    def refer(keys: Any, sizes: Any, *_: int) -> Any:
+        distinct, indices = bundle_arrays.merge_sorted(keys, sizes)
+        return distinct, np.bincount(indices, minlength=len(distinct)), indices.astype(np.int64)
+
+    return Call("", call, (keys, sizes, 2, int(dice.integers(1, 5))), refer)
+
+
+def _score_table(dice: Generator) -> Call:
+    """Read rows of a store, which may be any bytes, and score a message by them."""
+    rows = [
+        (int(number), dice.bytes(int(dice.choice((5, 10, 12, 18, 20))) * _small_size(dice)))
+        for number in dice.integers(-1, 9, size=_small_size(dice))
+    ]
+    sound = [
+        (number, bytes(4 * number) + bytes([number, 0, 0, 0, 1, 2])) for number in range(_small_size(dice))
+    ]
+
+    def call(labels: int, start: int, bits: int, width: int, entries: int) -> Any:
+        table = _mail().ScoreTable(labels, 3)
+        for part in (rows, sound[:1]):
+            with suppress(ValueError):
+                table.add_run(part, start, bits, width, labels, entries)
+            with suppress(ValueError):
+                table.add_coefficients(part, bits)
+        table.finish()
+        views = [[1.0, 0.1, 1.0, 10.0, 0.0, 0.0, 0.1, 5.0, 5.0, 0.5]] * 5
+        table.compare([(0, 1.0)], [(1, 1.0)], views, 10.0)
+        batch = open_batch([b"", b""])
+        keys = np.unique(dice.integers(0, 1 << 48, size=40, dtype=np.uint64))
+        batch.set_features(1, keys.astype("<u8").tobytes())
+        return len(table.score(batch))
+
+    arguments = (
+        2,
+        int(dice.integers(-1, 2)),
+        int(dice.choice((0, 3, 16, 48))),
+        int(dice.choice((1, 2, 4, 8))),
+        99,
+    )
+    return Call("", call, arguments, lambda *_: 2)
+
+
+def _compress_bytes(dice: Generator) -> Call:
+    raw = np.minimum(dice.geometric(dice.random() * 0.98 + 0.01, _size(dice) ** 2), 255).astype(np.uint8)
+
+    def call(raw: Any) -> Any:
+        return zlib.decompress(_mail().compress_bytes(raw.tobytes()))
+
+    return Call("", call, (raw,), lambda raw: raw.tobytes())
+
+
+_MBOX_PIECES: Final = (
+    b"From a@b Mon Jan  1 00:00:00 2024\n",
+    b"From here\n",
+    b">From x\n",
+    b"\n",
+    b"\r\n",
+    b"Content-Length: 3\n",
+    b"content-length: 400\n",
+    b"text\n",
+    b"From ",
+    b"x" * 1100,
+)
+
+
+def _split_mbox(dice: Generator) -> Call:
+    pieces = (_MBOX_PIECES[k] for k in dice.integers(0, len(_MBOX_PIECES), size=_size(dice)))
+    text = _MBOX_PIECES[0] + b"".join(pieces)
+
+    def split(block: int, largest: int) -> Any:
+        source = BytesIO(text)
+        return list(mbox.split(lambda most: source.read(min(most, max(block, 1))), max(largest, 0)))
+
+    def refer(block: int, largest: int) -> Any:
+        with patch.object(mbox, "core", None):
+            return split(block, largest)
+
+    def call(block: int, largest: int, begin: int) -> Any:
+        _mail().split_mbox(text, begin, largest, block % 2 == 0)
+        return split(min(block, 1 << 20), min(largest, 1 << 20))
+
+    return Call(
+        "",
+        call,
+        (int(dice.choice((64, 2000, 9999))), 1 << 20, 0),
+        lambda block, largest, _: refer(block, largest),
+    )
 
 
 def _judged_features(dice: Generator) -> tuple[Words, Words, Words, Words]:
@@ -1103,7 +1228,15 @@ def _read_raw_messages(dice: Generator) -> Call:
 
     def call(raws: Any, _: Any) -> Any:
         plain, digests = message.identify(raws)
-        return plain, digests, message.read_headings(raws, plain), features.read_features(plain, 2)
+        read = features.read_features(plain, 2)
+        batch = open_batch(raws)
+        dates = read_batch(batch, range(len(raws)))
+        packed = [batch.features(index) for index in range(len(raws))]
+        if (batch.digests(), list(zip(packed, dates, strict=True))) != (digests, read):
+            raise AssertionError("a batch is read otherwise than its messages")
+        if read_batch_headings(raws, batch) != message.read_headings(raws, plain):
+            raise AssertionError("the headings of a batch are others than those of its messages")
+        return plain, digests, message.read_headings(raws, plain), read
 
     def refer(raws: Any, _: Any) -> Any:
         plain = [canonical_reference.canonical(raw) for raw in raws]
@@ -1170,8 +1303,11 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "mail.sum_tables": _sum_tables,
     "mail.encode_bundle": _encode_bundle,
     "mail.decode_bundle": _decode_bundle,
-    "mail.multiply_rows": _multiply_rows,
-    "mail.multiply_columns": _multiply_columns,
+    "mail.FitMatrix": _fit_matrix,
+    "mail.MergedFeatures": _merged_features,
+    "mail.ScoreTable": _score_table,
+    "mail.split_mbox": _split_mbox,
+    "mail.compress_bytes": _compress_bytes,
     "mail.make_design": _make_design,
     "mail.sum_views": _sum_views,
     "mail.group_counts": _group_counts,

@@ -3,17 +3,22 @@
 #include "common.hpp"
 #include "mail/bodies.hpp"
 #include "mail/bundles.hpp"
+#include "mail/deflate.hpp"
 #include "mail/entities.hpp"
+#include "mail/fit_matrix.hpp"
 #include "mail/fitting.hpp"
 #include "mail/hash.hpp"
 #include "mail/head.hpp"
 #include "mail/header_block.hpp"
 #include "mail/headers.hpp"
 #include "mail/key_lists.hpp"
+#include "mail/mbox.hpp"
+#include "mail/merged.hpp"
 #include "mail/message.hpp"
 #include "mail/pages.hpp"
 #include "mail/reading.hpp"
 #include "mail/relations.hpp"
+#include "mail/score_table.hpp"
 #include "mail/scoring.hpp"
 #include "mail/styles.hpp"
 #include "mail/unicode.hpp"
@@ -152,12 +157,17 @@ void bind_mail(nb::module_& m) {
   // Whole messages.
   m.def("read_tokens", &read_tokens_for_python);
   bind_reading(m);
+  bind_mbox(m);
 
   // The features of many messages.
   bind_key_lists(m);
   bind_bundles(m);
+  bind_deflate(m);
   bind_fitting(m);
   bind_scoring(m);
+  bind_score_table(m);
+  bind_merged(m);
+  bind_fit_matrix(m);
 }
 
 }  // namespace tamis

@@ -8,27 +8,15 @@
 #include <string>
 
 #include "../require.hpp"
+#include "bundle_encoding.hpp"
 
 namespace tamis::mail {
 
 namespace {
 
-constexpr int kKeyBits = 48;  // KEY_BITS of tamis_mail/features/hashing.py
-constexpr std::uint8_t kLongGap = 255;
-constexpr std::size_t kGapBytes = 4;
-
 enum Fault : int { kSound = 0, kHighParts = 1, kOrder = 2, kIndices = 3 };
 
 using Bytes = Input<std::uint8_t, 1>;
-
-void require_low_bytes(std::size_t low_bytes) {
-  require(low_bytes >= 3 && low_bytes <= 5, "expected low parts of 3, 4 or 5 bytes");
-}
-
-// The number of bits of all high parts in unary.
-std::size_t count_high_bits(std::size_t keys, std::size_t low_bytes) {
-  return keys + (std::size_t{1} << (kKeyBits - 8 * static_cast<int>(low_bytes)));
-}
 
 // The number of some bytes, of which the first is the lowest.
 std::uint64_t read_number(const std::uint8_t* bytes, std::size_t size) {
@@ -96,46 +84,12 @@ nb::tuple encode_bundle(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> sta
   require_low_bytes(low_bytes);
   require(starts.shape(0) > 0, "expected the start of the first message");
   const std::size_t n_keys = keys.shape(0), messages = starts.shape(0) - 1, features = indices.shape(0);
-  std::string head(kGapBytes * messages + n_keys * low_bytes + (count_high_bits(n_keys, low_bytes) + 7) / 8, '\0');
-  std::string gaps(features, '\0'), long_gaps;
-  const auto write_number = [](char* bytes, std::uint64_t number, std::size_t size) {
-    for (std::size_t byte = 0; byte < size; ++byte) bytes[byte] = static_cast<char>(number >> 8 * byte & 0xff);
-  };
+  EncodedBundle bundle;
   {
     const nb::gil_scoped_release unlocked;
-    const std::int64_t* start = starts.data();
-    require(start[0] == 0 && static_cast<std::uint64_t>(start[messages]) == features, "expected the starts of all messages");
-    char* size_bytes = head.data();
-    char* low_parts = size_bytes + kGapBytes * messages;
-    char* high_parts = low_parts + n_keys * low_bytes;
-    for (std::size_t key = 0; key < n_keys; ++key) {
-      const std::uint64_t number = keys.data()[key];
-      require(number >> kKeyBits == 0, "expected keys below 2**48");
-      write_number(low_parts + key * low_bytes, number, low_bytes);
-      const std::size_t place = static_cast<std::size_t>(number >> 8 * low_bytes) + key;
-      high_parts[place / 8] = static_cast<char>(high_parts[place / 8] | 1 << place % 8);
-    }
-    for (std::size_t message = 0; message < messages; ++message) {
-      const std::int64_t begin = start[message], end = start[message + 1];
-      require(begin <= end && static_cast<std::uint64_t>(end) <= features && end - begin <= INT32_MAX,
-              "expected the starts of all messages");
-      write_number(size_bytes + kGapBytes * message, static_cast<std::uint64_t>(end - begin), kGapBytes);
-      std::int64_t next = 0;
-      for (std::int64_t feature = begin; feature < end; ++feature) {
-        const std::int64_t index = indices.data()[feature];
-        require(index >= next && index <= INT32_MAX, "expected ascending indices");
-        const std::int64_t gap = index - next;
-        gaps[static_cast<std::size_t>(feature)] = static_cast<char>(std::min<std::int64_t>(gap, kLongGap));
-        if (gap >= kLongGap) {
-          long_gaps.resize(long_gaps.size() + kGapBytes);
-          write_number(long_gaps.data() + long_gaps.size() - kGapBytes, static_cast<std::uint64_t>(gap), kGapBytes);
-        }
-        next = index + 1;
-      }
-    }
-    gaps += long_gaps;
+    bundle = encode_parts(keys.data(), n_keys, starts.data(), messages, indices.data(), features, low_bytes);
   }
-  return nb::make_tuple(nb::bytes(head.data(), head.size()), nb::bytes(gaps.data(), gaps.size()));
+  return nb::make_tuple(nb::bytes(bundle.head.data(), bundle.head.size()), nb::bytes(bundle.gaps.data(), bundle.gaps.size()));
 }
 
 }  // namespace

@@ -141,19 +141,20 @@ void add_words(std::string_view words, int view_bits, std::vector<std::uint64_t>
 // The distinct numbers in ascending order. Their highest bits are those of a hash, so that they divide the numbers into
 // buckets of about one each, and few numbers are out of order after that. A sender may choose words with the same bits: large
 // buckets are sorted in the ordinary way.
-std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbers) {
+std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbers, std::vector<std::uint32_t>& places,
+                                         std::vector<std::uint64_t>& sorted) {
   constexpr std::uint32_t kLargeBucket = 32;
   int bits = 0;
   while (numbers.size() >> bits > 1) ++bits;
   const int shift = kKeyBits - bits;
-  std::vector<std::uint32_t> places((std::size_t{1} << bits) + 1, 0);  // Of the next number of each bucket.
+  places.assign((std::size_t{1} << bits) + 1, 0);  // Of the next number of each bucket.
   for (const std::uint64_t number : numbers) ++places[(number >> shift) + 1];
   std::uint32_t largest = 0;
   for (std::size_t bucket = 1; bucket < places.size(); ++bucket) {
     largest = std::max(largest, places[bucket]);
     places[bucket] += places[bucket - 1];
   }
-  std::vector<std::uint64_t> sorted(numbers.size());
+  sorted.resize(numbers.size());
   for (const std::uint64_t number : numbers) sorted[places[number >> shift]++] = number;
   if (largest > kLargeBucket) {
     std::uint32_t start = 0;
@@ -176,21 +177,35 @@ std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbe
     sorted[place] = number;
     ++count;
   }
-  sorted.resize(count);
-  return sorted;
+  return {sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count)};
 }
+
+// Memory that a thread uses again for its next message. That of a large message is given back.
+struct Memory {
+  std::vector<std::uint64_t> features, sorted;
+  std::vector<std::uint32_t> places;
+
+  void shrink() {
+    constexpr std::size_t kMost = std::size_t{1} << 17;  // Features; most messages have a thousand.
+    if (features.capacity() > kMost) *this = Memory();
+  }
+};
 
 }  // namespace
 
 std::vector<std::uint64_t> hash_tokens(const Documents& documents, int view_bits) {
-  std::vector<std::uint64_t> features;
+  thread_local Memory memory;
+  std::vector<std::uint64_t>& features = memory.features;
+  features.clear();
   features.reserve(1024 + documents.head.size() / 2 + documents.words.size() / 3);
   add_grams(documents.head, view_bits, features);
   add_tokens(documents.headers, kHeaders, view_bits, features);
   add_tokens(documents.marks, kWords, view_bits, features);
   add_tokens(documents.relations, kRelations, view_bits, features);
   add_words(documents.words, view_bits, features);
-  return sort_distinct(features);
+  std::vector<std::uint64_t> distinct = sort_distinct(features, memory.places, memory.sorted);
+  memory.shrink();
+  return distinct;
 }
 
 nb::bytes pack_features(const std::vector<std::uint64_t>& features) {

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "../require.hpp"
+#include "batch.hpp"
 #include "bodies.hpp"
 #include "canonical.hpp"
 #include "hash.hpp"
@@ -59,6 +61,19 @@ class CanonicalForm {
 
   std::string make(std::string_view raw) const { return make_canonical(raw, volatile_fields_); }
 
+  // The canonical bytes and the digests of messages that are read together.
+  MessageBatch open(const nb::list& messages) const {
+    const std::vector<std::string_view> views = view_messages(messages);
+    MessageBatch batch;
+    const nb::gil_scoped_release unlocked;
+    for (const std::string_view raw : views) {
+      batch.canonical.push_back(make(raw));
+      batch.digests.push_back(make_digest(batch.canonical.back()));
+    }
+    batch.features.resize(views.size());
+    return batch;
+  }
+
   // The canonical bytes and the digest of each message.
   nb::tuple identify(const nb::list& messages) const {
     const std::vector<std::string_view> views = view_messages(messages);
@@ -91,6 +106,26 @@ struct Features {
   std::vector<std::uint64_t> keys;
 };
 
+nb::object to_date(const Features& features) {
+  if (!features.has_date) return nb::bool_(false);
+  if (!features.date) return nb::none();
+  return nb::int_(*features.date);
+}
+
+// Features as `pack_features` writes them.
+std::vector<std::uint64_t> unpack_features(const nb::bytes& packed) {
+  require(packed.size() % 8 == 0, "expected eight bytes per feature");
+  std::vector<std::uint64_t> features(packed.size() / 8);
+  for (std::size_t place = 0; place < packed.size(); ++place) {
+    features[place / 8] |= std::uint64_t{static_cast<unsigned char>(packed.c_str()[place])} << 8 * (place % 8);
+  }
+  for (std::size_t place = 1; place < features.size(); ++place) {
+    require(features[place - 1] < features[place], "expected ascending features");
+  }
+  require(features.empty() || features.back() >> 48 == 0, "expected features below 2**48");
+  return features;
+}
+
 struct Heading {
   bool is_read = false;
   Text sender, subject;
@@ -119,12 +154,18 @@ class MessageReader {
 
   // The features of messages in canonical form, as packed numbers, and their dates.
   nb::list read_features(const nb::list& messages) const;
+  // Reads the features of those messages of a batch that have these indices. The answer is the date of each, False for a date that
+  // Python must read, and True for a message of which Python must read features and date.
+  nb::list read_batch(MessageBatch& batch, const std::vector<std::size_t>& places) const;
   // The sender and the subject of messages.
   nb::list read_headings(const nb::list& messages, const nb::list& canonical, const CanonicalForm& form) const;
+  nb::list read_batch_headings(const nb::list& messages, const MessageBatch& batch, const CanonicalForm& form) const;
 
  private:
   Features read_message(std::string_view canonical) const;
   Heading read_heading(std::string_view canonical) const;
+  nb::list read_headings(const std::vector<std::string_view>& raw, const std::vector<std::string_view>& plain,
+                         const CanonicalForm& form) const;
 
   Charsets charsets_;
 };
@@ -162,13 +203,30 @@ nb::list MessageReader::read_features(const nb::list& messages) const {
       answers.append(nb::none());
       continue;
     }
-    const nb::object date = !features.has_date  ? nb::object(nb::bool_(false))
-                            : features.date ? nb::object(nb::int_(*features.date))
-                                            : nb::object(nb::none());
-    answers.append(nb::make_tuple(pack_features(features.keys), date));
+    answers.append(nb::make_tuple(pack_features(features.keys), to_date(features)));
     features.keys = {};
   }
   return answers;
+}
+
+nb::list MessageReader::read_batch(MessageBatch& batch, const std::vector<std::size_t>& places) const {
+  for (const std::size_t place : places) require(place < batch.canonical.size(), "expected indices of messages");
+  std::vector<Features> all(places.size());
+  {
+    const nb::gil_scoped_release unlocked;
+    for (std::size_t index = 0; index < places.size(); ++index) {
+      try {
+        all[index] = read_message(batch.canonical[places[index]]);
+        batch.features[places[index]] = std::move(all[index].keys);
+      } catch (const LeftToPython&) {
+      }
+    }
+  }
+  nb::list dates;
+  for (const Features& features : all) {
+    dates.append(!features.is_read ? nb::object(nb::bool_(true)) : to_date(features));
+  }
+  return dates;
 }
 
 Heading MessageReader::read_heading(std::string_view canonical) const {
@@ -192,7 +250,15 @@ Heading MessageReader::read_heading(std::string_view canonical) const {
 }
 
 nb::list MessageReader::read_headings(const nb::list& messages, const nb::list& canonical, const CanonicalForm& form) const {
-  const std::vector<std::string_view> raw = view_messages(messages), plain = view_messages(canonical);
+  return read_headings(view_messages(messages), view_messages(canonical), form);
+}
+
+nb::list MessageReader::read_batch_headings(const nb::list& messages, const MessageBatch& batch, const CanonicalForm& form) const {
+  return read_headings(view_messages(messages), {batch.canonical.begin(), batch.canonical.end()}, form);
+}
+
+nb::list MessageReader::read_headings(const std::vector<std::string_view>& raw, const std::vector<std::string_view>& plain,
+                                      const CanonicalForm& form) const {
   if (raw.size() != plain.size()) throw nb::value_error("expected one canonical form per message");
   std::vector<Heading> headings(raw.size());
   {
@@ -216,6 +282,37 @@ nb::list MessageReader::read_headings(const nb::list& messages, const nb::list& 
 }  // namespace
 
 void bind_reading(nb::module_& m) {
+  nb::class_<MessageBatch>(m, "MessageBatch")
+      .def("__len__", [](const MessageBatch& batch) { return batch.canonical.size(); })
+      .def("digests",
+           [](const MessageBatch& batch) {
+             nb::list digests;
+             for (const Digest& digest : batch.digests) digests.append(to_bytes(digest.data(), digest.size()));
+             return digests;
+           })
+      .def("canonical",
+           [](const MessageBatch& batch, std::size_t index) {
+             require(index < batch.canonical.size(), "expected the index of a message");
+             return to_bytes(batch.canonical[index].data(), batch.canonical[index].size());
+           })
+      .def("features",
+           [](const MessageBatch& batch, std::size_t index) {
+             require(index < batch.features.size(), "expected the index of a message");
+             return pack_features(batch.features[index]);
+           })
+      .def("count_features",
+           [](const MessageBatch& batch, const std::vector<std::size_t>& places) {
+             std::vector<std::size_t> sizes;
+             for (const std::size_t place : places) {
+               require(place < batch.features.size(), "expected indices of messages");
+               sizes.push_back(batch.features[place].size());
+             }
+             return sizes;
+           })
+      .def("set_features", [](MessageBatch& batch, std::size_t index, const nb::bytes& packed) {
+        require(index < batch.features.size(), "expected the index of a message");
+        batch.features[index] = unpack_features(packed);
+      });
   nb::class_<CanonicalForm>(m, "CanonicalForm")
       .def(nb::init<const std::vector<std::string>&>())
       .def("make",
@@ -223,11 +320,15 @@ void bind_reading(nb::module_& m) {
              const std::string canonical = form.make({raw.c_str(), raw.size()});
              return to_bytes(canonical.data(), canonical.size());
            })
+      .def("open", &CanonicalForm::open)
       .def("identify", &CanonicalForm::identify);
   nb::class_<MessageReader>(m, "MessageReader")
       .def(nb::init<std::unordered_map<std::string, std::string>, std::unordered_set<std::string>>())
       .def("read_features", &MessageReader::read_features)
-      .def("read_headings", &MessageReader::read_headings);
+      .def("read_batch", &MessageReader::read_batch)
+      .def("read_batch_headings", &MessageReader::read_batch_headings)
+      .def("read_headings", nb::overload_cast<const nb::list&, const nb::list&, const CanonicalForm&>(
+                                &MessageReader::read_headings, nb::const_));
 }
 
 }  // namespace tamis::mail

@@ -7,11 +7,13 @@
 - If the length is right, nothing was escaped (mboxcl2). Otherwise one ">" is removed from lines ">From ",
   ">>From ", … (mboxrd; for mboxo, which is ambiguous, this is the best guess).
 
-The search is for "From ", at 1 GB/s, not for line ends, of which a message has a hundred.
+The search is for "From ", at 1 GB/s, not for line ends, of which a message has a hundred. The compiled core
+finds the messages that lie in a block as a whole; this module defines which these are, and reads the others.
 """
 
 from collections.abc import Callable, Iterator
 
+from tamis.compiled import core
 from tamis_mail.framing import is_postmark
 
 __all__ = ["BLOCK", "HEAD", "is_mbox", "split"]
@@ -57,6 +59,14 @@ class _Window:
         while mark >= 0:
             newline = self._buffer.find(b"\n", mark)
             self._begin = newline + 1 if newline >= 0 else len(self._buffer)
+            if core is not None and (
+                whole := core.mail.split_mbox(self._buffer, self._begin, self._largest, self._at_end)
+            ):
+                for begin, end, has_escapes, mark in whole:
+                    raw = self._buffer[begin : min(end, begin + self._largest)]
+                    offset = self._offset + (mark if mark >= 0 else len(self._buffer))
+                    yield _unescape(raw) if has_escapes else raw, offset
+                continue
             claimed = self._split_by_length()
             if claimed is None:
                 raw, mark = self._split_by_scan()

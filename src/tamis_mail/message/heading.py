@@ -13,7 +13,9 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import NamedTuple
 
-__all__ = ["Heading", "read_by_python", "read_heading", "read_headings"]
+    from tamis._core.mail import MessageBatch
+
+__all__ = ["Heading", "read_batch_headings", "read_by_python", "read_heading", "read_headings"]
 
 # Limits; what exceeds them is ignored.
 SENDER = 100  # characters of a sender that are kept: more than a line of a terminal shows
@@ -71,6 +73,17 @@ def read_headings(messages: Sequence[bytes], plain: Sequence[bytes]) -> list[Hea
     return [
         read_by_python(raw, canonical_bytes) if heading is None else Heading(*heading)
         for raw, canonical_bytes, heading in zip(messages, plain, headings, strict=True)
+    ]
+
+
+def read_batch_headings(messages: Sequence[bytes], batch: MessageBatch) -> list[Heading]:
+    """Return `read_heading` of each message; `batch` is what the core has read of them."""
+    if MESSAGE_READER is None or CANONICAL_FORM is None:
+        raise AssertionError("a batch was read without the compiled core")
+    headings = MESSAGE_READER.read_batch_headings(list(messages), batch, CANONICAL_FORM)
+    return [
+        read_by_python(raw, batch.canonical(index)) if heading is None else Heading(*heading)
+        for index, (raw, heading) in enumerate(zip(messages, headings, strict=True))
     ]
 
 

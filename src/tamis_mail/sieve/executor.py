@@ -17,11 +17,19 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.pool import Pool
     from tamis_mail.sieve.threads import Threads
 
-    # The name of a job and its inputs → its results.
-    RunJobs = Callable[[str, Iterable[tuple[Any, ...]]], Iterator[Any]]
+    Job = str | Callable[..., Any]  # a function, or the name of one in `jobs`
+    RunJobs = Callable[[Job, Iterable[tuple[Any, ...]]], Iterator[Any]]  # a job and its inputs → results
     Message = TypeVar("Message")
 
-__all__ = ["JOB_BYTES", "JOB_MESSAGES", "MAX_BATCH_BYTES", "Executor", "batches", "run_locally"]
+__all__ = [
+    "JOB_BYTES",
+    "JOB_MESSAGES",
+    "MAX_BATCH_BYTES",
+    "Executor",
+    "batches",
+    "find_job",
+    "run_locally",
+]
 
 # Up to this many messages, of fewer bytes, are processed sooner than workers start.
 _LOCAL_MESSAGES = 150
@@ -38,9 +46,15 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_locally(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+def find_job(job: Job) -> Callable[..., Any]:
+    """Return the function of a job; `jobs` and NumPy are imported only for those that it has."""
+    function: Callable[..., Any] = getattr(import_module(_JOBS), job) if isinstance(job, str) else job
+    return function
+
+
+def run_locally(job: Job, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Run jobs in this process."""
-    function = getattr(import_module(_JOBS), job)
+    function = find_job(job)
     return (function(*arguments) for arguments in inputs)
 
 
@@ -93,7 +107,7 @@ class Executor:
                 self._pool = import_module("tamis_mail.sieve.pool").Pool(size)
         return self._run_in_pool
 
-    def _run_in_pool(self, job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    def _run_in_pool(self, job: Job, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         if self._pool is None:
             raise AssertionError("a job was submitted after the pool was closed")
         try:

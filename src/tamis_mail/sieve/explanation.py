@@ -8,7 +8,7 @@ from tamis_mail.features import GRAMS, VIEWS, hash_tokens, name_features
 from tamis_mail.features.arrays import views
 from tamis_mail.message import canonical, parse
 from tamis_mail.message.addresses import read_senders
-from tamis_mail.sieve.jobs import OpenStore
+from tamis_mail.sieve.open_stores import OpenStore
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.verdict import Evidence, Rule, judge_sender, sort_evidence
 from tamis_mail.verdict.arrays import contribute

@@ -87,7 +87,13 @@ class Recorder:
         self.write_changes_by_source([(source, changes)])
 
     def write_changes_by_source(self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]) -> None:
-        """Record changes of the store; erase senders and subjects of forgotten messages from the log.
+        """Record changes of the store; erase senders and subjects of forgotten messages from the log."""
+        self.write_events(*self.describe_changes(changes_by_source))
+
+    def describe_changes(
+        self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]
+    ) -> tuple[list[Event], set[bytes]]:
+        """Return the events of changes of the store, and the digests of messages that are forgotten.
 
         A change has the bytes or the heading of its message, which give the event its sender and subject. If
         it has neither, they are those of the message's last event. The event of a forgotten message has none.
@@ -102,6 +108,10 @@ class Recorder:
                 events += [
                     _event(receipt, self._find_heading(receipt, raw), source) for receipt, raw in logged
                 ]
+        return events, forgotten
+
+    def write_events(self, events: Sequence[Event], forgotten: set[bytes]) -> None:
+        """Write events, and erase what the log knows of forgotten messages. The store is not used."""
         if events or forgotten:
             self._write(events, forgotten)
 

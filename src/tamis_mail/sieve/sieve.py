@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from itertools import groupby
+from itertools import chain, groupby
 
 from tamis_mail import features
 from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
@@ -35,13 +35,14 @@ from tamis_mail.verdict import Evidence, Rule, Verdict, judge, judge_sender, lis
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
     from tamis_mail.message import Heading
-    from tamis_mail.sieve.executor import RunJobs
-    from tamis_mail.sieve.jobs import OpenStore, ReadMessages
+    from tamis_mail.sieve.executor import Job, RunJobs
+    from tamis_mail.sieve.open_stores import OpenStore
+    from tamis_mail.sieve.reading import ReadMessages
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.sieve.transaction import Transaction
-    from tamis_mail.sieve.weights import FeaturesAtHand
     from tamis_mail.store import Entry, Writer
     from tamis_mail.store.overlay import Overlay, VerdictStore
     from tamis_mail.tokens import Tokens
@@ -56,6 +57,7 @@ _LEARN_BATCH = 10_000  # messages per transaction: about two seconds of work, lo
 _SORT_BATCH = 250  # messages per job
 _UNDO_BATCH = 1000  # events that are undone in one transaction
 _UNDOING = "tamis_mail.sieve.undoing"
+_SCORE_TABLES = "tamis_mail.store.score_tables"
 _GUESS_BATCH = 8000  # messages that are guessed together: the most confident of them are used
 
 
@@ -75,6 +77,7 @@ class _NumberedMail:
     def __init__(self, sources: Sequence[LabelledMail]) -> None:
         self._sources = sources
         self.fault: tuple[int, Exception] | None = None  # the index of that source, and its error
+        self.is_at_end = False  # whether all messages were read
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for number, one in enumerate(self._sources):
@@ -84,6 +87,7 @@ class _NumberedMail:
             except Exception as error:  # noqa: BLE001 (raised when the sources before it are learned)
                 self.fault = number, error
                 return
+        self.is_at_end = True
 
 
 class Sieve:
@@ -255,22 +259,28 @@ class Sieve:
         The evidence of a verdict is computed on access, by the store's counts at that time.
         """
         waiting: deque[list[bytes]] = deque()
-        path = self.store.path_name
+        has_identity = self._recorder.logs_verdicts()
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
+        job, first_argument, further_arguments = self._choose_judging(has_identity=has_identity)
 
-        def jobs() -> Iterator[tuple[str, list[bytes]]]:
+        def jobs() -> Iterator[tuple[Any, ...]]:
             for batch in batches(raw_messages, _SORT_BATCH):
                 waiting.append(batch)
-                yield path, batch
+                yield first_argument, batch, *further_arguments
 
-        if self._recorder.logs_verdicts():
-            for judged in run_jobs("identify_and_judge", jobs()):
-                for raw, (judgement, identity) in zip(waiting.popleft(), judged, strict=True):
-                    yield Verdict(judgement, partial(self._evidence, raw), identity)
-            return
-        for judgements in run_jobs("judge", jobs()):
-            for raw, judgement in zip(waiting.popleft(), judgements, strict=True):
-                yield Verdict(judgement, partial(self._evidence, raw))
+        for judged in run_jobs(job, jobs()):
+            for raw, (judgement, identity) in zip(waiting.popleft(), judged, strict=True):
+                yield Verdict(judgement, partial(self._evidence, raw), identity)
+
+    def _choose_judging(self, *, has_identity: bool) -> tuple[Job, Any, tuple[bool, ...]]:
+        """Return the job that judges messages, and its arguments before and after them.
+
+        If the counts are few, the core holds all of them, and NumPy is not needed.
+        """
+        if self._overlay is None and import_module(_SCORE_TABLES).can_read_score_table(self.store):
+            module = import_module("tamis_mail.sieve.table_judging")
+            return module.judge_batch, module.TableJudge(self.store), (has_identity,)
+        return "identify_and_judge" if has_identity else "judge", self.store.path_name, ()
 
     def sort_batch(self, messages: Sequence[bytes], *, with_strongest: bool = False) -> list[Verdict]:
         """Judge messages together, in this process, by counts that are kept until the store changes.
@@ -282,7 +292,8 @@ class Sieve:
         """
         jobs = import_module("tamis_mail.sieve.jobs")
         if self._open_store is None:
-            self._open_store = jobs.OpenStore(self.verdict_store)
+            open_stores = import_module("tamis_mail.sieve.open_stores")
+            self._open_store = open_stores.OpenStore(self.verdict_store)
         strongest: list[tuple[Evidence, ...] | None] = [None] * len(messages)
         with self._open_store.snapshot():
             judged = jobs.identify_and_judge_by(self._open_store, messages)
@@ -339,22 +350,28 @@ class Sieve:
 
         actions: list[Counter[str]] = [Counter() for _ in sources]
         parts: list[ReadPart] = []
-        features_at_hand = _weights().FeaturesAtHand()
         n_messages = n_bytes = n_complete = 0
-        for read in run_jobs("read_messages", jobs()):
+        all_read = run_jobs(import_module("tamis_mail.sieve.reading").read_messages, jobs())
+        for read in all_read:
+            if not parts:
+                _weights().prepare()  # while threads read further messages
             number, part = waiting.popleft()
-            features_at_hand.take(read.features, sources[number].label)
             parts.append((number, part, read))
             n_messages += len(part)
             n_bytes += sum(map(len, part))
+            if numbered.is_at_end:
+                break
             if n_messages >= self._max_batch() or n_bytes >= MAX_BATCH_BYTES:
-                self._learn_read(parts, sources, run_jobs, actions, features_at_hand, has_more=True)
+                self._learn_read(_take_all(parts), sources, run_jobs, actions, has_more=True)
                 n_messages = n_bytes = 0
                 yield from actions[n_complete:number]
                 n_complete = number
         n_readable = len(sources) if numbered.fault is None else numbered.fault[0]
         parts = [one for one in parts if one[0] < n_readable]
-        self._learn_read(parts, sources, run_jobs, actions, features_at_hand, has_more=False)
+        if parts:
+            # The last parts are read while those before them are written: nobody waits for a slow source.
+            last_parts = ((*waiting.popleft(), read) for read in all_read)
+            self._learn_read(chain(_take_all(parts), last_parts), sources, run_jobs, actions, has_more=False)
         if any(actions) and _weights().is_fit_due(self.store, has_removed=False):
             self.fit_weights()
         yield from actions[n_complete:n_readable]
@@ -363,36 +380,33 @@ class Sieve:
 
     def _learn_read(
         self,
-        parts: list[ReadPart],
+        parts: Iterable[ReadPart],
         sources: Sequence[LabelledMail],
         run_jobs: RunJobs,
         actions: Sequence[Counter[str]],
-        features_at_hand: FeaturesAtHand,
         *,
         has_more: bool,
     ) -> None:
-        """Learn messages that were read, in one transaction; log the changes, count the actions.
-
-        Parts are removed from the list when they are written, so that their memory can be used again.
-        """
-        if not parts:
-            return
+        """Learn messages that were read, in one transaction; log the changes, count the actions."""
         changes: dict[int, list[tuple[Receipt, bytes | Heading | None]]] = {}
         with self.store.postpone_checkpoints(), self.store.transaction() as writer:
             transaction = self._begin(writer, "")
-            while parts:
-                number, messages, read = parts.pop(0)
+            for number, messages, read in parts:
                 one = sources[number]
                 receipts = transaction.learn_read(messages, read, one.label, one.source)
                 changes.setdefault(number, []).extend(zip(receipts, read.headings or messages, strict=True))
-            del messages, read
             has_moved = any(receipt.action == "moved" for of_one in changes.values() for receipt, _ in of_one)
+            by_source = [(sources[number].source, of_one) for number, of_one in changes.items()]
+            described: list[tuple[list[Event], set[bytes]]] = []
             transaction.run(
-                (), run_jobs, has_more=has_more, has_moved=has_moved, features=features_at_hand.give()
+                (),
+                run_jobs,
+                has_more=has_more,
+                has_moved=has_moved,
+                meanwhile=lambda: described.append(self._recorder.describe_changes(by_source)),
             )
-        by_source = [(sources[number].source, of_one) for number, of_one in changes.items()]
         import_module("tamis.threads").run_together(
-            [partial(self._recorder.write_changes_by_source, by_source), self.store.checkpoint]
+            [partial(self._recorder.write_events, *described[0]), self.store.checkpoint]
         )
         for number, of_one in changes.items():
             one = sources[number]
@@ -583,6 +597,12 @@ class Sieve:
             if progress:
                 progress(len(undone))
         return undone
+
+
+def _take_all(parts: list[ReadPart]) -> Iterator[ReadPart]:
+    """Yield the parts, and remove them from the list, so that their memory can be used again."""
+    while parts:
+        yield parts.pop(0)
 
 
 def _transactions() -> ModuleType:

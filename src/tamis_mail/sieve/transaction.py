@@ -6,8 +6,7 @@ in the store until the transaction is complete.
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,10 @@ from tamis_mail.store import Entry, Store, StoreError, Writer, people
 
 if TYPE_CHECKING:
     from tamis_mail.sieve.executor import RunJobs
-    from tamis_mail.sieve.jobs import Change, CountedMessages, ReadMessages
+    from tamis_mail.sieve.jobs import Change, CountedMessages
+    from tamis_mail.sieve.reading import Part, PlaceInPart, ReadMessages
     from tamis_mail.store.bundle_tables import BundleReader
+    from tamis_mail.store.feature_sums import PendingSum
     from tamis_mail.store.tables import CountTable, FeatureKeys
 
     Item = tuple[bytes | None, bytes, Change]  # digest if the message is added, its canonical bytes, change
@@ -47,8 +48,9 @@ class Transaction:
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
-        self._added: list[CountTable] = []  # counts of messages that were read before the transaction
-        self._recorded: set[bytes] = set()  # digests of these messages, without known ones
+        # Features of messages that were read before the transaction, without known ones …
+        self._parts: list[tuple[Part, Change]] = []
+        self._features: dict[bytes, PlaceInPart] = {}  # … by digest
 
     def learn(self, raw: bytes, label: str) -> Receipt:
         """Record that a message has a label."""
@@ -71,7 +73,6 @@ class Transaction:
 
         `source` is the source of the messages, if it is not that of the transaction.
         """
-        jobs = import_module("tamis_mail.sieve.jobs")
         old_entries = self._store.find_entries(read.digests)
         new_entries: dict[bytes, Entry] = {}
         receipts, places = [], []
@@ -90,12 +91,10 @@ class Transaction:
         if not places:
             return receipts
         if read.token_version != self._token_version:  # another process has changed the store meanwhile
-            none_read = replace(read, token_version=self._token_version, places=[], dates=[], bundles=[])
-            read = jobs.select_messages(none_read, places, messages)
-        else:
-            self._recorded |= new_entries.keys()
-            if places != read.places:
-                read = jobs.select_messages(read, places, messages)
+            none_read = replace(read, token_version=self._token_version, places=[], dates=[], parts=[])
+            read = _select_messages(none_read, places, messages)
+        elif places != read.places:
+            read = _select_messages(read, places, messages)
         self._writer.record(*new_entries.values())
         change = self._change(next(iter(new_entries.values())), 1)
         begin = 0
@@ -104,10 +103,8 @@ class Transaction:
             part = slice(begin, begin + n_messages)
             self._writer.store_features(names[part], packed, read.dates[part])
             begin += n_messages
-        tables = import_module("tamis_mail.store.tables")
-        self._added.append(
-            tables.CountTable.multiply_change(read.keys, read.counts, change, self._writer.n_labels)
-        )
+        self._parts += [(part, change) for part in read.parts]
+        self._features |= {name: read.features[name] for name in names}
         return receipts
 
     def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
@@ -276,13 +273,13 @@ class Transaction:
         *,
         has_more: bool = False,
         has_moved: bool = False,
-        features: "Mapping[bytes, FeatureKeys] | None" = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> list[Receipt]:
         """Process the steps one by one while workers count, and fit the weights if that is due.
 
         With `has_more`, the caller fits after further transactions of the same work. A transaction that
         removes or moves a message fits in any case; `has_moved` says that `learn_read` has moved one.
-        `features` has the features of some messages by digest, which a fit then need not read from the store.
+        `meanwhile` is called once, while the weights are fitted.
         """
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
@@ -305,7 +302,7 @@ class Transaction:
                     self._token_version,
                 )
 
-        added, self._added = self._added, []
+        added: list[CountTable] = []
         for counted in run_jobs("count_and_pack", jobs()):
             added.append(counted.table)
             self._store_bundles(digests.popleft(), counted)
@@ -314,33 +311,36 @@ class Transaction:
             added.append(self._count_stored(self._relabelled))
         if self._stored:
             (subtracted if self._prunings else added).append(self._count_stored(self._stored))
-        sum_pending = partial(self._sum, added) if added else None
+        pending = self._sum(added) if added or self._parts else None
         if subtracted:
-            if sum_pending is not None:
-                self._writer.add(sum_pending())
-            self._writer.add_clipped(self._sum(subtracted))
-            sum_pending = None
+            if pending is not None:
+                self._writer.add(pending.compute().table)
+            self._writer.add_clipped(self._sum(subtracted).compute().table)
+            pending = None
         has_removed = has_moved or any(receipt.action in ("moved", "forgotten") for receipt in receipts)
         if has_removed or not has_more:
             # Only what this transaction has stored is sure to be what the store has.
-            at_hand = {name: keys for name, keys in (features or {}).items() if name in self._recorded}
             update_weights(
                 self._store,
                 self._writer,
                 has_removed=has_removed,
-                sum_pending=sum_pending,
-                features=at_hand,
+                pending=pending,
+                features=self._features,
+                meanwhile=meanwhile,
             )
-        elif sum_pending is not None:
-            self._writer.add(sum_pending())
+            return receipts
+        if pending is not None:
+            self._writer.add(pending.compute().table)
+        meanwhile()
         return receipts
 
-    def _sum(self, tables: "list[CountTable]") -> "CountTable":
-        """Sum tables of counts, and clear the list, whose memory is large."""
-        total: CountTable = import_module("tamis_mail.store.tables").CountTable.total(
-            tables, self._writer.n_labels
+    def _sum(self, tables: "list[CountTable]") -> "PendingSum":
+        """Return the sum of tables of counts and of parts, and clear both lists, whose memory is large."""
+        total: PendingSum = import_module("tamis_mail.store.feature_sums").PendingSum(
+            self._parts, tables, self._writer.n_labels
         )
         tables.clear()
+        self._parts.clear()
         return total
 
     def _counting_job(
@@ -375,6 +375,13 @@ class Transaction:
             keys, weights, self._writer.n_labels
         )
         return table
+
+
+def _select_messages(
+    read: "ReadMessages", places: Sequence[int], messages: Sequence[bytes]
+) -> "ReadMessages":
+    selected: ReadMessages = import_module("tamis_mail.sieve.jobs").select_messages(read, places, messages)
+    return selected
 
 
 def _receipt(old: Entry | None, new: Entry) -> Receipt:

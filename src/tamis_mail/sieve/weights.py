@@ -20,19 +20,20 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from tamis_mail.store.tables import CountTable, FeatureKeys
-    from tamis_mail.verdict.fitting import WeightFit
+    from tamis_mail.sieve.reading import PlaceInPart
+    from tamis_mail.store.bundle_tables import MessageRow
+    from tamis_mail.store.feature_sums import PendingCounts, PendingSum
+    from tamis_mail.verdict.fitting import PreparedFit, Training, WeightFit
 
-    SumPending = Callable[[], CountTable]  # the sum of counts that are to be added to the store
-    Features = Mapping[bytes, FeatureKeys]  # of some messages, by their digests
+    Features = Mapping[bytes, PlaceInPart]  # where those of some messages are, by their digests
 
 __all__ = [
     "FIRST_FIT",
-    "FeaturesAtHand",
     "can_fit_tokens",
     "fit_messages",
     "fit_store",
     "is_fit_due",
+    "prepare",
     "update_weights",
 ]
 
@@ -40,27 +41,10 @@ FIRST_FIT = 12  # messages
 _FITTED_VERSION = 2  # the first token version for which weights are fitted
 
 
-class FeaturesAtHand:
-    """Features of messages that were just read, so that a fit need not unpack them from the store."""
-
-    def __init__(self) -> None:
-        self._kept: dict[bool, dict[bytes, FeatureKeys]] = {False: {}, True: {}}
-
-    def take(self, features: "dict[bytes, FeatureKeys]", label: str) -> None:
-        """Move the features of messages of one label here; drop those that no fit will use."""
-        kept = self._kept[label == SPAM]
-        kept.update(features)
-        features.clear()
-        most: int = import_module("tamis_mail.verdict.fitting").MAX_MESSAGES
-        if len(kept) > 2 * most:
-            for digest in sorted(kept)[most:]:  # those with the smallest digests are fitted
-                del kept[digest]
-
-    def give(self) -> "dict[bytes, FeatureKeys]":
-        """Return all features, and keep none."""
-        features = self._kept[False] | self._kept[True]
-        self._kept = {False: {}, True: {}}
-        return features
+def prepare() -> None:
+    """Import NumPy and what else a fit needs, which takes 50 ms."""
+    import_module("tamis_mail.verdict.fitting")
+    import_module("tamis_mail.store.feature_sums")
 
 
 def find_scheduled_size(messages: int) -> int:
@@ -85,15 +69,21 @@ def update_weights(
     writer: Writer,
     *,
     has_removed: bool,
-    sum_pending: "SumPending | None" = None,
+    pending: "PendingSum | None" = None,
     features: "Features | None" = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Fit the weights again inside the open transaction, if that is due, and add pending counts."""
+    """Fit the weights again inside the open transaction, if that is due, and add pending counts.
+
+    `meanwhile` is called once, in this thread, while the weights are fitted.
+    """
     writer.finish()
     if is_fit_due(store, has_removed=has_removed):
-        fit_store(store, writer, sum_pending, features)
-    elif sum_pending is not None:
-        writer.add(sum_pending())
+        fit_store(store, writer, pending, features, meanwhile)
+        return
+    if pending is not None:
+        writer.add(pending.compute().table)
+    meanwhile()
 
 
 def is_fit_due(store: Store, *, has_removed: bool) -> bool:
@@ -113,23 +103,28 @@ def is_fit_due(store: Store, *, has_removed: bool) -> bool:
 def fit_store(
     store: Store,
     writer: Writer,
-    sum_pending: "SumPending | None" = None,
+    pending: "PendingSum | None" = None,
     features: "Features | None" = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them.
 
     With too few messages, or with older tokens, the result is None, and verdicts use the rule without fitted
-    weights. `sum_pending` returns counts of these messages that are not in the store: they are added while
-    the fit runs. `features` has stored features of some messages.
+    weights. `pending` are counts of these messages that are not in the store: they are added while the fit
+    runs. `features` has stored features of some messages.
     """
-    compute, pending = _prepare_fit(store, sum_pending, features)
-    if pending is None:
-        fit = None if compute is None else compute()
-    elif compute is None:
-        writer.add(pending)
-        fit = None
+    prepared, counts = _prepare_fit(store, pending, features)
+
+    def write() -> None:
+        if counts is not None:
+            writer.add(counts.table)
+        meanwhile()
+
+    fit: WeightFit | None = None
+    if prepared is None:
+        write()
     else:
-        _, fit = _run_together([partial(writer.add, pending), compute])
+        _, fit = _run_together([lambda: prepared.make_design(then=write), prepared.compute])
     if fit is None:
         writer.drop_weights()
         return None
@@ -149,19 +144,23 @@ def fit_store(
 
 def fit_messages(store: Store) -> "WeightFit | None":
     """Fit the weights to the store's messages, and write nothing; return None if that is not possible."""
-    compute, _ = _prepare_fit(store)
-    return None if compute is None else compute()
+    prepared, _ = _prepare_fit(store)
+    if prepared is None:
+        return None
+    _, fit = _run_together([prepared.make_design, prepared.compute])
+    fitted: WeightFit = fit
+    return fitted
 
 
 def _prepare_fit(
-    store: Store, sum_pending: "SumPending | None" = None, features: "Features | None" = None
-) -> "tuple[Callable[[], WeightFit] | None, CountTable | None]":
+    store: Store, pending_sum: "PendingSum | None" = None, features: "Features | None" = None
+) -> "tuple[PreparedFit | None, PendingCounts | None]":
     """Read what the fit needs, while pending counts are summed.
 
-    Return the function that computes the fit, or None if that is not possible, and the pending counts.
+    Return the fit that can be computed, or None if that is not possible, and the pending counts.
     """
     if not can_fit_tokens(store.token_version()):
-        return None, None if sum_pending is None else sum_pending()
+        return None, None if pending_sum is None else pending_sum.compute()
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
     rule = replace(Rule.read_prior(store), guessed=0.0)  # guesses are made by the weights
     views = import_module("tamis_mail.features.arrays").views
@@ -173,26 +172,48 @@ def _prepare_fit(
         sample: NDArray[numpy.intp] = fitting.training_sample(is_spam)
         return sample if fitting.can_fit(is_spam) else sample[:0]
 
-    read_messages = partial(store.message_features, choose=choose, at_hand=features)
-    if sum_pending is None:
-        messages, pending = read_messages(), None
-    else:
-        messages, pending = _run_together([read_messages, sum_pending])
-    if not len(messages):
+    choose_messages = partial(store.choose_messages, choose=choose)
+    rows, *_ = _run_together([choose_messages, *([] if pending_sum is None else pending_sum.tasks)])
+    pending = None if pending_sum is None else pending_sum.finish()
+    if not rows:
         return None, pending
-    training = fitting.Training(
-        messages.indices, messages.starts, messages.labels, messages.weights, np.arange(len(messages.keys))
-    )
-    distinct = messages.keys
+    training, distinct = _make_training(store, rows, pending, features or {})
     if bool((views(distinct, store.token_version()) >= len(rule.views)).any()):
         raise StoreError(
             f"the store {store.name} is damaged (a message has a feature of no view): restore a backup "
             "(tamis store restore)"
         )
     counts = store.count_arrays(distinct)
-    if pending is not None:
-        import_module("tamis_mail.store.tables").add_counts(pending.keys, pending.counts, distinct, counts)
-    return partial(fitting.fit_weights, training, distinct, counts, labels, rule, unit), pending
+    if pending is not None and distinct is pending.table.keys:
+        counts += pending.table.counts
+    elif pending is not None:
+        add_counts = import_module("tamis_mail.store.tables").add_counts
+        add_counts(pending.table.keys, pending.table.counts, distinct, counts)
+    return fitting.PreparedFit(training, distinct, counts, labels, rule, unit), pending
+
+
+def _make_training(
+    store: Store, rows: "Sequence[MessageRow]", pending: "PendingCounts | None", features: "Features"
+) -> "tuple[Training, NDArray[numpy.uint64]]":
+    """Return the messages of these rows, and the keys to whose counts they refer.
+
+    If all features are among the pending counts, these keys are all of theirs.
+    """
+    np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
+    if pending is not None and all(row[0] in features for row in rows):
+        gathered = pending.gather([features[row[0]] for row in rows])
+        if gathered is not None:
+            columns = np.array([row[4] for row in rows], np.intp)
+            weights = np.array([row[5] for row in rows], np.int64)
+            distinct = pending.table.keys
+            return fitting.Training(*gathered, columns, weights, np.arange(len(distinct))), distinct
+    read_features = import_module("tamis_mail.store.feature_sums").read_features
+    at_hand = {row[0]: read_features(*features[row[0]]) for row in rows if row[0] in features}
+    messages = store.read_chosen(rows, at_hand)
+    training = fitting.Training(
+        messages.indices, messages.starts, messages.labels, messages.weights, np.arange(len(messages.keys))
+    )
+    return training, messages.keys
 
 
 def _run_together(tasks: "Sequence[Callable[[], Any]]") -> "list[Any]":

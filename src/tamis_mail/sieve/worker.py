@@ -10,7 +10,8 @@ import signal
 import sys
 from typing import BinaryIO
 
-from tamis_mail.sieve import jobs
+from tamis_mail.sieve.executor import find_job
+from tamis_mail.sieve.open_stores import keep_stores_open
 from tamis_mail.sieve.pipe import receive, send
 
 
@@ -19,7 +20,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    with jobs.keep_stores_open():
+    with keep_stores_open():
         _run_jobs(results)
 
 
@@ -30,8 +31,7 @@ def _run_jobs(results: BinaryIO) -> None:
         except EOFError:
             return
         try:
-            function = getattr(jobs, job) if isinstance(job, str) else job
-            result = (True, function(*arguments))
+            result = (True, find_job(job)(*arguments))
         except Exception as error:  # noqa: BLE001 (sent to the parent, which raises it)
             result = (False, error)
         try:

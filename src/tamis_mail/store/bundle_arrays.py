@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 
 from tamis.compiled import core
 from tamis_mail.features import KEY_BITS
-from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
 from tamis_mail.store.bundles import (
     HEAD,
     LONG_GAP,
-    LOW_BYTES,
     bundle_error,
+    choose_low_bytes,
     expand_gaps,
     read_layout,
     write_bundle,
 )
 
-__all__ = ["Bundle", "MessageFeatures", "combine", "divide", "merge_keys", "merge_lists", "pack", "unpack"]
+__all__ = ["Bundle", "MessageFeatures", "combine", "merge_keys", "merge_lists", "pack", "unpack"]
 
 # Messages for the error codes that `decode_bundle` returns.
 _FAULTS = {
@@ -95,7 +94,7 @@ class MessageFeatures:
 def pack(bundle: Bundle) -> bytes:
     """Write a bundle as bytes."""
     n_keys = len(bundle.keys)
-    low_bytes = min(LOW_BYTES, key=lambda size: 8 * size * n_keys + (1 << KEY_BITS - 8 * size))
+    low_bytes = choose_low_bytes(n_keys)
     encode = encode_by_numpy if core is None else core.mail.encode_bundle
     starts, indices = (array.astype(np.int64, copy=False) for array in (bundle.starts, bundle.indices))
     parts, gaps = encode(bundle.keys, starts, indices, low_bytes)
@@ -196,18 +195,6 @@ def merge_keys(bundles: Sequence[Bundle]) -> tuple[NDArray[np.uint64], Iterator[
         key_indices[end - len(bundle.keys) : end][bundle.indices]
         for bundle, end in zip(bundles, ends, strict=True)
     )
-
-
-def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Split messages with these feature counts into consecutive ranges [begin, end) of one bundle each."""
-    begin = total = 0
-    for number, size in enumerate(sizes):
-        if number > begin and (number - begin >= MAX_BUNDLE_MESSAGES or total + size > MAX_BUNDLE_FEATURES):
-            yield begin, number
-            begin, total = number, 0
-        total += size
-    if len(sizes) > begin:
-        yield begin, len(sizes)
 
 
 def merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:

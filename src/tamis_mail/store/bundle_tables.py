@@ -22,6 +22,8 @@ from tamis_mail.store.database import StoreError
 
 __all__ = [
     "BundleReader",
+    "MessageRow",
+    "choose_messages",
     "combine_all",
     "drop_keys",
     "find_faults",
@@ -81,16 +83,17 @@ class BundleReader:
 Selection = Callable[[NDArray[np.intp]], NDArray[np.intp]]  # columns of labels → messages that are chosen
 
 
-def read_messages(
-    connection: sqlite3.Connection,
-    columns: Collection[int],
-    choose: Selection | None,
-    at_hand: Mapping[bytes, NDArray[np.uint64]],
-) -> MessageFeatures:
-    """Read the stored features of messages of some labels, in the order of digests.
+# The digest of a message, its bundle and its place in it, its date, the column of its label and its weight.
+MessageRow = tuple[bytes, int, int, int | None, int, int]
+
+
+def choose_messages(
+    connection: sqlite3.Connection, columns: Collection[int], choose: Selection | None
+) -> list[MessageRow]:
+    """Return the messages of some labels that have stored features, in the order of digests.
 
     `choose` is given the column of the label of each of these messages, and returns the indices, in ascending
-    order, of those that are read. `at_hand` has stored features of some messages.
+    order, of those that are returned.
     """
     _refuse_bad_values(connection, "message", TABLES["message"])
     _refuse_bad_values(connection, "journal", ("label", "weight"))
@@ -102,8 +105,15 @@ def read_messages(
         )
         if row[4] in columns
     ]
-    if choose is not None:
-        rows = [rows[index] for index in choose(np.array([row[4] for row in rows], np.intp)).tolist()]
+    if choose is None:
+        return rows
+    return [rows[index] for index in choose(np.array([row[4] for row in rows], np.intp)).tolist()]
+
+
+def read_messages(
+    connection: sqlite3.Connection, rows: Sequence[MessageRow], at_hand: Mapping[bytes, NDArray[np.uint64]]
+) -> MessageFeatures:
+    """Read the stored features of messages. `at_hand` has those of some messages, by their digests."""
     members: dict[int, list[tuple[int, int]]] = {}  # bundle → message, place in the bundle
     messages_at_hand = []
     for message, (digest, bundle_id, place, *_) in enumerate(rows):
@@ -343,7 +353,9 @@ def _unpack(stored: StoredBundle) -> Bundle:
 
 def _refuse_bad_values(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> None:
     """Raise StoreError if one of these columns has an invalid value in some row."""
-    for column in columns:
-        kind = TABLES[table][column]
-        if connection.execute(f"SELECT 1 FROM {table} WHERE {kind.make_fault_condition(column)}").fetchone():
-            raise bundle_error(f"the table {table} has a row whose {column} is not {kind}")
+    conditions = {column: TABLES[table][column].make_fault_condition(column) for column in columns}
+    if not connection.execute(f"SELECT 1 FROM {table} WHERE {' OR '.join(conditions.values())}").fetchone():
+        return
+    for column, condition in conditions.items():
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {condition}").fetchone():
+            raise bundle_error(f"the table {table} has a row whose {column} is not {TABLES[table][column]}")

@@ -19,9 +19,11 @@ Python, `bundle_arrays` reads and writes bundles in NumPy.
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import accumulate, pairwise
 
+from tamis.compiled import core
 from tamis_mail.features import KEY_BITS
 from tamis_mail.records import record
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
@@ -32,6 +34,8 @@ __all__ = [
     "LOW_BYTES",
     "Layout",
     "bundle_error",
+    "choose_low_bytes",
+    "divide",
     "expand_gaps",
     "read_layout",
     "read_message",
@@ -64,13 +68,35 @@ class Layout:
         return self.keys + (1 << KEY_BITS - 8 * self.low_bytes)
 
 
+def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Split messages with these feature counts into consecutive ranges [begin, end) of one bundle each."""
+    begin = total = 0
+    for number, size in enumerate(sizes):
+        if number > begin and (number - begin >= MAX_BUNDLE_MESSAGES or total + size > MAX_BUNDLE_FEATURES):
+            yield begin, number
+            begin, total = number, 0
+        total += size
+    if len(sizes) > begin:
+        yield begin, len(sizes)
+
+
+def choose_low_bytes(keys: int) -> int:
+    """Choose the bytes of the low part of a key so that a bundle of so many keys is short."""
+    return min(LOW_BYTES, key=lambda size: 8 * size * keys + (1 << KEY_BITS - 8 * size))
+
+
 def write_bundle(messages: int, keys: int, low_bytes: int, parts: bytes, gaps: bytes) -> bytes:
     """Write a bundle, given its parts before the gaps, and the gaps, which are compressed."""
-    zlib = import_module("zlib")
     # Gaps seldom repeat a sequence. Not looking for one takes half the time; bundles have 3 % more bytes.
+    packed = _compress_by_zlib(gaps) if core is None else core.mail.compress_bytes(gaps)
+    return HEAD.pack(messages, keys, low_bytes + _COMPRESSED) + parts + packed
+
+
+def _compress_by_zlib(gaps: bytes) -> bytes:
+    zlib = import_module("zlib")
     machine = zlib.compressobj(1, zlib.DEFLATED, strategy=zlib.Z_HUFFMAN_ONLY)
     packed: bytes = machine.compress(gaps) + machine.flush()
-    return HEAD.pack(messages, keys, low_bytes + _COMPRESSED) + parts + packed
+    return packed
 
 
 def expand_gaps(data: object) -> bytes:

@@ -44,7 +44,8 @@ from tamis_mail.schema import (
     find_setting_fault,
 )
 from tamis_mail.store import maintenance, people
-from tamis_mail.store.bundle_arrays import Bundle, divide, pack
+from tamis_mail.store.bundle_arrays import Bundle, pack
+from tamis_mail.store.bundles import divide
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.maintenance import versions
 from tamis_mail.store.store import Entry, Store, Writer

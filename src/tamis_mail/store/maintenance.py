@@ -27,7 +27,7 @@ from tamis_mail.schema import (
     find_setting_fault,
     parse_weights,
 )
-from tamis_mail.store import bundle_arrays, bundle_tables, coefficient_arrays, people, runs, tables
+from tamis_mail.store import bundle_arrays, bundle_tables, bundles, coefficient_arrays, people, runs, tables
 from tamis_mail.store.database import StoreError, refuse_other_objects, reraise_interrupts
 from tamis_mail.store.people import PeopleCounts
 from tamis_mail.store.store import Entry, Store, Writer
@@ -417,7 +417,7 @@ class _JournalUnion:
             if keys is None and date is not None:
                 self._writer.store_features([digest], None, [date])
         stored = [(digest, date, keys) for digest, date, keys in messages if keys is not None]
-        for begin, end in bundle_arrays.divide([len(keys) for *_, keys in stored]):
+        for begin, end in bundles.divide([len(keys) for *_, keys in stored]):
             digests, dates, features = zip(*stored[begin:end], strict=True)
             packed = bundle_arrays.pack(bundle_arrays.Bundle.of(features))
             self._writer.store_features(digests, packed, dates)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from tamis.stats import Tally
     from tamis_mail.store.bundle_arrays import MessageFeatures
-    from tamis_mail.store.bundle_tables import BundleReader, Selection
+    from tamis_mail.store.bundle_tables import BundleReader, MessageRow, Selection
     from tamis_mail.store.people import People
     from tamis_mail.store.tables import Counts, CountTable, FeatureKeys, RunCache
 
@@ -258,7 +258,7 @@ class Store:
 
     def coefficients(self, keys: Iterable[int]) -> dict[int, float]:
         """Return the fitted coefficients of the features that have one."""
-        bits = self._shelf_bits()
+        bits = self.shelf_bits()
         if bits is None:
             return {}
         with self.snapshot():
@@ -266,14 +266,15 @@ class Store:
 
     def coefficient_array(self, keys: FeatureKeys) -> NDArray[np.float64] | None:
         """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
-        bits = self._shelf_bits()
+        bits = self.shelf_bits()
         if bits is None:
             return None
         with self.snapshot():
             values: NDArray[np.float64] = _coefficient_arrays().look_up(self._connection, keys, bits)
         return values
 
-    def _shelf_bits(self) -> int | None:
+    def shelf_bits(self) -> int | None:
+        """Return the bits of the shelves of coefficients; None before a fit."""
         text = self.setting("weights")
         if not text:
             return None
@@ -336,6 +337,13 @@ class Store:
                 entries.update({row[0]: self._entry(row) for row in rows})
         return entries
 
+    def find_known(self, digests: Iterable[bytes], label: str) -> set[bytes]:
+        """Return those messages that are in the journal under a label."""
+        with self._lock, explain_errors(self.path_name):
+            if self._connection.execute("SELECT 1 FROM journal LIMIT 1").fetchone() is None:
+                return set()
+        return {name for name, entry in self.find_entries(digests).items() if entry.label == label}
+
     def find_features(self, digest: bytes) -> list[int] | None:
         """Return the keys of a message's features as counted, in ascending order; None if not stored."""
         with self._lock, explain_errors(self.path_name):
@@ -386,10 +394,21 @@ class Store:
         The result is a function of the set of remembered messages, their labels and their weights.
         """
         with self.snapshot():
+            return self.read_chosen(self.choose_messages(guessed=guessed, choose=choose), at_hand)
+
+    def choose_messages(self, *, guessed: bool = False, choose: Selection | None = None) -> list[MessageRow]:
+        """Return the rows of those messages that `message_features` reads."""
+        with self.snapshot():
             columns = [label.id for label in self.labels() if guessed or label.name not in GUESSED_LABELS]
-            result: MessageFeatures = _bundle_tables().read_messages(
-                self._connection, columns, choose, at_hand or {}
-            )
+            rows: list[MessageRow] = _bundle_tables().choose_messages(self._connection, columns, choose)
+        return rows
+
+    def read_chosen(
+        self, rows: Sequence[MessageRow], at_hand: Mapping[bytes, FeatureKeys] | None = None
+    ) -> MessageFeatures:
+        """Return the features of messages that `choose_messages` returned in the same snapshot."""
+        with self.snapshot():
+            result: MessageFeatures = _bundle_tables().read_messages(self._connection, rows, at_hand or {})
         return result
 
     def entries(self) -> Iterator[Entry]:
@@ -582,11 +601,12 @@ class Writer:
         """Add to the counts; the counts in `table` may be negative."""
         tables = _tables()
         sums = {label.id: label.features for label in self._store.labels()}
-        for column, total in enumerate(tables.column_sums(table.counts)):
+        totals = tables.column_sums(table.counts)
+        for column, total in enumerate(totals):
             self._refuse_overflow(sums[column] + total)
             self._refuse_overflow(total)
         tables.add(self._connection, table)
-        for column, total in enumerate(table.counts.sum(axis=0).tolist()):
+        for column, total in enumerate(totals):
             if total:
                 self._connection.execute(
                     "UPDATE label SET features = features + ? WHERE id = ?", (total, column)

@@ -22,9 +22,11 @@ of the counts: messages come in the order of their digests, and every sum is tak
 are written in NumPy alone, because the filter is installed without SciPy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +40,14 @@ from tamis_mail.verdict.arrays import group_counts, score_and_find_presences
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
 from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rule, sides
 
+if TYPE_CHECKING:
+    from tamis._core.mail import FitMatrix
+
+    Design = tuple[NDArray[np.bool_], "SparseRows"]  # which features have a coefficient, and their matrix
+
 __all__ = [
     "HeldOut",
+    "PreparedFit",
     "ScaleFit",
     "Training",
     "WeightFit",
@@ -143,6 +151,36 @@ class WeightFit:
     is_spam: NDArray[np.bool_]  # (messages,)
 
 
+class PreparedFit:
+    """A fit of weights in two tasks for two threads: the matrix of the coefficients, and all the rest."""
+
+    def __init__(
+        self,
+        training: Training,
+        keys: NDArray[np.uint64],
+        counts: NDArray[np.int64],
+        labels: Sequence[Label],
+        rule: Rule,
+        unit: int,
+    ) -> None:
+        self._arguments = training, keys, counts, labels, rule, unit
+        self._design: Future[Design] = Future()
+
+    def make_design(self, then: Callable[[], None] = lambda: None) -> None:
+        """Make the matrix, for which `compute` waits, and call a function."""
+        training, keys, _, _, rule, _ = self._arguments
+        try:
+            self._design.set_result(make_layer_design(training, keys, rule.token_version))
+        except BaseException as error:
+            self._design.set_exception(error)
+            raise
+        then()
+
+    def compute(self) -> WeightFit:
+        """Compute the fit."""
+        return fit_weights(*self._arguments, self._design.result)
+
+
 def training_sample(is_spam: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Choose the messages that are fitted: the first MAX_MESSAGES of either class, by digest."""
     chosen = [np.flatnonzero(is_spam == kind)[:MAX_MESSAGES] for kind in (False, True)]
@@ -162,11 +200,13 @@ def fit_weights(
     labels: Sequence[Label],
     rule: Rule,
     unit: int,
+    find_design: "Callable[[], Design] | None" = None,
 ) -> WeightFit:
     """Fit centres, scales, intercept and coefficients.
 
     `keys` are the distinct features of the messages in ascending order, `counts` their counts by label;
-    `unit` is the weight of a message that is learned now.
+    `unit` is the weight of a message that is learned now. `find_design` returns the matrix of the
+    coefficients, if it is made elsewhere.
     """
     is_spam = np.isin(training.columns, [label.id for label in labels if label.name == SPAM])
     row_weights = _class_shares(is_spam, labels) * training.weights / unit
@@ -176,8 +216,9 @@ def fit_weights(
     scales, widths = _scales(rule), SCALE_WIDTH * _scales(RULES[rule.token_version])
     scale_fit = fit_scales(designs, is_spam, row_weights, scales, rule.intercept, widths)
     offset = designs @ np.append(scale_fit.scales, scale_fit.intercept)
+    design = find_design() if find_design else None
     used_keys, coefficients = fit_coefficients(
-        training, keys, is_spam, row_weights, offset, rule.token_version
+        training, keys, is_spam, row_weights, offset, rule.token_version, design
     )
     smaller = float(min(row_weights[is_spam].sum(), row_weights[~is_spam].sum()))
     coefficients *= smaller / (smaller + COEFFICIENT_PATIENCE)
@@ -303,6 +344,11 @@ def fit_scales(
     return ScaleFit(point[:-1], float(point[-1]), deviations)
 
 
+def make_layer_design(training: Training, keys: NDArray[np.uint64], token_version: int) -> "Design":
+    """Make the matrix to which the coefficients of single features are fitted."""
+    return make_design(training.rows, training.starts, views(keys, token_version))
+
+
 def fit_coefficients(
     training: Training,
     keys: NDArray[np.uint64],
@@ -310,14 +356,15 @@ def fit_coefficients(
     weights: Floats,
     offset: Floats,
     token_version: int,
+    design: "Design | None" = None,
 ) -> tuple[NDArray[np.uint64], Floats]:
     """Find the posterior mode of the coefficients of single features by Newton's method.
 
     Each Newton step is computed by conjugate gradients, which need products of the Hessian with vectors and
     not the Hessian itself.
     """
-    is_used, design = make_design(training.rows, training.starts, views(keys, token_version))
-    return keys[is_used], _minimise(design, is_spam.astype(np.float64), weights, offset)
+    is_used, matrix = design or make_layer_design(training, keys, token_version)
+    return keys[is_used], _minimise(matrix, is_spam.astype(np.float64), weights, offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +376,7 @@ class SparseRows:
     values: Floats
     starts: NDArray[np.int64]  # (messages + 1,): message i has the entries starts[i], …, starts[i + 1] - 1
     features: int
+    matrix: "FitMatrix | None" = None  # the same in the core
 
     @classmethod
     def of(
@@ -347,19 +395,19 @@ class SparseRows:
     def multiply(self, vector: Floats) -> Floats:
         """(messages,): the matrix times a vector of coefficients."""
         sums = np.zeros(len(self.starts) - 1)
-        if core is not None:
-            core.mail.multiply_rows(self.starts, self.columns, self.values, vector, sums)
+        if self.matrix is not None:
+            self.matrix.multiply(vector, sums)
         else:
             sums += np.bincount(self.rows, self.values * vector.take(self.columns), len(sums))
         return sums
 
-    def multiply_transposed(self, vector: Floats, values: Floats | None = None) -> Floats:
-        """(features,): the transposed matrix, perhaps with other values, times a vector of messages."""
-        values = self.values if values is None else values
+    def multiply_transposed(self, vector: Floats, *, is_squared: bool = False) -> Floats:
+        """(features,): the transposed matrix, or that of its squared values, times a vector of messages."""
         sums = np.zeros(self.features)
-        if core is not None:
-            core.mail.multiply_columns(self.starts, self.columns, values, vector, sums)
+        if self.matrix is not None:
+            self.matrix.multiply_transposed(vector, is_squared, sums)
         else:
+            values = self.values * self.values if is_squared else self.values
             sums += np.bincount(self.columns, values * vector.take(self.rows), self.features)
         return sums
 
@@ -381,7 +429,9 @@ def make_design(
     entry_starts = np.empty(len(starts), np.int64)
     columns, values = np.empty(entries, np.int32), np.empty(entries)
     core.mail.make_design(*indices, is_in_layer, is_used.view(np.uint8), entry_starts, columns, values)
-    return is_used, SparseRows(np.empty(0, np.intp), columns, values, entry_starts, int(is_used.sum()))
+    slots = np.searchsorted(LAYER_VIEWS, kinds[is_used]).astype(np.uint8)
+    matrix = core.mail.FitMatrix(entry_starts, columns, values, slots)
+    return is_used, SparseRows(np.empty(0, np.intp), columns, values, entry_starts, len(slots), matrix)
 
 
 def make_design_by_numpy(
@@ -413,13 +463,12 @@ def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Float
             (weights * np.logaddexp(0, -signs * score)).sum() + PRECISION * (point * point).sum() / 2
         )
 
-    squares = design.values * design.values
     for _ in range(_NEWTON_STEPS):
         p = sigmoid(score)
         gradient = design.multiply_transposed(weights * (p - target)) + PRECISION * point
         curvature = weights * p * (1 - p)
-        diagonal = design.multiply_transposed(curvature, squares) + PRECISION
-        step = _solve(design, curvature, diagonal, gradient)
+        diagonal = design.multiply_transposed(curvature, is_squared=True) + PRECISION
+        step = solve(design, curvature, diagonal, gradient)
         decrement = float((gradient * step).sum()) / 2
         if not decrement > _DECREMENT:
             break
@@ -433,9 +482,12 @@ def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Float
     return point
 
 
-def _solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Floats) -> Floats:
+def solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Floats) -> Floats:
     """Solve (XᵀWX + λ) step = gradient approximately, by preconditioned conjugate gradients."""
     step = np.zeros_like(gradient)
+    if design.matrix is not None:
+        design.matrix.solve(curvature, diagonal, gradient, PRECISION, _FORCING, _PRODUCTS, step)
+        return step
     residual = gradient.copy()
     scaled = residual / diagonal
     direction = scaled.copy()

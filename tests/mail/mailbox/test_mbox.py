@@ -5,13 +5,16 @@ import tracemalloc
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tamis.compiled import core
 from tamis_mail.mailbox import mbox, open_source
+from tests.compiled_core import needs_core
 from tests.mail.mailbox.writers import POSTMARK, counted, ended, mboxcl2, mboxo, mboxrd
 
 FIRST = b"Subject: first\n\nOne.\n"
@@ -79,6 +82,59 @@ def test_what_was_written_as_mboxcl2_comes_back(parts: list[tuple[bytes, bytes]]
 @given(st.binary(max_size=300) | messages.map(b"\n".join), st.sampled_from([1, 5, 1 << 20]))
 def test_anything_after_a_postmark_is_read_the_same_whatever_the_blocks(text: bytes, block: int) -> None:
     assert split(POSTMARK + text, block) == split(POSTMARK + text)
+
+
+BEFORE = POSTMARK + SECOND + b"\n"  # the first message comes in two blocks: Python splits it
+
+
+def split_by_python(text: bytes, block: int, largest: int) -> list[bytes]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mbox, "core", None)
+        return split(text, block, largest)
+
+
+@needs_core
+@settings(max_examples=300, deadline=None)
+@given(
+    st.binary(max_size=300) | messages.map(b"\n".join) | messages.map(mboxo),
+    st.sampled_from([1, 5, 1500, 1 << 20]),
+    st.sampled_from([1, 30, 1 << 20]),
+)
+def test_the_core_splits_as_python_does(text: bytes, block: int, largest: int) -> None:
+    assert split(POSTMARK + text, block, largest) == split_by_python(POSTMARK + text, block, largest)
+
+
+@needs_core
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *(b"Mon", b"Jan", b"Janu", b"12:30", b"12:30:59", b"1:30", b"12:3", b"2024", b"20245"),
+                *(b",", b" ", b"\t", b"\x0b", b"\x1c", b"\xa0", b"\r", b"x", b"12:30,", b"Tue,"),
+            ]
+        ),
+        max_size=9,
+    ),
+    st.sampled_from([b"", b" ", b"y" * 990, b"y" * 1040]),
+)
+def test_the_core_knows_the_postmarks_of_python(words: list[bytes], filler: bytes) -> None:
+    text = (
+        BEFORE + POSTMARK + FIRST + b"\nFrom " + b" ".join(words) + filler + b"".join(words) + b"\n" + SECOND
+    )
+    for part in (text, text + 2 * POSTMARK, text + b"z" * 3000):
+        assert split(part) == split_by_python(part, 1 << 20, 1 << 20)
+
+
+@needs_core
+@pytest.mark.parametrize("separator", [b",", b" ,", b"\t", b"\x0b", b"\x0c", b"\x1c", b"\xa0", b";"])
+@pytest.mark.parametrize(
+    "date", [b"Tue 12:30 2024", b"2024 12:30:59 x Dec", b"may 12:30 2024", b"Dec 12;30 2024"]
+)
+def test_the_core_separates_the_words_of_a_postmark_as_python_does(separator: bytes, date: bytes) -> None:
+    mark = b"\nFrom x" + separator + date.replace(b" ", separator) + b"\n"
+    text = BEFORE + POSTMARK + FIRST + mark + SECOND + b"\n" + POSTMARK + FIRST
+    assert split(text) == split_by_python(text, 1 << 20, 1 << 20)
 
 
 def test_the_standard_library_agrees_on_a_well_formed_file(box: Path) -> None:
@@ -328,10 +384,35 @@ def test_hostile_text_takes_work_in_proportion_to_its_length(
 ) -> None:
     """Counted, not timed: a reader that looks again and again at the same bytes touches too many."""
     monkeypatch.setattr(mbox, "BLOCK", 1 << 12)
+    monkeypatch.setattr(mbox, "core", None)
     for n in (70_000, 700_000):
         text = HOSTILE[name](n)
         assert len(text) > n / 2
         assert touched(text) < 60 * len(text)
+
+
+@needs_core
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_is_given_to_the_core_in_proportion_to_its_length(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is given and does not split, Python reads: so no byte may be given to it many times."""
+    given_bytes = 0
+
+    def count(buffer: bytes, begin: int, largest: int, is_at_end: bool) -> list[tuple[int, int, bool, int]]:
+        nonlocal given_bytes
+        assert core is not None
+        found: list[tuple[int, int, bool, int]]
+        found = core.mail.split_mbox(buffer, begin, largest, is_at_end)
+        given_bytes += len(buffer) - (found[-1][1] if found else begin) + 1
+        return found
+
+    text = HOSTILE[name](700_000)
+    expected = split_by_python(text, 1 << 12, 1 << 20)
+    monkeypatch.setattr(mbox, "BLOCK", 1 << 12)
+    monkeypatch.setattr(mbox, "core", SimpleNamespace(mail=SimpleNamespace(split_mbox=count)))
+    assert split(text, 1 << 12) == expected
+    assert given_bytes < 60 * len(text)
 
 
 def test_a_long_text_is_split_however_hostile_it_is() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis_mail.sieve import Sieve, executor, jobs, pipe, pool
+from tamis_mail.sieve import Sieve, executor, jobs, open_stores, pipe, pool
 from tamis_mail.sieve.executor import Executor, batches, run_locally
 from tamis_mail.sieve.threads import Threads
 from tamis_mail.store import Store, StoreError
@@ -181,10 +181,10 @@ def test_a_thread_closes_the_store_that_it_kept_open(tmp_path: Path, threads: Ex
 
     def note_store() -> None:
         jobs.judge(str(path), [b"Subject: a\n\nb"])
-        kept.extend(opened.own for opened in (jobs._thread.stores or {}).values())
+        kept.extend(opened.own for opened in (open_stores._thread.stores or {}).values())
 
     _, work = threads.prepare([b"x"] * 200, 1 + 1)
-    list(work(note_store, [()]))  # type: ignore[arg-type]
+    list(work(note_store, [()]))
     threads.close()
     assert len(kept) == 1
     with pytest.raises(StoreError, match="closed"):

@@ -3,7 +3,6 @@
 import inspect
 import io
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,14 @@ from tamis_mail.features import PAIRS, WORDS
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import SPAM
 from tamis_mail.message import canonical, digest, parse
+from tamis_mail.records import replace
 from tamis_mail.sample import messages
-from tamis_mail.sieve import jobs, sieve, transaction
+from tamis_mail.sieve import jobs, reading, sieve, transaction
 from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, run_locally
 from tamis_mail.sieve.pruning import prune
 from tamis_mail.sieve.transaction import Transaction
-from tamis_mail.sieve.weights import FeaturesAtHand
-from tamis_mail.store import Entry, Store, StoreError, bundle_arrays, exchange, maintenance
+from tamis_mail.store import Entry, Store, StoreError, bundles, exchange, maintenance
+from tamis_mail.store.feature_sums import count_part
 from tamis_mail.store.tables import CountTable
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict import RULES, Rule, judge
@@ -128,7 +128,7 @@ def test_a_store_of_version_1_judges_by_its_own_tokens_and_rule(old: Sieve) -> N
         assert verdict.log_odds == expected.log_odds
         assert verdict.evidence == expected.evidence
         assert "relations" not in {one.view for one in verdict.evidence}
-        (judged,) = jobs.judge(str(old.store.path), [raw])
+        ((judged, _),) = jobs.judge(str(old.store.path), [raw])
         assert judged.log_odds == pytest.approx(expected.log_odds)
 
 
@@ -170,7 +170,7 @@ def job_sizes(opened: Sieve, raws: list[bytes]) -> list[int]:
     """How many messages each job counts when these are learned."""
     sizes: list[int] = []
 
-    def note(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    def note(job: str | Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         for given in inputs:
             sizes.append(len(given[0]))
             yield next(run_locally(job, [given]))
@@ -252,7 +252,7 @@ def test_many_are_judged_as_each_is(opened: Sieve) -> None:
         opened.learn(one.raw, one.label)
     asked = SAMPLE[1:60:20]
     judged = jobs.judge(str(opened.store.path), asked)
-    assert [one.log_odds for one in judged] == pytest.approx([opened.sort(raw).log_odds for raw in asked])
+    assert [one.log_odds for one, _ in judged] == pytest.approx([opened.sort(raw).log_odds for raw in asked])
     assert jobs.judge(str(opened.store.path), []) == []
 
 
@@ -452,7 +452,7 @@ def test_the_own_date_of_a_message_is_stored_and_stays_when_it_is_moved(opened: 
 def test_a_message_with_too_many_features_is_learned_without_storing_them(
     opened: Sieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (bundle_arrays, jobs):
+    for module in (bundles, jobs, reading):
         monkeypatch.setattr(module, "MAX_BUNDLE_FEATURES", 100)
     long = b"Subject: long\n\n" + b" ".join(b"word%d" % number for number in range(100))
     opened.learn_many([LUNCH, long, b"Subject: x\n\ny"], "ham", processes=1)
@@ -568,14 +568,14 @@ def test_copies_and_messages_that_became_known_meanwhile_are_learned_once(
 def test_messages_that_were_read_for_other_tokens_are_read_again(opened: Sieve) -> None:
     mail = SAMPLE[:5]
     read = jobs.read_messages(opened.store.path_name, mail, "ham", False)
-    outdated = replace(read, token_version=1, keys=read.keys[:1], counts=read.counts[:1], bundles=[])
+    outdated = replace(read, token_version=1, parts=read.parts[:0], bundles=[])
     with opened.store.transaction() as writer:
         transaction = Transaction(opened.store, writer, "")
         transaction.learn_read(mail, outdated, "ham")
         transaction.run((), run_locally)
     assert maintenance.check(opened.store) == []
     (table,) = opened.store.count_slices()
-    assert table.keys.tolist() == read.keys.tolist()
+    assert table.keys.tolist() == count_part(read.parts[0])[0].tolist()
 
 
 def test_features_at_hand_are_those_that_the_store_would_give(opened: Sieve) -> None:
@@ -592,14 +592,3 @@ def test_features_at_hand_are_those_that_the_store_would_give(opened: Sieve) -> 
         assert found.digests == stored.digests
         for field in ("starts", "indices", "keys", "labels", "weights"):
             np.testing.assert_array_equal(getattr(found, field), getattr(stored, field))
-
-
-def test_features_that_cannot_be_fitted_any_more_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The messages with the smallest digests are fitted."""
-    monkeypatch.setattr("tamis_mail.verdict.fitting.MAX_MESSAGES", 3)
-    at_hand, none = FeaturesAtHand(), np.empty(0, np.uint64)
-    for first in (60, 40, 20, 0):
-        at_hand.take({bytes([first + number]): none for number in range(2)}, "ham")
-        at_hand.take({bytes([first + number]): none for number in range(2, 4)}, "spam")
-    assert sorted(at_hand.give()) == [bytes([number]) for number in (0, 1, 2, 3, 20, 22)]
-    assert at_hand.give() == {}

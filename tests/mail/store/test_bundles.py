@@ -16,19 +16,18 @@ from tamis.compiled import core
 from tamis_mail import schema
 from tamis_mail.features import KEY_BITS
 from tamis_mail.features.arrays import find_keys
-from tamis_mail.store import Store, StoreError, bundle_arrays, maintenance
+from tamis_mail.store import Store, StoreError, bundles, maintenance
 from tamis_mail.store.bundle_arrays import (
     Bundle,
     combine,
     decode_by_numpy,
-    divide,
     encode_by_numpy,
     merge_lists,
     merge_sorted,
     pack,
     unpack,
 )
-from tamis_mail.store.bundles import HEAD, expand_gaps, read_message
+from tamis_mail.store.bundles import HEAD, divide, expand_gaps, read_message
 from tests.compiled_core import needs_core
 from tests.mail.store.memory import careless, digest, features, forget, learn
 
@@ -117,8 +116,8 @@ def test_keys_that_are_dropped_leave_the_others_of_each_message() -> None:
 
 
 def test_messages_are_divided_by_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle_arrays, "MAX_BUNDLE_MESSAGES", 3)
-    monkeypatch.setattr(bundle_arrays, "MAX_BUNDLE_FEATURES", 10)
+    monkeypatch.setattr(bundles, "MAX_BUNDLE_MESSAGES", 3)
+    monkeypatch.setattr(bundles, "MAX_BUNDLE_FEATURES", 10)
     assert list(divide([1] * 7)) == [(0, 3), (3, 6), (6, 7)]
     assert list(divide([6, 5, 4, 1, 11, 1])) == [(0, 1), (1, 4), (4, 5), (5, 6)]
     assert list(divide([])) == []

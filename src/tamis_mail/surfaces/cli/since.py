@@ -3,9 +3,9 @@
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 
 from tamis_mail.mailbox.raw_message import printable
-from tamis_mail.message.dates import date_of
 from tamis_mail.surfaces.cli.parser import Parser
 
 _FIRST_YEAR = 1971  # earlier dates of messages count as unreadable (`message.dates`)
@@ -34,7 +34,7 @@ class DateFilter:
     def select(self, messages: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the messages that are new enough."""
         for raw in messages:
-            date = date_of(raw)
+            date = import_module("tamis_mail.message.dates").date_of(raw)
             if date is None:
                 self.undated += 1
             elif date < self._since:

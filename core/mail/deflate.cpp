@@ -1,0 +1,213 @@
+// Bytes → a stream of zlib (RFC 1950 and 1951) that codes bytes by their frequencies alone: what zlib's strategy Z_HUFFMAN_ONLY
+// makes, in a sixth of the time. Any zlib reads it; tests/mail/store/test_deflate.py compares what it reads with what was written.
+#include "deflate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr std::size_t kLiterals = 257;  // All bytes, and the end of a block.
+constexpr std::size_t kEndOfBlock = 256;
+constexpr std::size_t kBlock = std::size_t{1} << 15;  // Bytes that share their codes.
+constexpr int kLongestCode = 15, kLongestLengthCode = 7;
+constexpr std::array<std::uint8_t, 19> kLengthOrder = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+
+// Writes bits, the lowest first.
+class BitWriter {
+ public:
+  explicit BitWriter(std::string& bytes) : bytes_(bytes) {}
+
+  // Makes room for so many bytes.
+  void reserve(std::size_t size) { bytes_.resize(used_ + size + kWord); }
+
+  void write(std::uint64_t bits, int count) {  // At most 32 bits.
+    buffer_ |= bits << filled_;
+    filled_ += count;
+    for (std::size_t byte = 0; byte < kWord; ++byte) bytes_[used_ + byte] = static_cast<char>(buffer_ >> 8 * byte & 0xff);
+    used_ += static_cast<std::size_t>(filled_ / 8);
+    buffer_ >>= filled_ & ~7;
+    filled_ &= 7;
+  }
+  void finish() {
+    if (filled_ > 0) write(0, 8 - filled_);
+    bytes_.resize(used_);
+  }
+
+ private:
+  static constexpr std::size_t kWord = 5;  // Bytes of the bits that are written at once, with those before them.
+
+  std::string& bytes_;
+  std::size_t used_ = bytes_.size();
+  std::uint64_t buffer_ = 0;
+  int filled_ = 0;
+};
+
+// The lengths of the codes of symbols with these frequencies; 0 for one that never occurs. At least two symbols get a code.
+std::vector<std::uint8_t> choose_lengths(std::vector<std::uint32_t> frequencies, int longest) {
+  const std::size_t symbols = frequencies.size();
+  for (std::size_t symbol = 0; std::count_if(frequencies.begin(), frequencies.end(), [](std::uint32_t n) { return n > 0; }) < 2; ++symbol) {
+    frequencies[symbol] = std::max<std::uint32_t>(frequencies[symbol], 1);
+  }
+  while (true) {
+    std::vector<std::pair<std::uint32_t, std::size_t>> leaves;  // Frequencies and symbols, in ascending order.
+    for (std::size_t symbol = 0; symbol < symbols; ++symbol) {
+      if (frequencies[symbol] > 0) leaves.emplace_back(frequencies[symbol], symbol);
+    }
+    std::sort(leaves.begin(), leaves.end());
+    // The leaves, and after them the inner nodes in the order in which they are made, which is that of their frequencies.
+    const std::size_t count = leaves.size();
+    std::vector<std::uint64_t> weights(2 * count - 1);
+    std::vector<std::size_t> parents(2 * count - 1, 0);
+    for (std::size_t leaf = 0; leaf < count; ++leaf) weights[leaf] = leaves[leaf].first;
+    std::size_t next_leaf = 0, next_inner = count;
+    for (std::size_t inner = count; inner < 2 * count - 1; ++inner) {
+      for (int child = 0; child < 2; ++child) {
+        const bool takes_leaf = next_leaf < count && (next_inner >= inner || weights[next_leaf] <= weights[next_inner]);
+        const std::size_t taken = takes_leaf ? next_leaf++ : next_inner++;
+        weights[inner] += weights[taken];
+        parents[taken] = inner;
+      }
+    }
+    std::vector<int> depths(2 * count - 1, 0);
+    int deepest = 0;
+    for (std::size_t node = 2 * count - 2; node-- > 0;) {
+      depths[node] = depths[parents[node]] + 1;
+      deepest = std::max(deepest, depths[node]);
+    }
+    if (deepest <= longest) {
+      std::vector<std::uint8_t> lengths(symbols, 0);
+      for (std::size_t leaf = 0; leaf < count; ++leaf) lengths[leaves[leaf].second] = static_cast<std::uint8_t>(depths[leaf]);
+      return lengths;
+    }
+    for (std::uint32_t& frequency : frequencies) frequency = (frequency + 1) / 2;  // Rare symbols become less rare.
+  }
+}
+
+// The code of each symbol, with its first bit lowest.
+std::vector<std::uint16_t> assign_codes(const std::vector<std::uint8_t>& lengths) {
+  std::array<std::uint32_t, kLongestCode + 2> next{};
+  for (const std::uint8_t length : lengths) {
+    if (length > 0) ++next[length + 1u];
+  }
+  for (std::size_t length = 1; length < next.size(); ++length) next[length] = (next[length] + next[length - 1]) << (length > 1 ? 1 : 0);
+  std::vector<std::uint16_t> codes(lengths.size(), 0);
+  for (std::size_t symbol = 0; symbol < lengths.size(); ++symbol) {
+    if (lengths[symbol] == 0) continue;
+    const std::uint32_t code = next[lengths[symbol]]++;
+    for (int bit = 0; bit < lengths[symbol]; ++bit) {
+      codes[symbol] = static_cast<std::uint16_t>(codes[symbol] | (code >> (lengths[symbol] - 1 - bit) & 1) << bit);
+    }
+  }
+  return codes;
+}
+
+// Writes the lengths of the codes of a block.
+void write_lengths(const std::vector<std::uint8_t>& lengths, BitWriter& bits) {
+  struct Symbol {
+    std::uint8_t symbol, extra;
+    int extra_bits;
+  };
+  std::vector<std::uint8_t> all(lengths);
+  all.push_back(0);  // There is one code of distances, which has no bits: no distance is used.
+  std::vector<Symbol> symbols;
+  for (std::size_t place = 0; place < all.size();) {
+    std::size_t run = 1;
+    while (place + run < all.size() && all[place + run] == all[place]) ++run;
+    if (all[place] == 0 && run >= 3) {
+      run = std::min<std::size_t>(run, 138);
+      symbols.push_back(run < 11 ? Symbol{17, static_cast<std::uint8_t>(run - 3), 3} : Symbol{18, static_cast<std::uint8_t>(run - 11), 7});
+    } else {
+      symbols.push_back({all[place], 0, 0});
+      run = 1;
+    }
+    place += run;
+  }
+  std::vector<std::uint32_t> frequencies(kLengthOrder.size(), 0);
+  for (const Symbol& one : symbols) ++frequencies[one.symbol];
+  const std::vector<std::uint8_t> length_lengths = choose_lengths(frequencies, kLongestLengthCode);
+  const std::vector<std::uint16_t> codes = assign_codes(length_lengths);
+  std::size_t used = kLengthOrder.size();
+  while (used > 4 && length_lengths[kLengthOrder[used - 1]] == 0) --used;
+  bits.write(lengths.size() - 257, 5);
+  bits.write(0, 5);
+  bits.write(used - 4, 4);
+  for (std::size_t place = 0; place < used; ++place) bits.write(length_lengths[kLengthOrder[place]], 3);
+  for (const Symbol& one : symbols) {
+    bits.write(codes[one.symbol], length_lengths[one.symbol]);
+    bits.write(one.extra, one.extra_bits);
+  }
+}
+
+void write_block(std::string_view block, bool is_last, BitWriter& bits) {
+  std::vector<std::uint32_t> frequencies(kLiterals, 0);
+  for (const char byte : block) ++frequencies[static_cast<unsigned char>(byte)];
+  frequencies[kEndOfBlock] = 1;
+  const std::vector<std::uint8_t> lengths = choose_lengths(frequencies, kLongestCode);
+  const std::vector<std::uint16_t> codes = assign_codes(lengths);
+  constexpr std::size_t kHeadBytes = 1024;  // No head has more.
+  bits.reserve(kHeadBytes + block.size() * kLongestCode / 8 + 2);
+  bits.write(is_last ? 1 : 0, 1);
+  bits.write(2, 2);  // Codes of its own.
+  write_lengths(lengths, bits);
+  std::size_t place = 0;
+  for (; place + 2 <= block.size(); place += 2) {  // Two codes have at most 30 bits.
+    const auto first = static_cast<unsigned char>(block[place]), second = static_cast<unsigned char>(block[place + 1]);
+    bits.write(codes[first] | static_cast<std::uint64_t>(codes[second]) << lengths[first], lengths[first] + lengths[second]);
+  }
+  if (place < block.size()) bits.write(codes[static_cast<unsigned char>(block[place])], lengths[static_cast<unsigned char>(block[place])]);
+  bits.write(codes[kEndOfBlock], lengths[kEndOfBlock]);
+}
+
+std::uint32_t sum_adler(std::string_view bytes) {
+  constexpr std::uint32_t kModulus = 65521;
+  constexpr std::size_t kChunk = 5552;  // Sums of so many bytes have 32 bits.
+  std::uint32_t low = 1, high = 0;
+  for (std::size_t begin = 0; begin < bytes.size(); begin += kChunk) {
+    for (const char byte : bytes.substr(begin, kChunk)) {
+      low += static_cast<unsigned char>(byte);
+      high += low;
+    }
+    low %= kModulus;
+    high %= kModulus;
+  }
+  return high << 16 | low;
+}
+
+std::string compress_bytes(std::string_view bytes) {
+  std::string compressed("\x78\x01", 2);
+  BitWriter bits(compressed);
+  std::size_t begin = 0;
+  do {
+    const std::string_view block = bytes.substr(begin, kBlock);
+    begin += block.size();
+    write_block(block, begin == bytes.size(), bits);
+  } while (begin < bytes.size());
+  bits.finish();
+  const std::uint32_t sum = sum_adler(bytes);
+  for (int shift = 24; shift >= 0; shift -= 8) compressed.push_back(static_cast<char>(sum >> shift & 0xff));
+  return compressed;
+}
+
+}  // namespace
+
+void bind_deflate(nb::module_& m) {
+  m.def("compress_bytes", [](const nb::bytes& bytes) {
+    std::string compressed;
+    {
+      const nb::gil_scoped_release unlocked;
+      compressed = compress_bytes({bytes.c_str(), bytes.size()});
+    }
+    return nb::bytes(compressed.data(), compressed.size());
+  });
+}
+
+}  // namespace tamis::mail

@@ -1,0 +1,242 @@
+// The features of the messages of a batch → a bundle in memory: `Bundle.of` of tamis_mail/store/bundle_arrays.py. And bundles →
+// the counts of all their features: `CountTable.total` of tamis_mail/store/tables.py, and the features of some messages as rows
+// of these counts. tests/mail/store/test_merged.py keeps them equal.
+#include "merged.hpp"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "../require.hpp"
+#include "batch.hpp"
+#include "bundle_encoding.hpp"
+#include "hash.hpp"
+#include "merging.hpp"
+
+namespace tamis::mail {
+
+namespace {
+
+// Message i has keys[indices[starts[i]]], …, keys[indices[starts[i + 1] - 1]].
+class MergedFeatures {
+ public:
+  MergedFeatures(const MessageBatch& batch, const std::vector<std::size_t>& places) : starts(places.size() + 1, 0) {
+    for (const std::size_t place : places) require(place < batch.features.size(), "expected indices of messages");
+    const nb::gil_scoped_release unlocked;
+    std::vector<KeyRange> lists;
+    lists.reserve(places.size());
+    std::size_t size = 0;
+    for (std::size_t message = 0; message < places.size(); ++message) {
+      const std::vector<std::uint64_t>& features = batch.features[places[message]];
+      lists.push_back({features.data(), features.data() + features.size()});
+      size += features.size();
+      require(size >> 32 == 0, "expected fewer than 2**32 features");
+      starts[message + 1] = static_cast<std::uint32_t>(size);
+    }
+    indices.resize(size);
+    std::vector<std::uint32_t> next(starts.begin(), starts.end());  // The place of the next index of each message.
+    merge_ascending(std::move(lists), [&](std::uint64_t key, std::size_t message) {
+      if (keys.empty() || keys.back() != key) {
+        keys.push_back(key);
+        counts.push_back(0);
+      }
+      ++counts.back();
+      indices[next[message]++] = static_cast<std::uint32_t>(keys.size() - 1);
+    });
+  }
+
+  std::size_t size() const { return starts.size() - 1; }
+
+  // The features of one message.
+  nb::bytes pack(std::size_t message) const {
+    require(message < size(), "expected the index of a message");
+    std::vector<std::uint64_t> features;
+    for (std::size_t place = starts[message]; place < starts[message + 1]; ++place) features.push_back(keys[indices[place]]);
+    return pack_features(features);
+  }
+
+  nb::tuple encode(std::size_t low_bytes) const {
+    require_low_bytes(low_bytes);
+    EncodedBundle bundle;
+    {
+      const nb::gil_scoped_release unlocked;
+      bundle = encode_parts(keys.data(), keys.size(), starts.data(), size(), indices.data(), indices.size(), low_bytes);
+    }
+    return nb::make_tuple(nb::bytes(bundle.head.data(), bundle.head.size()), nb::bytes(bundle.gaps.data(), bundle.gaps.size()));
+  }
+
+  // Writes the keys, and the number of messages that have each.
+  void write_counts(Output<std::uint64_t, 1> all_keys, Output<std::int64_t, 1> all_counts) const {
+    require(all_keys.shape(0) == keys.size() && all_counts.shape(0) == keys.size(), "expected one place per key");
+    std::copy(keys.begin(), keys.end(), all_keys.data());
+    std::copy(counts.begin(), counts.end(), all_counts.data());
+  }
+
+  std::vector<std::uint64_t> keys;     // Distinct, in ascending order.
+  std::vector<std::uint32_t> counts;   // Of the messages that have each key.
+  std::vector<std::uint32_t> starts, indices;
+};
+
+using Change = std::vector<std::pair<std::size_t, std::int64_t>>;  // Columns of labels, and the weight of a message in each.
+
+// The counts of all features of some parts. Keys are divided into ranges, which several threads can sum at the same time.
+class FeatureSum {
+ public:
+  FeatureSum(std::size_t labels, std::size_t ranges) : labels_(labels), ranges_(ranges) {
+    require(ranges >= 1 && ranges <= 64, "expected 1 to 64 ranges");
+  }
+
+  void add(const MergedFeatures& part, const Change& change) {
+    for (const auto& [column, weight] : change) require(column < labels_, "expected columns of labels");
+    parts_.push_back({&part, change, std::vector<std::uint32_t>(part.keys.size())});
+  }
+
+  // Sums the counts of one range of keys.
+  void sum_range(std::size_t number) {
+    require(number < ranges_.size(), "expected the number of a range");
+    const nb::gil_scoped_release unlocked;
+    Range& range = ranges_[number];
+    require(range.keys.empty(), "a range is summed once");
+    std::vector<KeyRange> lists;
+    std::vector<std::size_t> next;  // The next key of each part.
+    for (const Part& part : parts_) {
+      const std::vector<std::uint64_t>& keys = part.features->keys;
+      const auto begin = std::lower_bound(keys.begin(), keys.end(), find_bound(number));
+      const auto end = std::lower_bound(begin, keys.end(), find_bound(number + 1));
+      next.push_back(static_cast<std::size_t>(begin - keys.begin()));
+      lists.push_back({keys.data() + (begin - keys.begin()), keys.data() + (end - keys.begin())});
+    }
+    std::size_t longest = 0;
+    for (const KeyRange& list : lists) longest = std::max(longest, static_cast<std::size_t>(list.end - list.begin));
+    range.keys.reserve(4 * longest);  // A guess: memory that is not used is never touched.
+    range.counts.reserve(4 * longest * labels_);
+    merge_ascending(std::move(lists), [&](std::uint64_t key, std::size_t number_of_part) {
+      if (range.keys.empty() || range.keys.back() != key) {
+        range.keys.push_back(key);
+        range.counts.resize(range.counts.size() + labels_, 0);
+      }
+      Part& part = parts_[number_of_part];
+      const std::size_t place = next[number_of_part]++;
+      part.rows[place] = static_cast<std::uint32_t>(range.keys.size() - 1);
+      std::int64_t* const row = range.counts.data() + range.counts.size() - labels_;
+      for (const auto& [column, weight] : part.change) {
+        row[column] = static_cast<std::int64_t>(static_cast<std::uint64_t>(row[column]) +
+                                                static_cast<std::uint64_t>(weight) * part.features->counts[place]);
+      }
+    });
+  }
+
+  // The number of distinct keys, after all ranges were summed.
+  std::size_t size() const {
+    std::size_t total = 0;
+    for (const Range& range : ranges_) total += range.keys.size();
+    return total;
+  }
+
+  // Writes the keys and their counts, and puts the ranges together.
+  void write(Output<std::uint64_t, 1> keys, Output<std::int64_t, 2> counts) {
+    require(keys.shape(0) == size() && counts.shape(0) == size() && counts.shape(1) == labels_, "expected one row per key");
+    require(!is_written_, "sums are written once");
+    is_written_ = true;
+    const nb::gil_scoped_release unlocked;
+    std::size_t row = 0;
+    for (std::size_t number = 0; number < ranges_.size(); ++number) {
+      Range& range = ranges_[number];
+      std::copy(range.keys.begin(), range.keys.end(), keys.data() + row);
+      std::copy(range.counts.begin(), range.counts.end(), counts.data() + row * labels_);
+      for (Part& part : parts_) {
+        const std::vector<std::uint64_t>& part_keys = part.features->keys;
+        const auto begin = std::lower_bound(part_keys.begin(), part_keys.end(), find_bound(number));
+        const auto end = std::lower_bound(begin, part_keys.end(), find_bound(number + 1));
+        for (auto place = begin - part_keys.begin(); place < end - part_keys.begin(); ++place) {
+          part.rows[static_cast<std::size_t>(place)] += static_cast<std::uint32_t>(row);
+        }
+      }
+      row += range.keys.size();
+      range = {};
+    }
+  }
+
+  // The number of features of each of these messages; a message is a place in a part.
+  std::vector<std::size_t> count_features(const std::vector<std::pair<std::size_t, std::size_t>>& messages) const {
+    std::vector<std::size_t> sizes;
+    sizes.reserve(messages.size());
+    for (const auto& [number, place] : messages) {
+      const MergedFeatures& features = find_features(number, place);
+      sizes.push_back(features.starts[place + 1] - features.starts[place]);
+    }
+    return sizes;
+  }
+
+  // Writes the rows of the features of these messages, one message after the other.
+  void gather(const std::vector<std::pair<std::size_t, std::size_t>>& messages, Output<std::int64_t, 1> rows) const {
+    require(is_written_, "expected that the sums were written");
+    std::size_t size = 0;
+    for (const std::size_t one : count_features(messages)) size += one;
+    require(rows.shape(0) == size, "expected one row per feature");
+    std::int64_t* row = rows.data();
+    const nb::gil_scoped_release unlocked;
+    for (const auto& [number, place] : messages) {
+      const MergedFeatures& features = *parts_[number].features;
+      const std::vector<std::uint32_t>& row_of = parts_[number].rows;
+      for (std::size_t feature = features.starts[place]; feature < features.starts[place + 1]; ++feature) {
+        *row++ = row_of[features.indices[feature]];
+      }
+    }
+  }
+
+ private:
+  struct Part {
+    const MergedFeatures* features;  // The binding keeps it alive.
+    Change change;
+    std::vector<std::uint32_t> rows;  // Of its keys, among the sums of the range at first, and then among all.
+  };
+  struct Range {
+    std::vector<std::uint64_t> keys;
+    std::vector<std::int64_t> counts;  // (keys, labels)
+  };
+
+  const MergedFeatures& find_features(std::size_t number, std::size_t place) const {
+    require(number < parts_.size() && place < parts_[number].features->size(), "expected places of messages");
+    return *parts_[number].features;
+  }
+
+  // The first key of a range.
+  std::uint64_t find_bound(std::size_t number) const {
+    constexpr std::uint64_t kEnd = std::uint64_t{1} << kMergedKeyBits;
+    return number == ranges_.size() ? kEnd : kEnd / ranges_.size() * number;
+  }
+
+  std::size_t labels_;
+  std::vector<Range> ranges_;
+  std::vector<Part> parts_;
+  bool is_written_ = false;
+};
+
+}  // namespace
+
+void bind_merged(nb::module_& m) {
+  nb::class_<MergedFeatures>(m, "MergedFeatures")
+      .def(nb::init<const MessageBatch&, const std::vector<std::size_t>&>())
+      .def("__len__", &MergedFeatures::size)
+      .def("count_keys", [](const MergedFeatures& merged) { return merged.keys.size(); })
+      .def("count_features", [](const MergedFeatures& merged) { return merged.indices.size(); })
+      .def("pack", &MergedFeatures::pack)
+      .def("encode", &MergedFeatures::encode)
+      .def("write_counts", &MergedFeatures::write_counts, nb::arg("keys").noconvert(), nb::arg("counts").noconvert());
+  nb::class_<FeatureSum>(m, "FeatureSum")
+      .def(nb::init<std::size_t, std::size_t>())
+      .def("add", &FeatureSum::add, nb::keep_alive<1, 2>())
+      .def("sum_range", &FeatureSum::sum_range)
+      .def("__len__", &FeatureSum::size)
+      .def("write", &FeatureSum::write, nb::arg("keys").noconvert(), nb::arg("counts").noconvert())
+      .def("count_features", &FeatureSum::count_features)
+      .def("gather", &FeatureSum::gather, nb::arg("messages"), nb::arg("rows").noconvert());
+}
+
+}  // namespace tamis::mail

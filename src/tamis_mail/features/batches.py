@@ -1,0 +1,45 @@
+"""The features of messages that the compiled core reads together and keeps in its own memory.
+
+A batch (`core.mail.MessageBatch`) has the canonical form, the digest and the features of each message. Python
+reads the few messages that the core leaves to it. Only tokens of the newest version are read this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from tamis_mail import tokens
+from tamis_mail.features import pack_features
+from tamis_mail.message.compiled import CANONICAL_FORM, MESSAGE_READER
+
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from tamis._core.mail import MessageBatch
+
+__all__ = ["open_batch", "read_batch"]
+
+
+def open_batch(messages: Sequence[bytes]) -> MessageBatch:
+    """Compute the canonical form and the digest of each message."""
+    if CANONICAL_FORM is None:
+        raise AssertionError("a batch was opened without the compiled core")
+    batch: MessageBatch = CANONICAL_FORM.open(list(messages))
+    return batch
+
+
+def read_batch(batch: MessageBatch, places: Sequence[int]) -> list[int | None]:
+    """Read the features of those messages of a batch that have these indices; return their dates."""
+    if MESSAGE_READER is None:
+        raise AssertionError("a batch was read without the compiled core")
+    dates: list[int | None] = []
+    for place, date in zip(places, MESSAGE_READER.read_batch(batch, list(places)), strict=True):
+        if not isinstance(date, bool):
+            dates.append(date)
+            continue
+        # The core returns True for an unusual message, and False for an unusual date.
+        message = import_module("tamis_mail.message.tree").parse(batch.canonical(place))
+        if date:
+            batch.set_features(place, pack_features(tokens.read(message, tokens.VERSION)))
+        dates.append(import_module("tamis_mail.message.dates").read_date(message.headers))
+    return dates

@@ -1,0 +1,108 @@
+"""Reads messages that are to be learned, many at a time, before the transaction that learns them.
+
+The compiled core reads them and keeps their features; NumPy is not needed, and is imported by the first
+thread meanwhile. Without the core, and for older tokens, `jobs` reads them in the same form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from tamis.compiled import core
+from tamis_mail.features.batches import open_batch, read_batch
+from tamis_mail.message.heading import read_batch_headings
+from tamis_mail.records import record
+from tamis_mail.schema import MAX_BUNDLE_FEATURES
+from tamis_mail.sieve.open_stores import open_store
+from tamis_mail.store.bundles import choose_low_bytes, divide, write_bundle
+from tamis_mail.tokens import VERSION
+
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from tamis._core.mail import MergedFeatures
+    from tamis_mail.message import Heading
+    from tamis_mail.store.bundle_arrays import Bundle
+
+    Part = Bundle | MergedFeatures  # the features of some messages
+    PlaceInPart = tuple[Part, int]  # the part with the features of a message, and the message's place in it
+
+__all__ = ["ReadMessages", "find_new_places", "locate_features", "read_messages"]
+
+
+@record(frozen=True, slots=True)
+class ReadMessages:
+    """What was read of some messages that are to be learned."""
+
+    token_version: int
+    digests: list[bytes]
+    headings: list[Heading]  # empty if they were not asked for
+    # The indices of the messages with features, in ascending order: neither copies nor known messages.
+    places: list[int]
+    dates: list[int | None]  # of those messages
+    bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
+    parts: list[Part]  # the features of the messages of each bundle
+    features: dict[bytes, PlaceInPart]  # where the features of those messages are, by their digests
+
+
+def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings: bool) -> ReadMessages:
+    """Read messages that are to be learned under a label by the store at a path.
+
+    The features of messages that the store knows under that label are left out.
+    """
+    if core is None:
+        return _read_by_numpy(path, messages, label, has_headings)
+    batch = open_batch(messages)
+    digests = batch.digests()
+    with open_store(path) as opened:
+        token_version = opened.own.token_version()
+        if token_version != VERSION:
+            return _read_by_numpy(path, messages, label, has_headings)
+        places = find_new_places(digests, opened.own.find_known(digests, label))
+    dates = read_batch(batch, places)
+    headings = read_batch_headings(messages, batch) if has_headings else []
+    sizes = batch.count_features(places)
+    parts = [core.mail.MergedFeatures(batch, places[begin:end]) for begin, end in divide(sizes)]
+    del batch  # its memory is large
+    return ReadMessages(
+        token_version,
+        digests,
+        headings,
+        places,
+        dates,
+        [(len(part), _pack(part)) for part in parts],
+        [*parts],
+        locate_features([digests[place] for place in places], parts),
+    )
+
+
+def _read_by_numpy(path: str, messages: Sequence[bytes], label: str, has_headings: bool) -> ReadMessages:
+    jobs = import_module("tamis_mail.sieve.jobs")
+    read: ReadMessages = jobs.read_messages(path, messages, label, has_headings)
+    return read
+
+
+def find_new_places(digests: Sequence[bytes], known: set[bytes]) -> list[int]:
+    """Return the indices of messages that are not known, without copies."""
+    first_places: dict[bytes, int] = {}
+    for place, name in enumerate(digests):
+        if name not in known:
+            first_places.setdefault(name, place)
+    return list(first_places.values())
+
+
+def locate_features(digests: Sequence[bytes], parts: Sequence[Part]) -> dict[bytes, PlaceInPart]:
+    """Return where the features of messages are, which the parts have one after the other."""
+    located: dict[bytes, PlaceInPart] = {}
+    names = iter(digests)
+    for part in parts:
+        located.update({next(names): (part, place) for place in range(len(part))})
+    return located
+
+
+def _pack(part: MergedFeatures) -> bytes | None:
+    if part.count_features() > MAX_BUNDLE_FEATURES:
+        return None
+    n_keys = part.count_keys()
+    low_bytes = choose_low_bytes(n_keys)
+    return write_bundle(len(part), n_keys, low_bytes, *part.encode(low_bytes))
