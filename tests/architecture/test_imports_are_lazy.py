@@ -37,27 +37,39 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-@pytest.mark.parametrize("module", ["json", "sklearn.there_is_no_such_module"])
-def test_an_import_leaves_the_garbage_collector_as_it_was(enabled: bool, module: str) -> None:
+@pytest.mark.parametrize("module", ["colorsys", "sklearn.there_is_no_such_module"])
+def test_an_import_leaves_the_garbage_collector_as_it_was(
+    enabled: bool, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, module, raising=False)
     before = gc.isenabled()
     (gc.enable if enabled else gc.disable)()
     try:
         try:
             import_package(module, "a test")
         except (MissingPackageError, ModuleNotFoundError):
-            assert module != "json"
+            assert module != "colorsys"
         assert gc.isenabled() is enabled
         assert gc.get_freeze_count() == 0
     finally:
         (gc.enable if before else gc.disable)()
 
 
-def test_an_import_unfreezes_nothing_that_the_program_froze() -> None:
+def test_an_import_unfreezes_nothing_that_the_program_froze(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
-        import_package("json", "a test")
+        import_package("colorsys", "a test")
         assert gc.isenabled()
         assert gc.get_freeze_count() == frozen
     finally:
         gc.unfreeze()
+
+
+def test_a_package_that_is_loaded_costs_no_count_of_frozen_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise AssertionError("all frozen objects were counted")
+
+    monkeypatch.setattr(gc, "get_freeze_count", refuse)
+    assert import_package("json", "a test") is json

@@ -1,11 +1,15 @@
 """Models that read their rows several times: over shards they take the same steps to the same posterior."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import tamis
-from tamis.engines import Batches
+from tamis.engines import Batch, Batches
+from tamis.engines.batches import Loaded
+from tamis.engines.local import LocalShards
 from tests.engines.iterative_cases import ITERATIVE, IterativeCase
 
 
@@ -48,6 +52,61 @@ def test_separable_classes_in_shards_are_detected() -> None:
     y = rows[:, 0] > 0
     with pytest.warns(tamis.SeparationWarning, match="the classes are separable"):
         tamis.LogisticRegression(C=np.inf).fit(Batches([(rows[k::3], y[k::3]) for k in range(3)]))
+
+
+class _CountedShards(LocalShards[Any]):
+    """Shards that count the passes over them."""
+
+    passes = 0
+
+    def total(self, observe: Any, /) -> Any:
+        type(self).passes += 1
+        return super().total(observe)
+
+    def map(self, change: Any, /) -> "_CountedShards":
+        return _CountedShards(super().map(change).pieces)
+
+
+def _deal_classes(rows: Any, y: Any, order: Any) -> Any:
+    """Rows in this order, in six shards."""
+    _CountedShards.passes = 0
+    runs = enumerate(np.array_split(order, 6))
+    return _CountedShards([Loaded(f"batch {k}", Batch(rows[run], y[run], number=k)) for k, run in runs])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_many_rows_in_shards_take_few_passes_to_the_mode(classes: int) -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(40_000, 4)) * [0.1, 1.0, 10.0, 1.0] + [0.0, 5.0, 0.0, 1e6]
+    scores = (rows - [0.0, 5.0, 0.0, 1e6]) @ rng.normal(size=(4, classes)) + rng.normal(size=classes)
+    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    expected = tamis.LogisticRegression().fit(rows, y)
+    # Sorted by their classes: most shards have one class only.
+    for order in (np.arange(40_000), np.argsort(y, kind="stable")):
+        sharded = tamis.LogisticRegression().learn_shards(_deal_classes(rows, y, order), True)
+        np.testing.assert_allclose(sharded.coef_, expected.coef_, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(sharded.intercept_, expected.intercept_, rtol=1e-6)
+        np.testing.assert_allclose(sharded.coef_std_, expected.coef_std_, rtol=1e-5)
+        assert sharded.log_evidence_ == pytest.approx(expected.log_evidence_, rel=1e-9)
+        assert sharded.converged_
+        assert _CountedShards.passes <= 7  # a survey, the sample, and four or five points
+
+
+def test_classes_that_the_first_rows_do_not_show_are_fitted_in_shards() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(40_000, 3))
+    rare = np.zeros(40_000, dtype=int)
+    rare[rng.permutation(40_000)[:5]] = 1  # the sample of the rows may have none of these
+    separable = (rows[:, 0] > 0.5).astype(int)
+    for y in (rare, separable):
+        expected = tamis.LogisticRegression().fit(rows, y)
+        sharded = tamis.LogisticRegression().learn_shards(_deal_classes(rows, y, np.arange(40_000)), True)
+        np.testing.assert_allclose(sharded.coef_, expected.coef_, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(sharded.intercept_, expected.intercept_, rtol=1e-6)
+        assert sharded.converged_
+    shards = _deal_classes(rows, separable, np.arange(40_000))
+    with pytest.warns(tamis.SeparationWarning, match="the classes are separable"):
+        tamis.LogisticRegression(C=np.inf).learn_shards(shards, True)
 
 
 def test_an_iterator_is_refused_where_rows_are_read_again() -> None:

@@ -95,7 +95,10 @@ class BatchShards(Protocol[X_co]):
         """The shards, kept in the memory of the workers that have them, if the engine has workers."""
 
     def read_first(self) -> X_co:
-        """The first shard, brought to this process: its columns are the ones that all must have."""
+        """The first shard, brought to this process: its columns are the ones that all must have.
+
+        It may have no rows, if the engine knows the types of all columns without them.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from tamis.engines.opening import Request
 from tamis.extras import import_package
 
 _VECTORS = ("vector", "array")  # of `pyspark.ml`, and Spark's own: several numbers in one column
+_NUMBERS = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class ReadRows:
     columns: tuple[str, ...]
     roles: dict[str, str]  # the column of each argument of `fit` besides the rows
     is_vector: bool  # whether the only column holds vectors
+    is_typed: bool = False  # whether the types of the columns say all that the first rows would say of them
 
     def __call__(self, table: Any) -> Batch:
         if self.is_vector:
@@ -28,6 +30,14 @@ class ReadRows:
             rows = table.select(list(self.columns))
         given = {role: _read_values(table.column(name)) for role, name in self.roles.items()}
         return Batch(rows, given.pop("y", None), given.pop("sample_weight", None), given)
+
+
+def read_head(frame: Any, read: ReadRows, rows: int) -> Batch:
+    """The first rows of a frame; none if the types of its columns say all, since reading takes a job."""
+    if not read.is_typed:
+        return read(frame.limit(rows).toArrow())
+    pa = import_package("pyarrow", "a Spark data frame")
+    return read(pa.table({name: pa.array([], pa.float64()) for name in frame.columns}))
 
 
 def name_kinds(frame: Any) -> dict[str, str]:
@@ -54,7 +64,8 @@ def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
         )
     names = dict.fromkeys((*columns, *roles.values()))
     chosen = frame.select(*(_quote(frame, name, kinds[name]) for name in names))
-    return chosen, ReadRows(tuple(columns), dict(roles), bool(vectors))
+    is_typed = all(kinds[name].partition("(")[0] in _NUMBERS for name in columns)
+    return chosen, ReadRows(tuple(columns), dict(roles), bool(vectors), is_typed)
 
 
 def _quote(frame: Any, name: str, kind: str) -> Any:

@@ -30,12 +30,6 @@ def list_folders(name: str) -> list[Path]:
     ]
 
 
-def find_kept(name: str, shard: int) -> Path | None:
-    """The file of a shard that was kept on this machine; None if it was kept elsewhere, or not at all."""
-    paths = (folder / str(shard) for folder in list_folders(name))
-    return next((path for path in paths if path.exists()), None)
-
-
 class KeptWriter:
     """A file of the pieces of one shard, which has its name only once it is complete."""
 
@@ -60,10 +54,11 @@ class KeptWriter:
         self._file.flush()
         self._end = self._file.tell()
 
-    def finish(self) -> None:
-        """Give the file its name."""
+    def finish(self) -> int:
+        """Give the file its name; the number of its bytes."""
         self._file.close()
         self._partial.replace(self.path)
+        return self._end
 
     def abandon(self) -> Iterator[list[Any]]:
         """Remove the file; the pieces that were written to it."""

@@ -23,8 +23,15 @@ from tamis.estimators.linear import (
     check_sample_count,
     summarize,
 )
-from tamis.estimators.linear_shards import read_shard_table, survey_shards
-from tamis.estimators.newton import Centred, NewtonFace, NewtonState, restore_fit, warn_if_unbounded
+from tamis.estimators.linear_shards import ReadShard, TableSurvey, read_shard_table
+from tamis.estimators.newton import (
+    Centred,
+    NewtonFace,
+    NewtonState,
+    read_design_values,
+    restore_fit,
+    warn_if_unbounded,
+)
 from tamis.estimators.reading import make_generator, read_target
 from tamis.estimators.sharded import has_rows, refuse_drift, with_shards
 from tamis.inputs import read_first_table, read_weights
@@ -145,7 +152,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
         """Learn from rows in shards: each step sums over all shards, which stay where they are."""
         state, response = None if anew else self._get_state_or_none(), make_response(self.family, self.link)
-        survey = survey_shards(shards, self._accepts_sparse, has_classes=False)
+        read = ReadShard(read_design_values, self._accepts_sparse, has_classes=False)
+        survey = shards.map(read).total(TableSurvey.of)
         if state is None:
             plan = _ShardPlan(survey.schema, self._choose_centre(survey), bool(self.fit_intercept), response)
         else:

@@ -1,23 +1,24 @@
 """Batches in shards (parts of the data) → rows of a linear model in shards.
 
-One pass over the shards finds the columns, the classes and the columns' means (`survey_shards`). Then each
+One pass over the shards finds the columns, the classes and the columns' means (`TableSurvey`). Then each
 shard becomes rows of the design matrix where it is.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.engines import Batch, BatchShards
+from tamis.engines import Batch
 from tamis.estimators.reading import read_labels
 from tamis.estimators.sharded import has_rows, refuse_drift
-from tamis.inputs import read_first_table, read_next_table, read_numbers, read_weights
+from tamis.inputs import read_first_table, read_next_table, read_weights
 from tamis.models.linear.design import is_far
 from tamis.schema import Schema
 from tamis.stats import Labels, Moments, Tally
-from tamis.tables import Table
+from tamis.tables import Sparse, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,13 +29,21 @@ class TableSurvey:
     schema: Schema
     moments: Moments | None  # of the columns; None if they are sparse
     classes: Tally | None  # the weight of each class, if there are classes
+    counts: dict[int, int]  # the number of rows of each shard, by its number
+
+    @classmethod
+    def of(cls, shard: "ShardTable") -> "TableSurvey":
+        """The survey of one shard."""
+        moments = None if isinstance(shard.values, Sparse) else Moments.observe(shard.values)
+        classes = None if shard.labels is None else Tally.count(shard.labels, shard.weights)
+        return cls(shard.number, shard.schema, moments, classes, {shard.number: len(shard.values)})
 
     def __add__(self, other: "TableSurvey") -> "TableSurvey":
         first, second = (self, other) if self.number < other.number else (other, self)
         refuse_drift(second.schema, first.schema)
         moments = None if self.moments is None or other.moments is None else self.moments + other.moments
         classes = None if self.classes is None or other.classes is None else self.classes + other.classes
-        return TableSurvey(first.number, first.schema, moments, classes)
+        return TableSurvey(first.number, first.schema, moments, classes, self.counts | other.counts)
 
     def __mul__(self, weight: float) -> "TableSurvey":
         return self
@@ -48,27 +57,32 @@ class TableSurvey:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _SurveyShard:
-    """A function that surveys one shard; it returns None if the shard has no rows."""
+class ShardTable:
+    """The rows of one shard, read and checked, before the classes and the means of all shards are known."""
 
+    number: int
+    schema: Schema
+    values: Array | Sparse  # (n, d)
+    labels: Labels | None  # with the classes of this shard, if there are classes
+    weights: Array | None  # (n,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadShard:
+    """Reads a batch; None if it has no rows."""
+
+    read_values: Callable[[Table], Array | Sparse]  # checks the numbers
     sparse: bool  # whether sparse rows are taken
     has_classes: bool
 
-    def __call__(self, batch: Batch) -> TableSurvey | None:
+    def __call__(self, batch: Batch) -> ShardTable | None:
         if not has_rows(batch):
             return None
         table, schema = read_first_table(batch.X, self.sparse)
-        moments = Moments.observe(read_numbers(table)) if table.sparse is None else None
-        classes = None
-        if self.has_classes:
-            labels = read_all_labels(batch.y, table.rows)
-            classes = Tally.count(labels, read_weights(batch.sample_weight, table.rows))
-        return TableSurvey(batch.number, schema, moments, classes)
-
-
-def survey_shards(shards: BatchShards[Batch], sparse: bool, has_classes: bool) -> TableSurvey:
-    """Read all shards once, and find the columns, their means and the classes."""
-    return shards.total(_SurveyShard(sparse, has_classes))
+        values = self.read_values(table)
+        labels = read_all_labels(batch.y, table.rows) if self.has_classes else None
+        weights = read_weights(batch.sample_weight, table.rows) if self.has_classes else None
+        return ShardTable(batch.number, schema, values, labels, weights)
 
 
 def read_all_labels(y: Any, rows: int) -> Labels:

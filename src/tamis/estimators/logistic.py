@@ -6,23 +6,29 @@ scikit-learn minimises C Σ loss + ½|w|²; its minimum is that of Σ loss + ½ 
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 
 from tamis import validate
 from tamis.arrays import Array
 from tamis.engines import Batch, BatchShards
 from tamis.estimators.base import with_callbacks
 from tamis.estimators.linear import CoefficientSummary, summarize
-from tamis.estimators.linear_shards import read_all_labels, read_shard_table, survey_shards
-from tamis.estimators.newton import SOLVERS, NewtonFace, NewtonState, restore_fit
+from tamis.estimators.linear_shards import ReadShard, ShardTable, TableSurvey, read_all_labels
+from tamis.estimators.newton import (
+    SOLVERS,
+    NewtonFace,
+    NewtonState,
+    lay_out_design,
+    read_design_values,
+    restore_fit,
+)
 from tamis.estimators.reading import make_generator, read_folds
-from tamis.estimators.sharded import has_rows, refuse_drift, with_shards
+from tamis.estimators.sharded import refuse_drift, with_shards
 from tamis.inputs import match_labels, read_first_table, read_weights, to_label_array
 from tamis.models.explanation import Explanation, choose_classes, linear_terms
 from tamis.models.linear import classification
@@ -148,7 +154,9 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
         """Learn from rows in shards: each step sums over all shards, which stay where they are."""
         state = None if anew else self._get_state_or_none()
-        survey = survey_shards(shards, self._accepts_sparse, has_classes=True)
+        read = ReadShard(read_design_values, self._accepts_sparse, has_classes=True)
+        tables = shards.map(read).keep()
+        survey = tables.total(TableSurvey.of)
         counts: Any = survey.classes
         if state is None:
             keys = counts.terms
@@ -166,28 +174,16 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
                 self.class_weight, one_row_per_class, counts.total.value
             )
             plan = replace(plan, class_weights=weights)
-        reader: Any = clone(self)
+        classes = len(plan.keys)
+        size = max(1, classes - 1) * (plan.schema.width + plan.intercept)
         rows = ShardedRows.of(
-            shards.map(partial(reader.read_shard, plan)).keep(), plan.centre, plan.intercept
+            tables.map(plan.lay_out), plan.centre, plan.intercept, classes, survey.counts, size
         )
         if state is None:
             self.state_ = self._fit_rows(rows, plan.schema, plan.keys, None, None)
         else:
             self.state_ = self._add_rows(state, rows, plan.schema)
         return self
-
-    def read_shard(self, plan: "ShardPlan", batch: Batch) -> LinearRows | None:
-        """Convert a batch to rows of the design matrix, as the plan says; None if it has no rows."""
-        if not has_rows(batch):
-            return None
-        table = read_shard_table(batch, plan.schema, type(self).__name__, self._accepts_sparse)
-        labels = match_labels(plan.keys, self._read_labels(batch.y, table.rows))
-        weights = read_weights(batch.sample_weight, table.rows)
-        if plan.class_weights is not None:
-            row_weights = plan.class_weights[labels.group]
-            weights = row_weights if weights is None else weights * row_weights
-        targets = labels.group.astype(np.float64)
-        return LinearRows(self._build_design(table, plan), targets, weights, number=batch.number)
 
     def _refuse_options(self, keys: Keys) -> None:
         _refuse_predictive(self.predictive, self.n_draws)
@@ -546,6 +542,17 @@ class ShardPlan:
     centre: Array  # (d,)
     intercept: bool
     class_weights: Array | None = None  # (K,)
+
+    def lay_out(self, shard: ShardTable) -> LinearRows:
+        """Convert a shard to rows of the design matrix."""
+        labels: Any = shard.labels
+        group = match_labels(self.keys, labels).group
+        weights = shard.weights
+        if self.class_weights is not None:
+            own = self.class_weights[group]
+            weights = own if weights is None else weights * own
+        design = lay_out_design(shard.values, self)
+        return LinearRows(design, group.astype(np.float64), weights, number=shard.number)
 
 
 def _check_removal(name: str, value: float) -> float:

@@ -121,19 +121,13 @@ class NewtonFace(LinearFace[StateT]):
 
     def _build_design(self, table: Table, fitted: "Centred | None" = None) -> Design:
         """Build the design matrix from the table. Subtract the centre of `fitted`, if `fitted` is given."""
-        intercept = bool(self.fit_intercept) if fitted is None else fitted.intercept
-        if table.sparse is not None:
-            _refuse_nonfinite(table, table.sparse)
-            _refuse_large(table, table.sparse.values, table.sparse.indices)
-            if fitted is None or not fitted.centre.any():
-                return SparseDesign.of(table.sparse, intercept)
-            return DenseDesign(fitted.centre, intercept, table.sparse.dense(slice(None)) - fitted.centre)
-        values = read_numbers(table)
-        _refuse_large(table, values)
-        if fitted is None:
-            return DenseDesign.of(values, intercept, centred=not self._choose_intercept_precision())
-        return DenseDesign(
-            fitted.centre, intercept, values - fitted.centre if fitted.centre.any() else values
+        values = read_design_values(table)
+        if fitted is not None:
+            return lay_out_design(values, fitted)
+        if isinstance(values, Sparse):
+            return SparseDesign.of(values, bool(self.fit_intercept))
+        return DenseDesign.of(
+            values, bool(self.fit_intercept), centred=not self._choose_intercept_precision()
         )
 
     def _choose_centre(self, survey: TableSurvey) -> Array:
@@ -321,6 +315,27 @@ def restore_fit(content: dict[str, Any], response: Response, kind: type[FitT]) -
         values["original"] = Laplace(*values["original"])
         values["removed"] = Curvature(values["original"].mean, *values["removed"])
     return kind(response=response, **values)
+
+
+def read_design_values(table: Table) -> Array | Sparse:
+    """Read the numbers of a design matrix, whose squares must be finite; an error names the column."""
+    if table.sparse is None:
+        values = read_numbers(table)
+        _refuse_large(table, values)
+        return values
+    _refuse_nonfinite(table, table.sparse)
+    _refuse_large(table, table.sparse.values, table.sparse.indices)
+    return table.sparse
+
+
+def lay_out_design(values: Array | Sparse, fitted: Centred) -> Design:
+    """The design matrix of rows, minus the centre of a model or of a plan for one."""
+    centre = fitted.centre
+    if isinstance(values, Sparse):
+        if not centre.any():
+            return SparseDesign.of(values, fitted.intercept)
+        values = values.dense(slice(None))
+    return DenseDesign(centre, fitted.intercept, values - centre if centre.any() else values)
 
 
 def _refuse_large(table: Table, values: Array, columns: NDArray[Any] | None = None) -> None:

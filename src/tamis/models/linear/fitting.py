@@ -21,8 +21,9 @@ from tamis.models.linear.newton import (
     minimise,
     polish,
     solve_semidefinite,
+    takes_newton_at_once,
 )
-from tamis.models.linear.objective import GaussianPrior, LinearRows
+from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective, largest_change
 from tamis.models.linear.responses import Response
 from tamis.models.linear.unbounded import find_separating_columns, has_all_rows_correct, make_definite
 
@@ -166,7 +167,12 @@ def _fit(
     # there may be no mode: this shows only far from the start, where the information vanishes.
     objective = model.objective_of(rows)
     has_prior = not objective.flat_parameters()[objective.is_coefficient()].any()
-    leaves_last_steps = is_full and has_prior and choose_solver(objective, options.solver) != "newton"
+    leaves_last_steps = (
+        is_full
+        and has_prior
+        and choose_solver(objective, options.solver) != "newton"
+        and not takes_newton_at_once(objective, options.solver)
+    )
     rough_options = replace(options, tol=max(options.tol, _ROUGH_TOL)) if leaves_last_steps else options
     minimum = _minimise(model, rows, start, rough_options, report_step)
     iterations = minimum.iterations
@@ -209,10 +215,22 @@ def _fit_gaussian(
         # A step by the expected information could lead away from the mode.
         step = solve_semidefinite(definite_hessian(objective, point.parameters), point.gradient)
         posterior = Laplace(point.parameters - step, posterior.precision)
-    if objective.information_change(curvature.at, posterior.mean) <= _MIN_INFORMATION_CHANGE:
+    if _bound_information_change(objective, curvature.at, posterior.mean) <= _MIN_INFORMATION_CHANGE:
         return posterior, curvature.at
     precision = model.prior.add_to(objective.information(posterior.mean))
     return Laplace(posterior.mean, precision), posterior.mean
+
+
+def _bound_information_change(objective: Objective, before: Array, after: Array) -> float:
+    """A bound on the relative change of any row's information, by the rows' sizes if that is enough."""
+    if objective.rows.prefers_few_passes and objective.response.has_classes:
+        # The information of a row changes by at most the factor exp(|change of score|).
+        reach, extent = objective.design.extent()
+        with np.errstate(over="ignore"):
+            bound = float(np.expm1(largest_change(after - before, reach, extent, objective.response)))
+        if bound <= _MIN_INFORMATION_CHANGE:
+            return bound
+    return objective.information_change(before, after)
 
 
 class _Candidate(NamedTuple):

@@ -177,7 +177,9 @@ class LaplaceModel:
     def observe_at(self, rows: LinearRows, point: Point) -> Curvature:
         """What `observe` returns, at a point where the objective and its gradient are known already."""
         loss, gradient = self.row_loss(point)
-        information = self._information(rows, point.parameters)
+        information = point.information
+        if information is None or not self.is_full:
+            information = self._information(rows, point.parameters)
         return Curvature(point.parameters, rows.weight, loss, gradient, information)
 
     def row_loss(self, point: Point) -> tuple[float, Array]:

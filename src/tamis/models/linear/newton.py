@@ -24,7 +24,7 @@ from scipy.linalg import solve_triangular
 from tamis import protocols, threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen, find_whitening
-from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
+from tamis.models.linear.objective import SAMPLE, GaussianPrior, LinearRows, Objective, choose_sample
 from tamis.models.linear.responses import Response
 
 Solver = Literal["auto", "newton", "whitened", "diagonal"]
@@ -40,8 +40,7 @@ _MAX_END_SLOPE = 0.9
 _MAX_REJECTIONS = 40
 _ROUNDING = 1e-14  # smaller relative differences of two objectives are rounding
 _NEGLIGIBLE = 1e-18  # a decrement below this part of the objective cannot be reduced by further steps
-_SAMPLE = 8192  # the least number of rows in the sample whose Hessian approximates that of all rows
-_PER_PARAMETER = 8  # the least number of these rows per parameter
+_FEW_PARAMETERS = 128  # up to this number, a Hessian costs less than a further pass over rows in shards
 _SINGULAR = 1e-13  # smaller eigenvalues of the Hessian, scaled to a unit diagonal, are rounding
 _INDEFINITE = 1e-8  # a negative curvature below this part of the expected information is rounding
 _FORCING = 0.1  # largest relative residual at which conjugate gradients stop
@@ -59,6 +58,7 @@ class Point:
     value: float
     gradient: Array  # (D,)
     decrement: float = np.nan  # by how much the value may still fall; NaN until a direction is chosen
+    information: Array | None = None  # (D, D): of the rows, if it was evaluated with the value
 
     @property
     def log_posterior(self) -> float:
@@ -135,7 +135,7 @@ class Search:
         if np.isnan(point.decrement):
             decrement = directions[0].descent if decrement is None else decrement
             decrement = np.inf if np.isnan(decrement) else decrement
-            point = Point(point.parameters, point.value, point.gradient, decrement)
+            point = replace(point, decrement=decrement)
         at = point.parameters + directions[0].vector
         return Search(
             at,
@@ -197,7 +197,9 @@ class LineSearch(ABC):
         search = Search(self.prior.mean) if given is None else given
         objective = Objective.of(data, self.response, self.prior)
         if search.request == "gradient":
-            return Evaluation(search, *objective.row_loss(search.at), np.empty((0, 0)))
+            return Evaluation(
+                search, *objective.row_loss(search.at), self.observe_matrix(objective, search.at)
+            )
         matrix = objective.information(search.at, observed=search.request == "hessian")
         return Evaluation(search, 0.0, np.empty(0), matrix)
 
@@ -215,9 +217,14 @@ class LineSearch(ABC):
             return self.use_matrix(search, self.prior.add_to(statistic.matrix))
         loss, gradient = self.prior.loss(search.at)
         value = statistic.loss + loss
-        trial = Point(search.at, value if np.isfinite(value) else np.inf, statistic.gradient + gradient)
+        matrix = statistic.matrix if statistic.matrix.size else None
+        value = value if np.isfinite(value) else np.inf
+        trial = Point(search.at, value, statistic.gradient + gradient, information=matrix)
         if search.point is None or self._is_sufficient_decrease(search, trial):
-            return self.choose_direction(search, trial)
+            chosen = self.choose_direction(search, trial)
+            if matrix is None:
+                return chosen
+            return self.use_matrix(chosen, self.prior.add_to(matrix))
         if search.rejections + 1 < _MAX_REJECTIONS:
             return search.shorten(0.5 if np.isfinite(trial.value) else 0.25)
         return self.change_direction(search)
@@ -231,6 +238,10 @@ class LineSearch(ABC):
         # Where rounding hides the descent, gradients show a step that went too far (Hager and Zhang 2005).
         slope = float(trial.gradient @ direction.vector)
         return trial.value <= promised + rounding and slope <= -_MAX_END_SLOPE * direction.slope
+
+    def observe_matrix(self, objective: Objective, at: Array) -> Array:
+        """The matrix that is evaluated together with the gradient (D, D); (0, 0) if there is none."""
+        return np.empty((0, 0))
 
     @abstractmethod
     def choose_direction(self, search: Search, point: Point) -> Search:
@@ -252,6 +263,11 @@ class Newton(LineSearch):
     The expected information has no negative eigenvalue. If the gradient is zero and the Hessian not definite,
     the point is a saddle, and the direction is that of the most negative curvature.
     """
+
+    at_once: bool = False  # whether the matrix is evaluated at every trial point, together with the gradient
+
+    def observe_matrix(self, objective: Objective, at: Array) -> Array:
+        return objective.information(at) if self.at_once else np.empty((0, 0))
 
     def choose_direction(self, search: Search, point: Point) -> Search:
         return search.accept(point, "information" if self.response.is_canonical else "hessian")
@@ -518,8 +534,9 @@ def minimise(
 ) -> Minimum:
     """Minimise the objective with this solver; see `_run_until_converged` for when it stops."""
     response, prior, rows = objective.response, objective.prior, objective.rows
+    at_once = takes_newton_at_once(objective, solver)
     solver = choose_solver(objective, solver)
-    newton: LineSearch = Newton(response, prior)
+    newton: LineSearch = Newton(response, prior, at_once or (solver == "newton" and _is_pass_slow(objective)))
     if solver == "newton":
         return _run_until_converged(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
     with threads.one_blas_thread:  # the lanes of rows use all threads; BLAS threads would only wait
@@ -527,6 +544,9 @@ def minimise(
             sample_mode, whitening = start, _whiten_diagonal(objective, start)
         else:
             sample_mode, whitening = _minimise_sample(objective, start)
+        if at_once:
+            searches = descend(newton, rows, Search(sample_mode))
+            return _run_until_converged(newton, searches, tol, max_iter, report_step)
         model: LineSearch = QuasiNewton(response, prior, whitening)
         if solver == "whitened" and objective.size > FULL_SIZE:
             # The whitening was computed at the start. Near the mode the information may be much smaller, and
@@ -576,15 +596,38 @@ def choose_solver(objective: Objective, solver: Solver) -> Solver:
         return solver
     if objective.design.width > FULL_SIZE:
         return "diagonal"
-    few = len(objective.design) <= 2 * _SAMPLE and objective.response.outputs == 1
+    few = len(objective.design) <= 2 * SAMPLE and objective.response.outputs == 1
     return "newton" if few else "whitened"
+
+
+def takes_newton_at_once(objective: Objective, solver: Solver) -> bool:
+    """Whether Newton's method starts at the mode of a sample, with a Hessian at each point.
+
+    It then needs three or four passes over all rows, each for the value, the gradient and the Hessian. Of
+    rows in memory, more gradients and fewer Hessians are faster. Without a prior the mode of a sample may be
+    far from that of all rows, where the Hessian vanishes.
+    """
+    is_whitened = solver == "auto" and choose_solver(objective, solver) == "whitened"
+    return (
+        is_whitened
+        and _is_pass_slow(objective)
+        and objective.has_full_prior()
+        and choose_sample(len(objective.design), objective.size) is not None
+    )
+
+
+def _is_pass_slow(objective: Objective) -> bool:
+    """Whether a Hessian that is not needed costs less than a further pass over the rows.
+
+    The Hessian must be finite everywhere, which that of classes is.
+    """
+    is_small = objective.size <= _FEW_PARAMETERS
+    return objective.rows.prefers_few_passes and is_small and objective.response.has_classes
 
 
 def _minimise_sample(objective: Objective, start: Array) -> tuple[Array, Whitening]:
     """Minimise the objective of a sample of the rows; return the minimum and the whitening there."""
-    n = len(objective.design)
-    count = max(_SAMPLE, _PER_PARAMETER * objective.size)
-    sample = objective.sample(count) if n >= 2 * count else objective
+    sample = objective.sample() or objective
     whitening = _whiten_at_equal_scores(sample, start)
     model = QuasiNewton(sample.response, sample.prior, whitening)
     searches = descend(model, sample.rows, Search(start))

@@ -24,6 +24,8 @@ S = TypeVar("S", bound=Statistic)
 # A prior is flat if its precision is below _WEAK and at most _ROUNDED of the squares of its column.
 _WEAK, _ROUNDED = 1e-8, 1e-14
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)  # the golden ratio, by whose multiples rows are sampled
+SAMPLE = 8192  # the least number of rows in the sample whose Hessian approximates that of all rows
+_PER_PARAMETER = 8  # the least number of these rows per parameter
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +42,11 @@ class LinearRows:
     def shards(self) -> "Iterable[LinearRows] | Shards[LinearRows]":
         """The parts in which the rows are observed; rows in memory are one part."""
         return (self,)
+
+    @property
+    def prefers_few_passes(self) -> bool:
+        """Whether a pass over all rows takes longer than its arithmetic, as with shards elsewhere."""
+        return False
 
     def total(self, observe: "Callable[[LinearRows], S]") -> S:
         """Observe the rows; if they are in shards, observe each shard and add."""
@@ -346,10 +353,35 @@ class Objective:
         mask[:, self.design.columns :] = False
         return mask.ravel()
 
-    def sample(self, count: int) -> "Objective":
-        """The objective of a sample of rows, spread evenly but not periodically, with the total weight."""
+    def has_full_prior(self) -> bool:
+        """Whether every coefficient has a prior that rounding does not lose."""
+        return bool((self.prior.diagonal[self.is_coefficient()] >= _WEAK).all())
+
+    def sample(self) -> "Objective | None":
+        """The objective of a sample of rows with the total weight; None if there are too few rows."""
         n = len(self.design)
-        rows = self.rows.take(np.unique((n * (np.arange(count) * _GOLDEN % 1.0)).astype(np.int64)))
+        places = choose_sample(n, self.size)
+        if places is None:
+            return None
+        rows = self.rows.take(places)
         factor = n / len(rows.design)
         weights = np.full(len(rows.design), factor) if rows.weights is None else factor * rows.weights
         return replace(rows, weights=weights).make_objective(self.response, self.prior)
+
+
+def choose_sample(rows: int, size: int) -> NDArray[np.int64] | None:
+    """Indices of a sample of the rows for a model of `size` parameters, spread evenly but not periodically.
+
+    None if the rows are too few for a sample to be worth it.
+    """
+    count = max(SAMPLE, _PER_PARAMETER * size)
+    if rows < 2 * count:
+        return None
+    return np.unique((rows * (np.arange(count) * _GOLDEN % 1.0)).astype(np.int64))
+
+
+def largest_change(step: Array, reach: float, extent: Array, response: Response) -> float:
+    """A bound on the change of any row's score by a step; with classes, of the difference of two scores."""
+    differences = response.score_differences(step, len(extent))
+    by_length = reach * np.linalg.norm(differences, axis=-1).max()
+    return min(float(by_length), float((np.abs(differences) @ extent).max()))

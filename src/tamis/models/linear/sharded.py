@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.models.linear.design import Block, DenseDesign, Design, SparseDesign
-from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
+from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective, choose_sample
 from tamis.models.linear.responses import NullModelSizes, Response, SumRows
 from tamis.protocols import Statistic
 from tamis.tables import Sparse
@@ -71,10 +71,11 @@ class Survey:
     targets: "Range"
     offsets: "Range | None" = None  # None if no row has one
     is_sparse: bool = False
+    classes: Array = field(default_factory=lambda: np.empty(0))  # the weight of each, if they are counted
 
     @classmethod
-    def of(cls, rows: LinearRows) -> "Survey":
-        """The sizes of one shard."""
+    def of(cls, rows: LinearRows, classes: int = 0) -> "Survey":
+        """The sizes of one shard; if targets are indices of classes, `classes` is the number of these."""
         weights = np.ones(len(rows.design)) if rows.weights is None else rows.weights
         positive = weights[weights > 0]
         means = rows.design.column_means(weights) - rows.design.centre if len(positive) else 0.0
@@ -91,6 +92,7 @@ class Survey:
             Range.of(rows.targets, weights),
             None if rows.offsets is None else Range.of(rows.offsets, weights),
             rows.design.is_sparse,
+            rows.count_classes(classes) if classes else np.empty(0),
         )
 
     def __add__(self, other: "Survey") -> "Survey":
@@ -106,6 +108,7 @@ class Survey:
             self.targets + other.targets,
             None if self.offsets is None or other.offsets is None else self.offsets + other.offsets,
             self.is_sparse or other.is_sparse,
+            self.classes + other.classes,
         )
 
     def __mul__(self, weight: float) -> "Survey":
@@ -116,6 +119,7 @@ class Survey:
             sums=self.sums * weight,
             targets=self.targets * weight,
             offsets=None if self.offsets is None else self.offsets * weight,
+            classes=self.classes * weight,
         )
 
     @property
@@ -165,15 +169,38 @@ class ShardedRows(LinearRows):
         )
     )
 
+    sample: "_Sample | None" = None  # rows that were brought to this process in the pass of the survey
+
     @classmethod
-    def of(cls, shards: RowShards, centre: Array, intercept: bool) -> "ShardedRows":
-        """Survey all shards, from whose rows the centre was subtracted, in one pass."""
-        survey = shards.total(Survey.of)
-        return cls(ShardedDesign(centre, intercept, survey), np.empty(0), places=shards, survey=survey)
+    def of(
+        cls,
+        shards: RowShards,
+        centre: Array,
+        intercept: bool,
+        classes: int = 0,
+        counts: dict[int, int] | None = None,
+        size: int = 0,
+    ) -> "ShardedRows":
+        """Survey all shards, from whose rows the centre was subtracted, in one pass.
+
+        If targets are indices of classes, `classes` is the number of these. If the number of rows of each
+        shard is known already, `counts` has it by the number of the shard; the pass then also brings the
+        sample of rows here by which a model of `size` parameters is fitted first.
+        """
+        sample = None if counts is None else choose_sample(sum(counts.values()), size)
+        gather = None if counts is None or sample is None else _Gather(sample, _find_starts(counts))
+        found = shards.total(_SurveyShard(classes, gather))
+        design = ShardedDesign(centre, intercept, found.survey)
+        rows = None if sample is None else _Sample(sample, found.gathered)
+        return cls(design, np.empty(0), places=shards, survey=found.survey, sample=rows)
 
     @property
     def shards(self) -> Any:
         return self.places
+
+    @property
+    def prefers_few_passes(self) -> bool:
+        return True
 
     def total(self, observe: Callable[[LinearRows], S]) -> S:
         sums: S = self.places.total(observe)
@@ -223,16 +250,24 @@ class ShardedRows(LinearRows):
         return self.survey.lightest / self.survey.weight
 
     def count_classes(self, classes: int) -> Array:
+        if len(self.survey.classes) == classes:
+            return self.survey.classes
         counts: Array = self.places.total(_CountClasses(classes))
         return counts
 
     def take(self, rows: NDArray[np.int64]) -> LinearRows:
         """These rows (ascending), brought to this process."""
-        numbers = sorted(self.survey.counts)
-        sizes = [self.survey.counts[number] for number in numbers]
-        starts = dict(zip(numbers, np.cumsum([0, *sizes])[:-1].tolist(), strict=True))
-        gathered: _Gathered = self.places.total(_Gather(rows, starts))
-        return join_rows([gathered.parts[number] for number in sorted(gathered.parts)])
+        if self.sample is not None and np.array_equal(self.sample.places, rows):
+            return self.sample.rows.join()
+        gathered: _Gathered = self.places.total(_Gather(rows, _find_starts(self.survey.counts)))
+        return gathered.join()
+
+
+def _find_starts(counts: dict[int, int]) -> dict[int, int]:
+    """The place of the first row of each shard among the rows of all, by the number of the shard."""
+    numbers = sorted(counts)
+    places = np.cumsum([0, *(counts[number] for number in numbers)])[:-1]
+    return dict(zip(numbers, places.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,6 +311,10 @@ class _Gathered:
     def __mul__(self, weight: float) -> "_Gathered":
         raise TypeError("rows are not scaled")
 
+    def join(self) -> LinearRows:
+        """The rows of all shards, one after another."""
+        return join_rows([self.parts[number] for number in sorted(self.parts)])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Gather:
@@ -286,6 +325,36 @@ class _Gather:
         start = self.starts[rows.number]
         low, high = np.searchsorted(self.places, (start, start + len(rows.design)))
         return None if low == high else _Gathered({rows.number: rows.take(self.places[low:high] - start)})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sample:
+    places: NDArray[np.int64]  # ascending indices of rows among the rows of all shards
+    rows: _Gathered
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FirstPass:
+    """Sizes of the rows of shards, and some of the rows."""
+
+    survey: Survey
+    gathered: _Gathered
+
+    def __add__(self, other: "_FirstPass") -> "_FirstPass":
+        return _FirstPass(self.survey + other.survey, self.gathered + other.gathered)
+
+    def __mul__(self, weight: float) -> "_FirstPass":
+        raise TypeError("rows are not scaled")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SurveyShard:
+    classes: int
+    gather: _Gather | None
+
+    def __call__(self, rows: LinearRows) -> _FirstPass:
+        gathered = None if self.gather is None else self.gather(rows)
+        return _FirstPass(Survey.of(rows, self.classes), _Gathered({}) if gathered is None else gathered)
 
 
 def join_rows(parts: list[LinearRows]) -> LinearRows:

@@ -18,7 +18,7 @@ from tamis.linalg import Cholesky
 from tamis.models.linear.design import Design
 from tamis.models.linear.fitting import Fit
 from tamis.models.linear.laplace import Curvature, Laplace, LaplaceModel, combine, log_evidence, recentre
-from tamis.models.linear.objective import GaussianPrior, LinearRows
+from tamis.models.linear.objective import GaussianPrior, LinearRows, largest_change
 from tamis.models.linear.responses import Response
 
 F = TypeVar("F", bound="FittedLinear")
@@ -241,10 +241,3 @@ def remove(
     growth = np.exp(drift) * mean_growth - 1.0 + np.expm1(drift) * before
     bound = float(growth * shift + distance_from_mode * np.sqrt(before))
     return Removal(Laplace(removed.at + step, precision), shift, bound)
-
-
-def largest_change(step: Array, reach: float, extent: Array, response: Response) -> float:
-    """A bound on the change of any row's score by a step; with classes, of the difference of two scores."""
-    differences = response.score_differences(step, len(extent))
-    by_length = reach * np.linalg.norm(differences, axis=-1).max()
-    return min(float(by_length), float((np.abs(differences) @ extent).max()))
