@@ -4,6 +4,7 @@ import datetime
 import decimal
 import math
 import re
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -413,6 +414,7 @@ def test_other_objects_are_refused_and_a_missing_package_is_named(monkeypatch: p
     def refuse(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
+    monkeypatch.delitem(sys.modules, "psycopg", raising=False)
     monkeypatch.setattr("tamis.extras.import_module", refuse)
     message = r"PostgreSQLTable needs psycopg, which is not installed: pip install \"tamis\[postgresql\]\"$"
     with pytest.raises(MissingPackageError, match=message):

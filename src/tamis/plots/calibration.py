@@ -12,12 +12,14 @@ from tamis.conjugate import Beta
 from tamis.plots import canvas
 from tamis.validate import HeldOut
 
-_COVERAGE = 0.9  # probability of the credible intervals of frequencies, which have a flat prior
+_COVERAGE = 0.9  # probability of the credible intervals of frequencies; the prior is uniform
 
 
 @dataclass(eq=False)
 class CalibrationDisplay:
     """The frequency of an event among rows, by the probability that was predicted for it.
+
+    Rows are divided into bins by their predicted probability. Bins without rows are left out of the arrays.
 
     >>> rng = np.random.default_rng(0)
     >>> given = rng.random(1000)
@@ -38,7 +40,7 @@ class CalibrationDisplay:
     def from_predictions(
         cls, came_true: ArrayLike, probability: ArrayLike, bins: int = 10, ax: Any = None, **style: Any
     ) -> "CalibrationDisplay":
-        """Draw for rows of which each has a flag, whether the event occurred, and a predicted probability.
+        """Draw the calibration of predicted probabilities; `came_true` says whether each event occurred.
 
         `style` is passed to matplotlib's `plot`.
         """
@@ -49,7 +51,7 @@ class CalibrationDisplay:
                 f"got {truth.shape} flags and {p.shape} probabilities, expected one of each per row"
             )
         if not ((p >= 0) & (p <= 1)).all():
-            raise ValueError("got a probability below 0 or above 1, expected the result of predict_proba")
+            raise ValueError("got a probability below 0 or above 1, expected a column of predict_proba")
         if bins < 1:
             raise ValueError(f"got bins={bins}, expected at least 1")
         index = np.minimum((p * bins).astype(np.int64), bins - 1)

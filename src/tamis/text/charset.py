@@ -1,7 +1,8 @@
 """Convert bytes to UTF-8, by the declared encoding or by a guess.
 
-A guess never fails. Valid UTF-8 is taken as UTF-8: text in another encoding is valid UTF-8 only by chance, if
-it is a word or two. Other bytes are decoded in each encoding of `GUESSED`, and the guess is the one whose
+A guess never fails. Byte order marks, the zero bytes of UTF-16 and the escapes of ISO 2022 are recognised
+first. Then valid or nearly valid UTF-8 is taken as UTF-8: other text is valid UTF-8 only by chance, and only
+if it is very short. All other bytes are decoded in each encoding of `GUESSED`, and the guess is the one whose
 text is most probable in one of the encoding's languages.
 """
 
@@ -36,10 +37,12 @@ GUESSED: Final = {
 
 _ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # declared for unknown encodings
 
-_HEAD = 1 << 16  # at most so many bytes are examined: the first ones, or the first block that is not ASCII
-_SAMPLE = 1500  # at most so many bytes of non-ASCII words are decoded; more do not change a guess
+# Bytes that a guess examines, besides the test for ASCII and UTF-8: the first ones for marks and zero bytes,
+# and the first chunk of this size that is not ASCII for words.
+_HEAD = 1 << 16
+_SAMPLE = 1500  # bytes of non-ASCII words that are decoded in each guessed encoding; more change no guess
 _USUAL = 3.0  # nats, the prior log-odds of cp1252: it is 20 times as frequent as any other but UTF-8
-_SURE = 2  # bytes are UTF-8 if the ratio of valid to invalid characters is above this
+_SURE = 2  # words are UTF-8 if the ratio of valid non-ASCII characters to invalid ones is above this
 
 # The cost, in nats, of a character beyond ASCII that is not a letter. A letter costs 2 to 4 in its own
 # language, and 8 or more in another. Quotes and dashes are as frequent as letters, other signs are rare, and
@@ -49,13 +52,16 @@ _QUOTES = frozenset("\xa0«»¿¡„“”‘’‚–—…•·€°§№、�
 
 
 def to_utf8(document: bytes, encoding: str | None = None) -> bytes:
-    """Return the text in UTF-8; bytes that are UTF-8, or are declared so, stay unchanged.
+    """Return the text in UTF-8.
+
+    Bytes that are guessed or declared to be UTF-8 stay unchanged, also invalid ones; a byte order mark of
+    guessed UTF-8 is removed.
 
     >>> to_utf8("Größe".encode("cp1252"), "iso-8859-1").decode()
     'Größe'
     """
     name = guess(document) if encoding is None else _look_up_codec(encoding)
-    if name == "ascii" and encoding is not None:  # mail declares any encoding as ASCII
+    if name == "ascii" and encoding is not None:  # much mail declares ASCII for text in another encoding
         name = guess(document)
     if name in ("ascii", "utf-8"):
         return document
@@ -84,7 +90,7 @@ def guess(document: bytes) -> str:
     """
     head = document[:_HEAD]
     for mark, name in BYTE_ORDER_MARKS:
-        if head.startswith(mark):  # Python's codecs of these names skip the mark
+        if head.startswith(mark):  # the codecs "utf-8-sig", "utf-16" and "utf-32" skip the mark
             return "utf-8-sig" if name == "utf-8" else name.rpartition("-")[0]
     if b"\0" in head and (utf16 := _guess_utf16(head)):
         return utf16
@@ -95,7 +101,7 @@ def guess(document: bytes) -> str:
     try:
         document.decode()
     except UnicodeDecodeError:
-        return resolve_alias(_guess_by_words(_find_words(document)))
+        return resolve_alias(_guess_by_words(_find_non_ascii_words(document)))
     return "utf-8"
 
 
@@ -110,10 +116,10 @@ def _guess_utf16(head: bytes) -> str | None:
     return None
 
 
-def _find_words(document: bytes) -> bytes:
-    """Return the words that have non-ASCII bytes, separated by spaces, of the first block with such bytes.
+def _find_non_ascii_words(document: bytes) -> bytes:
+    """Return the words that have non-ASCII bytes, separated by spaces, of the first chunk with such bytes.
 
-    The first such byte begins a character in any encoding.
+    All bytes before are ASCII, so that the chunk begins with a whole character in any encoding.
     """
     first = next(
         start for start in range(0, len(document), _HEAD) if not document[start : start + _HEAD].isascii()
@@ -123,7 +129,7 @@ def _find_words(document: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _guess_by_words(words: bytes) -> str:
-    """Guess the encoding of words. Results are cached, because messages of a thread repeat words."""
+    """Guess the encoding of words. Results are cached, because messages often have the same few words."""
     text = words.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     if len(text) - len(text.encode("ascii", "ignore")) - broken > _SURE * broken:
@@ -137,7 +143,7 @@ def _guess_by_words(words: bytes) -> str:
 def _compute_cost(sample: bytes, name: str, languages: list[str]) -> float:
     """Return -log P of the sample in an encoding, in nats.
 
-    Encodings are one-to-one, so that the costs in different encodings can be compared.
+    Bytes and characters correspond one to one, so that the costs in different encodings can be compared.
     """
     decoder = codecs.getincrementaldecoder(resolve_alias(name))("replace")
     text = decoder.decode(sample)  # without a character that is cut off at the end
@@ -162,7 +168,7 @@ def _look_up_codec(encoding: str) -> str:
     name = encoding.strip().strip("'\"").lower()
     try:
         return "ascii" if name in _ANY_TEXT else codecs.lookup(resolve_alias(name)).name
-    except (LookupError, ValueError) as error:  # the name has a zero byte
+    except (LookupError, ValueError) as error:  # a ValueError if the name has a zero byte
         raise LookupError(_describe_unknown(encoding)) from error
 
 

@@ -2,9 +2,10 @@
 
 It lists the messages of folders, of imports and of the log: location, sender, subject and last verdict.
 
-Lists are read by keyset paging: a page begins after the last row of the page before it, by an index, so that
-the thousandth page takes as long as the first. The text of senders and subjects has an index of trigrams.
-The catalog can be deleted at any time: it is filled again from the same mail.
+Lists are read by keyset paging: a page begins after the last row of the page before it. Where an index has
+the order of the list, the thousandth page takes as long as the first. The text of senders and subjects has an
+index of trigrams. The catalog can be deleted at any time: what the log has is filled in again from the log,
+and other mail when its folder is added again.
 """
 
 from __future__ import annotations
@@ -27,16 +28,23 @@ _BUSY_SECONDS = 30.0  # how long to wait for another process that writes
 _EVENT_BATCH = 5000  # events of the log that are read at a time
 _MIN_INDEXED_LENGTH = 3  # characters of a word; shorter words are not found by the index of trigrams
 _MAX_WORDS = 8  # of a search; further words are ignored
-# At most so many matches are sorted. If there are more, reading rows in order soon finds the first of them.
+# A condition with at most so many matches is rare: all of them are found and sorted. With more matches,
+# reading rows in the order of the list soon finds the first ones.
 _MAX_SORTED = 2000
 _MAX_PAGE = 500  # rows of a page
 _UNJUDGED = 3.0  # stands for the doubt of a message without a verdict, which is listed after all others
 _MAX_INTEGER = (1 << 62) - 1
-IN_PACKED_FILE = -1  # stands for the length of a message in a packed mbox, where bytes have no offset
+_TEMPORARY_ERRORS = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+)
+# Stands for the length of a message in a compressed mbox, where bytes have no offset; `start` is then the
+# index of the message, from 0.
+IN_PACKED_FILE = -1
 
-# In `message`: `heading` is the sender and the subject in lower case, `age` is minus the date, `doubt` is the
-# sort key of `_measure_doubt` (the smaller, the less certain is the verdict), and `judged` is the number of
-# an event of the log: if something was learned after it, the verdict is stale.
+# In `message`: `heading` is the sender and the subject after `casefold`, `age` is minus the date, `doubt` is
+# the sort key of `_compute_doubt_key` (the key of a doubtful verdict is small, so that it is listed first),
+# and `judged` is the number of an event of the log: if something was learned after it, the verdict is stale.
+# In `file`: `changed` is the time of the last change of its content, in nanoseconds.
 _SCHEMA = """
 CREATE TABLE source (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name TEXT NOT NULL, is_import INTEGER NOT NULL,
@@ -107,8 +115,8 @@ class Row:
     size: int
     verdict: str  # empty before the first verdict
     probability: float | None
-    doubt: float  # the smaller, the less certain is the verdict (`_measure_doubt`)
-    is_stale: bool  # whether something was learned after the verdict
+    doubt: float  # the smaller, the less certain is the verdict (`_compute_doubt_key`)
+    is_stale: bool  # it can be read, and has no verdict or one from before something was learned
     label: str  # with which the message was learned; empty if it was not
     has_file: bool
 
@@ -196,7 +204,7 @@ class Catalog:
         self.path = os.fspath(path)
         with self._explain_errors():
             if is_there(self.path):
-                refuse_irregular(os.stat(self.path).st_mode, self.path)  # noqa: PTH116 (as the log does)
+                refuse_irregular(os.stat(self.path).st_mode, self.path)  # noqa: PTH116 (no pathlib here)
             else:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
             self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
@@ -239,9 +247,10 @@ class Catalog:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise CatalogError(
-                f"the catalog {self.path} cannot be used ({error}): delete it, and a new one is made"
-            ) from error
+            # The lowest byte of an extended code is the primary one.
+            is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF not in _TEMPORARY_ERRORS
+            advice = "delete it, and a new one is made" if is_damaged else "check its disk, and try again"
+            raise CatalogError(f"the catalog {self.path} cannot be used ({error}): {advice}") from error
         except OSError as error:
             raise CatalogError(
                 f"the catalog {self.path} cannot be used ({error.strerror or error}): check its permissions"
@@ -280,7 +289,7 @@ class Catalog:
             self._connection.execute("DELETE FROM source WHERE id = ?", (number,))
 
     def sources(self) -> list[CatalogSource]:
-        """Return all sources, with the numbers of their messages."""
+        """Return all sources, each with the number of messages that it has."""
         with self._explain_errors():
             rows = self._connection.execute(
                 "SELECT source.id, source.path, name, is_import, count(message.id) FROM source "
@@ -299,7 +308,7 @@ class Catalog:
             return [(number, os.fsdecode(path)) for number, path in rows.fetchall()]
 
     def remove_files(self, numbers: Iterable[int]) -> None:
-        """Remove files, and their messages; a learned message stays in the list, without its text."""
+        """Remove files, and their messages; a learned message stays in the list, without a file."""
         with self._transaction():
             for number in numbers:
                 self._delete("file = ? AND label = ''", number)
@@ -328,7 +337,7 @@ class Catalog:
     # Messages.
 
     def add_messages(self, messages: Iterable[NewMessage]) -> None:
-        """Add messages; one that is known gets the new location."""
+        """Add messages; one that is known gets the new location, date and size."""
         with self._transaction():
             self._connection.executemany(_INSERT, map(_make_values, messages))
             self._index_new_rows()
@@ -340,7 +349,7 @@ class Catalog:
             self._connection.executemany(
                 _UPDATE_VERDICT,
                 (
-                    (label, probability, _measure_doubt(label, probability), learned, digest)
+                    (label, probability, _compute_doubt_key(label, probability), learned, digest)
                     for digest, label, probability in verdicts
                 ),
             )
@@ -404,7 +413,7 @@ class Catalog:
             order = ", ".join(f"{column} DESC" for column in order.split(", "))
         if any(len(word) < _MIN_INDEXED_LENGTH for word in query.text.split()):
             # Scanning the table and sorting takes a fifth of the time of reading rows in an index's order.
-            # `+` keeps SQLite from using the index.
+            # `+` keeps SQLite from reading rows in the order of an index.
             order = ", ".join(f"+{column}" for column in order.split(", "))
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         statement = f"SELECT {_COLUMNS} FROM message {where} ORDER BY {order} LIMIT {limit + 1}"
@@ -423,7 +432,7 @@ class Catalog:
         label_is_rare = bool(query.label and query.verdict) and self._is_rare(
             "label = ?", _make_stored_label(query.label)
         )
-        # SQLite uses one index only: `+` keeps it from choosing the one with more matches.
+        # SQLite uses one index only: `+` keeps it from using that of the label unless the label is rare.
         if query.verdict:
             conditions.append("+verdict = ?" if label_is_rare else "verdict = ?")
             parameters.append(_make_stored_label(query.verdict))
@@ -516,6 +525,8 @@ class Catalog:
             if self._read_state("event") > last:  # the log was cleared, and began again
                 with self._transaction():
                     self._write_state("event", 0)
+                    self._write_state("learned", 0)
+                    self._connection.execute("UPDATE message SET judged = 0")
             first = self._read_state("event") + 1
             while first <= last:
                 end = min(last, first + _EVENT_BATCH - 1)
@@ -546,7 +557,7 @@ class Catalog:
                         "UPDATE message SET label = ? WHERE digest = ?", (event.label, event.digest)
                     )
                 elif event.probability is not None:
-                    doubt = _measure_doubt(event.label, event.probability)
+                    doubt = _compute_doubt_key(event.label, event.probability)
                     connection.execute(
                         _UPDATE_VERDICT,
                         (event.label, event.probability, doubt, event.number, event.digest),
@@ -597,10 +608,10 @@ def _make_stored_label(label: str) -> str:
     return "" if label == "none" else label
 
 
-def _measure_doubt(label: str, probability: float) -> float:
+def _compute_doubt_key(label: str, probability: float) -> float:
     """Return the key by which the list is sorted: unsure messages first, then by the distance from 1/2.
 
-    >>> _measure_doubt("unsure", 0.5), _measure_doubt("ham", 0.0)
+    >>> _compute_doubt_key("unsure", 0.5), _compute_doubt_key("ham", 0.0)
     (0.0, 1.5)
     """
     return abs(probability - 0.5) + (0.0 if label == "unsure" else 1.0)

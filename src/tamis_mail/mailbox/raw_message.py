@@ -10,17 +10,17 @@ class SourceError(ValueError):
 
 
 class RawMessage:
-    """One message, byte for byte; frozen.
+    """One message as it was read, up to the size limit of `framing`; frozen.
 
-    Not a dataclass: that would import `inspect` and `re`, which takes 10 ms in a process for one message.
+    It is not a dataclass: that would import `inspect` and `re`, which takes 10 ms of each process.
     """
 
     __slots__ = ("name", "path", "position", "raw")
 
     raw: bytes
     name: str  # its origin, printable: "inbox.mbox#17", "cur/123:2,S", "mail/00017.eml"
-    position: int  # bytes of the source up to the end of this message, of `Source.size`
-    path: str  # of its file, as the system spells it; empty if there is no file
+    position: int  # where this message ends in its source, in the bytes that `Source.size` counts
+    path: str  # of its file; undecodable bytes are surrogates (as `os.fsdecode`); empty if there is no file
 
     def __init__(self, raw: bytes, name: str, position: int, path: str = "") -> None:
         assign = object.__setattr__
@@ -58,7 +58,9 @@ def printable(name: str) -> str:
 
 
 def path_bytes(message: RawMessage) -> dict[str, str]:
-    """Return the path in base64 as a field for JSON, if its name cannot be printed unchanged; else {}.
+    """Return a field for JSON with the path in base64, if the printed path could be ambiguous; else {}.
+
+    It is ambiguous if it has characters that `printable` escapes, or a backslash.
 
     >>> (
     ...     path_bytes(RawMessage(b"", r"1\\n2", 0, "1" + chr(10) + "2")),

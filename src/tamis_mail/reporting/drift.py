@@ -1,9 +1,11 @@
-"""Detect changes of the mail over time: rates of verdicts in two periods, and periods judged by earlier mail.
+"""Detect changes of the mail over time, in two ways.
 
-A rate is compared by Beta posteriors of `tamis`, each after a uniform prior. Messages are put in the order of
-their own dates and divided into periods of equal size. Each period is judged by a filter that learned all
-earlier ones (prequential evaluation), so that a change of the mail shows as more mistakes, and as features
-that no earlier message has.
+`compare_halves` compares the rates of verdicts in two halves of some days. The rate of each half has a Beta
+posterior (`tamis.Beta`) with a uniform prior.
+
+`judge_periods` divides learned messages, in the order of their own dates, into periods of equal size. Each
+period but the first is judged by a filter that learned all earlier ones (prequential evaluation). A change of
+the mail shows as more mistakes, and as features that no earlier message has.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,18 +44,18 @@ class RateChange:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Messages of successive dates, judged by all earlier ones."""
+    """Messages of successive dates, judged by a filter that learned all earlier ones."""
 
     first: float  # date of its first message, in seconds since 1970
     last: float
     measures: Measures
-    unknown: dict[str, float]  # view → the share of its features that no earlier message has
+    unknown: dict[str, float]  # view → the mean share of a message's features that no earlier message has
 
 
 def compare_halves(days: Sequence[Day]) -> dict[str, RateChange]:
     """Compare the verdicts of the first half of the messages with those of the second, by whole days.
 
-    The result is empty if there are fewer than two days.
+    The result is empty if fewer than two days have messages.
     """
     days = [day for day in days if day.messages]
     if len(days) < 2:
@@ -128,7 +130,10 @@ def judge_periods(
 
 
 def _measure_unknown(corpus: Corpus, messages: Numbers, is_known: NDArray[np.bool_]) -> dict[str, float]:
-    """Return for each view the mean, over the messages, of the share of features that are not known."""
+    """Return for each view the mean share of features that are not known.
+
+    The mean is over the messages that have features of the view; it is 0 if there are none.
+    """
     names = VIEWS_OF[corpus.token_version]
     kinds = views(corpus.keys, corpus.token_version)
     shares = np.full((len(messages), len(names)), np.nan)

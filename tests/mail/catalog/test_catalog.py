@@ -3,6 +3,7 @@
 import gzip
 import mailbox
 import random
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -226,6 +227,42 @@ def test_the_catalog_follows_verdicts_and_learning_of_the_log(tmp_path: Path) ->
         catalog.follow(log)
         assert not catalog.list_page(Query()).rows  # it was known from the log only
         catalog.close()
+
+
+def test_a_verdict_is_stale_when_a_log_that_began_again_has_learned(tmp_path: Path) -> None:
+    store, path = tmp_path / "mail.tamis", write_mailbox("message", tmp_path)
+    with Sieve.open(store) as sieve:
+        catalog = Catalog.of(store)
+        (found,) = scan_path(catalog, catalog.add_source(str(path)), str(path))
+        catalog.add_messages([found.entry])
+        for message in MESSAGES[1:4]:
+            sieve.learn(message, "ham")
+        sieve.log_verdict(found.raw, sieve.sort(found.raw))
+        sieve.flush_log()
+        catalog.follow(EventLog.of(store))
+
+        def is_stale() -> bool:
+            (row,) = catalog.list_page(Query(label="none")).rows
+            return row.is_stale
+
+        assert not is_stale()
+    Path(f"{store}.log").unlink()
+    with Sieve.open(store) as sieve:
+        sieve.learn(MESSAGES[4], "spam")
+        catalog.follow(EventLog.of(store))
+    assert is_stale()
+    catalog.close()
+
+
+def test_a_locked_catalog_is_not_to_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mail.tamis.catalog"
+    Catalog(path).close()
+    monkeypatch.setattr("tamis_mail.catalog.catalog._BUSY_SECONDS", 0.01)
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    with pytest.raises(CatalogError, match=r"locked.*: check its disk, and try again"):
+        Catalog(path)
+    writer.close()
 
 
 def test_a_hostile_date_does_not_stay_on_top_of_the_list(catalog: Catalog) -> None:
