@@ -43,8 +43,6 @@ except ModuleNotFoundError as error:
 
 import pyarrow as pa
 
-__all__ = ["FaceEstimator", "FaceModel"]
-
 # Spark's type for each NumPy dtype.kind.
 _PREDICTION_TYPES = {"b": "boolean", "i": "bigint", "u": "bigint", "f": "double"}
 _FACE = "face"  # the field of a saved model that holds the face

@@ -17,8 +17,6 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from tamis._core.mail import MessageBatch
 
-__all__ = ["open_batch", "read_batch"]
-
 
 def open_batch(messages: Sequence[bytes]) -> MessageBatch:
     """Compute the canonical form and the digest of each message."""

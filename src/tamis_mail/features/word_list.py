@@ -4,8 +4,6 @@ from _blake2 import blake2b  # noqa: PLC2701 (hashlib's own; importing hashlib l
 
 from tamis_mail.features.hashing import KEY_BITS
 
-__all__ = ["word_key"]
-
 
 def word_key(token: bytes) -> int:
     """Compute the number of a token of a word list.

@@ -12,8 +12,6 @@
 import os
 from collections.abc import Callable, Iterator
 
-__all__ = ["LeaveOut", "Place", "is_folder", "kind_of", "list_folder", "walk_files"]
-
 Place = tuple[str, str, bool]  # path, displayed name, and whether it may be an mbox
 Note = Callable[[str, OSError], None]  # called with the name of what could not be read, and the error
 # Called with a path, its name and, if known, the reason to leave it out; returns whether it is left out.

@@ -4,8 +4,6 @@ Mail begins with a header field or a postmark. A text without any header is also
 Pictures, programs, databases, archives and binary data are not mail.
 """
 
-__all__ = ["HEAD", "begins_with_field", "describe_non_mail"]
-
 HEAD = 4096  # bytes that are examined
 
 _MAGIC = {

@@ -9,8 +9,6 @@ from tamis_mail.mailbox.names import guess_label, is_neither
 from tamis_mail.mailbox.source import is_mbox_file
 from tamis_mail.mailbox.stream import File, Text
 
-__all__ = ["find_labelled_folders", "survey_folders"]
-
 _EXAMINED = 100  # files of a folder without a label that are opened, to find out whether it holds mail
 _NOT_INCOMING = "its name says that it is not incoming mail"
 _UNKNOWN = "its name says neither spam nor ham"

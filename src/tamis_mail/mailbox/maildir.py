@@ -23,8 +23,6 @@ from tamis_mail.files import temporary_beside
 from tamis_mail.mailbox.folders import is_folder, is_maildir, list_folder
 from tamis_mail.mailbox.raw_message import SourceError, printable
 
-__all__ = ["MaildirTarget", "refuse_unless_maildir", "resolve_target"]
-
 _FOLDERS = ("tmp", "new", "cur")
 _MODE = 0o700  # of folders that are created
 _BLOCK = 1 << 20

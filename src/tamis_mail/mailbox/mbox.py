@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from tamis.compiled import core
 from tamis_mail.framing import is_postmark
 
-__all__ = ["BLOCK", "HEAD", "is_mbox", "split"]
-
 BLOCK = 1 << 20  # bytes read at a time
 HEAD = 4096  # bytes that suffice to distinguish an mbox from a message
 _LINE = 1024  # no postmark is longer

@@ -5,8 +5,6 @@
 import os
 from importlib import import_module
 
-__all__ = ["decode_utf7", "encode_utf7", "guess_label", "guess_purpose", "is_neither", "reason_to_leave_out"]
-
 
 def _split_words(words: str) -> frozenset[str]:
     return frozenset(words.split())

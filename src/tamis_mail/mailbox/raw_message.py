@@ -2,8 +2,6 @@
 
 from sys import getfilesystemencoding
 
-__all__ = ["RawMessage", "SourceError", "path_bytes", "printable"]
-
 
 class SourceError(ValueError):
     """A path or stream that is not a source of mail; the text says what was expected and what to do."""

@@ -12,8 +12,6 @@ from tamis_mail.mailbox import folders, kinds, mbox
 from tamis_mail.mailbox.raw_message import RawMessage, SourceError, printable
 from tamis_mail.mailbox.stream import File, IrregularFileError, Stdin, Text, is_packed
 
-__all__ = ["Source", "is_mbox_file", "open_source"]
-
 
 def open_source(
     path: str | os.PathLike[str] | None,

@@ -14,8 +14,6 @@ from importlib import import_module
 from tamis_mail.framing import LARGEST_RAW
 from tamis_mail.mailbox.raw_message import SourceError, printable
 
-__all__ = ["File", "IrregularFileError", "Stdin", "Text", "is_packed"]
-
 _CHUNK = 1 << 16  # bytes of a file that are read first, and bytes of a packed file that are read at a time
 _BLOCK = 1 << 20
 # Mail compresses to 1/3, one newsletter repeated to 1/50, zeros to 1/1000: above this ratio it is no mail.

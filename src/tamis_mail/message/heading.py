@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tamis._core.mail import MessageBatch
 
-__all__ = ["Heading", "read_batch_headings", "read_by_python", "read_heading", "read_headings"]
-
 # Limits; what exceeds them is ignored.
 SENDER = 100  # characters of a sender that are kept: more than a line of a terminal shows
 SUBJECT = 150  # characters of a subject that are kept

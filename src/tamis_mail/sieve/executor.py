@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     RunJobs = Callable[[Job, Iterable[tuple[Any, ...]]], Iterator[Any]]  # a job and its inputs → results
     Message = TypeVar("Message")
 
-__all__ = [
-    "JOB_BYTES",
-    "JOB_MESSAGES",
-    "MAX_BATCH_BYTES",
-    "Executor",
-    "batches",
-    "find_job",
-    "run_locally",
-]
-
 # Up to this many messages, of fewer bytes, are processed sooner than workers start.
 _LOCAL_MESSAGES = 150
 _LOCAL_BYTES = 4 << 20

@@ -14,8 +14,6 @@ from tamis_mail.verdict import Evidence, Rule, judge_sender, sort_evidence
 from tamis_mail.verdict.arrays import contribute
 from tamis_mail.verdict.judging import HEADER_LENGTH, INTERCEPT, INTERCEPT_VIEW
 
-__all__ = ["explain_strongest"]
-
 _STRONGEST = 20
 
 

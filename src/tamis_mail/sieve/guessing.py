@@ -18,8 +18,6 @@ from tamis_mail.labels import GUESS_UNITS
 from tamis_mail.sieve.jobs import judge_features
 from tamis_mail.store import Store
 
-__all__ = ["guess_spam_units"]
-
 _MAX_SHARE = 0.1  # maximum fraction of the messages that are used, per class
 _MIN_PROBABILITY = 0.9  # minimum probability of a message that is used
 

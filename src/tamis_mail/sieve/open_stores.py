@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tamis_mail.store.overlay import VerdictStore
     from tamis_mail.store.tables import RunCache
 
-__all__ = ["OpenStore", "keep_stores_open", "open_store"]
-
 
 class OpenStore:
     """A store that stays open, with a cache of its counts, which is cleared when the store changes."""

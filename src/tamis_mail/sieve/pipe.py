@@ -3,8 +3,6 @@
 import pickle
 from typing import IO, Any
 
-__all__ = ["receive", "send"]
-
 
 def send(stream: IO[bytes], value: object) -> None:
     """Write one value to the other process."""

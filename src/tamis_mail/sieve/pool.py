@@ -17,8 +17,6 @@ from typing import Any
 
 from tamis_mail.sieve.pipe import receive, send
 
-__all__ = ["Pool", "WorkerError"]
-
 
 class WorkerError(Exception):
     """A worker process that ended before its job was done."""

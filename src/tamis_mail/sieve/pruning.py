@@ -22,8 +22,6 @@ from tamis_mail.verdict.arrays import side_counts, weigh
 from tamis_mail.verdict.judging import list_other_labels
 from tamis_mail.verdict.rule import questions, sides
 
-__all__ = ["prune"]
-
 
 def prune(
     store: Store, bound: float, progress: maintenance.Progress | None = None

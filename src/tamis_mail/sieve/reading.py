@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Part = Bundle | MergedFeatures  # the features of some messages
     PlaceInPart = tuple[Part, int]  # the part with the features of a message, and the message's place in it
 
-__all__ = ["ReadMessages", "find_new_places", "locate_features", "read_messages"]
-
 
 @record(frozen=True, slots=True)
 class ReadMessages:

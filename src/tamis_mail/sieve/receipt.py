@@ -8,8 +8,6 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from tamis_mail.store import Entry
 
-__all__ = ["Receipt"]
-
 
 @record(frozen=True, slots=True)
 class Receipt:

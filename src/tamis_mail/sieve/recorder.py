@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Change = tuple[Receipt, bytes | Heading | None]  # (receipt, the bytes or the heading of its message)
 
-__all__ = ["Recorder", "identify"]
-
 _BATCH = 1000  # verdicts that are written together
 
 

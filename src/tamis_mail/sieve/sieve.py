@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     ReadPart = tuple[int, list[bytes], ReadMessages]  # index of the source, messages, their features
 
-__all__ = ["LabelledMail", "Sieve"]
-
 Progress = Callable[[int], None]  # called from time to time with the number of processed messages
 
 _LEARN_BATCH = 10_000  # messages per transaction: about two seconds of work, lost if the process is killed

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tamis._core.mail import MessageBatch
     from tamis_mail.store import Store
 
-__all__ = ["TableJudge", "judge_batch"]
-
 
 class TableJudge:
     """Judges by the table of a store, which is read again when the store has changed."""

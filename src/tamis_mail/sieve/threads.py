@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     _Job = tuple["_Result", Callable[..., Any], tuple[Any, ...]]
 
-__all__ = ["Threads"]
-
 
 class _Result:
     """The result of a job, for which one thread waits. Importing `concurrent.futures` would take 4 ms."""

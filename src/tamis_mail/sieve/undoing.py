@@ -13,8 +13,6 @@ from tamis_mail.sieve.transaction import Receipt, Transaction
 from tamis_mail.store import Entry, Store
 from tamis_mail.store.log import FORGOTTEN, MOVED, Event, EventLog
 
-__all__ = ["UndoError", "describe", "plan", "undo_events"]
-
 
 class UndoError(Exception):
     """An event that cannot be undone. The message is one line for the user."""

@@ -17,8 +17,6 @@ from tamis_mail.sieve.sieve import Progress, Sieve
 from tamis_mail.sieve.weights import fit_store
 from tamis_mail.store import Entry, Store, StoreError, maintenance, saving
 
-__all__ = ["Upgrade", "begin_upgrade", "is_upgradable"]
-
 
 def is_upgradable(store: Store) -> bool:
     """Whether the store counts older tokens."""

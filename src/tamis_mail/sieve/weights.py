@@ -27,16 +27,6 @@ if TYPE_CHECKING:
 
     Features = Mapping[bytes, PlaceInPart]  # where those of some messages are, by their digests
 
-__all__ = [
-    "FIRST_FIT",
-    "can_fit_tokens",
-    "fit_messages",
-    "fit_store",
-    "is_fit_due",
-    "prepare",
-    "update_weights",
-]
-
 FIRST_FIT = 12  # messages
 _FITTED_VERSION = 2  # the first token version for which weights are fitted
 

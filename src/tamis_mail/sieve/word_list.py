@@ -9,8 +9,6 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from tamis_mail.store.overlay import VerdictStore
 
-__all__ = ["read_word_list"]
-
 
 def read_word_list(store: "VerdictStore", plain: bytes) -> tuple[Evidence, ...]:
     """Return the evidence of the store's word list on a canonical message; none if nothing was imported."""

@@ -23,8 +23,6 @@ from tamis_mail.store.bundles import (
     write_bundle,
 )
 
-__all__ = ["Bundle", "MessageFeatures", "combine", "merge_keys", "merge_lists", "pack", "unpack"]
-
 # Messages for the error codes that `decode_bundle` returns.
 _FAULTS = {
     1: "the number of high parts differs from the number of keys",

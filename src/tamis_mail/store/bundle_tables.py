@@ -20,19 +20,6 @@ from tamis_mail.store.bundle_arrays import Bundle, MessageFeatures, combine, mer
 from tamis_mail.store.bundles import bundle_error, refuse_place_outside_bundle
 from tamis_mail.store.database import StoreError
 
-__all__ = [
-    "BundleReader",
-    "MessageRow",
-    "choose_messages",
-    "combine_all",
-    "drop_keys",
-    "find_faults",
-    "fingerprint",
-    "read_messages",
-    "sum_fingerprints",
-    "tidy",
-]
-
 _MIN_COMBINED = 8  # the number of small bundles from which on they are combined
 _SMALL_SIZES = (8, 64)  # a bundle is small if it has fewer messages than this; both limits are tried in turn
 _CACHED = 4  # the number of bundles that a reader keeps in memory

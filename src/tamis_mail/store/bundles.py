@@ -29,20 +29,6 @@ from tamis_mail.records import record
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
 from tamis_mail.store.database import StoreError
 
-__all__ = [
-    "LONG_GAP",
-    "LOW_BYTES",
-    "Layout",
-    "bundle_error",
-    "choose_low_bytes",
-    "divide",
-    "expand_gaps",
-    "read_layout",
-    "read_message",
-    "refuse_place_outside_bundle",
-    "write_bundle",
-]
-
 LOW_BYTES = (3, 4, 5)
 LONG_GAP = 255
 HEAD = struct.Struct("<IIB")

@@ -9,8 +9,6 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.features.arrays import find_firsts, find_keys
 from tamis_mail.store.coefficients import UNIT, choose_bits, entry_format, read_shelves, refuse_cut_off
 
-__all__ = ["count_units", "find_faults", "look_up", "replace"]
-
 _LARGEST = 2**15 - 1  # UNITs
 
 

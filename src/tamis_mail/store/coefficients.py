@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from tamis_mail.features import KEY_BITS
 from tamis_mail.store.runs import damage_error
 
-__all__ = ["UNIT", "choose_bits", "entry_format", "look_up", "read_shelves", "refuse_cut_off"]
-
 _MAX_SHELF_BYTES = 1 << 16  # a typical shelf has 400, since hashes are spread evenly
 UNIT = 2.0**-10  # log-odds; coefficients are within ±32
 

@@ -8,8 +8,6 @@ from tamis_mail.store.replica import ReplicaConnection
 from tamis_mail.store.shared_rows import SHARED_TABLES
 from tamis_mail.store.store import Store
 
-__all__ = ["copy"]
-
 _ROWS = 5000  # rows that are in memory at once
 _READING = 0.5  # the part of the work (for the progress bar) before the rows are sent to a server
 

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
 
     C = TypeVar("C", bound="Connection")
 
-__all__ = [
-    "Connection",
-    "StoreError",
-    "connect",
-    "has_store",
-    "is_store",
-    "open_file",
-    "refuse_other_objects",
-    "snapshot",
-    "transaction",
-]
-
 APPLICATION = 0x74616D69  # "tami": identifies a store
 BUSY_SECONDS = 30.0  # a writer waits so long for another writer
 VERDICT_SECONDS = (

@@ -52,8 +52,6 @@ from tamis_mail.store.store import Entry, Store, Writer
 from tamis_mail.store.tables import CountTable, FeatureKeys
 from tamis_mail.tokens import VERSION
 
-__all__ = ["export", "load"]
-
 FORMAT = 2
 _BATCH_COUNTS = 1 << 19  # counts that are written at once
 _MAX_SETTINGS = 10_000  # each import from another filter makes one

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Part = Bundle | MergedFeatures  # the features of some messages
 
-__all__ = ["PendingCounts", "PendingSum", "count_part", "read_features"]
-
 _RANGES = 2  # of keys, which threads sum at the same time
 
 

@@ -26,8 +26,6 @@ from tamis_mail.store.maintenance import versions
 from tamis_mail.store.store import WORD_LIST_TOTALS, Store
 from tamis_mail.store.tables import CountTable, column_sums
 
-__all__ = ["LABELS", "ImportSummary", "load_bogofilter", "load_spamassassin"]
-
 LABELS = (SPAM, HAM)
 
 _BOGOFILTER = re.compile(rb"(\S+) (\d{1,12}) (\d{1,12})(?: \d+)?\r?\n?")

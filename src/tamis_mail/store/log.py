@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-__all__ = ["FORGOTTEN", "GUESSED", "LEARNED", "MOVED", "VERDICT", "Event", "EventLog", "LogError"]
-
 VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED = "verdict", "learned", "moved", "forgotten", "guessed"
 _ACTIONS = frozenset({VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED})
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from tamis_mail.store.tables import Counts, FeatureKeys, RunCache
 
-__all__ = ["Overlay", "VerdictStore", "open_overlay"]
-
 
 class VerdictStore(Protocol):
     """The methods of a store that a verdict needs; one store has them, and so has an overlay of two."""

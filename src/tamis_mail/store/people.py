@@ -26,22 +26,6 @@ from tamis_mail.schema import (
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.store import Store
 
-__all__ = [
-    "People",
-    "PeopleCounts",
-    "add_entries",
-    "count_people",
-    "find_contradictions",
-    "find_faults",
-    "list_entries",
-    "look_up",
-    "parse_entry",
-    "rebuild",
-    "record_sent",
-    "remove_entries",
-    "remove_sent",
-]
-
 _NAMES = 400  # names of one query: SQLite may limit the values of a statement to 999
 _MAX_FAULTS = 20
 

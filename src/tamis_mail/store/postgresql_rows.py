@@ -29,8 +29,6 @@ from tamis_mail.store.shared_rows import COMMIT_ID_BYTES, Changes, Position, Pro
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["PostgresqlRows", "connect"]
-
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 10

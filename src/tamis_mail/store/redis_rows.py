@@ -37,8 +37,6 @@ from tamis_mail.store.shared_rows import (
 if TYPE_CHECKING:
     from redis import Redis
 
-__all__ = ["RedisRows", "connect"]
-
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
 _RETRIES = 6  # attempts to reconnect, within about five seconds: enough for a server restart

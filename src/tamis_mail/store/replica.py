@@ -38,8 +38,6 @@ from tamis_mail.store.shared_rows import (
     encode_row,
 )
 
-__all__ = ["ReplicaConnection", "connect", "delete", "has_store"]
-
 _DRIVERS = {
     "postgresql": "tamis_mail.store.postgresql_rows",
     "redis": "tamis_mail.store.redis_rows",

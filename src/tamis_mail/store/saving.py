@@ -24,8 +24,6 @@ from tamis_mail.store.database import (
 from tamis_mail.store.maintenance import check
 from tamis_mail.store.store import Store
 
-__all__ = ["backup", "replace_contents", "restore"]
-
 # The tables of counts and messages.
 _LEARNED = ("label", "source", "journal", "run", "shelf", "bundle", "message")
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tamis._core.mail import ScoreTable
     from tamis_mail.store.store import Store
 
-__all__ = ["can_read_score_table", "read_score_table"]
-
 _MAX_COUNTS = 1 << 22  # counts of features by label; a store of 6,000 messages has 1,600,000
 
 

@@ -15,21 +15,6 @@ from typing import Protocol
 from tamis_mail.records import record
 from tamis_mail.store.database import StoreError
 
-__all__ = [
-    "COMMIT_ID_BYTES",
-    "SHARED_TABLES",
-    "Changes",
-    "Position",
-    "Progress",
-    "SharedRows",
-    "decode_changes",
-    "decode_key",
-    "decode_row",
-    "encode_changes",
-    "encode_key",
-    "encode_row",
-]
-
 Progress = Callable[[float], None]  # called with the completed share, from 0 to 1
 Value = int | str | bytes | None
 

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from tamis_mail.store.people import People
     from tamis_mail.store.tables import Counts, CountTable, FeatureKeys, RunCache
 
-__all__ = ["WORD_LIST_TOTALS", "Entry", "Store", "Writer"]
-
 WORD_LIST_TOTALS = 0  # the key under which the word list holds the numbers of its messages
 _PARAMETERS = 500  # values of a statement; SQLite allows at least 999
 

@@ -17,20 +17,6 @@ from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negativ
 from tamis_mail.verdict.rule import Rule, Side, View, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Judgement
 
-__all__ = [
-    "Contributions",
-    "Ranges",
-    "contribute",
-    "group_counts",
-    "judge_many",
-    "log_odds",
-    "score_and_find_presences",
-    "scores",
-    "side_counts",
-    "sum_coefficients",
-    "weigh",
-]
-
 # One side of a comparison: its messages that have each feature (features,), and all its messages by view.
 Counted = tuple[NDArray[np.float64], Sequence[float]]
 # The features of messages: message i has rows[begins[i] : ends[i]].

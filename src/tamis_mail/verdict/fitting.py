@@ -45,20 +45,6 @@ if TYPE_CHECKING:
 
     Design = tuple[NDArray[np.bool_], "SparseRows"]  # which features have a coefficient, and their matrix
 
-__all__ = [
-    "HeldOut",
-    "PreparedFit",
-    "ScaleFit",
-    "Training",
-    "WeightFit",
-    "can_fit",
-    "fit_coefficients",
-    "fit_scales",
-    "fit_weights",
-    "leave_one_out",
-    "training_sample",
-]
-
 Floats = NDArray[np.float64]
 
 MAX_MESSAGES = 2000  # of spam and of other mail that are fitted: those with the smallest digests

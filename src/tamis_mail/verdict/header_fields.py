@@ -25,18 +25,6 @@ from math import log
 from tamis_mail.message.envelope import envelope_end
 from tamis_mail.verdict.verdict import Evidence, Verdict
 
-__all__ = [
-    "DIALECTS",
-    "OLD_PREFIX",
-    "add_verdict",
-    "bogosity",
-    "fields",
-    "has_verdict_name",
-    "remove_verdict",
-    "score_of",
-    "tests_of",
-]
-
 DIALECTS = ("spamassassin", "bogofilter")
 OLD_PREFIX = b"X-Old-"
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"

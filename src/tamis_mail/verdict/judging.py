@@ -9,18 +9,6 @@ from tamis_mail.labels import GUESSED_LABELS, HAM, SPAM, UNSURE, Label
 from tamis_mail.verdict.rule import Rule, Side, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError, sort_evidence
 
-__all__ = [
-    "HEADER_LENGTH",
-    "INTERCEPT",
-    "INTERCEPT_VIEW",
-    "decide",
-    "judge",
-    "list_other_labels",
-    "refuse_negative",
-    "shrinkage",
-    "sigmoid",
-]
-
 INTERCEPT = "(before any evidence)"  # the evidence of the fitted intercept
 INTERCEPT_VIEW = "intercept"
 HEADER_LENGTH = "(length of the headers)"  # the evidence of the number of grams (tokens of version 1)

@@ -48,21 +48,6 @@ if TYPE_CHECKING:
         def token_version(self) -> int: ...
 
 
-__all__ = [
-    "LAYER_VIEWS",
-    "MIN_FITTED_MESSAGES",
-    "RULE",
-    "RULES",
-    "Rule",
-    "RuleError",
-    "Side",
-    "View",
-    "Weights",
-    "list_layer_keys",
-    "questions",
-    "sides",
-]
-
 LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # views with coefficients of single features; others gain nothing
 MIN_FITTED_MESSAGES = 5  # of spam and of other mail; with fewer, the default weights are used
 

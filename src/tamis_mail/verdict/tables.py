@@ -14,8 +14,6 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from tamis._core.mail import MessageBatch, ScoreTable
 
-__all__ = ["TableRule"]
-
 
 class TableRule:
     """A table of counts, and the rule by which messages are judged."""

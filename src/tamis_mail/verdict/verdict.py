@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tamis_mail.records import field, record
 
-__all__ = ["Evidence", "Identity", "Judgement", "Verdict", "VerdictError", "sort_evidence"]
-
 
 class VerdictError(Exception):
     """Counts that yield no probability; the text is one line for the user."""

@@ -21,8 +21,6 @@ from tamis_mail.labels import GUESSED_LABELS, SPAM, Label
 from tamis_mail.verdict.rule import View
 from tamis_mail.verdict.verdict import Evidence
 
-__all__ = ["IMPORTED", "weigh_word_list"]
-
 IMPORTED = "imported"  # the view of the evidence
 LEAST_WEIGHT = 1.5
 TOLERANCE = 15
