@@ -204,8 +204,9 @@ class Table:
             return Table(self.data.take(rows), count, self.kinds, self.names)
         if isinstance(self.data, np.ndarray):
             return Table(np.ascontiguousarray(self.data[rows]), count, self.kinds, self.names)
-        kind = Columns if isinstance(self.data, Columns) else tuple
-        return Table(kind(values[rows] for values in self.data), count, self.kinds, self.names)
+        columns = [values[rows] for values in self.data]
+        is_numeric = isinstance(self.data, Columns)
+        return Table(_stack_columns(columns) if is_numeric else tuple(columns), count, self.kinds, self.names)
 
     def blank_categories(self, columns: Sequence[int]) -> "Table":
         """Replace the values of those columns that hold categories by missing ones."""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 import tamis
 from tamis.engines import Batch, Loaded, LocalShards
@@ -51,6 +52,30 @@ def test_a_face_whose_statistics_travelled_is_the_same(case: LearningCase) -> No
     pieces = [Loaded(f"shard {batch.number}", batch) for batch in batches]
     expected = case.make().fit(*data.arguments, sample_weight=data.weights)
     case.assert_alike(expected, case.make().learn_shards(RemoteShards(pieces, 3), True), data.rows)
+
+
+@pytest.mark.parametrize(
+    "face",
+    [tamis.GaussianNB(), tamis.LogisticRegression(), tamis.Mixture(2, random_state=0), tamis.PCA(2)],
+    ids=lambda face: type(face).__name__,
+)
+def test_faces_learn_from_large_arrow_tables_as_from_rows(face: Any) -> None:
+    rng = np.random.default_rng(4)
+    labels = rng.integers(0, 2, 12_000)
+    rows = rng.normal(size=(12_000, 12)) + labels[:, None]  # columns of so many values are not copied
+    frame = pa.table({f"x{j}": pa.array(rows[:, j]) for j in range(12)})
+    y = None if isinstance(face, tamis.Mixture | tamis.PCA) else labels
+    halves = slice(0, 6000), slice(6000, 12_000)
+    batches = [
+        Batch(frame.slice(half.start, 6000), None if y is None else y[half], number=k)
+        for k, half in enumerate(halves)
+    ]
+    pieces = [Loaded(f"shard {batch.number}", batch) for batch in batches]
+    learned = clone(face).learn_shards(RemoteShards(pieces, 2), True)
+    expected = clone(face).fit(frame, y)
+    for name in ("theta_", "coef_", "means_", "components_"):
+        if hasattr(expected, name):
+            np.testing.assert_allclose(getattr(learned, name), getattr(expected, name), rtol=1e-6, atol=1e-9)
 
 
 def test_statistics_arrive_to_the_bit() -> None:
