@@ -92,9 +92,9 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     C : float, optional
         scikit-learn's parameter, 1/alpha; give only one of the two. ∞ is maximum likelihood.
     penalty : "l2" or None
-        None is maximum likelihood. "l1" and "elasticnet" are refused, as is an `l1_ratio` other than 0.
+        None is maximum likelihood. "l1" is refused, as are "elasticnet" and "l2" with an `l1_ratio` above 0.
     warm_start : bool
-        Whether `fit` starts at the coefficients of the last fit; the result does not depend on it.
+        Whether `fit` starts at the coefficients of the last fit; the result is the same up to `tol`.
     l1_ratio, dual, intercept_scaling, multi_class, n_jobs
         scikit-learn's parameters; values that ask for other coefficients are refused. `intercept_scaling`
         is used with solver="liblinear".
@@ -256,7 +256,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         start = self._choose_start(rows, response, prior, keys) if initial is None else initial
         result = self._find_posterior_mode(rows, response, prior_of_fit, start, schema, X, y, by_evidence)
         if prior_of_fit is not prior:
-            # The half rows of unseen classes count as data, because merged models must have the same prior.
+            # Half a row per class without rows was put into the prior. It is taken out again and counts as
+            # data: only models with equal priors can be merged.
             precision = result.prior.precision - (prior_of_fit.precision - prior.precision)
             result = replace(result, prior=GaussianPrior(prior.mean, precision))
         fitted = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
@@ -389,7 +390,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most probable class of each row; ties go to the first."""
         state, design, scores = self._compute_scores(X)
-        # With two classes, averaged probabilities have the same order as scores.
+        # With two classes, averaging the probabilities does not change which class is the more probable.
         is_ordered = self.predictive == "plugin" or state.response.classes == 2
         best = (
             state.response.class_scores(scores)
@@ -484,16 +485,16 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     @property
     def n_iter_(self) -> NDArray[np.int32]:
-        """The number of steps over all rows (1,)."""
+        """The number of steps, each a pass over all rows, as an array (1,)."""
         return np.array([super().n_iter_], dtype=np.int32)
 
     @property
     def removal_bound_(self) -> float:
         """A bound on the distance from the exact solution after `unlearn_approximately`.
 
-        It is in posterior standard deviations: more precisely, the norm of the remaining gradient in that
-        metric, which is the distance to first order. It is ∞ if rows were learned by `partial_fit`, `merge`
-        or after `decay`, where no bound is known.
+        It is a bound on the norm of the remaining gradient, measured by the inverse Hessian: to first order,
+        the distance in posterior standard deviations. It is ∞, because no bound is known, if rows came by
+        `partial_fit` or `merge`, or if `decay` was called.
         """
         return _check_removal("removal_bound_", self.state_.fit.bound)
 
@@ -568,7 +569,8 @@ def _choose_alpha(alpha: Any, C: Any, penalty: Any, l1_ratio: Any) -> Any:
     """Return the precision of the prior, from alpha and scikit-learn's C, penalty and l1_ratio."""
     _refuse_sparse_penalty(penalty, l1_ratio)
     if isinstance(alpha, str) and alpha in ("l1", "l2", "elasticnet", "none"):
-        raise ValueError(f"got alpha={alpha!r}, expected a number or 'evidence': pass penalty={alpha!r}")
+        advice = {"l2": "pass penalty='l2'", "none": "pass penalty=None"}.get(alpha, _USE_SKLEARN)
+        raise ValueError(f"got alpha={alpha!r}, expected a number or 'evidence': {advice}")
     if C is not None and (not isinstance(C, Real) or not float(C) > 0.0):
         raise ValueError(f"got C={C!r}, expected a number above 0, or None to use alpha")
     if penalty is None:
@@ -609,14 +611,14 @@ def _choose_intercept_alpha(intercept_alpha: float, intercept_scaling: Any, alph
         raise ValueError(f"got intercept_scaling={intercept_scaling!r}, expected a finite number above 0")
     if not isinstance(alpha, Real):
         raise ValueError(
-            f"got solver='liblinear' and alpha={alpha!r}, expected one number, which the intercept has, "
-            "too: set solver='auto'"
+            f"got solver='liblinear' and alpha={alpha!r}, expected one number, because liblinear "
+            "applies it to the intercept, too: set solver='auto'"
         )
     return float(alpha) / float(intercept_scaling) ** 2
 
 
 def _refuse_other_optimum(solver: Any, dual: Any, multi_class: Any, classes: int) -> None:
-    """Raise if scikit-learn's parameters ask for an optimum that softmax does not have."""
+    """Raise if scikit-learn's parameters are unknown, or ask for other coefficients than this model's."""
     if dual and solver not in ("auto", "liblinear"):
         raise ValueError(
             f"got dual={dual!r} and solver={solver!r}, expected dual=False: this solver has no dual form"

@@ -2,7 +2,8 @@
 
 The file is a ZIP archive without compression that any tool can open:
 
-    manifest.json   the format, the version of tamis, the caller's tree, which arrays follow, and its SHA-256
+    manifest.json   the format, the version of tamis, the caller's tree, the arrays that follow with the
+                    SHA-256 of each, and the SHA-256 of the manifest itself, without this field
     NAME.npy        an array as NumPy writes it, in row-major order and little-endian
 
 and its comment ends with the SHA-256 of all that is before it, so that a file cut short or changed anywhere
@@ -78,8 +79,9 @@ _PARSE_ERRORS = (  # of zipfile and json for files made by hand; a RecursionErro
     ValueError,
     struct.error,
 )
-# A bracket of JSON is a list or dict of some 70 bytes in memory. `pack` writes about eight letters for each;
-# a list of empty lists has three. So a manifest may have _BRACKETS brackets, and one more per _LETTERS bytes.
+# Each opening bracket of JSON becomes a list or dict of about 70 bytes in memory: a forged manifest of empty
+# lists, three bytes each, would need far more memory than it is long. `values.pack` writes about eight
+# bytes per bracket. A manifest may have _BRACKETS brackets, and one more per _LETTERS bytes.
 _BRACKETS, _LETTERS = 1 << 16, 6
 _REMEDY = "copy it anew, or save the model again"
 
@@ -89,7 +91,10 @@ class _RefusedError(ValueError):
 
 
 def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> None:
-    """Write a tree that JSON can hold, and arrays by name. If this fails, the old file stays as it was."""
+    """Write a tree that JSON can hold, and arrays by name.
+
+    If writing fails, the old file stays as it was. Its name and the new file are exchanged at once.
+    """
     target = Path(path).resolve()  # so that a symbolic link is not replaced by a file
     if target.is_dir():
         raise ValueError(f"got {path}, which is a directory, expected the name of a file: add one")
@@ -128,7 +133,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
         except _RefusedError as refusal:
             raise ValueError(f"got {path}, {refusal}") from None
         except (*_PARSE_ERRORS, OSError) as problem:
-            if isinstance(problem, OSError) and problem.errno != errno.EINVAL:  # a seek to before the start
+            if isinstance(problem, OSError) and problem.errno != errno.EINVAL:  # a forged offset
                 raise
             raise ValueError(f"got {path}, {_make_refusal(' '.join(str(problem).split()))}") from None
 
@@ -167,7 +172,7 @@ def _make_manifest(content: Content, arrays: Arrays) -> bytes:
 
 
 def _write_json(tree: Content) -> bytes:
-    """Return the only form of a tree in a file."""
+    """Return a tree as JSON, in the one spelling that `read` accepts."""
     return json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -185,7 +190,7 @@ def _view_bytes(array: NDArray[Any]) -> memoryview:
 def _add_member(archive: ZipFile, name: str, parts: list[Any]) -> None:
     info = ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
-    info.file_size = sum(map(len, parts))  # zipfile writes large members in another way
+    info.file_size = sum(map(len, parts))  # zipfile must know it before, to use ZIP64 for large members
     with archive.open(info, "w") as member:
         for part in parts:
             member.write(part)
@@ -245,7 +250,7 @@ def _read_contents(archive: ZipFile, size: int) -> tuple[Content, Arrays]:
         raise _make_refusal(f"it does not begin with {_MANIFEST}")
     for member in members:
         if member.compress_type != ZIP_STORED or member.compress_size != member.file_size or member.flag_bits:
-            raise _make_refusal(f"{member.filename!r} is compressed or encrypted")
+            raise _make_refusal(f"{member.filename!r} is compressed or encrypted, or has other flags")
     if sum(member.file_size for member in members) > size:
         raise _make_refusal("its members are longer than itself")
     manifest = _read_manifest(_read_member(archive, members[0]))
@@ -307,7 +312,9 @@ def _read_array(
         raise _make_refusal(
             f"{member.filename!r} has {member.file_size} bytes and declares {len(header) + length}"
         )
-    if 0 in shape and prod(side for side in shape if side) > size:  # no bytes, and sides of any length
+    if (
+        0 in shape and prod(side for side in shape if side) > size
+    ):  # an empty array may declare axes of any length
         raise _make_refusal(f"{member.filename!r} is larger than the file")
     raw = _read_member(archive, member)
     numbers = memoryview(raw)[len(header) :]

@@ -1,7 +1,9 @@
 """Property tests (laws) of PCA: learning adds, forgetting subtracts, and cross-validation equals refitting.
 
 `COMPONENTS` registers the forms of PCA that keep a statistic, and `tests/laws/test_components.py` runs each
-law over each. To test a model of your own that keeps one, make a `ComponentsCase` of it and do the same.
+law over each. To test your own model with a `statistic_`, make a `ComponentsCase` of it and run each law on
+it. Laws that compare two ways of learning the same rows call `assert_alike`; the law that forgets an outlier,
+whose rounding errors stay, calls `assert_near`.
 """
 
 from collections.abc import Callable
@@ -37,10 +39,10 @@ COLUMNS = 4  # of the rows that are drawn
 
 @dataclass(frozen=True)
 class ComponentsCase:
-    """A model of components.
+    """A form of PCA to test, and how its results are compared.
 
-    `tolerance` is the largest difference of results if rows are learned in different parts: 0 requires the
-    same bits of the statistic.
+    `tolerance` is the largest difference of mean, variances and components if rows are learned in different
+    parts (1e-12 if it is less); 0 also requires that statistics and components are equal to the bit.
     """
 
     name: str
@@ -50,13 +52,13 @@ class ComponentsCase:
     outlier_column: ClassVar[int] = 1
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
-        """Draw rows far from zero with distinct variances, and weights that are not whole numbers."""
+        """Draw rows far from zero with distinct principal variances, and weights that are not integers."""
         rotation = np.linalg.qr(rng.normal(size=(COLUMNS, COLUMNS)))[0]
         rows = 1000.0 + (rng.normal(size=(n, COLUMNS)) * [8.0, 3.0, 1.0, 0.4]) @ rotation
         return Sample(rows, rng.random(n) + 0.5)
 
     def assert_alike(self, left: Any, right: Any, rows: Array) -> None:
-        """Raise unless the models have the same components, within the tolerance."""
+        """Raise unless the models have the same parameters within the tolerance, and transform rows alike."""
         if self.tolerance == 0.0:
             assert left.statistic_ == right.statistic_, "the statistics differ"
             assert np.array_equal(left.components_, right.components_), "the components differ"

@@ -1,10 +1,11 @@
 """The first bytes of a file → whether it can be mail, and if not, what it is.
 
-Mail begins with a header field or a postmark. A text without any header is also accepted as a message.
+Mail begins with a postmark or has a header field before the first blank line. A text without any header is
+also accepted as a message.
 Pictures, programs, databases, archives and binary data are not mail.
 """
 
-HEAD = 4096  # bytes that are examined
+HEAD = 4096  # bytes of a file that callers read, to be examined here
 
 _MAGIC = {
     b"SQLite format 3\0": "a tamis store or another SQLite database",
@@ -22,15 +23,19 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "a file packed with zstd",
 }
 _TAR = b"ustar", 257
-# Control characters that text has: backspace to carriage return, and the escapes of ISO 2022.
+# Control characters that text does not have: all but backspace to carriage return, and the shifts and the
+# escape of ISO 2022.
 _CONTROLS = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 14, 15, 27})
-_SHARE = 0.02  # maximum fraction of other control characters in a text; random bytes have 9 %
-_FEW = 10  # up to so many are accepted
+_SHARE = 0.02  # maximum fraction of these in a text; random bytes have 9 %
+_FEW = 10  # this many are accepted in any text, however short
 _SHORTEST = 2  # characters of a field's name; many lines of random bytes begin with one character and a colon
 
 
 def describe_non_mail(head: bytes, *, is_delivered: bool = False) -> str | None:
-    """Describe the first bytes of a file that is not mail, else None; delivered mail may be binary.
+    """Say what a file is if its first bytes show that it is not mail; None if it may be mail.
+
+    `is_delivered` says that a mail system delivered the bytes: their control characters are not counted,
+    because such mail may be binary.
 
     >>> describe_non_mail(b"Subject: hello\\n"), describe_non_mail(b"no header"), describe_non_mail(b"GIF89a")
     (None, None, 'a picture (GIF)')
@@ -48,7 +53,7 @@ def describe_non_mail(head: bytes, *, is_delivered: bool = False) -> str | None:
 
 
 def begins_with_field(head: bytes) -> bool:
-    """Whether a line before the first blank line is a postmark or a header field."""
+    """Whether the first line is a postmark, or a line before the first blank line is a header field."""
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").replace(b"\r\n", b"\n")
     if head.lstrip(b">").startswith(b"From "):
         return True

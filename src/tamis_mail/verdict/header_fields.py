@@ -1,21 +1,22 @@
 """Adds the verdict to a message as header fields, and removes them again, byte for byte.
 
-The fields are one block at the top, after an mbox's postmark if there is one, with the line ends of the
-message:
+The fields are one block at the top, after an mbox's postmark if there is one. Its lines end as the next line
+of the message does:
 
     X-Spam-Flag: YES                                only if it is spam
     X-Spam-Level: *******                           one star per point of the score, at most 50
-    X-Spam-Evidence: 'offer' +0.31; 'lunch' -0.12   the strongest words, if there are any
+    X-Spam-Evidence: 'offer' +0.31; 'lunch' -0.12   the strongest evidence, if there is any
     X-Spam-Status: Yes, score=7.31 required=2.94 tests=tamis version=0.2.0
 
 or, for programs that support bogofilter,
 
     X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.2.0
 
-A field of the message with one of these names gets the prefix `X-Old-`, also if it has that prefix already,
-because it is not our verdict. Nothing else is changed. The last field of the block is always one line, so
-that the end of the block is known for any message. Lines at the top that begin with a space would continue
-our last field, so the block comes after them. No I/O here.
+A field that the message already has under one of these names is not our verdict, so it gets the prefix
+`X-Old-`; one that has the prefix gets another, so that removal restores it. A last line without a line end
+gets one. Nothing else is changed. The last field of the block is never folded, so that the block ends at the
+end of its line. Lines at the top that begin with a space or tab would continue our last field, so the block
+comes after them. No I/O here.
 """
 
 import re
@@ -28,7 +29,9 @@ from tamis_mail.verdict.verdict import Evidence, Verdict
 DIALECTS = ("spamassassin", "bogofilter")
 OLD_PREFIX = b"X-Old-"
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
-_END_OF_LINE = rb"(?>\r{0,3}\n|\r)"  # as in `canonical`, also if CR CR LF was converted once more
+_END_OF_LINE = (
+    rb"(?>\r{0,3}\n|\r)"  # the line ends of `message.canonical`, and CR CR LF after one more conversion
+)
 _CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
 _FIRST_END = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
@@ -46,7 +49,7 @@ _BLOCK_AT_END = re.compile(_LINES + rb"\Z")
 _MAX_STARS = 50
 _MAX_TOKENS = 10  # tokens in the evidence field
 _MAX_TOKEN = 40  # characters of a token in the evidence field
-_COLUMNS = 76  # maximum length of a line, unless a token is longer
+_COLUMNS = 76  # maximum length of a line of X-Spam-Evidence
 
 
 def add_verdict(
@@ -58,9 +61,9 @@ def add_verdict(
     version: str,
     newline: bytes | None = None,
 ) -> bytes:
-    """Add the verdict to a message; `required` is the minimum probability of spam.
+    """Add the verdict to a message; `required` is the probability from which a message is spam.
 
-    Without `newline`, the lines of the block end as the first line of the message does.
+    Without `newline`, the lines of the block end as the next line of the message does, or in LF.
     """
     start = _find_block_start(raw)
     if newline is None:
@@ -76,7 +79,7 @@ def add_verdict(
 
 
 def remove_verdict(raw: bytes) -> bytes:
-    """Remove the block of `add_verdict`; a message without such a block is returned unchanged."""
+    """Remove the block of `add_verdict`, or an X-Bogosity of bogofilter at its place; else change nothing."""
     start = _find_block_start(raw)
     if start and _BLOCK_AT_END.match(raw, start):
         return raw[:start].removesuffix(b"\n").removesuffix(b"\r")
