@@ -158,6 +158,10 @@ def _tame(dice: Generator, *shape: int) -> Floats:
     return dice.normal(size=shape) * 10.0 ** dice.integers(-3, 3)
 
 
+def _draw_normals(dice: Generator, *shape: int) -> Floats:
+    return dice.normal(size=shape)
+
+
 def _finite(dice: Generator, *shape: int) -> Floats:
     """Finite numbers: everyday or whole ones, of all exponents, subnormal, largest, turning points, zeros."""
     kind = dice.integers(8)
@@ -637,6 +641,28 @@ def _multiply_blocks(dice: Generator) -> Call:
     arguments = (rows, centre, first, last, int(dice.choice((1, 7, 64, 4096))))
     _use_any_variant(dice)
     return Call("", call, arguments, refer if draw is _tame else None, _is_close(1e-10))
+
+
+def _sum_responsible(dice: Generator) -> Call:
+    n, d, k = max(1, _size(dice)), int(dice.integers(0, 20)), int(dice.integers(1, 10))
+    draw = _choose(dice, _draw_normals, _any)
+    first, last = sorted(dice.integers(0, n + 1, size=2).tolist())
+    weights = dice.exponential(size=n) if dice.random() < 0.5 else None
+    quadratic = draw(dice, k * d, d).reshape(k, d, d)
+    if draw is _draw_normals:
+        quadratic = -0.5 * quadratic @ np.swapaxes(quadratic, 1, 2)
+    parameters = draw(dice, d), draw(dice, k), draw(dice, k, d), quadratic
+
+    def call(rows: Any, first: Any, last: Any, *others: Any) -> Any:
+        return dense.sum_responsible(rows, slice(first, last), *others)[0]
+
+    def refer(*arguments: Any) -> Any:
+        return dense_reference.sum_responsible(*arguments)[0]
+
+    hard = bool(dice.random() < 0.3)
+    arguments = (draw(dice, n, d), first, last, weights, *parameters, hard)
+    _use_any_variant(dice)
+    return Call("", call, arguments, refer if draw is _draw_normals and not hard else None, _is_close(1e-8))
 
 
 def _use_any_variant(dice: Generator) -> None:
@@ -1291,6 +1317,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "text.hash_tokens": _hash_tokens,
     "dense.multiply_centred": _multiply_centred,
     "dense.multiply_blocks": _multiply_blocks,
+    "dense.sum_responsible": _sum_responsible,
     "factors.solve_rows": _solve_rows,
     "factors.row_squares": _row_squares,
     "factors.top_rows": _top_rows,

@@ -134,6 +134,45 @@ Product multiply_column_blocks(const nb::list& given, const Input<double, 1>& ce
       describe_rows(nullptr, columns.values.data(), centre.data(), columns.rows, columns.values.size()), start, stop, block);
 }
 
+// Σ r [x, 1][x, 1]ᵀ by class (classes, d + 1, d + 1), and Σ w log p(row), of the rows from start to stop.
+nb::tuple sum_responsible_rows(const Input<double, 2>& rows, std::int64_t start, std::int64_t stop,
+                               const Input<double, 1>& weights, const Input<double, 1>& origin,
+                               const Input<double, 1>& constant, const Input<double, 2>& linear,
+                               const Input<double, 3>& quadratic, bool hard) {
+  const std::size_t d = rows.shape(1), classes = constant.shape(0), width = d + 1;
+  require_rows(start, stop, rows.shape(0));
+  require(classes > 0, "got no classes, expected at least one");
+  require(!weights.is_valid() || weights.shape(0) == rows.shape(0), "got weights, expected one per row");
+  require(origin.shape(0) == d, "got an origin, expected one number per column");
+  require(linear.shape(0) == classes && linear.shape(1) == d && quadratic.shape(0) == classes && quadratic.shape(1) == d &&
+              quadratic.shape(2) == d,
+          "got parameters of several sizes, expected one");
+  auto out = std::make_unique<double[]>(classes * width * width);
+  const GaussianRows given = {
+      rows.data(),
+      weights.is_valid() ? weights.data() : nullptr,
+      origin.data(),
+      constant.data(),
+      linear.data(),
+      quadratic.data(),
+      static_cast<std::int64_t>(d),
+      static_cast<std::int64_t>(classes),
+      start,
+      stop,
+      hard,
+  };
+  double log_likelihood = 0.0;
+  Outcome outcome;
+  {
+    nb::gil_scoped_release release;
+    outcome = variant().sum_responsible(given, out.get(), &log_likelihood);
+  }
+  require_done(outcome);
+  nb::capsule owner(out.get(), [](void* numbers) noexcept { delete[] static_cast<double*>(numbers); });
+  using Sums = nb::ndarray<nb::numpy, double, nb::ndim<3>>;
+  return nb::make_tuple(Sums(out.release(), {classes, width, width}, owner), log_likelihood);
+}
+
 }  // namespace
 
 const Variant& variant() { return *chosen.load(std::memory_order_relaxed); }
@@ -146,6 +185,9 @@ void bind_dense(nb::module_& m) {
         nb::arg("start"), nb::arg("stop"), nb::arg("block"));
   m.def("multiply_column_blocks", &multiply_column_blocks, nb::arg("columns"), nb::arg("centre").noconvert(), nb::arg("start"),
         nb::arg("stop"), nb::arg("block"));
+  m.def("sum_responsible", &sum_responsible_rows, nb::arg("rows").noconvert(), nb::arg("start"), nb::arg("stop"),
+        nb::arg("weights").noconvert().none(), nb::arg("origin").noconvert(), nb::arg("constant").noconvert(),
+        nb::arg("linear").noconvert(), nb::arg("quadratic").noconvert(), nb::arg("hard"));
   m.def("variants", &list_variants);
   m.def("use_variant", &use_variant, nb::arg("name"));
 }

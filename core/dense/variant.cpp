@@ -4,6 +4,7 @@
 #include "../factors/rows.hpp"
 #include "../sums/lanes.hpp"
 #include "centred.hpp"
+#include "responsibilities.hpp"
 
 namespace tamis {
 
@@ -22,7 +23,7 @@ static_assert(Vector::kLanes == 4, "expected to be compiled for AVX2");
 
 extern const Variant TAMIS_VARIANT;
 const Variant TAMIS_VARIANT = {
-    TAMIS_VARIANT_NAME, Vector::kIsFused, multiply_centred, solve_rows, sum_row_squares, multiply_pairs,
+    TAMIS_VARIANT_NAME, Vector::kIsFused, multiply_centred, sum_responsible, solve_rows, sum_row_squares, multiply_pairs,
     {add_values<false>, add_values<true>}, {add_powers<false>, add_powers<true>},
 };
 

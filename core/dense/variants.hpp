@@ -21,6 +21,18 @@ struct CentredRows {
   int64_t rows, columns, all_columns, start, stop;
 };
 
+// Rows from `start` to `stop`, and Gaussians by class: log p(row, class) = constant + linear · x + xᵀ quadratic x, for x = row − origin.
+struct GaussianRows {
+  const double* rows;       // (rows, columns)
+  const double* weights;    // (rows,), or null
+  const double* origin;     // (columns,)
+  const double* constant;   // (classes,)
+  const double* linear;     // (classes, columns)
+  const double* quadratic;  // (classes, columns, columns), symmetric
+  int64_t columns, classes, start, stop;
+  bool hard;                // whether a row belongs to its most probable class alone
+};
+
 // Entries of each row, from indptr[row] to indptr[row + 1]: the index of a row of the other side, and a weight.
 struct Entries {
   const int64_t* indptr;
@@ -54,6 +66,9 @@ struct Variant {
   const char* name;
   bool is_fused;
   Outcome (*multiply_centred)(const CentredRows& given, double* out);         // (all_columns, all_columns), upper triangle
+  // Σ r [x, 1][x, 1]ᵀ by class (classes, columns + 1, columns + 1), for responsibilities r, and Σ w log p(row); if that is not
+  // finite, the sums have no meaning.
+  Outcome (*sum_responsible)(const GaussianRows& given, double* out, double* log_likelihood);
   Outcome (*solve_rows)(const RowEquations& given, double* out);              // (rows, k)
   void (*sum_row_squares)(const RowTargets& given, double* out);              // (rows,)
   // The products of rows left[i[n]] and right[j[n]], for n from start to stop; 0 where either index is negative.

@@ -50,6 +50,8 @@ struct Vector {
   static constexpr bool kIsFused = true;
   // Of the 32 registers of AVX-512 a tile of products takes 24.
   static constexpr int kTileRows = 8, kTileVectors = 3, kSideVectors = 3;
+  // Log-densities of four classes take 16 for two vectors of rows; sums by class take 24.
+  static constexpr int kScoreVectors = 2, kSumRows = 4, kSumColumns = 6;
 
   static TAMIS_INLINE Vector zero() { return {_mm512_setzero_pd()}; }
   static TAMIS_INLINE Vector load(const double* from) { return {_mm512_loadu_pd(from)}; }
@@ -78,6 +80,7 @@ struct Vector {
   static constexpr bool kIsFused = true;
   // Of 16 registers a tile of products takes 12.
   static constexpr int kTileRows = 4, kTileVectors = 3, kSideVectors = 1;
+  static constexpr int kScoreVectors = 1, kSumRows = 2, kSumColumns = 2;
 
   static TAMIS_INLINE Vector zero() { return {_mm256_setzero_pd()}; }
   static TAMIS_INLINE Vector load(const double* from) { return {_mm256_loadu_pd(from)}; }
@@ -107,6 +110,7 @@ struct Vector {
   static constexpr bool kIsFused = true;
   // Of 32 registers a tile of products takes 16.
   static constexpr int kTileRows = 4, kTileVectors = 4, kSideVectors = 2;
+  static constexpr int kScoreVectors = 2, kSumRows = 2, kSumColumns = 2;
 
   static TAMIS_INLINE Vector zero() { return {vdupq_n_f64(0.0)}; }
   static TAMIS_INLINE Vector load(const double* from) { return {vld1q_f64(from)}; }
@@ -137,6 +141,7 @@ struct Vector {
   static constexpr bool kIsFused = false;
   // Of 16 registers a tile of products takes 8, and the products before they are added take more.
   static constexpr int kTileRows = 4, kTileVectors = 2, kSideVectors = 1;
+  static constexpr int kScoreVectors = 1, kSumRows = 1, kSumColumns = 2;
 
   static TAMIS_INLINE Vector zero() { return {_mm_setzero_pd()}; }
   static TAMIS_INLINE Vector load(const double* from) { return {_mm_loadu_pd(from)}; }
@@ -165,6 +170,7 @@ struct Vector {
   static constexpr int64_t kLanes = 1;
   static constexpr bool kIsFused = false;
   static constexpr int kTileRows = 4, kTileVectors = 2, kSideVectors = 1;
+  static constexpr int kScoreVectors = 1, kSumRows = 1, kSumColumns = 2;
 
   static TAMIS_INLINE Vector zero() { return {0.0}; }
   static TAMIS_INLINE Vector load(const double* from) { return {*from}; }

@@ -18,5 +18,16 @@ def multiply_row_blocks(
 def multiply_column_blocks(
     columns: list[NDArray[np.float64]], centre: NDArray[np.float64], start: int, stop: int, block: int
 ) -> NDArray[np.float64]: ...
+def sum_responsible(
+    rows: NDArray[np.float64],
+    start: int,
+    stop: int,
+    weights: NDArray[np.float64] | None,
+    origin: NDArray[np.float64],
+    constant: NDArray[np.float64],
+    linear: NDArray[np.float64],
+    quadratic: NDArray[np.float64],
+    hard: bool,
+) -> tuple[NDArray[np.float64], float]: ...
 def variants() -> list[tuple[str, bool]]: ...
 def use_variant(name: str) -> str: ...

@@ -61,3 +61,44 @@ def multiply_column_blocks(
 ) -> Floats:
     """See `multiply_blocks` in `__init__`."""
     return multiply_row_blocks(np.column_stack(columns), centre, start, stop, block)
+
+
+def sum_responsible(
+    rows: Floats,
+    start: int,
+    stop: int,
+    weights: Floats | None,
+    origin: Floats,
+    constant: Floats,
+    linear: Floats,
+    quadratic: Floats,
+    hard: bool,
+) -> tuple[Floats, float]:
+    """See `sum_responsible` in `__init__`."""
+    k, d = linear.shape
+    sums, log_likelihood = np.zeros((k, d + 1, d + 1)), 0.0
+    for first in range(start, stop, _CACHED):
+        piece = slice(first, min(first + _CACHED, stop))
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = np.ones((piece.stop - first, d + 1))
+            np.subtract(rows[piece], origin, out=x[:, :d])
+            terms = linear[:, None] + x[:, :d] @ quadratic  # (K, rows, d)
+            joint = constant[:, None] + np.einsum("kni,ni->kn", terms, x[:, :d])
+            r, log_density = _compute_responsibilities(joint, hard)
+            if weights is not None:
+                r *= weights[piece]
+                log_density *= weights[piece]
+            for c in range(k):
+                sums[c] += (x * r[c][:, None]).T @ x
+        log_likelihood += float(log_density.sum())
+    return sums, log_likelihood
+
+
+def _compute_responsibilities(joint: Floats, hard: bool) -> tuple[Floats, Floats]:
+    """p(class | row) (K, n) and log p(row) (n,), from log p(row, class) (K, n)."""
+    largest = joint.max(axis=0)
+    if hard:
+        return np.where(np.arange(len(joint))[:, None] == joint.argmax(axis=0), 1.0, 0.0), largest
+    r = np.exp(joint - largest)
+    density = r.sum(axis=0)
+    return r / density, np.log(density) + largest

@@ -1,10 +1,12 @@
 """Rows, responsibilities of classes → Moments by class: the expectation step of Gaussian columns.
 
 `sum_vectors` and `sum_columns` take responsibilities that are known, and sum about the mean of each class.
-`PreparedRows` computes responsibilities and sums in one pass, by BLAS: with an origin o near the rows, a
-Gaussian's log-density is linear in φ(x) = [x − o, products of x − o, 1], and its statistic is Σ r φ. So
-log-densities, and sums, of all classes are one matrix product per block of rows, whose φ fits into the cache.
-With a tied covariance all classes have the same quadratic term, so that φ = [x − o, 1] suffices.
+`PreparedRows` computes responsibilities and sums in one pass. With an origin o near the rows, a Gaussian's
+log-density is linear in φ(x) = [x − o, products of x − o, 1], and its statistic is Σ r φ. For products of all
+pairs of columns a kernel does this (`_kernels.dense.sum_responsible`), and reads the rows once. For the other
+forms, log-densities and sums of all classes are one matrix product per block of rows, whose φ fits into the
+cache: diagonal covariances need only squares; with a tied covariance all classes have the same quadratic
+term, so that φ = [x − o, 1] suffices.
 
 Rounding errors grow with the size of the terms that cancel. If these are large, `PreparedRows.expect` returns
 None, and the caller computes scores and responsibilities class by class. `test_the_fused_step_is_the_step`
@@ -12,22 +14,23 @@ checks that both ways give the same results.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, partial
 from itertools import pairwise
+from math import isfinite
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis import threads
+from tamis._kernels import dense
 from tamis.arrays import Array
 from tamis.models.generative.block import Density, Expectation, Responsibilities
 from tamis.stats import Keys, Moments
 from tamis.tables import runs
 
-Products = Literal["full", "diagonal", "none"]  # which products of columns φ contains
+Products = Literal["diagonal", "none"]  # which products of columns φ contains, if not all
 
 _CENTRED_ROWS = 4096  # rows whose centred copy is in memory at a time
 _MAX_CANCELLING = 1e6  # the largest sum of cancelling terms of a log-density that leaves ten decimal digits
@@ -37,7 +40,8 @@ _MAX_CANCELLING = 1e6  # the largest sum of cancelling terms of a log-density th
 _MAX_UNPACKED = 3 * 10**6 // 2
 # A block has _MIN_ROWS to _MAX_ROWS rows; if OpenBLAS packs, it has about _CELLS elements of φ.
 _MIN_ROWS, _CELLS, _MAX_ROWS = 256, 1 << 19, 4096
-_MAX_TERMS = 2500  # of φ, as of 69 columns: with more, a block has too few rows for BLAS to be fast
+_MAX_TERMS = 2500  # of φ, as of 69 columns: with more, the sums of a class leave the cache
+_SAMPLED = 4096  # rows whose mean is the origin
 _CHUNKS = 8  # the parts of a sum; not the number of threads, on which the result must not depend
 _MAX_SQUARABLE = 1e140  # squares of smaller numbers can be weighted and summed without overflow
 _LOG_ZERO = -1e300  # in place of log 0 = −∞, because −∞ · 0 is NaN
@@ -140,61 +144,100 @@ class Gaussian(Density[Array]):
 class PreparedRows:
     """Rows without labels, prepared for many expectation steps."""
 
-    rows: Array  # (n, d), nothing missing
+    rows: Array  # (n, d), contiguous
     weights: Array | None  # (n,)
     origin: Array  # (d,)
-    _steps: list[Products] = field(default_factory=list, repr=False)  # those that were made before
+    _steps: list[Products] = field(default_factory=list, repr=False)  # those that BLAS made before
+    _failed_steps: list[str] = field(default_factory=list, repr=False)  # the forms that could not be computed
 
     @classmethod
     def of(cls, rows: Array, weights: Array | None) -> "PreparedRows | None":
-        """Prepare the rows; None if a value is missing, or too large to be squared."""
-        if not rows.size or not max(rows.max(), -rows.min()) < _MAX_SQUARABLE:  # also if there is a NaN
+        """Prepare the rows; None if there are none."""
+        if not rows.size:
             return None
-        return cls(rows, weights, rows.mean(axis=0))  # any point near the rows can be the origin
+        rows = np.ascontiguousarray(rows)
+        # Any point near the rows can be the origin. A shard is prepared at each step, and to read all of its
+        # rows for their mean would take a tenth of the step.
+        with np.errstate(over="ignore", invalid="ignore"):
+            origin = rows[:: -(-len(rows) // _SAMPLED)].mean(axis=0)
+        return cls(rows, None if weights is None else np.ascontiguousarray(weights), origin)
 
     def expect(
         self, density: Density[Any], log_prior: Array, hard: bool = False, pool_squares: bool = False
     ) -> Expectation | None:
-        """See `block.Preparation`; None if the density is not Gaussian, or so narrow that digits cancel.
+        """See `block.Preparation`; None if it would not be precise.
 
-        With `pool_squares` and a tied covariance, the statistic has the weight and the mean of each class,
-        but divides the squares among classes by weight: `infer` uses only their sum, which is right.
+        That is, if the density is not Gaussian, or so narrow that digits cancel, and if a value is missing,
+        or too large to be squared. With `pool_squares` and a tied covariance, the statistic has the weight
+        and the mean of each class, but divides the squares among classes by weight: `infer` uses only their
+        sum, which is right.
         """
-        if not isinstance(density, Gaussian):
+        if not isinstance(density, Gaussian) or (self._failed_steps and not self.is_squarable):
             return None
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow means that the density is too narrow
             natural = density.natural(self.origin)
         if not (natural.cancelling <= _MAX_CANCELLING)[log_prior > -np.inf].all():
             return None
-        products: Products = "diagonal" if natural.form == "diagonal" else "full"
-        if natural.form == "tied" and pool_squares:
-            products = "none"
-        d = self.rows.shape[1]
-        width = _count_products(products, d)
-        if 1 + d + width > _MAX_TERMS:
+        natural = natural._replace(constant=natural.constant + np.maximum(log_prior, _LOG_ZERO))
+        if natural.form == "diagonal":
+            expectation = self._expect_by_blas(natural, density.keys, "diagonal", hard)
+        elif natural.form == "tied" and pool_squares:
+            expectation = self._expect_by_blas(natural, density.keys, "none", hard)
+        else:
+            expectation = self._expect_by_kernel(natural, density.keys, hard)
+        if expectation is None:
+            self._failed_steps.append(natural.form)
+        return expectation
+
+    @cached_property
+    def is_squarable(self) -> bool:
+        """Whether no value is missing, or too large to be squared."""
+        return bool(max(self.rows.max(), -self.rows.min()) < _MAX_SQUARABLE)
+
+    def _expect_by_kernel(self, natural: Natural, keys: Keys, hard: bool) -> Expectation | None:
+        k, d = natural.linear.shape
+        if 1 + d + d * (d + 1) // 2 > _MAX_TERMS:
             return None
-        terms = [natural.linear, (natural.constant + np.maximum(log_prior, _LOG_ZERO))[:, None]]
-        if products != "none":
-            quadratic = _pair_factors(natural.quadratic) if products == "full" else natural.quadratic
-            terms.insert(1, np.broadcast_to(quadratic, (len(log_prior), width)))
-        sums, log_likelihood = self._sum_features(np.concatenate(terms, axis=1), products, hard)
+        linear = np.ascontiguousarray(natural.linear)
+        quadratic = np.ascontiguousarray(np.broadcast_to(natural.quadratic, (k, d, d)))
+
+        def sum_chunk(start: int, stop: int) -> tuple[Array, float]:
+            place = slice(start, stop)
+            return dense.sum_responsible(
+                self.rows, place, self.weights, self.origin, natural.constant, linear, quadratic, hard
+            )
+
+        sums, log_likelihood = self._add_chunks(k, lambda chunks: [sum_chunk(*chunk) for chunk in chunks])
+        if not (isfinite(log_likelihood) and np.isfinite(sums).all()):
+            return None
+        first, second, weight = sums[:, :d, d], sums[:, :d, :d], sums[:, d, d]
+        statistic = self._make_moments(weight, first, second, keys)
+        return Expectation(statistic, np.ascontiguousarray(weight), log_likelihood)
+
+    def _expect_by_blas(
+        self, natural: Natural, keys: Keys, products: Products, hard: bool
+    ) -> Expectation | None:
+        d = self.rows.shape[1]
+        if (2 * d if products == "diagonal" else d) >= _MAX_TERMS or not self.is_squarable:
+            return None
+        terms = [natural.linear, natural.constant[:, None]]
+        if products == "diagonal":
+            terms.insert(1, natural.quadratic)
+        theta = np.concatenate(terms, axis=1)
+        # A copy of all rows pays from the second step on. Shards that are read again at each step have one.
+        centred = self.centred if self._steps else None
+        self._steps.append(products)
+        sums, log_likelihood = self._add_chunks(
+            len(theta), lambda chunks: _Worker(self, centred, theta, products, hard, chunks).sum_chunks()
+        )
         first, second, weight = sums[:, :d], sums[:, d:-1], sums[:, -1]
         if products == "none":
             log_likelihood += float((natural.quadratic * self.squares).sum())
             second = _divide_squares(weight, first, self.squares)
-        elif products == "full":
-            left, right = list_pairs(d)
-            matrices = np.empty((len(second), d, d))
-            matrices[:, left, right] = matrices[:, right, left] = second
-            second = matrices
-        return Expectation(
-            self._make_moments(weight, first, second, density.keys, products), weight, log_likelihood
-        )
+        return Expectation(self._make_moments(weight, first, second, keys), weight, log_likelihood)
 
-    def _make_moments(
-        self, weight: Array, first: Array, second: Array, keys: Keys, products: Products
-    ) -> Moments:
-        diagonal = products == "diagonal"
+    def _make_moments(self, weight: Array, first: Array, second: Array, keys: Keys) -> Moments:
+        diagonal = second.ndim == first.ndim
         return Moments.about(
             centre=np.broadcast_to(self.origin, first.shape),
             weight=np.ascontiguousarray(
@@ -230,22 +273,16 @@ class PreparedRows:
                 squares += wx @ x.T
         return squares
 
-    def _sum_features(self, theta: Array, products: Products, hard: bool) -> tuple[Array, float]:
-        """Σ r φ (K, terms) and log p(rows), for natural parameters (K, terms); chunks are added in order."""
+    def _add_chunks(
+        self, k: int, sum_chunks: Callable[[Sequence[tuple[int, int]]], list[tuple[Array, float]]]
+    ) -> tuple[Array, float]:
+        """Sum chunks of rows for k classes, in threads, and add their sums and log p(rows) in order."""
         n, count = len(self.rows), _CHUNKS
-        # A copy of all rows pays from the second step on. Shards that are read again at each step have one.
-        centred = self.centred if self._steps else None
-        self._steps.append(products)
-        workers = threads.count_chunks(self.rows.size * len(theta))
+        workers = threads.count_chunks(self.rows.size * k)
         cuts = [n * c // count for c in range(count + 1)]
         chunks = list(pairwise(cuts))
         with threads.one_blas_thread:
-            results = threads.run_together(
-                [
-                    _Worker(self, centred, theta, products, hard, chunks[i::workers]).sum_chunks
-                    for i in range(workers)
-                ]
-            )
+            results = threads.run_together([partial(sum_chunks, chunks[i::workers]) for i in range(workers)])
         ordered = [results[c % workers][c // workers] for c in range(count)]
         return np.sum([sums for sums, _ in ordered], axis=0), sum(likelihood for _, likelihood in ordered)
 
@@ -272,8 +309,10 @@ class _Worker(NamedTuple):
             for start in range(begin, end, step):
                 rows = slice(start, min(start + step, end))
                 block = buffers if rows.stop - start == step else _Buffers.of(self, rows.stop - start)
-                self._centre(rows, block.features[: self.prepared.rows.shape[1]])
-                block.fill(self.products)
+                x = block.features[: self.prepared.rows.shape[1]]
+                self._centre(rows, x)
+                if self.products == "diagonal":
+                    np.square(x, out=block.features[len(x) : 2 * len(x)])
                 np.matmul(self.theta, block.features, out=block.joint)
                 log_likelihood += self._compute_responsibilities(block.joint, rows)
                 np.copyto(block.responsibilities, block.joint.T)
@@ -315,8 +354,7 @@ class _Worker(NamedTuple):
 class _Buffers(NamedTuple):
     """Buffers for a block of rows; the arrays are contiguous, so that NumPy needs one loop for each."""
 
-    table: Array  # (d + terms, n): x, and below it φ = [x, products, 1]
-    features: Array  # (terms, n): φ, a view of `table`
+    features: Array  # (terms, n): φ = [x, squares or nothing, 1]
     joint: Array  # (K, n)
     responsibilities: Array  # (n, K): the layout in which BLAS multiplies them fastest with φ
     product: Array  # (K, terms)
@@ -325,40 +363,9 @@ class _Buffers(NamedTuple):
     def of(cls, worker: _Worker, size: int) -> "_Buffers":
         """Allocate buffers for blocks of `size` rows."""
         k, p = worker.theta.shape
-        d = worker.prepared.rows.shape[1]
-        table = np.empty((d + p, size))
-        table[-1] = 1.0
-        return cls(table, table[d:], np.empty((k, size)), np.empty((size, k)), np.empty((k, p)))
-
-    def fill(self, products: Products) -> None:
-        """Compute φ from its columns x; each pass multiplies column j with column j + shift, for all j."""
-        d = len(self.table) - len(self.features)
-        if products == "diagonal":
-            np.square(self.features[:d], out=self.features[d : 2 * d])
-        elif products == "full":
-            x, at, end = self.table[:d], d, d + d * (d + 1) // 2
-            np.copyto(x, self.features[:d])
-            for shift in range(d // 2 + 1):
-                size = min(d, end - at)
-                np.multiply(x[:size], self.table[shift : shift + size], out=self.features[at : at + size])
-                at += size
-
-
-@lru_cache(maxsize=4)
-def list_pairs(d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The indices of both columns of each product of two columns, in the order of `_Buffers.fill`."""
-    index = np.arange(d * (d + 1) // 2)
-    return index % d, (index % d + index // d) % d
-
-
-def _pair_factors(matrices: Array) -> Array:
-    """Symmetric (..., d, d) → a factor for each product (..., d(d+1)/2); x_i x_j with i ≠ j counts twice."""
-    left, right = list_pairs(matrices.shape[-1])
-    return np.asarray(matrices[..., left, right] * np.where(left == right, 1.0, 2.0))
-
-
-def _count_products(products: Products, d: int) -> int:
-    return {"full": d * (d + 1) // 2, "diagonal": d, "none": 0}[products]
+        features = np.empty((p, size))
+        features[-1] = 1.0
+        return cls(features, np.empty((k, size)), np.empty((size, k)), np.empty((k, p)))
 
 
 def _divide_squares(weight: Array, first: Array, squares: Array) -> Array:
