@@ -1,7 +1,7 @@
-"""Models that are their sufficient statistics: data → observe → statistic → (+) → infer → posterior.
+"""Probabilistic models by sufficient statistics: data → observe → statistic → (+) → infer → posterior.
 
-A name is looked up when it is first used (PEP 562), so that `import tamis` alone loads no SciPy or
-scikit-learn; tests/architecture/test_imports_are_lazy.py keeps it so.
+The module of a name is imported when the name is first used (PEP 562), so `import tamis` alone loads neither
+SciPy nor scikit-learn; tests/architecture/test_imports_are_lazy.py checks this.
 """
 
 from importlib import import_module

@@ -67,8 +67,8 @@ ALIASES: Final = {
     "x-mac-cyrillic": "mac-cyrillic",
 }
 
-# The codecs that untrusted input may name. Others take quadratic time (punycode), warn (unicode_escape) or
-# return bytes (base64).
+# The codecs that untrusted input may name. Python has others, which take quadratic time (punycode), emit
+# warnings (unicode_escape) or return bytes (base64).
 _CODECS: Final = """
 ascii utf-8 utf-7 utf-16 utf-16-le utf-16-be utf-16le utf-16be utf-32 utf-32-le utf-32-be utf-32le utf-32be
 cp437 cp720 cp737 cp775 cp850 cp852 cp855 cp857 cp858 cp860 cp861 cp862 cp863 cp864 cp865 cp866 cp869 cp874
@@ -89,7 +89,9 @@ BYTE_ORDER_MARKS: Final = (
 
 
 def resolve_alias(charset: str) -> str:
-    """Return the codec that browsers use for a charset; its name in lower case if it has no alias.
+    """Return the codec that browsers use for a charset.
+
+    A charset without an alias is returned in lower case, with - in place of _.
 
     >>> resolve_alias("ISO-8859-1"), resolve_alias("KOI8-R")
     ('cp1252', 'koi8-r')
@@ -99,7 +101,7 @@ def resolve_alias(charset: str) -> str:
 
 
 def find_codec(charset: str) -> str | None:
-    """Return the codec for a charset: "" for the empty string, None if there is no safe codec of that name.
+    """Return the codec for a charset; "" for the empty string; None if none of `CODECS` has that name.
 
     >>> find_codec("ISO-8859-1"), find_codec("windows-1251"), find_codec("punycode")
     ('cp1252', 'cp1251', None)
@@ -107,5 +109,5 @@ def find_codec(charset: str) -> str | None:
     name = resolve_alias(charset)
     if name not in CODECS:
         name = name.replace("windows-", "cp").replace("ibm", "cp").replace("iso-8859", "iso8859")
-        name = name.replace("iso8859_", "iso8859-").replace("x-cp", "cp").replace("cp-", "cp")
+        name = name.replace("x-cp", "cp").replace("cp-", "cp")
     return name if not name or name in CODECS else None

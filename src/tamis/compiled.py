@@ -1,14 +1,14 @@
-"""The compiled core: `core`, or None where it was not built or is switched off.
+"""Load the compiled core: `core` is its module, or None where it was not built or is switched off.
 
 Every kernel has a reference in Python or NumPy, which defines its results and is used where there is no core.
-`TAMIS_CORE=off` in the environment chooses the references, for tests and to compare.
+The environment variable `TAMIS_CORE=off` chooses the references, for tests and comparisons.
 """
 
 import os
 from importlib import import_module
 from types import ModuleType
 
-_VARIABLE = "TAMIS_CORE"  # of the environment
+_VARIABLE = "TAMIS_CORE"  # an environment variable
 
 
 def _load() -> ModuleType | None:

@@ -1,7 +1,7 @@
 """log-joint → probabilities → decision under a loss, with a reject option; and calibration.
 
 All predictions of a classifier are derived here from its log-joint, log p(x, class), (n, classes). A decision
-is the index of an action; without a loss matrix the actions are the classes themselves.
+is the index of an action; without a loss matrix, action k is to predict class k. (Bishop 2006, section 1.5)
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
 
-REJECT = -1  # the index that stands for "unsure"
+REJECT = -1  # the decision not to choose an action
 
 
 def log_probabilities(log_joint: ArrayLike) -> Array:
@@ -34,10 +34,10 @@ def log_evidence(log_joint: ArrayLike) -> Array:
     True
     """
     joint = floats(log_joint, "the log-joint")
-    most = joint.max(axis=-1, keepdims=True)
-    most = np.where(np.isfinite(most), most, 0.0)
+    largest = joint.max(axis=-1, keepdims=True)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
     with np.errstate(divide="ignore"):
-        return np.asarray((most + np.log(np.exp(joint - most).sum(axis=-1, keepdims=True)))[..., 0])
+        return np.asarray((largest + np.log(np.exp(joint - largest).sum(axis=-1, keepdims=True)))[..., 0])
 
 
 def probabilities(log_joint: ArrayLike) -> Array:
@@ -47,9 +47,9 @@ def probabilities(log_joint: ArrayLike) -> Array:
     [[0.5, 0.5], [0.75, 0.25]]
     """
     if isinstance(log_joint, np.ndarray) and log_joint.ndim == 2 and len(log_joint) == 1 and log_joint.size:
-        most = log_joint.max()  # the fast path for one row
-        if -np.inf < most < np.inf:
-            row: Array = np.exp(log_joint - most)
+        largest = log_joint.max()  # the fast path for one row
+        if -np.inf < largest < np.inf:
+            row: Array = np.exp(log_joint - largest)
             row /= row.sum()
             return row
     joint = _read_log_joint(log_joint)
@@ -61,7 +61,8 @@ def probabilities(log_joint: ArrayLike) -> Array:
 def log_odds(log_joint: Array) -> Array:
     """Return the log-odds of the second class against the first (n,) if there are two classes.
 
-    With more classes, the log-joint itself is returned, and with one class its column (n,).
+    They are 0 where both log-joints are −∞. With more classes, the log-joint itself is returned, and with one
+    class its column (n,).
 
     >>> log_odds(np.array([[-3.0, -1.0], [-np.inf, -np.inf]])).tolist()
     [2.0, 0.0]
@@ -88,7 +89,7 @@ def decide(
     """Choose the action with the least expected loss, (n,); `REJECT` where that loss exceeds `reject`.
 
     Without a loss matrix a mistake costs 1: the most probable class is chosen, and `reject=0.1` rejects where
-    the probability of a mistake exceeds 0.1. Of several actions with the least loss, the first is chosen.
+    the probability of a mistake exceeds 0.1. If several actions have the least loss, the first is chosen.
 
     >>> joint = np.log([[0.90, 0.10], [0.60, 0.40], [0.02, 0.98]])
     >>> decide(joint).tolist(), decide(joint, reject=0.1).tolist()
@@ -113,7 +114,7 @@ def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
     Scores (n,) increase with the probability of the positive class, and `negative` (n,) is whether a row is
     of the negative class; the model should not have been fitted to these rows. With m negatives, a new
     negative exceeds their k-th largest score with probability at most k / (m + 1), whatever the distribution.
-    The largest k that keeps to the rate is used; ∞ is returned if it is 0, and −∞ if it exceeds m.
+    The threshold is that score for the largest k with k / (m + 1) ≤ rate; ∞ if k is 0, and −∞ if k exceeds m.
 
     >>> threshold([1.0, 2.0, 3.0, 4.0, 9.0], [True, True, True, True, False], rate=0.25)
     4.0
@@ -141,10 +142,10 @@ _LOWEST = 2.0**-20  # the lowest temperature that `fit` returns; its inverse is 
 
 @dataclass(frozen=True, slots=True)
 class Temperature:
-    """Calibration by one number: log-joints are divided by it before they become probabilities.
+    """Temperature scaling (Guo et al. 2017): log-joints are divided by `value`, then normalised.
 
-    Naive Bayes counts dependent columns twice, so that its probabilities are too close to 0 and 1; a
-    temperature above 1 corrects them, and changes no decision between classes.
+    Naive Bayes treats dependent columns as independent, so its probabilities are too close to 0 and 1. A
+    temperature above 1 moves them away from 0 and 1, and does not change which class is the most probable.
 
     >>> rng = np.random.default_rng(0)
     >>> joint = rng.normal(size=(4000, 2)) * 3
@@ -161,7 +162,7 @@ class Temperature:
         return not 2.0 * _LOWEST < self.value < 0.5 / _LOWEST
 
     def apply(self, log_joint: ArrayLike) -> Array:
-        """Divide log-probabilities by the temperature; the result is normalised by `probabilities`."""
+        """Divide log-probabilities by the temperature; pass the result to `probabilities` to normalise it."""
         return np.asarray(log_probabilities(log_joint) / self.value)
 
     @classmethod
@@ -174,8 +175,9 @@ class Temperature:
         """Find the temperature with the least log-loss, between 2⁻²⁰ and 2²⁰.
 
         Log-joints (n, classes) and labels (n,), indices of classes, should be of rows that the model was not
-        fitted to; weights are (n,). The log-loss is convex in the inverse temperature, so that Newton's
-        method within a bracket finds its only minimum. Perfectly separated rows have none, hence the bounds.
+        fitted to; weights are (n,). The log-loss is convex in the inverse temperature, so it has one minimum
+        between the bounds, which `_minimise` finds. Without bounds there might be none: if each row's own
+        class is the most probable, the log-loss falls for ever as the temperature falls.
         """
         logs = log_probabilities(log_joint)
         truth = np.asarray(labels, dtype=np.int64)
@@ -206,9 +208,9 @@ def _minimise(
 ) -> float:
     """Find the minimum of a convex function between two positive numbers, by Newton's method and bisection.
 
-    If a step of Newton's method leaves the bracket, or is more than half as long as the step before it, the
-    bracket is halved instead. Lengths are differences of logarithms. Steps or bracket shrink to zero, so that
-    the loop ends.
+    `compute_derivatives` returns the first and the second derivative at a point. If a step of Newton's method
+    leaves the bracket, or is more than half as long as the step before it, the bracket is halved instead.
+    Lengths are differences of logarithms. The steps or the bracket shrink to zero, so the loop ends.
     """
     x, last_length = 1.0, np.inf
     while True:
@@ -227,8 +229,8 @@ def _minimise(
 
 
 def _compute_log_sum(joint: Array) -> Array:
-    most = joint.max(axis=-1, keepdims=True)
-    return np.asarray(most + np.log(np.exp(joint - most).sum(axis=-1, keepdims=True)))
+    largest = joint.max(axis=-1, keepdims=True)
+    return np.asarray(largest + np.log(np.exp(joint - largest).sum(axis=-1, keepdims=True)))
 
 
 def _read_log_joint(log_joint: ArrayLike) -> Array:

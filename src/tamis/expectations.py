@@ -33,7 +33,8 @@ class Expectation:
     """An estimate and its standard error.
 
     `effective` is the effective sample size: the number of draws if they are independent; for a chain the
-    number of independent draws with the same error; for weighted draws (Σw)² / Σw².
+    number of independent draws with the same error, at most the chain's length, and the least of several
+    values; for weighted draws (Σw)² / Σw².
     """
 
     value: Array
@@ -123,7 +124,7 @@ class Chain:
     def expectation(self, function: Function) -> Expectation:
         """Estimate E[f] by the mean over the chain; the error accounts for the draws' autocorrelation.
 
-        The error is infinite if no proposal was accepted.
+        The error is infinite, and the effective sample size 1, if all draws are equal.
         """
         n = len(self.draws)
         values = _evaluate(function, self.draws, n)
@@ -150,8 +151,8 @@ def metropolis(
     `start` is a number or a vector at which the density is positive; `log_density` takes such a number or
     vector. `scale` is the standard deviation of the first proposals, one number or one per coordinate. During
     the warm-up (by default as many steps as draws), the length of the steps is adapted so that about 0.3 of
-    the proposals are accepted, and their shape to the covariance of the chain so far. Then both are fixed,
-    and the draws are recorded.
+    the proposals are accepted, and their covariance to that of the chain so far. Then both are fixed, and the
+    draws are recorded.
 
     >>> chain = metropolis(lambda x: -0.5 * x @ x, [3.0, -1.0], rng=np.random.default_rng(0))
     >>> mean = chain.expectation(lambda x: x)
@@ -184,10 +185,10 @@ def metropolis(
 
 
 class _RandomWalk:
-    """The current point of the chain, and the distribution of its proposals."""
+    """Random-walk Metropolis: the chain's current point, and the adaptive distribution of its proposals."""
 
     target = 0.3  # accepted fraction: 0.44 is best in one dimension, 0.234 in many (Roberts et al. 1997)
-    interval = 100  # steps before the covariance is first used, and between two updates of it
+    interval = 100  # steps before the chain's covariance is first used for proposals, and between updates
 
     def __init__(self, log_density: Callable[[Array], float], start: Array, scale: Array) -> None:
         self.point = start
@@ -230,8 +231,8 @@ class _RandomWalk:
 def _estimate_variance_of_mean(values: Array) -> tuple[float, float]:
     """Return the variance of the mean of dependent draws (n,), and the effective sample size.
 
-    Geyer's (1992) initial monotone sequence: sums of two successive autocovariances are positive and
-    decrease; they are added until an estimate is no longer positive, each at most as large as those before.
+    By Geyer's (1992) initial monotone sequence: the true sums of two successive autocovariances are positive
+    and decrease. Their estimates are added until one is not positive, each reduced to the least before it.
     """
     n = len(values)
     centred = values - values.mean()

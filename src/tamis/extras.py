@@ -34,17 +34,18 @@ class MissingPackageError(ImportError):
 
 
 def import_package(module: str, user: str) -> Any:
-    """Import a module. `user` names, for an error message, what needs it, such as "a data frame".
+    """Import a module. `user` says, for an error message, what needs the module, such as "a data frame".
 
-    The garbage collector pauses meanwhile. Objects that an import makes stay alive, and the collector would
-    search them several times: 0.1 s of the 0.8 s that scikit-learn takes. The frames of all calls that the
-    import makes are in one piece of memory (`_import_in_large_frame`): another 0.1 s.
+    The garbage collector is paused meanwhile. Nearly all objects that an import makes stay alive, and the
+    collector would traverse them several times: 0.1 s of the 0.8 s that scikit-learn takes. The frames of all
+    calls that the import makes are in one chunk of memory (`_import_in_large_frame`), which saves another
+    0.1 s.
     """
     loaded = sys.modules.get(module)
-    # A module that another thread still initialises is waited for, as by any import.
+    # If another thread still initialises the module, `import_module` below waits for it.
     if loaded is not None and not getattr(getattr(loaded, "__spec__", None), "_initializing", False):
         return loaded
-    # The count walks over all frozen objects, which takes 5 ms where some are: it comes after the look-up.
+    # `get_freeze_count` walks over all frozen objects, 5 ms if there are some, so it is called only here.
     can_pause = gc.isenabled() and not gc.get_freeze_count()
     if can_pause:
         gc.disable()
@@ -63,11 +64,11 @@ def _import_in_large_frame(module: str) -> Any:
     return import_module(module)
 
 
-# CPython allocates frames in chunks of 16 KB. A call that does not fit allocates a chunk, which its return
-# frees: a loop just below the end of a chunk does so at each call. Where the chunks end depends on the depth
-# of the caller; scikit-learn takes 0.50 to 0.65 s (Python 3.11, depths 0 to 80). A frame of more than half a
-# megabyte gets a chunk of 1 MB, whose other half has room for the calls below it; memory that no frame
-# touches is only reserved. `python -m benchmarks.first_call` measures it.
+# CPython allocates frames in chunks of 16 KB. A call whose frame does not fit allocates a new chunk, which is
+# freed when it returns. A loop near the end of a chunk therefore allocates one at each call. Where chunks end
+# depends on the depth of the caller: to import scikit-learn takes 0.50 to 0.65 s (Python 3.11, depths 0 to
+# 80). A frame of more than half a megabyte gets a chunk of 1 MB, whose other half has room for the calls that
+# it makes; pages that no frame touches take no memory. `python -m benchmarks.first_call` measures this.
 _import_in_large_frame.__code__ = _import_in_large_frame.__code__.replace(co_stacksize=1 << 16)
 
 

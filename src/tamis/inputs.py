@@ -18,8 +18,8 @@ _CONTINUOUS = (
     "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
     "round them, or use a regression"
 )
-_FEW_ROWS = 16  # at most so many rows take fast paths, such as to be stored, and summed later with others
-_DISCRETE = (int, str, bool)  # types of labels that are never missing or fractions
+_FEW_ROWS = 16  # at most so many rows take the fast paths of this module
+_DISCRETE = (int, str, bool)  # types whose values are never missing, and never fractions
 
 
 def list_named_rows(data: object) -> list[Mapping[Any, Any]] | None:
@@ -34,8 +34,8 @@ def list_named_rows(data: object) -> list[Mapping[Any, Any]] | None:
 def read_first_table(data: object, sparse: bool = True, absent: object = None) -> tuple[Table, Schema]:
     """Read the rows that a model is first fitted to, and the schema by which later rows are read.
 
-    `sparse` is whether sparse matrices are accepted. `absent` is the value where a row that is a mapping does
-    not name a column.
+    `sparse` is whether sparse matrices are accepted. `absent` is the value of a column that a row, given as a
+    mapping, does not name.
     """
     named = list_named_rows(data)
     table = _read_table(data, sparse) if named is None else read_named_rows(named, absent=absent)
@@ -62,8 +62,8 @@ def read_next_table(
     """Read further rows of the same columns, which are matched by name if the rows and the schema have names.
 
     `caller` is the estimator's name for error messages, and `sparse` whether sparse matrices are accepted.
-    `missing` is whether the model takes NaN. `absent` is the value where a row that is a mapping does not
-    name a column; names in a mapping that the schema does not have are ignored.
+    `missing` is whether the model takes NaN. `absent` is the value of a column that a row, given as a
+    mapping, does not name; names that the schema does not have are ignored.
     """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # the fast path
         table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
@@ -84,7 +84,7 @@ def read_next_table(
 
 
 def require_names(schema: Schema, caller: str) -> tuple[object, ...]:
-    """Return the names of the columns; raise if they have none, because mappings need names."""
+    """Return the names of the columns; raise if they have none, because rows given as mappings need them."""
     if schema.names is None:
         raise TypeError(
             f"got rows by name, but {caller} has learned columns without names, expected rows of "
@@ -151,7 +151,8 @@ def _are_exact(data: NDArray[Any]) -> bool:
 def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | None:
     """Copy at most 16 rows of numbers, and their labels, which are integers, strings or bools.
 
-    None if there are more rows, or if they are of other types and need the checks of `read_next_table`.
+    None if there are more rows or none, or if the data is of other types and needs the checks of
+    `read_next_table` and `read_labels`.
     """
     if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW_ROWS or X.shape[1] != schema.width:
         return None
@@ -168,7 +169,7 @@ def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any
 def _find_columns(
     names: tuple[object, ...], wanted: tuple[object, ...], caller: str, missing: bool
 ) -> list[int]:
-    """Return the index among `names` of each wanted name; `missing` is whether NaN is accepted."""
+    """Return the index among `names` of each name in `wanted`; `missing` is whether the model takes NaN."""
     columns = {name: j for j, name in enumerate(names)}
     if absent := [name for name in wanted if name not in columns]:
         remedy = "add it, as NaN if unknown" if missing else "add it"
@@ -212,7 +213,7 @@ def match_labels(keys: Keys, labels: Labels) -> Labels:
 
 
 def _check_label_array(y: Any) -> Any:
-    """Return the labels if they have one dimension and no fractions."""
+    """Return the labels; raise unless they are one-dimensional without fractions or infinity."""
     values = y if isinstance(y, np.ndarray) else np.asarray(y)
     y = y if arrays.is_frame(y) else values
     if values.ndim != 1:
@@ -279,7 +280,7 @@ def read_weights(sample_weight: object, rows: int) -> Array | None:
 def to_label_array(values: Iterable[Hashable]) -> NDArray[Any]:
     """Convert labels to an array of their type, or of objects if they have several types."""
     labels = list(values)
-    types = (str, bytes, bool, int, float)  # bool comes before int, which it is a subclass of
+    types = (str, bytes, bool, int, float)  # bool comes before int, because bool is a subclass of int
     kinds = {next((one for one in types if isinstance(label, one)), object) for label in labels}
     if kinds in ({str}, {bytes}, {bool}, {int}, {float}, {int, float}):
         array = np.array(labels)

@@ -1,6 +1,6 @@
 """Factorise matrices. `Cholesky` and `symmetric` take leading batch axes (...), other functions one matrix.
 
-The functions of rank take a Gram matrix or a scatter matrix, a centred Gram matrix, of d columns.
+Functions with an argument `gram` take XᵀX of d columns, about zero or about their mean.
 """
 
 from contextlib import suppress
@@ -15,7 +15,7 @@ from tamis.arrays import Array
 _ASYMMETRY = 1e-8  # relative to √(Mᵢᵢ Mⱼⱼ): smaller differences are rounding errors, and averaged
 _ROUNDING = 1e-13  # a smaller fraction of a sum of squares is a rounding error
 _GRADED = 1e8  # if variances differ by a larger factor, `eigh` would lose the small ones
-_SMALL_REST = 1e-4  # a difference that is a smaller fraction of the trace has fewer than ten digits
+_SMALL_REST = 1e-4  # trace minus sum: a smaller fraction of the trace has fewer than ten correct digits
 _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
 
 
@@ -44,7 +44,7 @@ class Cholesky:
 
     @classmethod
     def of(cls, matrix: Array, what: str = "matrix", remedy: str = _MORE_ROWS) -> "Cholesky":
-        """Factorise. If it is not positive definite, the error calls it `what` and advises `remedy`.
+        """Factorise M. If M is not positive definite, the error calls it `what` and advises `remedy`.
 
         >>> Cholesky.of(np.array([[4.0, 2.0], [2.0, 3.0]])).lower.round(3).tolist()
         [[2.0, 0.0], [1.0, 1.414]]
@@ -126,11 +126,11 @@ def eigen(matrix: Array) -> tuple[Array, Array]:
 def find_whitening(matrix: Array, what: str, tolerance: float = 1e-8) -> Array:
     """Return directions (d, rank) of unit variance for a covariance (d, d) that may be singular.
 
-    Columns are first scaled to unit variance. Directions whose variance is then below `tolerance` times the
-    largest are treated as rounding errors, and left out.
+    Columns are first scaled to unit variance. Principal directions whose variance is then at most `tolerance`
+    times the largest are treated as rounding errors, and left out. `what` names the matrix in errors.
     """
-    spread = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
-    scale = np.where(spread > 0, spread, 1.0)
+    std = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    scale = np.where(std > 0, std, 1.0)
     values, vectors = eigen(matrix / (scale[:, None] * scale))
     nonzero = values > tolerance * max(float(values[-1]), 0.0)
     if not nonzero.any():
@@ -141,10 +141,8 @@ def find_whitening(matrix: Array, what: str, tolerance: float = 1e-8) -> Array:
 def find_dependent(gram: Array, tolerance: float = _ROUNDING) -> NDArray[np.int64]:
     """Find the columns that are linear combinations of earlier ones, by their Gram matrix (d, d).
 
-    Their indices are returned in ascending order.
-
-    A column is returned if the columns before it explain its variance except for a fraction `tolerance`.
-    Without these columns, the matrix is positive definite.
+    A column is one if regression on the columns before it leaves at most the fraction `tolerance` of its sum
+    of squares. Their indices are returned in ascending order; without them, the matrix is positive definite.
 
     >>> find_dependent(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])).tolist()
     [1]
@@ -152,7 +150,7 @@ def find_dependent(gram: Array, tolerance: float = _ROUNDING) -> NDArray[np.int6
     scaled, varies, _ = _scale_columns(gram)
     _, order, rank, _ = lapack.dpstrf(scaled, tol=tolerance)
     independent = np.asarray(order[:rank], dtype=np.int64) - 1
-    if rank < len(scaled):  # pivoting may choose the later one of two equal columns instead of the first
+    if rank < len(scaled):  # pivoting may have kept the later one of two equal columns
         in_order = _find_independent(scaled, tolerance)
         independent = in_order if len(in_order) <= rank else independent
     return np.setdiff1d(np.arange(len(gram)), np.flatnonzero(varies)[independent])
@@ -162,20 +160,21 @@ def _find_independent(scaled: Array, tolerance: float) -> NDArray[np.int64]:
     """Find the columns that do not depend on earlier ones: their Cholesky pivots exceed `tolerance`."""
     lower, independent = np.zeros_like(scaled), list[int]()
     for j in range(len(scaled)):
-        r = len(independent)
-        row = solve_triangular(lower[:r, :r], scaled[independent, j], lower=True, check_finite=False)
+        rank = len(independent)
+        row = solve_triangular(lower[:rank, :rank], scaled[independent, j], lower=True, check_finite=False)
         pivot = scaled[j, j] - row @ row
         if pivot > tolerance:
-            lower[r, :r], lower[r, r] = row, np.sqrt(pivot)
+            lower[rank, :rank], lower[rank, rank] = row, np.sqrt(pivot)
             independent.append(j)
     return np.asarray(independent, dtype=np.int64)
 
 
 def spectrum(gram: Array) -> tuple[Array, Array]:
-    """Return eigenvalues (r,) above rounding errors, and eigenvectors (d, r), of a Gram matrix (d, d).
+    """Return eigenvalues (r,) above rounding errors, in any order, and eigenvectors (d, r) of a Gram matrix.
 
-    If the scales of the columns differ greatly, `eigh` computes small eigenvalues inaccurately; then a
-    pivoted Cholesky factor is decomposed by Jacobi rotations (LAPACK's gejsv), which are accurate.
+    If the scales of the columns differ greatly, `eigh` computes small eigenvalues inaccurately. Then the
+    pivoted Cholesky factor is decomposed by Jacobi rotations (LAPACK's gejsv), which are accurate (Drmač and
+    Veselić 2008).
     """
     scaled, varies, scale = _scale_columns(gram)
     if not varies.any():
@@ -194,10 +193,10 @@ def spectrum(gram: Array) -> tuple[Array, Array]:
 
 
 def find_leading(gram: Array, k: int) -> tuple[Array, Array] | None:
-    """Return the k largest eigenvalues (k,) of `spectrum`, ascending, and their eigenvectors (d, k).
+    """Return the k largest eigenvalues (k,), ascending, and their eigenvectors (d, k), of a Gram matrix.
 
-    None if all eigenvalues must be computed instead: the scales of the columns differ greatly, or the sum of
-    the other eigenvalues cannot be computed accurately as the trace minus these.
+    None if `spectrum` must be used instead: the scales of the columns differ greatly, no column varies, or
+    the sum of the other eigenvalues cannot be computed accurately as the trace minus these.
     """
     variances = np.diagonal(gram)
     varies = variances[variances > 0]
@@ -231,15 +230,13 @@ def _is_graded(scale: Array) -> bool:
 
 
 def _scale_columns(gram: Array) -> tuple[Array, NDArray[np.bool_], Array]:
-    """Return the Gram matrix of the r columns that vary, scaled to a unit diagonal, a mask and the scales.
+    """Scale a Gram matrix to a unit diagonal, without the columns whose diagonal is 0.
 
-    The mask says which columns vary.
-
-    The shapes are (r, r), (d,) and (r,).
+    Return the matrix (r, r), a mask of the r columns that remain (d,), and their scales (r,).
     """
-    spread = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    varies = spread > 0
-    scale = spread[varies]
+    roots = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    varies = roots > 0
+    scale = roots[varies]
     return gram[np.ix_(varies, varies)] / (scale[:, None] * scale), varies, scale
 
 

@@ -22,10 +22,10 @@ def check_integer(name: str, value: object, least: int = 1) -> int:
 
 
 def check_em_options(max_iter: object, tol: Any, n_init: object = 1) -> None:
-    """Raise unless these are valid parameters of EM: when to stop, and how often to start."""
+    """Raise unless these are valid parameters of EM: iterations, tolerance, and number of starts."""
     check_integer("max_iter", max_iter)
     check_integer("n_init", n_init)
-    if not (isinstance(tol, float) and tol == -np.inf):  # -inf is never reached: exactly max_iter iterations
+    if not (isinstance(tol, float) and tol == -np.inf):  # −inf: do not stop before max_iter iterations
         check_nonnegative("tol", tol)
 
 

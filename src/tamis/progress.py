@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-StepReport = Callable[[float | None], None]  # called after each step of a loop with its score, if it has one
+StepReport = Callable[[float | None], None]  # called after each step with its log-likelihood, or None
 
 _INTERVAL = 0.1  # seconds: the least time between two drawings
 _WIDTH = 28  # characters of the bar, without the text
 
 
 class Line:
-    """A line of text that is redrawn in a terminal or notebook; elsewhere only its last text is written."""
+    """A line of text that is redrawn in a terminal or notebook; elsewhere only the final text is written."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -44,7 +44,7 @@ class Line:
         self._stream.flush()
 
     def _show(self, text: str) -> bool:
-        """Show the text in a notebook; return False if this is no notebook."""
+        """Show the text in a notebook; return False outside of a notebook."""
         if self._may_be_notebook and self._cell is None:
             self._cell = _make_notebook_cell()
             self._may_be_notebook = self._cell is not None

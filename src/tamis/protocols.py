@@ -38,7 +38,7 @@ class Reversible(Statistic, Protocol):
 class Model(Protocol[X_contra, S, P]):
     """A pair of methods. For rows x followed by rows y, observe(x ++ y) = observe(x) + observe(y).
 
-    This holds given the same posterior, or none.
+    This holds if all three calls are given the same posterior, or all none.
     """
 
     def observe(self, data: X_contra, given: P | None = None, /) -> S: ...
@@ -85,7 +85,7 @@ class Classifier(Protocol[X_contra]):
 class Shards(Protocol[X_co]):
     """Data in parts that an engine (`tamis.engines`) holds, in this process or on other machines.
 
-    Functions that take shards also take a list of parts.
+    The functions below that take shards also take an iterable of parts.
     """
 
     def total(self, observe: Callable[[X_co], S], /) -> S:
@@ -117,7 +117,7 @@ def iterate(
     """Repeat without end: observe every shard given the posterior, add, and infer the next posterior.
 
     EM, Newton's method, alternating least squares and Gibbs sampling are this loop with different models. The
-    caller decides when to stop. `shards` is read again at each step.
+    caller decides when to stop. Each step iterates over `shards` again, so it must not be an iterator.
     """
     posterior = start
     for number in count(1):
@@ -130,7 +130,7 @@ def iterate(
 def observe_shards(model: Model[Any, S, P], shards: Iterable[Any] | Shards[Any], given: P | None = None) -> S:
     """Observe every shard, given a posterior or none, and add the statistics.
 
-    An engine replaces only this loop.
+    If `shards` belongs to an engine, its `total` does this where the data is.
     """
     observe = partial(_observe, model, given)
     return shards.total(observe) if isinstance(shards, Shards) else total(map(observe, shards))

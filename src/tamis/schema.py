@@ -14,9 +14,9 @@ from tamis.tables import Kind, Sparse, Table
 ColumnKind = Kind | Literal["unknown"]
 
 _FEW_ROWS = 30  # with fewer rows it is normal that all values of a category are distinct
-_DISTINCT_PER_ROW = 0.8  # with as many distinct values per row, a category predicts hardly anything
+_DISTINCT_PER_ROW = 0.8  # with so many distinct values per row, a category predicts hardly anything
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
-_WRITTEN_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}([T ].*)?")
+_DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}([T ].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Schema:
     library: str | None = None  # the library of the data frame; results are frames of the same library
     remarks: tuple[
         tuple[int, str], ...
-    ] = ()  # columns of the rows just read that are poor categories, and why
+    ] = ()  # column and message, of the columns that `find_poor_categories` found in the rows just read
 
     def kind(self, column: int) -> ColumnKind:
         """Return the kind of the column's values; "unknown" until the first value was read."""
@@ -76,7 +76,7 @@ class Schema:
 
 
 def find_kinds(table: Table) -> tuple[ColumnKind, ...] | ColumnKind:
-    """Return the kind of each column; "unknown" if all its values are missing, so that it has no type."""
+    """Return the kind of each column; "unknown" for a column of numbers that are all missing."""
     if isinstance(table.data, Sparse):
         return table.kinds
     empty = [j for j in range(table.width) if table.kind(j) == "number" and _is_empty(table, j)]
@@ -91,7 +91,10 @@ def _is_empty(table: Table, column: int) -> bool:
 
 
 def find_poor_categories(table: Table, columns: Iterable[int]) -> tuple[tuple[int, str], ...]:
-    """Find categories that hold dates, or nearly as many values as rows; return columns and messages."""
+    """Find categories that hold dates, or nearly as many distinct values as rows.
+
+    Return pairs of a column's index and a message for the user.
+    """
     if not isinstance(table.data, tuple):
         return ()
     categories = [j for j in columns if table.kind(j) == "category"]
@@ -126,5 +129,5 @@ def describe_poor_category(name: str, distinct: Set[Any], rows: int) -> str | No
 
 def _is_date(value: Any) -> bool:
     if isinstance(value, str):
-        return _WRITTEN_DATE.fullmatch(value.strip()) is not None
+        return _DATE_TEXT.fullmatch(value.strip()) is not None
     return isinstance(value, _DATES)

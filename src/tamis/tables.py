@@ -22,13 +22,13 @@ Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
 _ALL = slice(None)
 _NO_KEYS = Keys(())
-_LARGE = 1 << 16  # values: a copy of fewer takes less than 0.1 ms
-_STACKED_VALUES = 1 << 18  # about as many values are stacked at a time
+_LARGE = 1 << 16  # number of values: to copy fewer takes less than 0.1 ms
+_STACKED_VALUES = 1 << 18  # about so many values are stacked at a time
 _KINDS: dict[str, Kind] = {"f": "number", "i": "integer", "u": "integer", "b": "bool"}
 
 
 def runs(rows: int, width: int, cells: int) -> Iterator[slice]:
-    """Split rows of `width` values into slices of consecutive rows, of about `cells` values each."""
+    """Split rows of `width` values into slices of consecutive rows, of at most `cells` values or one row."""
     step = max(1, cells // max(1, width))
     for start in range(0, rows, step):
         yield slice(start, start + step)
@@ -62,7 +62,7 @@ class Sparse:
         return dense
 
     def take(self, rows: Rows) -> "Sparse":
-        """These rows, in this order."""
+        """Return these rows, in this order."""
         index = np.arange(len(self))[rows]
         lengths = np.diff(self.indptr)[index]
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -71,11 +71,11 @@ class Sparse:
 
 
 class Columns(tuple[Array, ...]):
-    """Columns of numbers (n,) that lie apart in memory, as data frames have them."""
+    """Columns of numbers (n,), each an array of its own, as data frames store them."""
 
     @cached_property
     def stacked(self) -> Array:
-        """The rows (n, d), which are copied when they are first needed."""
+        """The rows (n, d): a copy, made at the first access."""
         return _stack_columns(self)
 
 
@@ -144,21 +144,21 @@ class Table:
         return self.data if isinstance(self.data, Sparse) else None
 
     def kind(self, column: int) -> Kind:
-        """The kind of values of the column."""
+        """Return the kind of values of the column."""
         return self.kinds if isinstance(self.kinds, str) else self.kinds[column]
 
     def name(self, column: int) -> str:
-        """The name of the column in messages."""
+        """Return the name of the column in messages."""
         return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
 
-    def list_apart(self, columns: Sequence[int] | None = None) -> list[Array] | None:
-        """Columns as they lie apart in memory, in float64; None if the table does not hold such columns."""
+    def list_separate_columns(self, columns: Sequence[int] | None = None) -> list[Array] | None:
+        """Return columns as separate arrays of float64; None if the table does not store them so."""
         if not isinstance(self.data, Columns):
             return None
         return list(self.data) if columns is None else [self.data[j] for j in columns]
 
     def numbers(self, columns: Sequence[int] | None = None) -> Array:
-        """Columns as float64 (n, len(columns)), NaN where missing; all columns if none are named."""
+        """Return columns, or all, as float64 (n, len(columns)), with NaN where a value is missing."""
         if columns is not None and len(columns) == self.width and list(columns) == list(range(self.width)):
             columns = None
         if columns is None and isinstance(self.data, Columns):
@@ -177,7 +177,10 @@ class Table:
         return numbers
 
     def blocks(self, cells: int, rows: Rows = _ALL) -> Iterator[tuple[Rows, Array]]:
-        """Yield indices and numbers of rows: all at once, or sparse rows in dense blocks of `cells`."""
+        """Yield indices of rows and their numbers: all rows at once or, if sparse, dense blocks of rows.
+
+        A block has about `cells` numbers.
+        """
         if self.sparse is None:
             yield rows, self.numbers()[rows]
         elif isinstance(rows, slice) and rows == _ALL:
@@ -188,7 +191,7 @@ class Table:
                 yield index[block], self.sparse.take(index[block]).dense(slice(None))
 
     def categories(self, column: int) -> tuple[Keys, NDArray[np.int64]]:
-        """The distinct values of a column, and the index of each row's value, -1 where it is missing."""
+        """Return the distinct values of a column, and the index of each row's value, -1 if missing."""
         if isinstance(self.data, Sparse):
             raise TypeError("got a sparse matrix, expected dense columns of categories: call .toarray()")
         values = self.data[:, column] if isinstance(self.data, np.ndarray) else self.data[column]
@@ -198,7 +201,7 @@ class Table:
             raise TypeError(f"{self.name(column)}: {problem}") from None
 
     def take(self, rows: Rows) -> "Table":
-        """These rows, in this order."""
+        """Return these rows, in this order."""
         count = len(np.arange(self.rows)[rows])
         if isinstance(self.data, Sparse):
             return Table(self.data.take(rows), count, self.kinds, self.names)
@@ -221,7 +224,7 @@ class Table:
         return Table(data, self.rows, kinds, self.names)
 
     def select(self, columns: Sequence[int]) -> "Table":
-        """These columns, in this order."""
+        """Return these columns, in this order."""
         kinds = self.kinds if isinstance(self.kinds, str) else tuple(self.kinds[j] for j in columns)
         names = None if self.names is None else tuple(self.names[j] for j in columns)
         if isinstance(self.data, tuple):
@@ -233,10 +236,7 @@ class Table:
 
 
 class OneRow(Table):
-    """A row of checked Python values: numbers, and categories, which are None where missing.
-
-    It is faster than `Table` for a single row.
-    """
+    """A single row of checked Python values, faster than a `Table`; missing categories are None or NaN."""
 
     __slots__ = ()
 
@@ -251,7 +251,7 @@ class OneRow(Table):
         return Keys((value,)), np.zeros(1, dtype=np.int64)
 
     def categories_of(self, columns: Sequence[int]) -> tuple[Keys, ...]:
-        """The category of each of these columns as its only key; no key where it is missing."""
+        """Return the category of each of these columns as its only key; no key where it is missing."""
         values: Any = self.data
         row = [values[j] for j in columns]
         return tuple(_NO_KEYS if value is None or value != value else Keys((value,)) for value in row)
@@ -311,10 +311,10 @@ def _read_sparse(data: Any) -> Table:
 
 
 def _is_canonical(matrix: Any) -> bool:
-    """Whether the column indices of each row ascend.
+    """Return whether the column indices of each row ascend.
 
-    If they do not, SciPy would sort them in place, in the caller's arrays, so the matrix is copied first.
-    SciPy's flag is not used: it is stored in the caller's matrix, and may be out of date.
+    If they do not, `sum_duplicates` would sort them in place, in the caller's arrays, so the matrix is copied
+    first. SciPy's flag `has_canonical_format` is not used, because it may be out of date.
     """
     ascends = matrix.indices[1:] > matrix.indices[:-1]
     starts = matrix.indptr[1:-1]
@@ -331,7 +331,7 @@ def _refuse_repeated_names(data: Any) -> None:
 
 
 def _refuse_outside(matrix: Any) -> None:
-    """Raise for a sparse matrix whose indices are outside its shape, which SciPy does not check."""
+    """Raise for a sparse matrix whose indices are outside its shape: SciPy does not always check them."""
     rows, columns = matrix.shape
     if matrix.format == "coo":
         entries = len(matrix.data)
@@ -362,7 +362,7 @@ def _refuse_outside(matrix: Any) -> None:
 
 
 def _are_below(indices: NDArray[Any], size: int) -> bool:
-    """Whether all indices are integers from 0 to `size` - 1.
+    """Return whether all indices are integers from 0 to `size` - 1.
 
     One pass is enough: as unsigned integers, negative ones are larger than any size.
     """
@@ -385,12 +385,12 @@ def _read_frame(frame: Any) -> Table:
 
 
 def _make_number_table(columns: list[Array], names: tuple[object, ...]) -> Table:
-    data = Columns(columns) if _are_worth_keeping(columns) else _stack_columns(columns)
+    data = Columns(columns) if _are_better_apart(columns) else _stack_columns(columns)
     return Table(data, len(columns[0]), "number", names)
 
 
-def _are_worth_keeping(columns: list[Array]) -> bool:
-    """Whether columns are so large that a copy of them takes longer than their sums, and lie in one piece."""
+def _are_better_apart(columns: list[Array]) -> bool:
+    """Return whether columns are contiguous, and so large that to copy them takes longer than to sum them."""
     return len(columns) * len(columns[0]) >= _LARGE and all(
         column.flags.c_contiguous and column.flags.aligned for column in columns
     )
@@ -433,7 +433,7 @@ def _read_columns(columns: list[NDArray[Any]], rows: int) -> Table:
 
 
 def _read_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
-    """Read a column of Python values: of kind category, unless all are numbers, or all are bools."""
+    """Read a column of Python values. It is a category unless all known values are numbers, or all bools."""
     kinds = {arrays.find_object_kind(value) for value in values.tolist()} - {None}
     if kinds <= {"number", "integer"}:
         return ("integer" if kinds == {"integer"} else "number"), arrays.to_float_column(values, "the column")
@@ -441,9 +441,9 @@ def _read_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
 
 
 def make_frame(columns: dict[Any, Any], library: str | None, like: Any = None) -> Any:
-    """Make a data frame of that library from its columns; an array (n, d) if `library` is None.
+    """Make a data frame of that library from columns by name; an array (n, d) for None or another library.
 
-    A pandas frame gets the index of the frame `like`.
+    A pandas frame gets the index of the frame `like`, if that is one.
     """
     if library == "pandas":
         pandas = importlib.import_module("pandas")

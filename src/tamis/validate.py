@@ -1,7 +1,8 @@
 """statistic − part → infer → score: cross-validation by subtraction, and the choice between models.
 
 Every row is observed once. The posterior without a fold, or without a row, is inferred from the statistic of
-all rows minus that of the fold or row; the subtraction is exact, and no row is read again.
+all rows minus that of the fold or row. Sums are subtracted exactly (`tamis.stats`), so no row is observed a
+second time.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -21,7 +22,7 @@ from tamis.stats import Joint, Keys, Labels
 K = TypeVar("K", bound=Hashable)
 
 Indices = NDArray[np.int64]
-# A number computed from the class index of each row (n,), and the columns (n,) of each block by its name.
+# Computes a number from the class index of each row (n,), and the list of columns (n,) of each block by name.
 Measure = Callable[[Indices, Mapping[str, list[NDArray[Any]]]], float]
 
 
@@ -78,8 +79,8 @@ def split(
 
     With class indices (n,) as `group`, the rows of every class are distributed evenly over the folds. With
     `groups` (n,), all rows of one group (a patient, a sender) are in the same fold: groups are assigned in
-    descending order of size, each to the fold with the fewest rows. Without `rng`, row i is in fold i modulo
-    `folds`.
+    descending order of size, each to the fold with the fewest rows. `rng` shuffles the rows, or the groups,
+    first. Without `rng`, `group` and `groups`, row i is in fold i modulo `folds`.
 
     >>> split(7, 3).tolist(), split(6, 3, group=[0, 0, 0, 1, 1, 1]).tolist()
     ([0, 1, 2, 0, 1, 2, 0], [0, 1, 2, 0, 1, 2])
@@ -145,7 +146,7 @@ def cross_validate(model: Generative, data: LabelledRows, fold: ArrayLike) -> He
 
 
 def _drop_empty_keys(data: LabelledRows) -> LabelledRows:
-    """Drop the labels that have no rows."""
+    """Drop the keys of labels that have no rows."""
     group = data.labels.group
     present = np.zeros(len(data.labels.keys), dtype=np.bool_)
     present[group] = True
@@ -187,7 +188,7 @@ def choose(
     """Choose between models that differ only in `infer`: in priors, smoothing or estimates.
 
     All candidates share one statistic, because `observe` knows no prior. The evidence needs nothing else;
-    leave-one-out also reads the rows, once per candidate. Of several best models, the first is chosen.
+    leave-one-out also reads the rows, once per candidate. If several models are best, the first is chosen.
     """
     if by not in ("evidence", "leave-one-out"):
         raise ValueError(f"got by={by!r}, expected 'evidence' or 'leave-one-out'")
@@ -222,7 +223,7 @@ class Check:
 
     @property
     def p_value(self) -> float:
-        """Two-sided p-value: the fraction of draws at least as extreme as the data, the data included."""
+        """Two-sided p-value: twice the smaller tail, at most 1; the data count as one draw of each tail."""
         extreme = min((self.replicated >= self.observed).sum(), (self.replicated <= self.observed).sum())
         return min(1.0, 2.0 * float(1 + extreme) / (1 + len(self.replicated)))
 
@@ -238,8 +239,9 @@ def check(
 ) -> Check:
     """Compare a measure of the data, `observed`, with that of `draws` datasets drawn from the model.
 
-    A dataset has as many rows of each class as the statistic, or n rows of random classes. Rows are drawn
-    from the densities that `infer` returns, whose parameters are fixed unless the estimate is "predictive".
+    A dataset has as many rows of each class as the statistic (their weight, rounded), or n rows of random
+    classes. Rows are drawn from the densities that `infer` returns. Their parameters are the same in all
+    draws unless the estimate is "predictive" (Gelman et al., Bayesian Data Analysis, section 6.3).
     """
     if draws < 1:
         raise ValueError(f"got draws={draws}, expected at least 1")

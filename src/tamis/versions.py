@@ -10,7 +10,7 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "narwhals", "threadpoolctl", "pan
 
 
 def show_versions() -> None:
-    """Print the versions of tamis, of Python and of the packages that it uses, and which kernels it uses.
+    """Print the versions of tamis, Python and related packages, and whether the compiled core is used.
 
     >>> show_versions()
     tamis: ...

@@ -86,12 +86,12 @@ def test_a_large_frame_keeps_its_columns_and_is_stacked_once(x: Array) -> None:
         some = table.take(np.arange(9, 0, -1))
         np.testing.assert_array_equal(some.numbers(), x[9:0:-1])
         np.testing.assert_array_equal(table.select([3, 1]).numbers(), x[:, [3, 1]])
-        assert [column.tolist() for column in table.list_apart([1]) or []] == [x[:, 1].tolist()]
+        assert [column.tolist() for column in table.list_separate_columns([1]) or []] == [x[:, 1].tolist()]
 
 
 def test_columns_of_small_frames_and_of_rows_are_stacked_at_once(x: Array) -> None:
-    assert Table.of(x).list_apart() is None
-    assert Table.of(make_frames(x[:10])[0]).list_apart() is None
+    assert Table.of(x).list_separate_columns() is None
+    assert Table.of(make_frames(x[:10])[0]).list_separate_columns() is None
     strided = pd.DataFrame(x, columns=NAMES)
     np.testing.assert_array_equal(Table.of(strided).numbers(), x)
 

@@ -96,6 +96,27 @@ def test_datetimes_of_numpy_are_those_of_python() -> None:
     )
 
 
+def test_datetimes_of_numpy_may_be_missing() -> None:
+    labels = np.array(["NaT", "2026-02-01"], dtype="datetime64[ns]")
+    keys, codes = Keys.encode(labels)
+    assert keys.values == (datetime.datetime(2026, 2, 1),)  # noqa: DTZ001
+    assert codes.tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize("labels", [np.array(["20000-01-01"], "M8[s]"), np.array([3], "m8[M]")])
+def test_times_that_python_cannot_store_are_refused(labels: Any) -> None:
+    with pytest.raises(ValueError, match="that Python cannot store as times, expected years 1 to 9999"):
+        Keys.of(labels)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64])
+def test_labels_at_both_ends_of_an_integer_type_are_themselves(kind: type[np.signedinteger[Any]]) -> None:
+    ends = [int(np.iinfo(kind).min), int(np.iinfo(kind).max)]
+    keys, codes = Keys.of(np.array(ends * 40_000, dtype=kind))
+    assert keys.values == tuple(ends)
+    assert codes.tolist() == [0, 1] * 40_000
+
+
 def test_a_label_without_weight_is_not_there() -> None:
     filed = Moments.observe(x[:3], weights=[1.0, 0.0, 2.0], by=["a", "b", "c"])
     assert tuple(filed.keys or ()) == ("a", "c")

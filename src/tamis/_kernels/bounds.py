@@ -1,4 +1,4 @@
-"""Checks of indices and sizes, since compiled code would read and write wherever an index points."""
+"""Check indices and sizes, because compiled code would read and write wherever an index points."""
 
 from typing import Any
 
@@ -11,26 +11,26 @@ from tamis.compiled import choose
 _kernels = choose(reference, "tamis._kernels.compiled")
 
 
-def refuse_outside(what: str, places: NDArray[Any], size: int) -> None:
-    """Raise if an index is not from 0 to below the size."""
-    if not _kernels.are_within(places, size):
-        raise ValueError(f"got {what} from {places.min()} to {places.max()}, expected 0 to {size - 1}")
+def refuse_outside(what: str, indices: NDArray[Any], size: int) -> None:
+    """Raise unless all indices are at least 0 and below the size."""
+    if not _kernels.are_within(indices, size):
+        raise ValueError(f"got {what} from {indices.min()} to {indices.max()}, expected 0 to {size - 1}")
 
 
-def refuse_beyond(what: str, places: NDArray[Any], size: int) -> None:
-    """Raise if an index is not below the size; negative ones mean that there is no element."""
-    if places.size and int(places.max()) >= size:
-        raise ValueError(f"got {what} up to {places.max()}, expected below {size}")
+def refuse_beyond(what: str, indices: NDArray[Any], size: int) -> None:
+    """Raise unless all indices are below the size; negative ones mean that there is no element."""
+    if indices.size and int(indices.max()) >= size:
+        raise ValueError(f"got {what} up to {indices.max()}, expected below {size}")
 
 
-def refuse_unless(fits: bool, what: str) -> None:
-    """Raise, naming the arrays, if `fits` is False: their sizes do not agree."""
-    if not fits:
+def refuse_unless(sizes_agree: bool, what: str) -> None:
+    """Raise unless the sizes of arrays agree; `what` names the arrays."""
+    if not sizes_agree:
         raise ValueError(f"got {what} of several sizes, expected one")
 
 
 def refuse_broken_rows(indptr: NDArray[np.int64], entries: int) -> None:
-    """Raise if `indptr` (as in CSR matrices) decreases, or points beyond the entries."""
+    """Raise if `indptr` (of a CSR matrix) is empty, decreases, or is not from 0 to `entries`."""
     if not _kernels.are_rows_within(indptr, entries):
-        given = f"from {indptr[0]} to {indptr[-1]}" if len(indptr) else "without a beginning"
-        raise ValueError(f"got rows of entries {given}, expected in order and 0 to {entries}")
+        given = f"from {indptr[0]} to {indptr[-1]}" if len(indptr) else "of length 0"
+        raise ValueError(f"got an indptr {given}, expected ascending numbers from 0 to {entries}")

@@ -1,8 +1,8 @@
-"""Where `observe` runs and statistics are added: threads over files larger than memory, Dask, and others.
+"""Observe data in shards, and add the statistics: in threads, on Dask, on Spark or in a database.
 
 A shard is a part of the data. An engine replaces one step of `tamis.protocols`, "observe each shard and add";
-models do not depend on where that happens. All estimators (faces) take the sources of `opening.SOURCES` in
-`fit` and `partial_fit`, and so does `tamis.fit`.
+models do not depend on where that happens. `fit` and `partial_fit` of all estimators, and `tamis.fit`, take
+the types of data in `opening.SOURCES`, paths of files, large memory maps and iterators of batches.
 """
 
 from tamis.engines.batches import Batch, Loaded, Piece

@@ -1,6 +1,6 @@
-"""Streams of Arrow record batches → shards: datasets, readers and relations of DuckDB.
+"""Streams of Arrow record batches → shards: Arrow's datasets and readers, and relations of DuckDB.
 
-Each pass scans a dataset, or runs the query of a relation, again; a reader can be read once.
+Each pass scans a dataset, or runs the query of a relation, again. A reader can be read once.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from tamis.engines.iterables import open_shards as open_batches
 from tamis.engines.opening import BatchShards, Request
 from tamis.engines.tabular import ROWS, Layout, import_arrow
 
-_AHEAD = 2  # batches that Arrow reads ahead: by default it is 16, and memory grows with it
+_READAHEAD = 2  # batches that Arrow reads ahead: its default is 16, and memory grows with the number
 
 
 def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
@@ -27,12 +27,12 @@ def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
 
 
 def open_dataset(dataset: Any, request: Request) -> BatchShards[Batch]:
-    """Open a `pyarrow.dataset`: only the columns that are needed are read."""
+    """Open a `pyarrow.dataset.Dataset`; only the columns that are needed are read."""
     layout = Layout.of(dataset.schema, request)
 
     def scan() -> Iterator[Any]:
         batches: Iterator[Any] = dataset.to_batches(
-            columns=layout.names, batch_size=ROWS, batch_readahead=_AHEAD, fragment_readahead=1
+            columns=layout.names, batch_size=ROWS, batch_readahead=_READAHEAD, fragment_readahead=1
         )
         return batches
 
@@ -40,8 +40,8 @@ def open_dataset(dataset: Any, request: Request) -> BatchShards[Batch]:
 
 
 def open_relation(relation: Any, request: Request) -> BatchShards[Batch]:
-    """Open a relation of DuckDB: its query runs once per pass, with the columns that are needed."""
-    import_arrow()  # DuckDB hands rows over by it
+    """Open a relation of DuckDB. Its query runs once per pass, for the columns that are needed."""
+    import_arrow()  # DuckDB returns rows as Arrow batches
     layout = Layout.of(relation.limit(0).to_arrow_table().schema, request)
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in layout.names)
 
@@ -55,7 +55,10 @@ def open_relation(relation: Any, request: Request) -> BatchShards[Batch]:
 def open_stream(
     read: Callable[[], Iterator[Any]], layout: Layout, request: Request, once: bool = False
 ) -> BatchShards[Batch]:
-    """Shards of record batches that `read` iterates over, anew at each pass unless it can be read `once`."""
+    """Make shards of the record batches that `read` returns an iterator of.
+
+    `read` is called at each pass; or once, if `once` is true, so that only one pass is possible.
+    """
     if request.engine not in (None, "threads"):
         raise TypeError("got an engine for a stream of rows, expected none: it is read in this process")
 

@@ -1,4 +1,4 @@
-"""Rows with their labels and weights: what one shard of a table holds once it is read."""
+"""Batches: the rows of one shard with their labels and weights; and pieces, from which batches are read."""
 
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -9,13 +9,13 @@ X = TypeVar("X")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Some rows, in any form that an estimator (face) reads, with their labels, weights and other values."""
+    """Some rows, of any type that estimators (faces) take, with their labels, weights and other values."""
 
     X: Any  # (n, d)
     y: Any = None  # (n,)
     sample_weight: Any = None  # (n,)
     others: dict[str, Any] = field(default_factory=dict)  # further arguments of `fit`, one value per row
-    number: int = 0  # of the shard among all: the order of rows is that of the shards
+    number: int = 0  # of the shard, from 0; the shards in this order make up the data
 
     @property
     def rows(self) -> int:
@@ -25,11 +25,11 @@ class Batch:
 
 
 class Piece(Protocol[X_co]):
-    """One shard that is not read yet. It can be sent to another process, unless it says otherwise."""
+    """One shard that is not read yet."""
 
     @property
     def name(self) -> str:
-        """Its name in error messages, such as "part-3.parquet, row group 2"."""
+        """What error messages call the shard, such as "part-3.parquet, row group 2"."""
 
     def load(self) -> X_co:
         """Read the shard."""
@@ -43,5 +43,5 @@ class Loaded(Generic[X]):
     content: X
 
     def load(self) -> X:
-        """The shard."""
+        """Return the content."""
         return self.content

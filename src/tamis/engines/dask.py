@@ -1,8 +1,9 @@
-"""Collections of Dask → shards on its workers: statistics are added there, in a tree; only one comes back.
+"""Dask arrays, data frames and bags → shards on the workers of Dask.
 
-A shard is a partition. Shards that are read several times are kept on the workers; the posterior of each step
-travels to them as one task of the graph. If a worker is lost, Dask computes its tasks again from the graph,
-and `Part` counts each shard once.
+A shard is a partition. Its statistic is computed where it is stored; statistics are added on the workers in a
+tree, and only the sum is sent back. Shards that are read several times are kept in the workers' memory. The
+posterior of each step is one task of the graph, on which all others depend. If a worker is lost, Dask repeats
+its tasks, and `Part` makes sure that each shard is counted once.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from tamis.arrays import one_line
 from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.iterables import read_batch
 from tamis.engines.opening import Request
@@ -29,12 +31,12 @@ _FAN_IN = 8  # parts that one task of the tree adds
 class DaskShards(Generic[X]):
     """Shards that are results of Dask's tasks."""
 
-    shards: Sequence[Any]  # Delayed, each of one shard
-    names: Sequence[str]
-    client: Any = None  # of a cluster; None for Dask's scheduler of this process
+    shards: Sequence[Any]  # a Delayed for each shard
+    names: Sequence[str]  # of the shards, for error messages
+    client: Any = None  # of a cluster; None for the scheduler that Dask is configured to use
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
-        """Observe every shard where it is; add in a tree."""
+        """Observe every shard where it is stored, and add the statistics in a tree."""
         delayed = _import_dask().delayed
         given = delayed(_Constant(observe), pure=False)
         parts = [
@@ -47,7 +49,7 @@ class DaskShards(Generic[X]):
         return finish(part, len(self.shards))
 
     def map(self, change: Callable[[X], Y | None], /) -> "DaskShards[Y]":
-        """The shards after a change, which is made where they are."""
+        """Return the shards after a change, which is made where they are stored."""
         delayed = _import_dask().delayed
         changed = [
             delayed(_change)(change, name, shard) for name, shard in zip(self.names, self.shards, strict=True)
@@ -55,13 +57,13 @@ class DaskShards(Generic[X]):
         return DaskShards(changed, self.names, self.client)
 
     def keep(self) -> "DaskShards[X]":
-        """The shards, computed once and kept on the workers."""
+        """Return the shards, computed once and kept on the workers."""
         dask = _import_dask()
         shards = dask.persist(*self.shards) if self.client is None else self.client.persist(list(self.shards))
         return DaskShards(list(shards), self.names, self.client)
 
     def read_first(self) -> X:
-        """The first shard."""
+        """Return the first shard."""
         first: X = self._compute(self.shards[0])
         return first
 
@@ -73,7 +75,7 @@ class DaskShards(Generic[X]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Constant(Generic[X]):
-    """A value that a graph holds once, for all tasks that take it."""
+    """A value that is one task of a graph, so that it is sent once and not with each task that takes it."""
 
     value: X
 
@@ -103,7 +105,7 @@ def _import_dask(module: str = "dask") -> Any:
 
 
 def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> DaskShards[X]:
-    """Pieces that the workers of the client read: all of them must see the files."""
+    """Make shards that the workers of the client read from pieces; all workers must see the files."""
     delayed = _import_dask().delayed
     if not pieces:
         raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
@@ -112,7 +114,7 @@ def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> DaskShards[X]:
 
 
 def open_delayed(tasks: Sequence[Any], request: Request) -> DaskShards[Batch]:
-    """Tasks of `dask.delayed`, each of which makes a batch: (X, y), (X, y, sample_weight) or X."""
+    """Make shards of tasks of `dask.delayed`, each of which makes (X, y), (X, y, sample_weight) or X."""
     delayed = _import_dask().delayed
     shards = [delayed(read_batch)(task, number) for number, task in enumerate(tasks)]
     names = [f"batch {number}" for number in range(len(shards))]
@@ -137,7 +139,7 @@ def open_shards(data: Any, request: Request) -> DaskShards[Batch]:
 
 
 def _find_client(engine: Any) -> Any:
-    """The client that the caller gives, or the one that this process has; None without a cluster."""
+    """Return the client that the caller gave, or this process's current one; None without a cluster."""
     if engine is not None:
         return engine
     try:
@@ -165,7 +167,7 @@ def _read_array(data: Any, request: Request) -> list[Any]:
 
 
 def _split_role(name: str, value: Any, data: Any) -> list[Any]:
-    """Labels or weights in the partitions of the rows."""
+    """Split labels or weights into the same partitions as the rows; `name` is their argument of `fit`."""
     kinds = {base.__name__ for base in type(value).__mro__}
     if not kinds & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
         raise TypeError(
@@ -232,7 +234,7 @@ def _read_bag(data: Any, request: Request) -> list[Any]:
     delayed = _import_dask().delayed
     for name, value in request.roles.items():
         if not isinstance(value, str):
-            raise TypeError(f"got {name} beside a bag, expected the name that rows have it by: y='label'")
+            raise TypeError(f"got {name} as values beside a bag, expected its name in the rows: y='label'")
     return [
         delayed(_split_bag)(part, dict(request.roles), request.columns, number)
         for number, part in enumerate(data.to_delayed())
@@ -240,17 +242,18 @@ def _read_bag(data: Any, request: Request) -> list[Any]:
 
 
 def _split_bag(rows: Any, roles: dict[str, str], columns: list[str] | None, number: int) -> Batch:
-    """A partition of rows that are mappings from names to values."""
+    """Make a batch of a partition of a bag, whose rows are mappings from names to values."""
     rows = list(rows)
     values: list[Any] = []
     for role, name in roles.items():
-        if lacking := next((row for row in rows if name not in row), None):
+        if (incomplete := next((row for row in rows if name not in row), None)) is not None:
             raise ValueError(
-                f"partition {number}: a row has no {name!r}, expected it in all for {role}: {lacking}"
+                f"partition {number}: a row has no {name!r}, expected it in all rows as {role}: "
+                f"{one_line(incomplete)}"
             )
         values.append([row[name] for row in rows])
-    taken = set(roles.values())
-    kept = [
-        {name: row[name] for name in (columns or row) if name in row and name not in taken} for row in rows
+    used = set(roles.values())
+    features = [
+        {name: row[name] for name in (columns or row) if name in row and name not in used} for row in rows
     ]
-    return _make_batch(kept, list(roles), values, number)
+    return _make_batch(features, list(roles), values, number)

@@ -1,7 +1,7 @@
 """Paths of Parquet, CSV and Arrow files → shards: row groups, blocks of lines, record batches.
 
 A path is a file, a folder of files, or a pattern such as "mail/2026-*.parquet". Files are read in the order
-of their names. Only the columns that are needed are read.
+of their paths. Of Parquet and CSV files, only the columns that are needed are read.
 """
 
 import glob
@@ -25,14 +25,14 @@ _SUFFIXES = {
     ".ipc": "arrow",
     ".arrows": "stream",
 }
-# Row groups are joined up to this size of the columns that are read, uncompressed. Larger shards need more
-# memory, whose pages the system fills with zeros: reading in shards of 64 MB takes a quarter longer.
+# Row groups are joined up to this size of the columns that are read, uncompressed. Shards of 64 MB take a
+# quarter longer, because the system fills the pages of newly allocated memory with zeros.
 _GROUP_BYTES = 1 << 25
 _BLOCK = 1 << 24  # bytes of CSV that are parsed at a time
 
 
 def open_shards(data: str | Path, request: Request) -> BatchShards[Batch]:
-    """Open files by a path."""
+    """Open the files of a path, a folder or a pattern."""
     paths = find_files(data)
     formats = {_SUFFIXES[path.suffix] for path in paths}
     if len(formats) > 1:
@@ -49,22 +49,28 @@ def open_shards(data: str | Path, request: Request) -> BatchShards[Batch]:
 
 
 def find_files(data: str | Path) -> list[Path]:
-    """The files that a path names, by name; hidden files and those that begin with _ are left out."""
+    """Return the file, the files in a folder, or those that match a pattern, in the order of their paths.
+
+    In a folder, files of other formats are left out, and files and folders whose names begin with . or _.
+    """
     path = Path(data)
     if path.is_dir():
-        found = [each for each in sorted(path.rglob("*")) if each.is_file() and not _is_hidden(each, path)]
-        found = [each for each in found if each.suffix in _SUFFIXES]
+        files = [
+            file
+            for file in sorted(path.rglob("*"))
+            if file.is_file() and file.suffix in _SUFFIXES and not _is_hidden(file, path)
+        ]
     elif path.exists():
-        found = [path]
+        files = [path]
     else:
-        found = [Path(each) for each in sorted(glob.glob(str(data), recursive=True))]  # noqa: PTH207
-    if not found:
+        files = [Path(file) for file in sorted(glob.glob(str(data), recursive=True))]  # noqa: PTH207
+    if not files:
         raise FileNotFoundError(
             f"got {data}, where there is no file to read, expected a path of {', '.join(_SUFFIXES)} files"
         )
-    if unknown := [each for each in found if each.suffix not in _SUFFIXES]:
+    if unknown := [file for file in files if file.suffix not in _SUFFIXES]:
         raise ValueError(f"got {unknown[0]}, expected a file that ends in one of {', '.join(_SUFFIXES)}")
-    return found
+    return files
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
@@ -76,12 +82,12 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowGroups:
-    """Some row groups of a Parquet file, which any process that sees the file can read."""
+    """A shard: some row groups of a Parquet file, which any process that sees the file can read."""
 
     path: str
-    groups: tuple[int, ...]
+    groups: tuple[int, ...]  # indices of the row groups
     layout: Layout
-    number: int
+    number: int  # of the shard
 
     @property
     def name(self) -> str:
@@ -92,24 +98,24 @@ class RowGroups:
         return self.layout.make_batch(self.read_table(), self.number)
 
     def read_table(self) -> Any:
-        """The columns that are needed, as an Arrow table."""
+        """Return the columns that are needed, as an Arrow table."""
         parquet = import_arrow("pyarrow.parquet")
         with parquet.ParquetFile(
             self.path, metadata=read_metadata(Path(self.path)), memory_map=False
         ) as file:
             self.layout.refuse_drift(file.schema_arrow)
-            # threads read other groups meanwhile
+            # One thread, because other threads of tamis read other row groups meanwhile.
             return file.read_row_groups(list(self.groups), columns=self.layout.names, use_threads=False)
 
 
 def read_metadata(path: Path) -> Any:
-    """What a Parquet file says of its row groups; it is read again after the file has changed."""
-    state = path.stat()
-    return _read_metadata(str(path), state.st_mtime_ns, state.st_size)
+    """Return the metadata of a Parquet file, from a cache unless the file has changed."""
+    status = path.stat()
+    return _read_metadata(str(path), status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=64)
-def _read_metadata(path: str, changed: int, size: int) -> Any:
+def _read_metadata(path: str, mtime: int, size: int) -> Any:
     return import_arrow("pyarrow.parquet").read_metadata(path)
 
 
@@ -125,13 +131,12 @@ def _open_parquet(paths: list[Path], request: Request) -> BatchShards[Batch]:
 
 
 def _join_groups(metadata: Any, layout: Layout) -> Iterator[tuple[int, ...]]:
-    """The row groups of a file, neighbours joined up to a size that is worth a task."""
+    """Yield tuples of consecutive row groups of a file, as many as do not exceed `_GROUP_BYTES` together."""
     joined: list[int] = []
     size = 0
+    fraction = min(1.0, len(layout.names) / max(1, metadata.num_columns))  # of the columns, which are read
     for group in range(metadata.num_row_groups):
-        part = metadata.row_group(group)
-        share = min(1.0, len(layout.names) / max(1, metadata.num_columns))
-        bytes_read = int(part.total_byte_size * share)
+        bytes_read = int(metadata.row_group(group).total_byte_size * fraction)
         if joined and size + bytes_read > _GROUP_BYTES:
             yield tuple(joined)
             joined, size = [], 0
@@ -142,14 +147,14 @@ def _join_groups(metadata: Any, layout: Layout) -> Iterator[tuple[int, ...]]:
 
 
 def _read(path: Path, read: Callable[[Path], Any]) -> Any:
-    """Read a file's schema; an error of Arrow becomes one line that names the file."""
+    """Call `read` with a path; an error of Arrow becomes a ValueError of one line that names the file."""
     try:
         return read(path)
     except import_arrow().ArrowException as problem:
         raise ValueError(f"{path}: {' '.join(str(problem).split())}") from None
 
 
-# ── CSV and streams, whose shards are found by reading ──
+# ── CSV, Arrow files and streams, which are read from start to end ──
 
 
 def _open_csv(paths: list[Path], request: Request) -> BatchShards[Batch]:
@@ -192,7 +197,7 @@ def _open_arrow(paths: list[Path], request: Request) -> BatchShards[Batch]:
 def _open_readers(
     paths: list[Path], read: Callable[[Path], Any], layout: Layout, request: Request
 ) -> BatchShards[Batch]:
-    """Shards of files that are read one after the other, each as a stream of record batches."""
+    """Make shards of files that are read one after the other; `read` iterates over a file's batches."""
     problem_of_arrow = import_arrow().ArrowException
 
     def read_all() -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Batches of rows from a list, a function or an iterator → shards that are observed as they come."""
+"""Batches of rows from a list, a function or an iterator → shards that are observed in their order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ class Batches:
     """Batches of rows: (X, y), (X, y, sample_weight), or X alone.
 
     A list of batches, or a function that returns a new iterator of them for each pass, serves every model. An
-    iterator can be read once, which is enough for models that learn in one pass. A list of batches may hold
-    tasks of `dask.delayed`, each of which makes a batch on a worker.
+    iterator can be read once, which is enough for models that learn in one pass. A list may consist of tasks
+    of `dask.delayed` instead, each of which makes a batch on a worker.
     """
 
     content: Iterable[Any] | Callable[[], Iterable[Any]]
@@ -38,11 +38,11 @@ def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
 
 
 class _Pieces:
-    """The batches, read anew at each pass; of an iterator, the first batch can be looked at before."""
+    """The batches, iterated over anew at each pass. Of an iterator, the first can be read before the pass."""
 
     def __init__(self, content: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         self._content = content
-        self._head: list[Any] = []  # of an iterator: the batch that was only looked at
+        self._head: list[Any] = []  # of an iterator: the first batch, until the pass begins
         self._is_read = False
 
     def __iter__(self) -> Iterator[Loaded[Batch]]:
@@ -67,7 +67,7 @@ class _Pieces:
 
 
 def read_batch(content: Any, number: int) -> Batch:
-    """The batch of a tuple, or of rows alone, with the number of its shard."""
+    """Make a batch of a tuple, of rows alone or of another batch, with this number of its shard."""
     if isinstance(content, Batch):
         return replace(content, number=number)
     if not isinstance(content, tuple):

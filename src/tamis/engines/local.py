@@ -1,12 +1,13 @@
-"""Shards in this process: they are read and observed by threads, a few at a time, and added in order.
+"""Shards in this process: threads read and observe a few at a time, and statistics are added in order.
 
-Memory holds as many shards as there are threads. Kernels release the interpreter's lock, so that reading,
-decoding and observing of different shards overlap.
+Memory holds at most one shard more than there are threads. Kernels release the interpreter's lock, so threads
+read and observe different shards at the same time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from tamis import threads
@@ -20,25 +21,22 @@ Y = TypeVar("Y")
 S = TypeVar("S", bound=Statistic)
 
 
-_FINISHED = 16  # statistics that may wait for that of an earlier shard: they are small
+_MAX_WAITING = 16  # statistics, which are small, that may wait until those of earlier shards are added
 
 
 @dataclass(frozen=True, eq=False)
 class LocalShards(Generic[X]):
-    """Pieces that are read again at each pass.
+    """Pieces that are read again at each pass."""
 
-    `pieces` is a list, or anything else that can be iterated several times, of pieces.
-    """
-
-    pieces: Iterable[Piece[X]]
+    pieces: Iterable[Piece[X]]  # it is iterated over at each pass
     count: int | None = None  # of pieces, if it is known before they are read
     progress: str = ""  # the name of the progress bar; none is drawn if it is empty
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
-        """Observe every shard, add. `observe` returns None for a shard without rows."""
+        """Observe every shard, and add the statistics; `observe` returns None for a shard without rows."""
         bar = Bar(self.progress, self.count) if self.progress and self.count else None
         sums: S | None = None
-        observed = threads.map_ahead(self._bind(observe), self.pieces, finished=_FINISHED)
+        observed = threads.map_ahead(partial(observe_piece, observe), self.pieces, finished=_MAX_WAITING)
         with threads.one_blas_thread, closing(observed) as parts:
             for part in parts:
                 sums = part if sums is None else sums if part is None else sums + part
@@ -48,20 +46,19 @@ class LocalShards(Generic[X]):
             bar.close()
         return refuse_no_rows(sums)
 
-    @staticmethod
-    def _bind(observe: Callable[[X], S | None]) -> Callable[[Piece[X]], S | None]:
-        return lambda piece: observe_piece(observe, piece)
-
     def map(self, change: Callable[[X], Y | None], /) -> "LocalShards[Y]":
-        """The shards with a change that is made whenever they are read; None is a shard without rows."""
+        """Return the shards after a change, which is made whenever a shard is read.
+
+        The change returns None for a shard without rows.
+        """
         return LocalShards(_Changed(self.pieces, change), self.count, self.progress)
 
     def keep(self) -> "LocalShards[X]":
-        """The same shards: memory stays bounded, and each pass reads them again."""
+        """Return the same shards: to bound the memory, none is kept, and each pass reads them again."""
         return self
 
     def read_first(self) -> X:
-        """The first shard."""
+        """Return the first shard."""
         for piece in self.pieces:
             return piece.load()
         raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
@@ -69,7 +66,7 @@ class LocalShards(Generic[X]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Changed(Generic[X, Y]):
-    """Pieces whose content is changed as they are loaded."""
+    """Pieces whose content is changed when they are loaded."""
 
     pieces: Iterable[Piece[X]]
     change: Callable[[X], Y | None]

@@ -1,4 +1,4 @@
-"""Memory-mapped arrays → shards: runs of rows, copied to memory one at a time."""
+"""Memory-mapped arrays → shards: consecutive rows, which are copied to memory when they are needed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ import numpy as np
 from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request, place_pieces
 
-_BYTES = 1 << 25  # of a shard
+_SHARD_BYTES = 1 << 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowRun:
-    """Some rows of arrays, which are copied when they are needed."""
+    """Some consecutive rows of arrays, which are copied when they are needed."""
 
     rows: Any  # (n, d)
-    roles: dict[str, Any]  # arrays (n,)
+    roles: dict[str, Any]  # arrays (n,), such as labels, by their argument of `fit`
     start: int
     stop: int
-    number: int
+    number: int  # of the shard
 
     @property
     def name(self) -> str:
@@ -34,7 +34,7 @@ class RowRun:
 
 
 def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
-    """Open an array of rows (n, d), with labels and weights that are arrays (n,)."""
+    """Open an array of rows (n, d); labels and weights are arrays of n values."""
     if request.columns is not None:
         raise ValueError("got columns for an array, which has no names, expected None: slice the array")
     if data.ndim != 2:
@@ -43,7 +43,7 @@ def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
     for name, array in roles.items():
         if array.shape[:1] != data.shape[:1]:
             raise ValueError(f"got {name} of shape {array.shape} for {len(data)} rows, expected one per row")
-    step = max(1, _BYTES // max(1, data.itemsize * data.shape[1]))
+    step = max(1, _SHARD_BYTES // max(1, data.itemsize * data.shape[1]))
     count = -(-len(data) // step)
     return place_pieces(_Runs(data, roles, step), count, request)
 

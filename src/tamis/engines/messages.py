@@ -1,15 +1,15 @@
-"""Encode a statistic as bytes of Arrow, to send it between processes; decoding runs no code.
+"""Encode a statistic as bytes of Arrow, to send it between processes; decoding runs only code of tamis.
 
 The bytes are a stream of Arrow with one row per array,
 
-    name   string         by which the tree names it
+    name   string         the array's name in the tree
     type   string         as NumPy writes it, one of `persistence.archive.DTYPES`
     shape  list<int64>
     data   large_binary   the numbers, in row-major order and little-endian
 
-and the schema's metadata holds the rest as JSON: a tree of values (`persistence.values`), in which a record
-of tamis, such as `Joint`, is {"record": [its module, its name, its fields]}, and a fitted model is
-{"model": …} as in a file. Only dataclasses that tamis itself defines are records: no other name is imported.
+and the schema's metadata holds the rest as JSON: a tree of values (`persistence.values`), in which a record,
+such as `Joint`, is {"record": [its module, its name, its fields]}, and a fitted model is {"model": …} as in a
+file. Records are dataclasses of modules of tamis; no other module is imported.
 """
 
 import json
@@ -27,12 +27,12 @@ from tamis.persistence import values
 from tamis.persistence.archive import DTYPES, Arrays
 
 _PACKAGE = "tamis."
-_SAVED = "tamis.estimators.saved"  # imported when a model travels: it defines which models can
-_TREE = b"tamis"
+_SAVED = "tamis.estimators.saved"  # lists the models that can be sent; imported when one is
+_TREE = b"tamis"  # the key of the tree in the metadata
 
 
 def encode(statistic: object) -> bytes:
-    """The bytes of a statistic: any record of numbers, names and arrays, or of fitted models.
+    """Return a statistic as bytes; it may be any record of numbers, names, arrays and fitted models.
 
     >>> from tamis.stats import Joint, Tally
     >>> joint = Joint({"sky": Tally.count(["sun", "rain"])}, log_likelihood=-1.5)
@@ -60,7 +60,7 @@ def encode(statistic: object) -> bytes:
 
 
 def decode(content: bytes) -> Any:
-    """The statistic that `encode` wrote."""
+    """Return the statistic that `encode` wrote; raise ValueError for bytes that are no such stream."""
     pa = import_package("pyarrow", "a statistic that travels between processes")
     try:
         with pa.ipc.open_stream(content) as reader:
@@ -74,7 +74,7 @@ def decode(content: bytes) -> Any:
             for name, kind, shape, cell in zip(*columns, cells, strict=True)
         }
         tree = json.loads((table.schema.metadata or {})[_TREE])
-    except (KeyError, OSError, TypeError, ValueError) as problem:  # Arrow's own are among them
+    except (KeyError, OSError, TypeError, ValueError) as problem:  # Arrow's errors derive from these
         text = " ".join(str(problem).split())[:200]
         raise ValueError(f"got bytes that hold no statistic ({text}), expected those of encode()") from None
     return _unpack(tree, arrays, len(content))
@@ -125,23 +125,23 @@ def _is_record(value: object) -> bool:
 
 
 def _unpack(tree: Any, arrays: Arrays, length: int) -> Any:
-    ((tag, made),) = tree.items()
+    ((tag, content),) = tree.items()
     if tag == "value":
-        return values.unpack(made, arrays)
+        return values.unpack(content, arrays)
     if tag == "records":
-        return tuple(_unpack(item, arrays, length) for item in made)
+        return tuple(_unpack(item, arrays, length) for item in content)
     if tag == "named records":
-        return {values.unpack(key, arrays): _unpack(item, arrays, length) for key, item in made}
+        return {values.unpack(key, arrays): _unpack(item, arrays, length) for key, item in content}
     if tag == "model":
-        name, content = made
-        return import_module(_SAVED).REGISTRY.restore(name, values.unpack(content, arrays), length)
-    module, name, parts = made
+        name, model = content
+        return import_module(_SAVED).REGISTRY.restore(name, values.unpack(model, arrays), length)
+    module, name, parts = content
     kind = _find_record(module, name)
     return kind(**{part: _unpack(item, arrays, length) for part, item in parts.items()})
 
 
 def _find_record(module: str, name: str) -> type:
-    """The dataclass of tamis that has this name."""
+    """Return the dataclass of this name that a module of tamis defines."""
     try:
         kind = getattr(import_module(module), name, None) if module.startswith(_PACKAGE) else None
     except ImportError:

@@ -1,7 +1,7 @@
-"""Open data of any source as shards (parts); the module of a source is imported when it is first needed.
+"""Open data of any type as shards; the module for a type of data is imported when it is first needed.
 
-A source is a module with a function `open_shards(data, request) -> BatchShards[Batch]`. To add one, write the
-module and name the types of its data in `SOURCES`.
+Such a module has a function `open_shards(data, request) -> BatchShards[Batch]`. To add one, write the module
+and name the types of its data in `SOURCES`.
 """
 
 import importlib
@@ -22,15 +22,15 @@ X_co = TypeVar("X_co", covariant=True)
 X = TypeVar("X")
 Y = TypeVar("Y")
 
-_LARGE_MAP = 1 << 28  # bytes: a memory map that is larger is read in shards, a smaller one at once
+_LARGE_MAP = 1 << 28  # bytes: larger memory maps are read in shards, smaller ones at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """The arguments of `fit` besides the data, and where and how to read it.
+    """The arguments of `fit` besides the data, and where and how to read the data.
 
-    `y`, `sample_weight` and `others` are names of columns, or data of the same kind as the rows. `columns`
-    are the names of those to learn from; by default all that have no other meaning.
+    `y`, `sample_weight` and the values of `others` are names of columns, or data of the same kind as the
+    rows. `columns` are the names of the columns to learn from; by default all that none of these name.
     """
 
     y: Any = None
@@ -42,13 +42,13 @@ class Request:
 
     @property
     def roles(self) -> dict[str, Any]:
-        """The columns, or data, that each argument of `fit` besides the rows is read from."""
+        """The column's name, or the data, of each argument of `fit` besides the rows that was given."""
         given = {"y": self.y, "sample_weight": self.sample_weight, **self.others}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
     def named_roles(self) -> dict[str, str]:
-        """The same for tables, where each must be the name of a column."""
+        """The roles of a table, each of which must be the name of a column."""
         for name, value in self.roles.items():
             if not isinstance(value, str):
                 raise TypeError(
@@ -57,7 +57,7 @@ class Request:
         return self.roles
 
     def choose_columns(self, available: list[str]) -> list[str]:
-        """The names of the columns to learn from, of those that a table has."""
+        """Return the names of the columns to learn from, among the available columns of a table."""
         roles = self.named_roles
         known = set(available)
         for role, name in roles.items():
@@ -66,8 +66,8 @@ class Request:
                     f"got {role}={name!r}, expected a column of the data: it has {_list(available)}"
                 )
         if self.columns is None:
-            taken = set(roles.values())
-            return [name for name in available if name not in taken]
+            others = set(roles.values())
+            return [name for name in available if name not in others]
         if absent := [name for name in self.columns if name not in known]:
             raise ValueError(f"the data has no column {absent[0]!r}, expected one of {_list(available)}")
         if used := [name for name in self.columns if name in roles.values()]:
@@ -80,37 +80,40 @@ def _list(names: list[str]) -> str:
 
 
 class BatchShards(Protocol[X_co]):
-    """Shards of a source or of an engine: `protocols.Shards`, and what learning in several passes needs."""
+    """Shards of any engine: the method of `protocols.Shards`, and methods for learning in several passes."""
 
     def total(self, observe: Callable[[X_co], S | None], /) -> S:
-        """Observe every shard, once, where it is; add. `observe` returns None for a shard without rows."""
+        """Observe every shard once, where it is stored, and return the sum of the statistics.
+
+        `observe` returns None for a shard without rows.
+        """
 
     def map(self, change: Callable[[X_co], Y | None], /) -> "BatchShards[Y]":
-        """The shards after a change, which is made where they are, whenever they are read.
+        """Return the shards after a change, which is made where they are stored, whenever they are read.
 
-        The change may make None of a shard without rows, which is then passed over.
+        The change may return None for a shard without rows, which is then skipped.
         """
 
     def keep(self) -> "BatchShards[X_co]":
-        """The shards, kept in the memory of the workers that have them, if the engine has workers."""
+        """Return the same shards; an engine with workers keeps them there once they have been read."""
 
     def read_first(self) -> X_co:
-        """The first shard, brought to this process: its columns are the ones that all must have.
+        """Read the first shard, whose columns all shards must have, in this process.
 
-        It may have no rows, if the engine knows the types of all columns without them.
+        It may have no rows, if the engine knows the types of all columns.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A type of data, by the package and the name of its class, and the module that makes shards of it."""
+    """Types of data, by the package and the names of their classes, and the module that opens them."""
 
     package: str
     names: frozenset[str]
     module: str
 
     def owns(self, kind: type) -> bool:
-        """Whether a class, or one that it derives from, is of this source."""
+        """Return whether a class, or one that it derives from, is among these types."""
         return any(
             base.__name__ in self.names and base.__module__.partition(".")[0] == self.package
             for base in kind.__mro__
@@ -126,7 +129,7 @@ SOURCES: tuple[Source, ...] = (
     Source("dask", frozenset({"Array", "Bag", "DataFrame", "FrameBase"}), "tamis.engines.dask"),
     Source("pyspark", frozenset({"DataFrame"}), "tamis.engines.spark"),
 )
-ENGINES: dict[str, str] = {  # by the package of the object that is given
+ENGINES: dict[str, str] = {  # by the package of the object that is given as `engine`
     "distributed": "tamis.engines.dask",
     "pyspark": "tamis.engines.spark",
 }
@@ -135,7 +138,7 @@ _sources: dict[type, str | None] = {np.ndarray: None, list: None, tuple: None, d
 
 
 def find_module(data: object) -> str | None:
-    """The module that makes shards of the data; None if the data is not in shards."""
+    """Return the name of the module that opens the data; None for data that is not read in shards."""
     kind = type(data)
     if kind in _sources:
         return _sources[kind]
@@ -151,7 +154,7 @@ def find_module(data: object) -> str | None:
 
 
 def place_pieces(pieces: Iterable[Piece[X]], count: int | None, request: Request) -> BatchShards[X]:
-    """Pieces, as shards of the engine that the caller asks for; by default of threads in this process."""
+    """Make shards of pieces on the engine that the request names; by default in threads of this process."""
     if request.engine is None or request.engine == "threads":
         local: Any = LocalShards(pieces, count, request.progress)
         return cast("BatchShards[X]", local)
@@ -166,12 +169,12 @@ def place_pieces(pieces: Iterable[Piece[X]], count: int | None, request: Request
 
 
 def is_source(data: object) -> bool:
-    """Whether the data comes in shards: see `open_shards`."""
+    """Return whether `open_shards` takes data of this type."""
     return find_module(data) is not None
 
 
 def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
-    """Open data in shards; TypeError for any other."""
+    """Open data in shards; raise TypeError for data that is not read in shards."""
     module = find_module(data) if request.engine != "sql" else "tamis.engines.sql"
     if module is None:
         raise TypeError(

@@ -1,8 +1,8 @@
 """Add the statistics of shards so that every shard is counted exactly once, even if tasks are repeated.
 
-A part holds a statistic and the numbers of the shards that it sums. Engines repeat tasks: a worker is lost, a
-slow task runs twice. A part whose shards were all added before adds nothing, and at the end every shard must
-be there, so that no shard is ever counted twice or left out.
+A part holds a statistic and the numbers of the shards that it sums. Engines run a task again when its worker
+was lost or is slow. Adding a part whose shards were all added before changes nothing, and at the end every
+shard must have been added, so that no shard is ever counted twice or left out.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Part(Generic[S]):
         if common := self.shards & other.shards:
             raise ValueError(
                 f"got parts that share shards {sorted(common)[:3]} and differ in others, expected each "
-                "shard in one part: an engine adds whole parts only"
+                "shard in one part: add only disjoint parts, or the same part again"
             )
         if self.statistic is None or other.statistic is None:
             statistic = other.statistic if self.statistic is None else self.statistic
@@ -42,7 +42,7 @@ class Part(Generic[S]):
 
 
 def observe_piece(observe: Callable[[X], S | None], piece: Piece[X]) -> S | None:
-    """Read a shard and observe it; an error names the shard. None, of a shard and of a result, is no rows."""
+    """Read a shard and observe it; None if it has no rows. A TypeError or ValueError names the shard."""
     try:
         return change_shard(observe, piece.load())
     except (TypeError, ValueError) as problem:
@@ -52,7 +52,7 @@ def observe_piece(observe: Callable[[X], S | None], piece: Piece[X]) -> S | None
 
 
 def change_shard(change: Callable[[X], Y], shard: X) -> Y | None:
-    """Apply a function to a shard; a shard without rows may be None, and stays so."""
+    """Apply a function to a shard; return None for None, which is a shard without rows."""
     return None if shard is None else change(shard)
 
 
@@ -62,7 +62,7 @@ def observe_part(observe: Callable[[X], S | None], number: int, piece: Piece[X])
 
 
 def finish(part: Part[S], shards: int) -> S:
-    """The statistic of a part that has all shards, 0 to `shards` − 1; raise if it has not, or has no rows."""
+    """Return the statistic of a part; raise unless it has all shards, 0 to `shards` − 1, and some rows."""
     if part.shards != frozenset(range(shards)):
         missing = sorted(frozenset(range(shards)) - part.shards)
         raise RuntimeError(f"got no statistic of shards {missing[:3]} of {shards}, expected all: fit again")
@@ -70,7 +70,7 @@ def finish(part: Part[S], shards: int) -> S:
 
 
 def refuse_no_rows(statistic: S | None) -> S:
-    """The statistic; raise if it is None, since no shard has rows."""
+    """Return the statistic; raise if it is None, because no shard has rows."""
     if statistic is None:
         raise ValueError("got no rows, expected at least one: all shards are empty")
     return statistic

@@ -1,4 +1,4 @@
-"""Shards that can sum their rows themselves, as a database does, instead of handing them to `observe`."""
+"""Shards that can sum their rows themselves, as a database does, without `observe`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -11,23 +11,23 @@ if TYPE_CHECKING:  # its package loads SciPy, which engines do not need before d
 
 
 class UnfitError(Exception):
-    """The statistic cannot be summed where the rows are, for the reason that the message gives."""
+    """The shards cannot compute the statistic, for the reason that the message gives: rows must be read."""
 
 
 @runtime_checkable
 class SummingShards(Protocol):
-    """Shards that sum all rows; each method also returns the schema, and raises UnfitError if it cannot."""
+    """Shards that sum all rows. Each method returns the schema; those that sum raise UnfitError if unable."""
 
     def read_schema(self) -> Schema:
-        """The columns to learn from, by their types."""
+        """Return the schema of the columns to learn from, by their types in the database."""
 
     def sum_by_class(
         self, schema: Schema, blocks: "Mapping[str, Block[Any, Any]]", missing_label: object, /
     ) -> tuple[Schema, Joint]:
-        """The statistic that a generative model of these blocks would observe."""
+        """Return the schema, and the statistic that a generative model of these blocks would observe."""
 
     def sum_products(self) -> tuple[Schema, int, Moments]:
-        """The number of rows, and full moments of the columns."""
+        """Return the schema, the number of rows, and the moments of the columns in the form "full"."""
 
     def sum_normal_equations(self) -> tuple[Schema, Gram]:
-        """The products of the columns and of the target."""
+        """Return the schema, and the sums of products of the columns and the target."""

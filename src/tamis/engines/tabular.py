@@ -7,29 +7,26 @@ from tamis.engines.batches import Batch
 from tamis.engines.opening import Request
 from tamis.extras import import_package
 
-_NOTHING = "no values"  # describes an all-null column; it matches any type
-ROWS = 1 << 16  # rows per batch, where a stream of rows is read
+_NO_VALUES = "no values"  # describes the type of an all-null column, which is compatible with any type
+ROWS = 1 << 16  # rows per batch, where a source is read as a stream
 
 
 def import_arrow(module: str = "pyarrow") -> Any:
-    """A module of pyarrow; the error says how to install it."""
+    """Import a module of pyarrow; if it is missing, the error says how to install it."""
     return import_package(module, "reading files in shards")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """The columns of a table that are read, and what each is for."""
+    """The columns of a table that are read: which to learn from, and which are labels or weights."""
 
     columns: tuple[str, ...]  # to learn from
-    roles: dict[str, str]  # y, sample_weight, … → the name of its column
-    types: dict[str, Any]  # the type of each of these columns, in the first shard
+    roles: dict[str, str]  # argument of `fit` (y, sample_weight, …) → name of its column
+    types: dict[str, Any]  # name of each of these columns → its Arrow type in the first shard
 
     @classmethod
     def of(cls, schema: Any, request: Request) -> "Layout":
-        """The layout of a table of this Arrow schema.
-
-        `request` has the arguments of `fit`: which columns are labels, weights or features.
-        """
+        """Choose the columns of a table with this Arrow schema, as the arguments of `fit` say."""
         columns = request.choose_columns(list(schema.names))
         if not columns:
             raise ValueError("got a table without columns to learn from, expected one besides the label")
@@ -40,11 +37,14 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """All columns that are read, each once."""
+        """The names of all columns that are read, each once."""
         return list(self.types)
 
     def refuse_drift(self, schema: Any) -> None:
-        """Raise if a shard's schema differs from the first: a column is missing or of another type."""
+        """Raise if a shard lacks a column, or has it in another type than the first shard.
+
+        Types that `describe_type` describes alike are compatible, and so is a column of nulls with any type.
+        """
         for name, arrow_type in self.types.items():
             index = schema.get_field_index(name)
             if index < 0:
@@ -54,14 +54,14 @@ class Layout:
             if schema.field(index).type.equals(arrow_type):
                 continue
             given, expected = describe_type(schema.field(index).type), describe_type(arrow_type)
-            if given != expected and _NOTHING not in (given, expected):
+            if given != expected and _NO_VALUES not in (given, expected):
                 raise ValueError(
                     f"column {name!r} holds {given}, expected {expected} as in the first shard: write all "
                     "shards alike"
                 )
 
     def make_batch(self, table: Any, number: int) -> Batch:
-        """The batch of a table, or of a record batch, that has the columns; `number` is that of its shard."""
+        """Make a batch of an Arrow table or record batch; `number` is that of its shard."""
         arrow = import_arrow()
         if isinstance(table, arrow.RecordBatch):
             table = arrow.Table.from_batches([table])
@@ -72,7 +72,7 @@ class Layout:
 
 
 def describe_type(arrow_type: Any) -> str:
-    """Name the type in plain words, ignoring bit width; other types by their Arrow name."""
+    """Describe an Arrow type: text, integers, floats and nulls in words, without bit widths."""
     types = import_arrow().types
     if types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
@@ -80,14 +80,14 @@ def describe_type(arrow_type: Any) -> str:
         "text": (types.is_string, types.is_large_string, types.is_string_view),
         "whole numbers": (types.is_integer,),
         "numbers with fractions": (types.is_floating,),
-        _NOTHING: (types.is_null,),
+        _NO_VALUES: (types.is_null,),
     }
     names = (name for name, checks in tests.items() if any(check(arrow_type) for check in checks))
     return next(names, str(arrow_type))
 
 
 def _to_values(column: Any) -> Any:
-    """One value per row, as an array; dictionary-encoded columns are decoded."""
+    """Convert a column to an array (n,), decoding dictionaries; nulls become NaN, NaT or None."""
     arrow = import_arrow()
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

@@ -6,8 +6,9 @@ The file is a ZIP archive without compression that any tool can open:
                     SHA-256 of each, and the SHA-256 of the manifest itself, without this field
     NAME.npy        an array as NumPy writes it, in row-major order and little-endian
 
-and its comment ends with the SHA-256 of all that is before it, so that a file cut short or changed anywhere
-is refused before anything else in it is read. All dates are of 1980: the same content makes the same bytes.
+and its comment ends with the SHA-256 of all bytes before it, so that a file that was truncated or changed
+anywhere is refused before its content is read. All dates are of 1980, so that one version of tamis writes the
+same bytes for the same content.
 
 Digests detect damage, not forgery: an attacker can compute them. So nothing in the file chooses code. There
 is no pickle, types of arrays are looked up in a table here, and the bytes before an array's numbers are not
@@ -37,7 +38,7 @@ from numpy.typing import NDArray
 Content = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
-_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")  # of times
+_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")  # of NumPy's times
 _TIMES = tuple(f"<{kind}8[{unit}]" for kind in "Mm" for unit in _UNITS)
 DTYPES = frozenset(  # as NumPy writes them
     {
@@ -63,10 +64,10 @@ _FORMAT = 1
 _MANIFEST, _SUFFIX = "manifest.json", ".npy"
 _FIELDS = {"format", "tamis", "content", "arrays", "sha256"}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_LABEL, _DIGEST = b"tamis sha256 ", 64  # the comment is the label and a digest of so many digits
+_LABEL, _DIGEST = b"tamis sha256 ", 64  # the comment is this text and a digest of so many hexadecimal digits
 _CHUNK = 1 << 20  # bytes that are hashed at a time
-_START = b"PK\x03\x04"  # of a ZIP archive that is not empty
-_PARSE_ERRORS = (  # of zipfile and json for files made by hand; a RecursionError is a RuntimeError
+_START = b"PK\x03\x04"  # the first bytes of a ZIP archive that is not empty
+_PARSE_ERRORS = (  # raised by zipfile and json for malformed files; a RecursionError is a RuntimeError
     AttributeError,
     BadZipFile,
     EOFError,
@@ -79,21 +80,22 @@ _PARSE_ERRORS = (  # of zipfile and json for files made by hand; a RecursionErro
     ValueError,
     struct.error,
 )
-# Each opening bracket of JSON becomes a list or dict of about 70 bytes in memory: a forged manifest of empty
-# lists, three bytes each, would need far more memory than it is long. `values.pack` writes about eight
-# bytes per bracket. A manifest may have _BRACKETS brackets, and one more per _LETTERS bytes.
-_BRACKETS, _LETTERS = 1 << 16, 6
+# Each opening bracket of JSON becomes a list or dict of about 70 bytes in memory, so a forged manifest of
+# empty lists, three bytes each, would need far more memory than it is long. `values.pack` writes about eight
+# bytes per bracket. A manifest may have _FREE_BRACKETS brackets, and one more per _BYTES_PER_BRACKET bytes.
+_FREE_BRACKETS, _BYTES_PER_BRACKET = 1 << 16, 6
 _REMEDY = "copy it anew, or save the model again"
 
 
 class _RefusedError(ValueError):
-    """The reason to refuse a file; `read` adds the name of the file."""
+    """A file is refused; the message is the reason, to which `read` adds the name of the file."""
 
 
 def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> None:
     """Write a tree that JSON can hold, and arrays by name.
 
-    If writing fails, the old file stays as it was. Its name and the new file are exchanged at once.
+    The file is written under another name first, and then replaces an old file of this name atomically. If
+    writing fails, the old file stays as it was.
     """
     target = Path(path).resolve()  # so that a symbolic link is not replaced by a file
     if target.is_dir():
@@ -118,7 +120,7 @@ def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> No
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
-    """Return the tree and the arrays, read-only, that `write` was given; ValueError for any other file."""
+    """Return the tree and the arrays, read-only, that `write` was given; raise ValueError for other files."""
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"got {path}, which does not exist, expected a saved model: check the path")
@@ -172,7 +174,7 @@ def _make_manifest(content: Content, arrays: Arrays) -> bytes:
 
 
 def _write_json(tree: Content) -> bytes:
-    """Return a tree as JSON, in the one spelling that `read` accepts."""
+    """Return a tree as JSON in the format that `read` compares with: compact, in UTF-8."""
     return json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -190,7 +192,7 @@ def _view_bytes(array: NDArray[Any]) -> memoryview:
 def _add_member(archive: ZipFile, name: str, parts: list[Any]) -> None:
     info = ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
-    info.file_size = sum(map(len, parts))  # zipfile must know it before, to use ZIP64 for large members
+    info.file_size = sum(map(len, parts))  # known in advance, so that zipfile uses ZIP64 for large members
     with archive.open(info, "w") as member:
         for part in parts:
             member.write(part)
@@ -198,7 +200,7 @@ def _add_member(archive: ZipFile, name: str, parts: list[Any]) -> None:
 
 @contextmanager
 def _open_replacement(target: Path) -> Iterator[BinaryIO]:
-    """Open a new file, which replaces the old one atomically once all of it is on the disk."""
+    """Open a new file, which replaces the target atomically once all of it is on the disk."""
     fresh = target.with_name(f".tamis-{secrets.token_hex(8)}")
     try:
         with fresh.open("x+b") as file:
@@ -229,7 +231,7 @@ def _compute_digest(file: BinaryIO, size: int) -> bytes:
 
 
 def _check_digest(file: BinaryIO) -> int:
-    """Return the length of the file; raise if its digest is wrong, before anything else in it is read."""
+    """Return the length of the file; raise if it is no ZIP archive, or if its digest is wrong."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     start = file.read(len(_START))
@@ -266,13 +268,13 @@ def _read_contents(archive: ZipFile, size: int) -> tuple[Content, Arrays]:
 
 
 def _read_manifest(raw: bytes) -> Content:
-    if raw.count(b"[") + raw.count(b"{") > _BRACKETS + len(raw) // _LETTERS:
+    if raw.count(b"[") + raw.count(b"{") > _FREE_BRACKETS + len(raw) // _BYTES_PER_BRACKET:
         raise _make_refusal("its manifest has too many lists")
     manifest = json.loads(raw.decode())
     if not isinstance(manifest, dict):
         raise _make_refusal("its manifest is not an object")
     form = manifest.get("format")
-    if type(form) is int and form > _FORMAT:  # first: all else may differ in a newer format
+    if type(form) is int and form > _FORMAT:  # checked first, because a newer format may differ in all else
         raise _RefusedError(
             f"which was written by a newer tamis in format {form}, expected format {_FORMAT}: upgrade tamis"
         )

@@ -1,7 +1,7 @@
 """Save and load models of a closed list of classes, and of no others.
 
-A file names a class; the name is looked up in the list of entries. An entry holds the module of the class,
-and the rules that the state in the file must keep before a model is made of it.
+A file names a class; the name is looked up in the list of entries. An entry has the module of the class, and
+the rule that the state in the file must satisfy before a model is made of it.
 """
 
 import importlib
@@ -17,17 +17,17 @@ from tamis.persistence.rules import Anything, DictOf, Rule, SequenceOf, Text, Tu
 
 _NESTED = DictOf({"params": Anything(), "state": Anything()})
 _PIPELINE = "Pipeline"
-_LONGEST = 300  # at most so many characters of an error are shown: it may repeat what a file holds
+_MAX_REASON = 300  # characters of an error that are shown: it may quote long content of a file
 
 
 class Saveable(Protocol):
-    """A model that can be saved: it has parameters, and a state of types that `values` knows."""
+    """A model that can be saved: it has parameters, and a state of the types that `values` can pack."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of its constructor."""
 
     def describe_state(self) -> dict[str, Any]:
-        """Describe what was learned by types that `values` knows."""
+        """Return what was learned, by name, in types that `values` can pack."""
 
     def restore_state(self, state: dict[str, Any]) -> None:
         """Restore the state from its description; raise if it does not match the parameters."""
@@ -61,7 +61,7 @@ class Entry:
         return {"params": params, **state} if self.is_state_inline else {"params": params, "state": state}
 
     def make(self, content: Any, length: int, parameters: Mapping[str, Rule]) -> Saveable:
-        """Return the model that a file of so many bytes holds."""
+        """Make a model of the content that `describe` returned; `length` is that of the file in bytes."""
         if type(content) is not dict or type(params := content.get("params")) is not dict:
             raise ValueError("it has no parameters")
         if self.is_state_inline:
@@ -80,11 +80,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Registry:
-    """The entries, and a class of pipelines: a sequence of named models."""
+    """The classes whose models can be saved, and a class of pipelines of such models."""
 
     entries: Sequence[Entry]
-    pipeline: type  # is made of pairs of a name and a model, which are its `steps`
-    parameters: Mapping[str, Rule] = field(default_factory=dict)  # rules of parameters that allocate memory
+    pipeline: type  # its constructor takes a list of (name, model), which is its attribute `steps`
+    # rules for parameters of constructors, by name, that decide how much memory a model allocates
+    parameters: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -103,7 +104,7 @@ class Registry:
         archive.write(path, {"face": name, "content": values.pack(content, arrays)}, arrays)
 
     def load(self, path: str | Path) -> Any:
-        """Read a model that `save` wrote; a ValueError names a file that holds anything else."""
+        """Read a model that `save` wrote; raise ValueError, which names the file, for any other file."""
         manifest, arrays = archive.read(path)
         name, known = manifest.get("face"), [*self.names, _PIPELINE]
         if not isinstance(name, str) or name not in known:
@@ -119,21 +120,21 @@ class Registry:
                 else self.restore(name, content, length)
             )
         except Exception as problem:  # noqa: BLE001 (an untrusted file can make any line of a constructor fail)
-            reason = " ".join(str(problem).split())[:_LONGEST] or type(problem).__name__
+            reason = " ".join(str(problem).split())[:_MAX_REASON] or type(problem).__name__
             raise ValueError(
                 f"{path} does not hold a {name} as this tamis knows it ({reason}): "
                 "was it written by a newer tamis?"
             ) from None
 
     def describe(self, model: Any) -> tuple[str, dict[str, Any]]:
-        """Return the name of a model's class, and what a file holds of the model."""
+        """Return the name of a model's class, and the content of a file for the model."""
         for entry in self.entries:
             if entry.matches(model):
                 return entry.name, entry.describe(model)
         raise TypeError(f"a {type(model).__name__} cannot be saved, expected one of {', '.join(self.names)}")
 
     def restore(self, name: str, content: Any, length: int) -> Saveable:
-        """Return the model that `describe` described, from a file of so many bytes."""
+        """Make the model of which `describe` returned name and content; the file has `length` bytes."""
         entry = next(entry for entry in self.entries if entry.name == name)
         return entry.make(content, length, self.parameters)
 

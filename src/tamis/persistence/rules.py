@@ -1,9 +1,10 @@
 """Rules for the content of files: one rule per field, and a function that checks a value against its rule.
 
-A file may come from an untrusted source, so no value reaches a model before it has passed its rule. A rule
-names the type of a value, its range, and the sizes of its axes. A size is a number or a name: the first value
-with the name defines the length of that axis, and all later ones must agree. The size "bytes" is the length
-of the file, which bounds how much memory a number in the file can make a model allocate.
+A file may come from an untrusted source, so a value is checked by its rule before a model uses it. A rule
+states the type of a value, its range, and the sizes of its axes. A size is a number or a name: the first
+value with the name defines the length of that axis, and all later ones must agree. (A name that first occurs
+in an item of a `SequenceOf` is known only within that item.) The size "bytes" is the length of the file,
+which bounds how much memory a number in the file can make a model allocate.
 
     DictOf({"users": KeysOf("users"), "factors": Numbers("f8", "users", "rank")})
 
@@ -28,7 +29,7 @@ SPARE_ELEMENTS = 1 << 22  # array elements (32 MB) that a model may allocate bey
 
 
 class Rule(Protocol):
-    """A condition on a value; `check` raises a ValueError that names the field where it is not met."""
+    """A condition on a value; `check` raises a ValueError that names the field that violates it."""
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None: ...
 
@@ -52,13 +53,13 @@ def check(rule: Rule, value: Any, place: str, length: int) -> Sizes:
 
 @dataclass(frozen=True)
 class Numbers:
-    """An array of one of some types (as NumPy abbreviates them) and of these axes."""
+    """An array of one of some types and of this shape, whose values are in a range."""
 
-    kinds: str  # such as "f8", or "f8 f4"
+    kinds: str  # types as NumPy abbreviates them, such as "f8", or "f8 f4"
     shape: tuple[Size, ...]
-    finite: bool
+    finite: bool  # whether floats must be finite
     least: Bound
-    below: Bound
+    below: Bound  # all values must be less
 
     def __init__(
         self, kinds: str, *shape: Size, finite: bool = True, least: Bound = None, below: Bound = None
@@ -114,7 +115,7 @@ class Real:
 
 @dataclass(frozen=True)
 class Integer:
-    """An integer in a range; if `name` is given, it is the size of that name."""
+    """An integer in a range, by default from 0 to 2**62; if `name` is given, it is the size of that name."""
 
     least: Bound = 0
     most: Bound = None
@@ -130,7 +131,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Flag:
-    """True or false; if `name` is given, it is the size of that name, 1 or 0."""
+    """True or false; if `name` is given, the size of that name is 1 or 0."""
 
     name: str = ""
 
@@ -167,7 +168,7 @@ class KeysOf:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic of one kind, whose sums have these shapes and whose other fields are `traits`."""
+    """A statistic of one class, with sums of these shapes, whose fields in `traits` have these values."""
 
     kind: type[Sums]
     shapes: Mapping[str, tuple[Size, ...]]
@@ -192,7 +193,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Anything:
-    """Any value: the model checks its parameters itself."""
+    """Any value, for what the model checks itself."""
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         """Accept the value."""
@@ -232,7 +233,7 @@ class Nullable:
 
 @dataclass(frozen=True)
 class SequenceOf:
-    """A tuple or list, of this size, of values that satisfy one rule."""
+    """A tuple, or a list, of this size, whose items satisfy one rule."""
 
     kind: type[list[Any]] | type[tuple[Any, ...]]
     rule: Rule
@@ -263,7 +264,10 @@ class TupleOf:
 
 @dataclass(frozen=True)
 class DictOf:
-    """A dict with these names and no others. `holds` maps what is expected of its sizes to a test of them."""
+    """A dict with these names and no others; those in `optional` may be missing.
+
+    `holds` maps descriptions of a condition, for error messages, to functions that test it for the sizes.
+    """
 
     rules: Mapping[str, Rule]
     optional: tuple[str, ...] = ()
@@ -286,7 +290,7 @@ class DictOf:
 
 @dataclass(frozen=True)
 class Also:
-    """A rule, and a function that returns a description of any other fault of the value, or None."""
+    """A rule, and a function that returns a description of another fault of the value, or None."""
 
     rule: Rule
     find_fault: Callable[[Any, Mapping[str, int]], str | None]
@@ -298,7 +302,7 @@ class Also:
 
 
 def _match_shape(shape: tuple[int, ...], expected: tuple[Size, ...], place: str, sizes: Sizes) -> None:
-    """Store the sizes whose names are new; raise if the shape differs from numbers or from known sizes."""
+    """Store the sizes whose names are new; raise if the shape differs from known or given sizes."""
     known = [sizes.get(side, -1) if isinstance(side, str) else side for side in expected]
     if len(shape) != len(known) or any(side not in (-1, own) for own, side in zip(shape, known, strict=True)):
         names = ", ".join(
@@ -315,7 +319,8 @@ def _check_range(value: float, least: Bound, most: Bound, place: str, sizes: Siz
     low, high = (None if bound is None else _resolve(bound, sizes) for bound in (least, most))
     if (low is not None and not value >= low) or (high is not None and not value <= high):
         shown = value if abs(value) < 2**64 else "far too large"
-        raise ValueError(f"{place} is {shown}, expected from {low} to {high}")
+        bounds = (f"at least {low}" if low is not None else "", f"at most {high}" if high is not None else "")
+        raise ValueError(f"{place} is {shown}, expected {' and '.join(filter(None, bounds))}")
 
 
 def _resolve(bound: float | str, sizes: Sizes) -> float:

@@ -1,8 +1,9 @@
 """Convert values of a closed list of types to a tree that JSON can hold, plus arrays; and back.
 
 JSON's own values are not changed: null, booleans, integers of 64 bits, finite floats, text and lists. Any
-other value is an object with one entry, {tag: its parts}. All tags are in the tables of this file; no name in
-a tree is looked up elsewhere. The numbers of arrays go to `arrays`; the tree has their names.
+other value becomes an object with one entry, {tag: its parts}. All tags are in the tables of this module, and
+no name in a tree is looked up elsewhere. Arrays are collected in the dict `arrays`, and the tree has their
+names.
 """
 
 from base64 import b64decode, b64encode
@@ -26,7 +27,7 @@ from tamis.stats.consistency import refuse_inconsistent
 
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 
-_DEEPEST = 64  # the deepest nesting that is accepted, so that a list that contains itself raises an error
+_MAX_DEPTH = 64  # of nested values; a list that contains itself is deeper, and raises an error
 _LARGE_INTEGER = 1 << 63  # integers from here on are written in hexadecimal, which takes linear time
 # The errors that reading a tree which `pack` did not make can raise.
 _READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
@@ -49,7 +50,7 @@ _PARAMETERS: dict[type, tuple[str, ...]] = {
 }
 _MEMBERS: dict[str, Any] = {f"family {name}": member for name, member in FAMILIES.items()}
 _PARAMETERS |= {type(member): tuple(one.name for one in fields(member)) for member in _MEMBERS.values()}
-_ROUNDED = "rounded"  # of Moments and Gram: not written if None, and unknown to older files
+_ROUNDED = "rounded"  # a field of Moments and Gram, not written if it is None, and missing in older files
 _TAGS = {kind: kind.__name__ for kind in _PARAMETERS} | {type(one): tag for tag, one in _MEMBERS.items()}
 _KINDS = {tag: kind for kind, tag in _TAGS.items()}
 
@@ -57,8 +58,9 @@ _KINDS = {tag: kind for kind, tag in _TAGS.items()}
 def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
     """Return the value as a tree; arrays that it holds are added to `arrays`.
 
-    Errors name a value that cannot be saved by its keys in the dicts around it, after `name`. Numbers of
-    NumPy become Python's, and pandas' times too. A time zone that is not of `zoneinfo` becomes its offset.
+    An error names a value that cannot be saved by its keys in the dicts around it, after `name`. Numbers of
+    NumPy become Python's, and so do times of pandas. A time zone that is not of `zoneinfo` becomes its
+    offset.
 
     >>> arrays: Arrays = {}
     >>> pack({"alpha": 0.5, "shape": (2, 3), "prior": np.zeros(2)}, arrays)
@@ -82,14 +84,14 @@ def unpack(tree: object, arrays: Arrays) -> Any:
 
 
 class _Packer:
-    """Packs a value: it collects the arrays, and the names on the path to the value that is being packed."""
+    """Packs a value; collects its arrays, and the keys on the path to the value that is being packed."""
 
     def __init__(self, given: Arrays, new: Arrays, name: str) -> None:
         self.given, self.new = given, new
         self.path: list[Any] = [name] if name else []
 
     def pack(self, value: Any, depth: int) -> Tree:
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise ValueError(
                 f"{self._describe_failure()}: got values {depth} deep, expected less: does one hold itself?"
             )
@@ -139,7 +141,7 @@ class _Packer:
         kind = value.dtype.kind
         if value.dtype.newbyteorder("<").str in DTYPES:
             return {"array": self._add_array(value)}
-        if kind in "US":  # as codes of their characters
+        if kind in "US":  # arrays of the codes of their characters
             tag, code = ("texts", np.uint32) if kind == "U" else ("byte texts", np.uint8)
             width = max(1, value.dtype.itemsize // np.dtype(code).itemsize)
             plain = value.astype(f"={kind}{width}", order="C", copy=False)
@@ -197,7 +199,7 @@ def _pack_float(value: float) -> Tree:
 
 
 def _pack_text(value: str) -> Tree:
-    """Pack a string; one with lone surrogates is packed as code points, as JSON could merge two of them."""
+    """Pack a string; encode one with lone surrogates, because a JSON reader could join two of them."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -244,8 +246,8 @@ class _Reader:
         }
 
     def read(self, tree: Any, depth: int) -> Any:
-        if depth > _DEEPEST:
-            raise ValueError("nested too deep")
+        if depth > _MAX_DEPTH:
+            raise ValueError("values nested too deep")
         kind = type(tree)
         if tree is None or kind in (bool, int, str):
             return tree
@@ -292,7 +294,7 @@ class _Reader:
         if any(type(side) is not int or side < 0 for side in shape) or prod(shape) != len(values):
             return _fail("an array of another size than its shape")  # type: ignore[no-any-return]
         array = np.empty(len(values), dtype=object)
-        for place, value in enumerate(values):  # one by one: NumPy would take lists for rows
+        for place, value in enumerate(values):  # one by one, because NumPy would read lists as rows
             array[place] = value
         return _freeze(array.reshape(shape))
 

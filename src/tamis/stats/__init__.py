@@ -1,6 +1,8 @@
 """The three statistics of all models, `Tally`, `Moments` and `Gram`, and `Joint`, which combines several.
 
-Statistics are sums over rows. They are added and subtracted exactly.
+Statistics are sums over rows, stored without rounding (`Exact`), so that they are added and subtracted
+exactly. Only the products of many rows are rounded before they are added; see `Moments.observe` and
+`Gram.observe`.
 """
 
 from tamis.stats.exact import Exact

@@ -1,4 +1,4 @@
-"""statistic ↔ Arrow table with one row per digit: any program that sums a column can merge statistics.
+"""statistic ↔ Arrow table with one row per digit: any program that can sum a column can add statistics.
 
 A sum is an integer in base 2**32 (see `_kernels.reference`). Its digits, without the zeros, are rows of
 
@@ -10,10 +10,11 @@ A sum is an integer in base 2**32 (see `_kernels.reference`). Its digits, withou
     digits    int64     the digit: from 0 to 2**32 − 1; the leading digit of a number may be negative
 
 and the schema's metadata holds the kind of statistic and the shapes, as JSON. The first five columns are the
-coordinates of a digit. Digits with the same coordinates are added, so concatenating tables is `+`, and so is
-SELECT …, SUM(digits) GROUP BY all other columns; no sum overflows below 2**30 tables. One more row, of the
-part `check`, holds the sum of all digits times a fingerprint of their coordinates, modulo 2**31. It is summed
-like the digits, so a table that lost rows, or whose rows were changed, is refused even after merging.
+coordinates of a digit. Digits with the same coordinates are added when a table is read. So concatenated
+tables are the sum of their statistics, and so is SELECT …, SUM(digits) GROUP BY all other columns; no sum of
+fewer than 2**30 tables overflows. One more row, of the part `check`, holds the sum of all digits times a hash
+of their coordinates, modulo 2**31. It is added like the digits, so a table is refused if rows were lost or
+changed, even after tables were added.
 """
 
 import json
@@ -43,23 +44,23 @@ Integers = NDArray[np.int64]
 
 _FORMAT = 1
 _BITS = 32  # the number of bits of a digit
-_LARGEST = 2.0**62  # the largest sum of the digits with the same coordinates in 2**30 tables
+_LARGEST = 2.0**62  # the sum of digits with the same coordinates in 2**30 tables is below this
 # Zeros are not written, so a table of few digits may describe a large array. To bound the memory that a
 # hostile table can claim, an array may have at most _FREE_WORDS words (32 MB) plus _WORDS_PER_DIGIT words for
 # each digit of the table.
 _FREE_WORDS, _WORDS_PER_DIGIT = 1 << 22, 64
-_TERMED = "total"  # the name of the sum whose last axis is named by terms
+_TERMED = "total"  # the sum whose last axis is named by terms, if a Tally has terms
 _CHECK = "check"  # the part of the row that holds the check
 _CHECK_MODULUS = 1 << 31
 _HEADER: dict[str, type] = {
     "format": int,
     "kind": str,
-    "filed": bool,  # whether the statistic is grouped by label; the name is fixed by the format
+    "filed": bool,  # whether the statistic is grouped by label
     "termed": bool,  # whether terms name the last axis
-    "traits": dict,  # its fields that are neither sums nor names, such as the `form` of Moments
+    "traits": dict,  # the fields that are neither sums nor names of axes, such as the `form` of Moments
     "shapes": dict,  # the shape of each sum, without the axes that labels and terms name
 }
-# The values of optional sums that a table leaves out.
+# The values of sums that a statistic may lack, and whose digits a table then lacks.
 _OPTIONAL_FIELDS: dict[type, dict[str, Any]] = {Moments: {"second": None}}
 _COLUMNS: dict[str, Any] = {
     "part": pa.string(),
@@ -76,7 +77,7 @@ _SCALARS: dict[type, Any] = {  # the order matters, because a bool is an int and
     datetime: pa.timestamp("us"),
     date: pa.date32(),
 }
-_PRIMES = (  # the primes of xxHash
+_PRIMES = (  # odd multipliers of the hash: the primes of xxHash
     0x9E3779B185EBCA87,
     0xC2B2AE3D27D4EB4F,
     0x165667B19E3779F9,
@@ -87,30 +88,30 @@ _PRIMES = (  # the primes of xxHash
 
 @dataclass(frozen=True)
 class _Axis:
-    """Names along an axis, and for each row of a table the index of its name, -1 for none."""
+    """Distinct names, and for each row of a table the index of its name, -1 for a null."""
 
     names: list[Any]
     index: Integers
 
     @classmethod
     def of(cls, column: Any) -> "_Axis":
-        """The distinct values of a column."""
+        """Read a column of an Arrow table."""
         encoded = column.combine_chunks().dictionary_encode()
         return cls(encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy().astype(np.int64))
 
     def hashes(self) -> NDArray[np.uint64]:
-        """A hash of each row's name, 0 for a row without a name."""
+        """Return a hash of each row's name, 0 for a row without a name."""
         return np.array([*(crc32(_bytes(name)) for name in self.names), 0], dtype=np.uint64)[self.index]
 
     def keys(self) -> tuple[Keys, Integers]:
-        """The names in their natural order, and for each row the index of its name, -1 for none."""
+        """Return the names in their natural order, and for each row the index of its name, -1 for none."""
         keys, key_index = Keys.of(self.names)
         return keys, np.append(key_index, -1)[self.index]
 
 
 @dataclass(frozen=True)
 class _Digits:
-    """The columns of a table. A digit stands for digit * (2**32)**power, and the exponent is 32 * power."""
+    """The columns of a table. A digit stands for digit * 2**exponent, with exponent = 32 * power."""
 
     part: _Axis
     label: _Axis
@@ -120,18 +121,18 @@ class _Digits:
     digits: Integers
 
     def check(self, header: bytes) -> int:
-        """The sum of digits times fingerprints of their coordinates, modulo 2**31."""
+        """Return the sum of digits times hashes of header and coordinates, modulo 2**31."""
         coordinates = [self.part.hashes(), self.label.hashes(), self.term.hashes()]
         coordinates += [self.cell.astype(np.uint64), self.power.astype(np.uint64)]
-        fingerprint = np.full(len(self.digits), crc32(header), dtype=np.uint64)
+        hashes = np.full(len(self.digits), crc32(header), dtype=np.uint64)
         for coordinate, prime in zip(coordinates, _PRIMES, strict=True):
-            fingerprint += coordinate * np.uint64(prime)
-        fingerprint = (fingerprint ^ (fingerprint >> np.uint64(29))) * np.uint64(_PRIMES[0])
-        products = (fingerprint >> np.uint64(33)) * self.digits.astype(np.uint64)
+            hashes += coordinate * np.uint64(prime)
+        hashes = (hashes ^ (hashes >> np.uint64(29))) * np.uint64(_PRIMES[0])
+        products = (hashes >> np.uint64(33)) * self.digits.astype(np.uint64)
         return int(products.sum(dtype=np.uint64)) % _CHECK_MODULUS
 
     def take(self, mask: NDArray[np.bool_]) -> "_Digits":
-        """The rows that the mask marks."""
+        """Return the rows that the mask marks."""
         part, label, term = (
             _Axis(axis.names, axis.index[mask]) for axis in (self.part, self.label, self.term)
         )
@@ -140,7 +141,7 @@ class _Digits:
 
 def to_arrow(statistic: Sums) -> pa.Table:
     """Convert a statistic to a table of its digits."""
-    header = _header(statistic)
+    header = _make_header(statistic)
     labels, terms = _scalars(statistic.keys, "labels"), _scalars(_terms(statistic), "terms")
     parts = [*statistic.parts(), _CHECK]
     columns = np.concatenate(
@@ -170,7 +171,7 @@ def to_arrow(statistic: Sums) -> pa.Table:
 
 
 def _list_digits(statistic: Sums, part_index: int, name: str) -> Integers:
-    """Part, label, term, cell, power and digit (6, rows) of a part's digits that are not zero."""
+    """List the nonzero digits of a part: part, label, term, cell, power and digit of each (6, digits)."""
     part = statistic.parts()[name]
     is_grouped, terms = statistic.keys is not None, _terms(statistic) if name == _TERMED else None
     words = part.words.reshape(
@@ -271,25 +272,25 @@ def _sum_digits(power: Integers, cell: Integers, digits: Integers, shape: tuple[
 
 
 def _refuse_large(words: int, digits: int) -> None:
-    """Raise if the sums would have far more words than the table has digits."""
+    """Raise if the sums would have far more words than the table has digits: see `_FREE_WORDS`."""
     if words > _FREE_WORDS + _WORDS_PER_DIGIT * digits:
         raise ValueError(f"{digits} digits for {words} words")
 
 
 def _terms(statistic: Sums) -> Keys | None:
-    """The names of a Tally's terms; None for other statistics."""
+    """Return the names of a Tally's terms; None for other statistics."""
     return getattr(statistic, "terms", None)
 
 
 def _drop_named_axes(statistic: Sums, name: str) -> tuple[int, ...]:
-    """The shape of a part without the axes that labels and terms name."""
+    """Return the shape of a part without the axes that labels and terms name."""
     shape = statistic.parts()[name].shape
     shape = shape if statistic.keys is None else shape[1:]
     return shape[:-1] if name == _TERMED and _terms(statistic) is not None else shape
 
 
-def _header(statistic: Sums) -> bytes:
-    """The metadata, see _HEADER. Only tables with equal metadata can be merged."""
+def _make_header(statistic: Sums) -> bytes:
+    """Make the metadata, see _HEADER. Only tables with equal metadata can be concatenated."""
     header = {
         "format": _FORMAT,
         "kind": type(statistic).__name__,
@@ -302,7 +303,7 @@ def _header(statistic: Sums) -> bytes:
 
 
 def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digits]:
-    """The header and the rows. Raise if the rows are not those that were written with the header."""
+    """Read the header and the rows; raise if the check does not agree with them."""
     written = (table.schema.metadata or {}).get(b"tamis")
     if written is None:
         raise _RefusedError(
@@ -417,14 +418,14 @@ def _scalars(keys: Keys | None, what: str) -> Any:
 
 
 def _take(values: Any, index: Integers) -> Any:
-    """The values at an index, null at -1."""
+    """Return the Arrow values at the indices, null where the index is -1."""
     if not len(values):
         return pa.nulls(len(index))
     return values.take(pa.array(index, mask=index < 0))
 
 
 def _bytes(name: Any) -> bytes:
-    """Convert a name to bytes, which are the same on every machine."""
+    """Convert a label or term to bytes that do not depend on the machine or on the time zone's name."""
     if isinstance(name, bytes):
         return name
     if isinstance(name, datetime) and name.tzinfo is not None:

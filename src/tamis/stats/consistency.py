@@ -1,6 +1,6 @@
 """Check that the parts of a statistic are consistent: that their shapes, names and types agree.
 
-A kernel reads memory by these shapes, so statistics from files and Arrow tables are checked first.
+Compiled kernels read memory by these shapes, so statistics from files and Arrow tables are checked first.
 """
 
 from collections.abc import Callable
@@ -17,24 +17,24 @@ from tamis.stats.keys import Keys
 from tamis.stats.moments import Moments
 from tamis.stats.tally import Tally
 
-# The parameters of a prior may be broadcast to so many numbers (8 MB), or to the size of the largest
-# parameter.
-_MOST_NUMBERS = 1 << 20
+# The parameters of a prior or of a family's member may be broadcast to at most so many numbers (8 MB), or to
+# the size of the largest parameter.
+_MAX_NUMBERS = 1 << 20
 
 
 def refuse_inconsistent(cls: type, parameters: dict[str, Any]) -> None:
     """Raise ValueError if `cls(**parameters)` would be inconsistent.
 
-    Of a prior, only this is checked: that broadcasting its parameters does not allocate too much memory. The
-    constructor of the prior checks the values. The message says only what was found; the caller adds what was
-    expected.
+    `cls` is a statistic, or a prior or a family's member, whose constructors check the values; of these, only
+    the memory that broadcasting their parameters takes is checked here. The message says only what was found;
+    the caller adds what was expected.
     """
     for name in ("keys", "terms"):
         if not isinstance(parameters.get(name), Keys | None):
             raise ValueError(f"a {cls.__name__} whose {name} are not of the type Keys")
     shapes = [value.shape for value in parameters.values() if isinstance(value, np.ndarray)]
     cells = prod(map(max, zip_longest(*map(reversed, shapes), fillvalue=1)))  # broadcast to one shape
-    limit = max([_MOST_NUMBERS, *map(prod, shapes)])
+    limit = max([_MAX_NUMBERS, *map(prod, shapes)])
     if cls not in CONSISTENCY_CHECKS and cells > limit:
         raise ValueError(
             f"a {cls.__name__} whose parameters broadcast to {cells:,} numbers (the limit is {limit:,})"

@@ -2,7 +2,8 @@
 
 A finite float is an integer times a power of two, and so is every sum of floats. A sum that is stored as
 this integer is not rounded and does not depend on the order of its terms: `+` and `-` are those of the
-integers, so subtracting rows that were added leaves no trace of them. Rounding happens once, in `value`.
+integers, so subtracting rows restores the sum before they were added. Only `value` rounds. (Kulisch, Computer
+Arithmetic and Validity, calls such a sum a complete accumulator.)
 """
 
 import math
@@ -17,10 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from tamis import _kernels, arrays
 from tamis._kernels import Floats, Words
 
-_HALF = 1 << 31  # a settled last word is from -_HALF to _HALF - 1
-# The powers of 2**32 in every sum are from -MAX_POWER to MAX_POWER - 1: a product of four floats has 4 * 1126
-# bits below the binary point, and the kernels truncate scaled sums long before. Sums from files are checked
-# against this bound, because the sum of two numbers needs all the words between them.
+_HALF = 1 << 31  # the last word of a settled number is from -_HALF to _HALF - 1
+# The powers of 2**32 in every sum are from -MAX_POWER to MAX_POWER - 1. A product of four floats has at most
+# 4 * 1126 bits below the binary point, and the kernels truncate scaled sums far above that. Sums from files
+# are checked against this bound, because adding two numbers allocates all words between their powers.
 MAX_POWER = 160
 
 
@@ -48,21 +49,21 @@ class Exact:
         """Read numbers of any shape; they must be finite."""
         array = arrays.floats(values, "the array")
         entries = np.ascontiguousarray(array.reshape(1, -1))
-        bounds, _, broken = _kernels.span(entries)
-        if broken >= 0:
-            raise ValueError(f"got {entries[0, broken]}, expected finite numbers")
+        bounds, _, nonfinite = _kernels.span(entries)
+        if nonfinite >= 0:
+            raise ValueError(f"got {entries[0, nonfinite]}, expected finite numbers")
         return cls._reshape(_kernels.deposit(entries, bounds), array.shape)
 
     @classmethod
     def from_integers(cls, values: NDArray[np.int64]) -> "Exact":
-        """Make sums from counts of any shape. The caller must not change the array afterwards."""
+        """Make sums from integers of any shape. The caller must not change the array afterwards."""
         if values.size and values.min() >= -_HALF and values.max() < _HALF:  # one word, which is settled
             return cls(np.ascontiguousarray(values[None]), 0)
         return cls.from_words(values[None], 0)
 
     @classmethod
     def from_words(cls, words: Words, low: int) -> "Exact":
-        """Bring words (length, *shape) to the canonical form of the numbers."""
+        """Make sums from words (length, *shape) that need not be in the canonical form."""
         shape = words.shape[1:]
         flat = np.ascontiguousarray(words).reshape(len(words), math.prod(shape))
         return cls._reshape(_kernels.settle(flat, low), shape)
@@ -88,12 +89,12 @@ class Exact:
     @staticmethod
     @lru_cache(maxsize=4)  # rows that are observed one by one share the same object
     def count(number: int, shape: tuple[int, ...]) -> "Exact":
-        """The same count in every entry."""
+        """Make sums that are all equal to an integer below 2**63."""
         return Exact.from_words(np.full((1, *shape), number, dtype=np.int64), 0)
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...]) -> "Exact":
-        """Zero in every entry."""
+        """Make sums that are all zero."""
         return cls(np.zeros((1, *shape), dtype=np.int64), 0)
 
     @classmethod
@@ -140,7 +141,7 @@ class Exact:
         return self.combine(other, sign)
 
     def combine(self, other: "Exact", sign: int) -> "Exact":
-        """self + sign * other, for a sign of 1 or -1; the shapes must be equal."""
+        """Return self + sign * other, for a sign of 1 or -1; the shapes must be equal."""
         ours, theirs = self.words, other.words
         if self.low == other.low == 0 and len(ours) == len(theirs) == 1:  # counts need no kernel
             return Exact.from_integers(ours[0] + theirs[0] if sign > 0 else ours[0] - theirs[0])
@@ -151,7 +152,7 @@ class Exact:
         )
 
     def combine_at(self, other: "Exact", index: tuple[NDArray[np.int64], ...], sign: int) -> "Exact":
-        """self + sign * other, where entries of `other` are added at this index of the first axes of self.
+        """Return self + sign * other, where `other` is added to the entries of self[index].
 
         This is `combine` with the result of `place`, in one pass.
         """
@@ -165,9 +166,10 @@ class Exact:
         return Exact.from_integers(words[0]) if low == 0 and length == 1 else Exact.from_words(words, low)
 
     def add_row(self, group: int, values: Floats, weight: float, power: int) -> "Exact":
-        """self (groups, d) plus weight * values**power (d,) in one group; a value that is NaN adds nothing.
+        """Return self (groups, d), or (d,), with weight * values**power (d,) added to one group.
 
-        This is `+` with the sum of one row, in a tenth of the time.
+        The power is 0, 1 or 2; a value that is NaN adds nothing. This is `+` with the sum of one row, in a
+        tenth of the time.
         """
         words = self.words
         flat = words if words.ndim == 2 else words.reshape(len(words), math.prod(words.shape[1:]))
@@ -175,7 +177,7 @@ class Exact:
         return Exact(summed if words.ndim == 2 else summed.reshape(len(summed), *words.shape[1:]), low)
 
     def times(self, factor: ArrayLike) -> "Exact":
-        """Each number times a finite float (broadcast), with a relative error of at most 2**-224."""
+        """Multiply by finite floats, which are broadcast, with a relative error of at most 2**-224."""
         factors = np.asarray(factor, dtype=np.float64)
         shape = np.broadcast_shapes(self.shape, factors.shape)
         broadcast = self if shape == self.shape else self._broadcast(shape)
@@ -187,7 +189,7 @@ class Exact:
         )
 
     def _broadcast(self, shape: tuple[int, ...]) -> "Exact":
-        """Broadcast to a larger shape. Its axes follow the axis of words; NumPy would put them before."""
+        """Broadcast to a larger shape. New axes are inserted after the axis of words."""
         new_axes = (1,) * (len(shape) - len(self.shape))
         return self.reindex(
             lambda words: np.broadcast_to(
@@ -201,11 +203,11 @@ class Exact:
         return Exact.from_words(self.words.sum(axis=axis), self.low)
 
     def reindex(self, view: Callable[[Words], Words]) -> "Exact":
-        """Apply a rearrangement of the entries (an indexing, a reshape) to the words (length, *shape)."""
+        """Select or rearrange entries: `view` maps the words (length, *shape) to (length, *new shape)."""
         return Exact.from_words(view(self.words), self.low)
 
     def place(self, index: NDArray[np.int64], size: int, axis: int) -> "Exact":
-        """Enlarge an axis to `size` slices: the present ones at `index`, and zeros elsewhere."""
+        """Enlarge an axis to `size` slices: the existing ones are placed at `index`, and the rest is zero."""
         axis = axis + 1 if axis >= 0 else self.words.ndim + axis
         shape = list(self.words.shape)
         shape[axis] = size

@@ -24,9 +24,7 @@ from tamis.stats.sums import Sums, refuse_excess_subtraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gram(Sums):
-    """Sums of products of p features φ and q targets z.
-
-    The products are not centred; `scatter` returns the sums of centred products.
+    """Sums of products of p features φ and q targets z, about zero; `scatter` is about their mean.
 
     >>> phi, z = [[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]
     >>> gram = Gram.observe(phi, z)
@@ -53,8 +51,8 @@ class Gram(Sums):
 
         By default, the products of many rows are summed about their mean and rounded before they are added
         to the exact sums; `scatter` then has a relative error below 1e-12. `exact=True` avoids the rounding,
-        and takes about six times as long. At most 65,536 values (16,384 if there are weights), and the
-        products of outliers (`tamis.stats.outliers`), are never rounded.
+        and takes about six times as long. The products of at most 65,536 values (16,384 if there are
+        weights), of at most 16 rows per label, and of outliers (`tamis.stats.outliers`) are never rounded.
         """
         phi, z = arrays.to_matrix(features), arrays.to_matrix(targets)
         if len(phi.values) != len(z.values):
@@ -116,7 +114,7 @@ class Gram(Sums):
         return unpack(compute_scatter(self.weight, self.first, self.products, self._pairs), self._n_columns)
 
     def refuse_impossible(self) -> None:
-        """Raise if no data has these sums: more was subtracted than was added, beyond rounding errors."""
+        """Raise if no data has these sums, beyond rounding errors: more was subtracted than was added."""
         tolerance = 0.0 if self.rounded is None else 1e-12 * self.rounded
         refuse_excess_subtraction(
             are_impossible(self.weight, self.first, self.products, self._pairs, tolerance)
@@ -125,8 +123,8 @@ class Gram(Sums):
     def refuse_lost_precision(self, about_mean: bool = True, names: tuple[object, ...] | None = None) -> None:
         """Raise if a column's sum of squares is too small compared with its rounding errors.
 
-        Subtracting rows does not subtract the rounding errors of their sums. `names` are those of the
-        features.
+        Subtracting rows does not subtract the rounding errors of their sums. Squares are about the mean, or
+        about zero if `about_mean` is false. `names` are those of the features, for the message.
         """
         if self.rounded is not None:
             remaining = np.diagonal(self.scatter if about_mean else self._full_products, axis1=-2, axis2=-1)

@@ -24,7 +24,7 @@ class Joint(Mapping[str, Sums]):
     __array_ufunc__: ClassVar[None] = None  # as in Sums
 
     parts: Mapping[str, Sums]
-    # the log-likelihood of the rows under the posterior that `observe` was given; 0 if it was given none
+    # the log-likelihood of the rows given the posterior that `observe` was given; 0 if it was given none
     log_likelihood: float = field(default=0.0, compare=False, repr=False)
 
     def __add__(self, other: "Joint") -> "Joint":
@@ -54,7 +54,7 @@ class Joint(Mapping[str, Sums]):
         return self * weight
 
     def over(self, keys: Keys) -> "Joint":
-        """Extend all parts to these keys, which include their own; the sums of new keys are zero."""
+        """Extend all parts to these keys, which must include theirs; the sums of new keys are zero."""
         return Joint({name: part.over(keys) for name, part in self.parts.items()}, self.log_likelihood)
 
     def __getitem__(self, name: str) -> Sums:

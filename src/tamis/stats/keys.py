@@ -1,7 +1,7 @@
 """Names of axes: the labels and categories by which statistics are grouped.
 
-Rows are grouped by the label itself, not by its number. Two statistics with different labels are merged over
-the union of their labels, so no encoder has to know every label in advance.
+Groups are identified by the label itself, not by its index. Two statistics with different labels are added
+over the union of their labels, so no encoder has to know every label in advance.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from tamis.arrays import encode
 
 @dataclass(frozen=True)
 class Keys(Sequence[Hashable]):
-    """Distinct values in their natural order; if they have none, sorted by type, numbers first.
+    """Distinct values in ascending order; if they cannot all be compared, by type, numbers first.
 
     Values that are equal in Python are one key: 1, 1.0, True and NumPy's 1 are the same label.
 
@@ -31,14 +31,14 @@ class Keys(Sequence[Hashable]):
 
     @classmethod
     def of(cls, labels: object) -> tuple["Keys", NDArray[np.int64]]:
-        """The keys among the labels, and for each label the index of its key."""
+        """Return the distinct labels, and for each label its index among them; raise for missing ones."""
         if isinstance(labels, Labels):
             return labels.keys, labels.group
         return cls._sort(*encode(labels))
 
     @classmethod
     def encode(cls, values: object) -> tuple["Keys", NDArray[np.int64]]:
-        """As `of`, but a missing value has the index -1."""
+        """Return the same as `of`, but with the index -1 for a missing value."""
         return cls._sort(*encode(values, missing=True))
 
     @classmethod
@@ -52,7 +52,7 @@ class Keys(Sequence[Hashable]):
         return cls(tuple(values[i] for i in order)), position[codes]
 
     def union(self, other: "Keys") -> tuple["Keys", NDArray[np.int64], NDArray[np.int64]]:
-        """The union, the index in it of each of these keys, and the index in it of each key of `other`."""
+        """Return the union, and the index in it of each of these keys, and of each key of `other`."""
         if self.values == other.values:
             same = np.arange(len(self.values))
             return self, same, same
@@ -64,12 +64,12 @@ class Keys(Sequence[Hashable]):
         return keys, keys.find(self.values), keys.find(other.values)
 
     def find(self, labels: Iterable[Hashable]) -> NDArray[np.int64]:
-        """The index of each label, or -1 where it is not a key."""
+        """Return the index of each label, or -1 where it is not a key."""
         position = self._positions
         return np.fromiter((position.get(label, -1) for label in labels), dtype=np.int64)
 
     def position(self, label: Hashable) -> int | None:
-        """The index of a label; None where it is not a key."""
+        """Return the index of a label; None where it is not a key."""
         return self._positions.get(label)
 
     @cached_property
@@ -80,7 +80,7 @@ class Keys(Sequence[Hashable]):
         return Keys, (self.values,)  # without the cached positions
 
     def keep(self, mask: NDArray[np.bool_]) -> "Keys":
-        """The keys that the mask marks."""
+        """Return the keys that the mask marks."""
         return Keys(tuple(compress(self.values, mask.tolist())))
 
     def __len__(self) -> int:
@@ -105,10 +105,10 @@ class Keys(Sequence[Hashable]):
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The distinct keys of rows, and for each row the index of its key. Each parameter `by` accepts it."""
+    """Labels of rows, as keys and indices; every parameter `by` of this package accepts them."""
 
     keys: Keys
-    group: NDArray[np.int64]  # (n,): the index of each row's key
+    group: NDArray[np.int64]  # (n,): the index of each row's key, -1 where the label is missing
 
     @classmethod
     def of(cls, labels: object) -> "Labels":
@@ -121,7 +121,7 @@ class Labels:
         return np.bincount(self.group, minlength=len(self.keys)).astype(np.int64, copy=False)
 
     def take(self, rows: NDArray[np.int64] | slice) -> "Labels":
-        """The labels of these rows; all keys stay, even those without rows."""
+        """Return the labels of these rows; all keys stay, even those without rows."""
         return Labels(self.keys, self.group[rows])
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ class Labels:
 
 
 def _sort_indices(values: list[Any]) -> list[int]:
-    """Indices that sort the values: in natural order if they have one, else by type with numbers first."""
+    """Return the indices that sort the values: by value, or by type if they cannot all be compared."""
     positions = range(len(values))
     try:
         return sorted(positions, key=values.__getitem__)
@@ -142,5 +142,5 @@ def _sort_indices(values: list[Any]) -> list[int]:
 
 
 def _type_name(value: Any) -> str:
-    """The name of a value's type. All numbers share one name, because 1 and True are one key."""
+    """Return the name of a value's type, "" for all numbers, which are comparable and sorted first."""
     return "" if isinstance(value, Real) else type(value).__qualname__

@@ -29,16 +29,17 @@ from tamis.stats.sums import Sums, refuse_excess_subtraction
 
 Form = Literal["full", "diagonal", "none"]
 
-# `observe_columns` sorts tiles of 4,096 rows by group, and needs runs of some length in each.
+# `observe_columns` sorts tiles of 4,096 rows by group, which is slow for few rows per group in a tile.
 _MIN_ROWS, _MAX_GROUPS = 256, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments(Sums):
-    """Exact sums of rows and of their squares or products, so that a large mean costs no precision.
+    """Exact sums of rows and of their squares or products, so that variances are accurate for any mean.
 
     The diagonal form is a batch of univariate moments: each column has a weight, so that a missing value
-    changes only the weight of its column. Moments of one-dimensional data have no axis of columns.
+    changes only the weight of its column. Moments of one-dimensional data have no axis of columns, unless
+    they are in the full form. The form "none" has no squares.
 
     >>> day, night = Moments.observe([[1e8], [1e8 + 1]]), Moments.observe([[1e8 + 2]])
     >>> (day + night).mean.tolist(), (day + night - day) == night
@@ -63,10 +64,10 @@ class Moments(Sums):
         """Sum the rows of the data (n, d), by label if labels are given.
 
         Sums of the diagonal form are exact. In the full form, by default, sums of products about the mean are
-        rounded; the scatter about the mean then has a relative error below 1e-12. `exact=True` avoids the
-        rounding. So do inputs of at most 65,536 values, or 16,384 if there are weights. The products of
-        outliers are never rounded. For much data exact sums take about six times as long.
-        `missing=True` leaves NaN out of its column's sums; the full form does not accept it.
+        rounded; the scatter then has a relative error below 1e-12. `exact=True` avoids the rounding, and
+        takes about six times as long for many rows. The products of at most 65,536 values (16,384 if there
+        are weights), of at most 16 rows per label, and of outliers (`tamis.stats.outliers`) are never
+        rounded. `missing=True` leaves NaN out of its column's sums; the full form does not accept it.
         """
         if form not in ("full", "diagonal", "none"):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'none'")
@@ -98,11 +99,11 @@ class Moments(Sums):
 
     @classmethod
     def observe_columns(cls, columns: list[Floats], by: Labels | None = None) -> Self | None:
-        """Sum columns (n,) that lie apart in memory, in one pass and without a copy of the rows.
+        """Sum columns (n,), each an array of its own, in one pass without a copy of the rows.
 
-        The result is that of `observe` in the diagonal form for the same rows, to the bit. None if they are
-        so few, or of so many labels, that this is no faster, or if `observe` must check them, because a value
-        is not finite or too large to be squared.
+        The result equals that of `observe` in the diagonal form. None if there are so few rows, or so many
+        labels, that this is no faster, or if a value is not finite or too large to be squared, so that
+        `observe` will raise or leave NaN out.
         """
         keys, group = (None, None) if by is None else (by.keys, by.group)
         groups, n = 1 if keys is None else len(keys), len(columns[0])
@@ -121,10 +122,10 @@ class Moments(Sums):
 
     @classmethod
     def observe_columns_fully(cls, columns: list[Floats]) -> Self | None:
-        """Sum columns (n,) that lie apart in memory, and their products, without a copy of the rows.
+        """Sum columns (n,), each an array of its own, and their products, without a copy of the rows.
 
-        The result is that of `observe` in the full form, to the bit. None if `observe` must check the rows,
-        as in `observe_columns`, or would sum some of them exactly.
+        The result equals that of `observe` in the full form. None in the cases of `observe_columns`, or if
+        `observe` would sum some rows exactly.
         """
         return cls._observe_plainly(columns)
 
@@ -138,9 +139,10 @@ class Moments(Sums):
         return cls(weight=weight, first=first, second=second, form="full", rounded=rounded).drop_zeros()
 
     def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
-        """Add one row (d,). The result equals `+` with what `observe` returns for it, in less time.
+        """Add one row (d,): the same as `+` with what `observe` returns for the row, in less time.
 
-        NaN is left out. `label` is that of the row, if the moments are by label.
+        Values that are NaN are left out; the full form refuses them. `label` is that of the row, if the
+        moments are by label.
 
         >>> moments = Moments.observe([[1.0, 2.0]])
         >>> moments.add_row(np.array([3.0, np.nan])).mean.tolist()
@@ -175,45 +177,46 @@ class Moments(Sums):
     ) -> Self:
         """Make moments from sums of x − centre, as the expectation step of EM computes them.
 
-        `first` is (..., d), `second` is (..., d) or (..., d, d). Any centre is correct; rounding errors are
-        smallest if it is near the mean.
+        `weight` is Σw, `first` is Σw(x − centre) (..., d), and `second` is Σw(x − centre)² (..., d), or
+        Σw(x − centre)(x − centre)ᵀ (..., d, d) in the full form. Rounding errors of the variances are
+        smallest if the centre is near the mean.
         """
-        n, s = Exact.of(weight), Exact.of(first)
-        column_weight = n.reindex(lambda w: w[..., None]) if form == "full" else n
-        shifted = s + column_weight.times(centre)
+        total, centred = Exact.of(weight), Exact.of(first)
+        column_weight = total.reindex(lambda words: words[..., None]) if form == "full" else total
+        sums = centred + column_weight.times(centre)
         squares = None
         if second is not None:
             pairs = triangle(first.shape[-1]) if form == "full" else None
             packed = pack(second) if form == "full" else second
-            squares = Exact.of(packed) + cross_terms(n, shifted, centre, pairs)
+            squares = Exact.of(packed) + cross_terms(total, sums, centre, pairs)
         rounded = second
         if second is not None and form == "full":
             rounded = np.diagonal(second, axis1=-2, axis2=-1)
-        moments = cls(weight=n, first=shifted, second=squares, form=form, keys=keys)
+        moments = cls(weight=total, first=sums, second=squares, form=form, keys=keys)
         return moments.with_fields(rounded=None if rounded is None else np.abs(rounded)).drop_zeros()
 
     @classmethod
     def from_centred_products(
         cls, weight: Exact, first: Exact, centre: Floats, products: Floats, keys: Keys | None = None
     ) -> Self:
-        """Make the full form from exact sums, and rounded sums of products (..., d, d) of x − centre."""
+        """Make the full form from exact Σw and Σwx, and rounded Σw(x − centre)(x − centre)ᵀ (..., d, d)."""
         squares = Exact.of(pack(products)) + cross_terms(weight, first, centre, triangle(first.shape[-1]))
         rounded = np.abs(np.diagonal(products, axis1=-2, axis2=-1))
         moments = cls(weight=weight, first=first, second=squares, form="full", keys=keys, rounded=rounded)
         return moments.drop_zeros()
 
     def refuse_impossible(self) -> None:
-        """Raise if no data has these moments: more was subtracted than was added, beyond rounding errors."""
+        """Raise if no data has these moments, beyond rounding errors: more was subtracted than was added."""
         tolerance = 0.0 if self.rounded is None else 1e-12 * self.rounded
         refuse_excess_subtraction(
             are_impossible(self.weight, self.first, self.second, self._pairs, tolerance)
         )
 
     def refuse_lost_precision(self, prior_scatter: Floats | float = 0.0, pooled: bool = False) -> None:
-        """Raise if a column's scatter is too small compared with the rounding errors of its history.
+        """Raise if a column's scatter is too small compared with its rounding errors.
 
         Subtracting rows does not subtract the rounding errors of their sums. `prior_scatter` is added to the
-        scatter. If `pooled`, the sums over labels are compared, because labels share one covariance.
+        scatter. If `pooled`, the sums over labels are compared, for models whose labels share one covariance.
         """
         if self.rounded is None:
             return
@@ -223,11 +226,11 @@ class Moments(Sums):
         refuse_lost_precision(find_lost_columns(remaining + prior_scatter, rounded))
 
     def describe_with_pooled(self) -> Floats:
-        """Weight, mean, scatter and shift of each label and column of the diagonal form (4, labels + 1, d).
+        """Return weight, mean, scatter and shift of each label and column (4, labels + 1, d), diagonal form.
 
-        The last entry along the axis of labels is of all labels together. The numbers equal `weight`, `mean`
-        and `scatter` of this statistic and of `pooled()`, but take one pass. The shift is the mean minus that
-        of all labels, subtracted before it is rounded.
+        The last entry along the axis of labels is for all labels together. The numbers equal `weight`, `mean`
+        and `scatter` of this statistic and of `pooled()`, but take one pass. The shift is the mean minus the
+        mean of all labels, computed from the exact sums, so that it does not cancel.
         """
         if self.second is None or self.form == "full" or self.keys is None:
             raise ValueError(f"got {self.describe()}, expected diagonal Moments by label")

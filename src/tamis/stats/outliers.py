@@ -1,9 +1,9 @@
 """rows → the outliers among the rows of each group.
 
-A sum of products in floats has the rounding error of its largest terms. While these stay in the sum, the
-error is relatively small; after they are subtracted, it is large compared with the remaining sum. So rows
-whose w (x − median)² is very large for their group are found here, and `products` sums them exactly. The
-choice of rows affects only the rounding errors of a sum.
+A sum of products in floats has rounding errors in proportion to its largest terms. While these stay in the
+sum, the relative error is small; after they are subtracted, it is large. So rows whose w (x − median)² is
+very large for their group are found here, and `products` sums them exactly. Which rows are chosen affects
+only the rounding errors of a sum.
 """
 
 import numpy as np
@@ -14,19 +14,19 @@ from tamis.stats.rows import Rows
 
 Flags = NDArray[np.bool_]
 
-_FAR = 256.0  # times the lower quartile of deviations: about 80 standard deviations of normal rows
+_FAR = 256.0  # times the lower quartile of |x − median|: about 80 standard deviations of a normal column
 _FEW = 16  # if at most so many rows of a column differ from the median, all of them are outliers
 _FEW_SAMPLED = 2  # if at most so many rows of a sample differ from the median, all of them may be outliers
-_LEAST, _MOST = 8, 64  # rows sampled per group
+_MIN_SAMPLE, _MAX_SAMPLE = 8, 64  # rows sampled per group
 _SAMPLING = 16  # between these limits, one of every 16 rows is sampled
 
 
 def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Flags | None:
     """Mark the outliers (n,); None if there are none. `last_columns` are further columns of the rows.
 
-    `squares` (groups, d) are Σ w (x − c)². A sample of each group's rows gives the usual deviation of each
-    column. A column is read completely only if its squares exceed those that rows within `_FAR` times the
-    usual deviation can have.
+    `squares` (groups, d) are Σ w (x − c)². A sample of each group's rows gives a scale of each column: the
+    lower quartile of √w |x − median|. A column is read completely only if its squares exceed those that rows
+    within `_FAR` times the scale can have.
     """
     order, edges = rows.sort_by_group()
     starts = np.asarray(edges)
@@ -35,7 +35,7 @@ def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Fla
     index = starts[groups][:, None] + _choose_places(sizes[groups])
     median, scale = _find_quartiles(_sample(rows, last_columns, index if order is None else order[index]))
     is_outlier: Flags | None = None
-    is_suspect = _exceed_usual(squares[groups], scale, sizes[groups][:, None])
+    is_suspect = _exceed_scale(squares[groups], scale, sizes[groups][:, None])
     for k, j in np.argwhere(is_suspect).tolist():
         group_slice = slice(starts[groups[k]], starts[groups[k] + 1])
         index = np.arange(group_slice.start, group_slice.stop) if order is None else order[group_slice]
@@ -49,9 +49,9 @@ def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Fla
 
 
 def sample_columns(rows: Floats | list[Floats]) -> tuple[Floats, Floats]:
-    """The median and the usual deviation of each column (d,), from a sample of rows without groups.
+    """Return the median and the scale of each column (d,), from a sample of rows without groups.
 
-    `rows` is (n, d), or a list of columns (n,) that lie apart in memory.
+    `rows` is (n, d), or a list of columns (n,). The scale is that of `find_outliers`.
     """
     places = _choose_places(np.array([len(rows[0]) if isinstance(rows, list) else len(rows)]))
     if isinstance(rows, list):
@@ -63,22 +63,22 @@ def sample_columns(rows: Floats | list[Floats]) -> tuple[Floats, Floats]:
 
 
 def may_have_outliers(squares: Floats, scale: Floats, n: int) -> bool:
-    """Whether `find_outliers` would read a column of n rows without groups completely.
+    """Return whether `find_outliers` would read a column of n rows without groups completely.
 
-    `squares` (d,) are Σ (x − c)², and `scale` (d,) is the usual deviation.
+    `squares` (d,) are Σ (x − c)², and `scale` (d,) is that of `sample_columns`.
     """
-    return bool(_exceed_usual(squares, scale, np.array(n)).any())
+    return bool(_exceed_scale(squares, scale, np.array(n)).any())
 
 
 def _choose_places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The places of the sampled rows in each group (groups, count), for groups of these sizes."""
-    count = int(np.clip(sizes.sum() // (_SAMPLING * max(1, len(sizes))), _LEAST, _MOST))
+    """Choose the rows to sample: return their indices within each group (groups, count)."""
+    count = int(np.clip(sizes.sum() // (_SAMPLING * max(1, len(sizes))), _MIN_SAMPLE, _MAX_SAMPLE))
     places: NDArray[np.int64] = (np.arange(count) * sizes[:, None]) // count
     return places
 
 
-def _exceed_usual(squares: Floats, scale: Floats, sizes: NDArray[np.int64]) -> Flags:
-    """Whether squares exceed those that so many rows within `_FAR` times the usual deviation can have."""
+def _exceed_scale(squares: Floats, scale: Floats, sizes: NDArray[np.int64]) -> Flags:
+    """Return whether squares exceed those that so many rows within `_FAR` times the scale can have."""
     return np.asarray(squares > np.square(_FAR * scale) * sizes)
 
 
@@ -90,7 +90,7 @@ def _find_in_column(
     deviation = np.abs(source.values[index, column] - median)
     if rows.weights is not None:
         deviation *= np.sqrt(rows.weights[index, 0])
-    if scale == 0.0:  # most rows equal the median: if few differ, they are outliers; else they give the scale
+    if scale == 0.0:  # most rows equal the median; the scale is then that of the others, unless they are few
         different = np.flatnonzero(deviation)
         if len(different) <= _FEW:
             return np.asarray(deviation > 0)
@@ -99,7 +99,7 @@ def _find_in_column(
 
 
 def _sample(rows: Rows, last_columns: Rows | None, index: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
-    """The values (groups, count, d) of the rows at `index` (groups, count), and roots of their weights."""
+    """Return the values (groups, count, d) of the rows at `index` (groups, count), and √ of their weights."""
     values = rows.values[index]
     if last_columns is not None:
         values = np.concatenate([values, last_columns.values[index]], axis=-1)
@@ -107,10 +107,10 @@ def _sample(rows: Rows, last_columns: Rows | None, index: NDArray[np.int64]) -> 
 
 
 def _find_quartiles(sample: tuple[Floats, Floats | None]) -> tuple[Floats, Floats]:
-    """The median (groups, d), and the lower quartile of the nonzero deviations from it (groups, d).
+    """Return the median (groups, d), and the lower quartile of the nonzero deviations from it (groups, d).
 
     The quartile is 0 if so few deviations are nonzero that all of them may be outliers; then `find_outliers`
-    reads the whole column.
+    reads the column completely, if any of its squares is not 0.
     """
     values, roots = sample
     count = values.shape[1]

@@ -1,11 +1,11 @@
 """rows → Σ w x xᵀ, packed: the upper triangle of a symmetric matrix, row by row.
 
-BLAS sums the products; for many rows of few columns, a kernel does. Both round, and if the mean were large,
-their rounding errors would exceed the covariance. So the mean is subtracted from the rows first, and the
-exact sums of the rows convert the result to sums of products that are not centred. The stored sums have the
-error of the centred products. With `exact`, and for few values, each column is split into slices of 20 bits,
-whose products BLAS adds without rounding (Ozaki's scheme). Outliers are summed in this way, too
-(`outliers.py`), so that no rounding errors remain after they are subtracted.
+BLAS or a compiled kernel sums the products of a block of rows. Both round, and if the mean were large, their
+rounding errors would exceed the covariance. So the mean is subtracted from the rows first; the exact sums of
+the rows then convert the result to sums of products about zero, which have the rounding errors of the
+centred products. With `exact`, and for few values, each column is split into slices of 20 bits, whose
+products BLAS adds without rounding (Ozaki et al. 2012). Outliers are summed in this way, too (`outliers.py`),
+so that no rounding errors remain after they are subtracted.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,20 +25,20 @@ from tamis.stats.rows import Rows, can_square
 ColumnPairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 * 20 bits stay below 2**53
-# Values that `plain_moments` reads from the memory once: 8 MB for each thread stay in a third-level cache.
+# Values in a chunk of `plain_moments`: 8 MB for each thread, which stay in the third-level cache.
 _CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
 _FEW = 16  # for at most so many rows per group, exact sums of products are faster than BLAS with centring
-_SMALL = 1 << 16  # values whose exact products take twice the time of rounded ones: 2 ms for 3,000 × 20
+_SMALL = 1 << 16  # so few values are summed exactly, which takes twice as long: 2 ms for 3,000 × 20 values
 _WEIGHTED = 4  # exact sums of weighted values take four times as long
 MIN_REMAINDER = 1e-8  # a smaller fraction of the squares that were rounded has less than seven correct digits
-_STACK = 64  # the number of blocks whose products one call of the kernel sums
+_STACK = 64  # blocks whose sums of products one call of a kernel adds
 _MIN_EXPONENT, _MIN_WEIGHT_EXPONENT = -400, -100  # below these, slices of values and weights could underflow
 
 
 @lru_cache(maxsize=4)  # computing it takes a fifth of the time of a block
 def triangle(d: int) -> ColumnPairs:
-    """Row and column of each entry of a packed d × d triangle."""
+    """Return the row and the column of each entry of a packed d × d matrix."""
     rows, columns = np.triu_indices(d)
     rows.setflags(write=False)
     columns.setflags(write=False)
@@ -52,14 +52,14 @@ def _flat_triangle(d: int) -> NDArray[np.int64]:
 
 
 def pack(matrix: Floats) -> Floats:
-    """(..., d, d) symmetric → (..., d(d+1)/2)."""
+    """Return the upper triangles (..., d(d+1)/2) of symmetric matrices (..., d, d)."""
     d = matrix.shape[-1]
     flat = np.ascontiguousarray(matrix).reshape(*matrix.shape[:-2], d * d)
     return np.ascontiguousarray(flat.take(_flat_triangle(d), axis=-1))
 
 
 def unpack(packed: Floats, d: int) -> Floats:
-    """(..., d(d+1)/2) → (..., d, d) symmetric."""
+    """Return the symmetric matrices (..., d, d) of upper triangles (..., d(d+1)/2)."""
     rows, columns = triangle(d)
     matrix = np.empty((*packed.shape[:-1], d, d))
     matrix[..., rows, columns] = packed
@@ -70,10 +70,10 @@ def unpack(packed: Floats, d: int) -> Floats:
 def second_moments(
     rows: Rows, exact: bool, first: Exact | None = None, last_columns: Rows | None = None
 ) -> tuple[Exact, Floats | None]:
-    """Σ w x xᵀ by group, packed (..., d(d+1)/2), and the rounded squares (..., d), None if exact.
+    """Sum w x xᵀ by group, packed (..., d(d+1)/2); return also the rounded squares (..., d), None if exact.
 
     `first` is Σ w x of these rows, if it is known already. `last_columns` holds further columns of the same
-    rows. They are copied block by block: a full copy of 200,000 rows of 100 columns took a third of the time.
+    rows. They are joined block by block: to join all 200,000 rows of 100 columns took a third of the time.
     """
     rows.refuse_unless_squarable()
     if last_columns is not None:
@@ -102,12 +102,12 @@ def second_moments(
 
 
 def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | None:
-    """Σ x, Σ x xᵀ packed, and the rounded squares (d,), of rows without weights or groups, in one pass.
+    """Return Σ x, Σ x xᵀ packed, and the rounded squares (d,) of rows without weights or groups, in one pass.
 
-    `rows` is (n, d), or a list of columns (n,) that lie apart in memory. Chunks of rows stay in the cache
-    while they are checked, summed and multiplied. So products are not about the mean, which is known only at
-    the end, but about the median of a sample, which differs from it by about a standard deviation at most.
-    None if `second_moments` would sum some rows exactly, or if a value is not finite or cannot be squared.
+    `rows` is (n, d), or a list of columns (n,). Chunks of rows stay in the cache while they are checked,
+    summed and multiplied. So products are not about the mean, which is known only at the end, but about the
+    median of a sample of rows. None if `second_moments` would sum some rows exactly, or if a value is not
+    finite or cannot be squared.
     """
     n, d = (len(rows[0]), len(rows)) if isinstance(rows, list) else rows.shape
     if n <= _FEW or n * d <= _SMALL:
@@ -140,7 +140,7 @@ def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | 
 
 
 def _sum_squarable(rows: Floats | list[Floats]) -> Exact | None:
-    """Σ x of rows or columns; None if a value is not finite or cannot be squared."""
+    """Return Σ x of rows or columns; None if a value is not finite or cannot be squared."""
     if isinstance(rows, list):
         sums, largest, nonfinite = _kernels.deposit_columns(rows, power=1)
     else:
@@ -150,12 +150,13 @@ def _sum_squarable(rows: Floats | list[Floats]) -> Exact | None:
 
 
 def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact, Floats | None]:
-    """Σ w x and Σ w x xᵀ by group, packed, and the rounded squares, of rows with columns in two arrays."""
+    """Return Σ w x, Σ w x xᵀ packed, and the rounded squares, by group, of the columns of both arrays."""
     first = _join([left.sum_values(), right.sum_values()], lambda words: np.concatenate(words, axis=-1))
     return first, *second_moments(left, exact, first, right)
 
 
 def _sum_exactly(rows: Rows) -> Exact:
+    """Sum w x xᵀ by group, packed, without rounding: by slices, or by products where slices underflow."""
     d = rows.values.shape[1]
     may_underflow = bool(rows.bounds[1].min(initial=0) < _MIN_EXPONENT) or (
         rows.weight_bounds is not None and bool(rows.weight_bounds[1].min(initial=0) < _MIN_WEIGHT_EXPONENT)
@@ -166,7 +167,7 @@ def _sum_exactly(rows: Rows) -> Exact:
 
 
 def _sum_about_mean(rows: Rows, first: Exact | None, last_columns: Rows | None) -> tuple[Exact, Floats]:
-    """Sum products centred at the mean c in floats, and convert: Σxxᵀ = Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ.
+    """Sum products about the mean c in floats, and convert: Σxxᵀ = Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ.
 
     Return also Σ(x−c)² (groups, d), the squares whose sums were rounded.
     """
@@ -184,6 +185,7 @@ def _sum_about_mean(rows: Rows, first: Exact | None, last_columns: Rows | None) 
 
 
 def _sum_by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
+    """Sum w x_i x_j of pairs of columns i in `left` and j in `right`, by group, without rounding."""
     step = max(1, (1 << 22) // max(1, len(rows.values)))  # pairs at a time: at most 32 MB of products
     pieces = [rows.sum_products(left[i : i + step], right[i : i + step]) for i in range(0, len(left), step)]
     return pieces[0] if len(pieces) == 1 else _join(pieces, lambda words: np.concatenate(words, axis=-1))
@@ -207,7 +209,7 @@ def _join(parts: list[Exact], join: Callable[[list[Words]], Words]) -> Exact:
 
 
 def find_centre(weight: Exact, first: Exact) -> Floats:
-    """The mean, rounded (..., d); 0 where the weight is 0. Centring at it makes rounding errors small."""
+    """Return the mean, rounded (..., d); 0 where the weight is 0."""
     total = weight.value if weight.shape == first.shape else weight.value[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = first.value / total
@@ -215,10 +217,10 @@ def find_centre(weight: Exact, first: Exact) -> Floats:
 
 
 def cross_terms(weight: Exact, first: Exact, centre: Floats, pairs: ColumnPairs | None) -> Exact:
-    """c Sᵀ + S cᵀ − W c cᵀ = c Hᵀ + H cᵀ with H = S − W c / 2: second moments about zero minus those about c.
+    """Return Σ w x xᵀ − Σ w (x − c)(x − c)ᵀ = c Sᵀ + S cᵀ − W c cᵀ = c Hᵀ + H cᵀ with H = S − W c / 2.
 
-    `pairs` gives the pairs of columns, which share one weight. If it is None, each column is paired with
-    itself and has its own weight.
+    W is `weight`, S is `first` and c is `centre`. `pairs` gives the pairs of columns, which share one weight.
+    If it is None, each column is paired with itself and has its own weight.
     """
     if pairs is None:
         return first.times(2.0 * centre) - weight.times(centre).times(centre)
@@ -230,10 +232,11 @@ def cross_terms(weight: Exact, first: Exact, centre: Floats, pairs: ColumnPairs 
 
 
 def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: ColumnPairs | None) -> Floats:
-    """Σ w (x − mean)(x − mean)ᵀ from sums Σ w x and Σ w x xᵀ, packed as `second` is; 0 where the weight is 0.
+    """Compute Σ w (x − mean)(x − mean)ᵀ from Σ w x and Σ w x xᵀ, packed as `second` is; 0 if the weight is 0.
 
-    The sums are converted exactly to a centre next to the mean, so that nothing cancels: the error is a few
-    units in the last place, however large the mean. `pairs` is as in `cross_terms`.
+    The sums are converted, without rounding, to sums about a float next to the mean, where the subtraction
+    cancels no digits: the error is a few units in the last place, however large the mean. `pairs` is as in
+    `cross_terms`.
     """
     if pairs is None:
         return np.asarray(describe_moments(weight, first, second)[2])
@@ -250,7 +253,7 @@ def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: ColumnPai
 
 
 def describe_moments(weight: Exact, first: Exact, second: Exact, pooled: bool = False) -> Floats:
-    """Weight, mean and scatter of the diagonal form (3, ..., d); the mean is NaN where the weight is 0.
+    """Return weight, mean and scatter of the diagonal form (3, ..., d); the mean is NaN if the weight is 0.
 
     If `pooled`, the sums are (groups, d) and the result is (4, groups + 1, d): the last group is all groups
     together, and the fourth number is each mean minus that of all groups.
@@ -276,7 +279,7 @@ def find_lost_columns(
     """Mark the columns whose remaining sum of squares has too few correct digits.
 
     The rounding error is about 1e-15 of `rounded`, the squares of all rows that were ever added or
-    subtracted. In a marked column it is more than 1e-7 of the remaining squares.
+    subtracted. In a marked column it is more than 1e-7 of the remaining squares, if `least` is 1e-8.
     """
     if rounded is None:
         return np.zeros(np.shape(remaining), dtype=np.bool_)
@@ -284,7 +287,7 @@ def find_lost_columns(
 
 
 def refuse_lost_precision(is_lost: NDArray[np.bool_], names: tuple[object, ...] | None = None) -> None:
-    """Raise if a column (..., d) has lost its precision."""
+    """Raise if `find_lost_columns` marked a column (..., d); `names` are those of the columns."""
     if is_lost.any():
         j = int(is_lost.reshape(-1, is_lost.shape[-1]).any(axis=0).argmax())
         raise ValueError(
@@ -301,7 +304,7 @@ def are_impossible(
     pairs: ColumnPairs | None,
     rounding: Floats | float = 0.0,
 ) -> bool:
-    """Return whether no data has these sums: more was subtracted than was added, beyond rounding errors."""
+    """Return whether no data has these sums: more was subtracted than was added, beyond `rounding`."""
     total = weight.value if pairs is None else weight.value[..., None]
     is_impossible = bool((total < 0).any() or ((total == 0) & (first.value != 0)).any())
     if is_impossible or second is None:
@@ -314,7 +317,7 @@ def are_impossible(
 
 
 def _sum_centred_products(rows: Rows, centres: Floats, last_columns: Rows | None = None) -> list[Floats]:
-    """Σ w (x − c)(x − c)ᵀ of each block of each group, packed (blocks, d(d+1)/2)."""
+    """Compute Σ w (x − c)(x − c)ᵀ of blocks of rows: for each group, packed (blocks, d(d+1)/2)."""
     d = centres.shape[1]
     order, edges = rows.sort_by_group()
     spans = [
@@ -333,16 +336,16 @@ def _sum_centred_products(rows: Rows, centres: Floats, last_columns: Rows | None
 
     sums: list[list[Floats]] = [[] for _ in centres]
     for (g, _), block in zip(
-        spans, _share_blocks(len(spans), len(rows.values), d, multiply_blocks), strict=True
+        spans, _map_blocks(len(spans), len(rows.values), d, multiply_blocks), strict=True
     ):
         sums[g].append(block)
     return [np.reshape(blocks, (len(blocks), d * (d + 1) // 2)) for blocks in sums]
 
 
-def _share_blocks(
+def _map_blocks(
     count: int, n: int, d: int, multiply_blocks: Callable[[int, int], Iterable[Floats]]
 ) -> list[Floats]:
-    """The products of so many blocks of n rows of d columns; threads share them if there are many."""
+    """Call `multiply_blocks` for `count` blocks of n rows of d columns in all, in threads if n is large."""
     work = n * d**2
     if count == 1 or threads.count_chunks(work) == 1:
         return list(multiply_blocks(0, count))
@@ -352,13 +355,13 @@ def _share_blocks(
 
 
 def _sum_squares(blocks: Floats, d: int) -> Floats:
-    """The sums of the diagonals (d,) of packed matrices (blocks, d(d+1)/2)."""
+    """Return the sums of the diagonals (d,) of packed matrices (blocks, d(d+1)/2)."""
     left, right = triangle(d)
     return np.asarray(blocks[:, left == right].sum(axis=0))
 
 
 def _add_blocks(blocks: Iterator[Floats], d: int) -> Exact:
-    """The exact sum of packed d × d matrices; zero if there are none, because all values are zero."""
+    """Return the exact sum of packed d × d matrices; zero if there are none."""
     total = Exact.zeros((d * (d + 1) // 2,))
     while stack := list(islice(blocks, _STACK)):
         rows = np.stack(stack)
@@ -367,6 +370,7 @@ def _add_blocks(blocks: Iterator[Floats], d: int) -> Exact:
 
 
 def _multiply_slices(rows: Rows) -> Iterator[Floats]:
+    """Yield packed matrices, computed without rounding, whose sum is Σ w x xᵀ of rows of one group."""
     for start in range(0, len(rows.values), _BLOCK):
         x = rows.values[start : start + _BLOCK]
         slices = list(_slice(x))
@@ -384,7 +388,7 @@ def _multiply_slices(rows: Rows) -> Iterator[Floats]:
 
 
 def _slice(values: Floats) -> Iterator[Floats]:
-    """Split values into summands: integers of at most 20 bits, times a power of two per column."""
+    """Yield arrays whose sum is `values`: integers of at most 20 bits, times a power of two per column."""
     rest = values
     exponent = _kernels.span(values)[0][0]
     while rest.any():

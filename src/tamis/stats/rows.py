@@ -19,13 +19,13 @@ _MAX_EXPONENT = (
     1000  # of a product: beyond 2**1000 one of the two floats that `two_product` returns may overflow
 )
 _LARGEST = 1e100  # a weight or value below this magnitude has weighted squares below 2**1000
-_SMALLEST = 1e-140  # a value above this magnitude has a square whose rounding error is a float, too
+_SMALLEST = 1e-140  # the rounding error of the square of a value above this magnitude does not underflow
 _BLOCK = 1 << 16  # values whose weighted products are in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """n rows of d finite values, each with a weight (1 by default) and a group (by default, one for all)."""
+    """n rows of d finite values; each row has a weight (1 if not given) and a group (one if not given)."""
 
     table: Matrix  # (n, d)
     bounds: Words  # (2, d): the largest and the smallest exponent of each column (`_kernels.span`)
@@ -38,7 +38,7 @@ class Rows:
 
     @classmethod
     def of(cls, data: object, weights: object = None, by: object = None, missing: bool = False) -> Self:
-        """Check the data. With `missing`, NaN is accepted and left out of every sum."""
+        """Check the data, the weights and the labels `by`. With `missing`, NaN is left out of every sum."""
         table = arrays.to_matrix(data)
         bounds, largest, nonfinite = _kernels.span(table.values)
         present = None
@@ -82,11 +82,11 @@ class Rows:
         return 1 if self.keys is None else len(self.keys)
 
     def shape(self, *event: int) -> tuple[int, ...]:
-        """The shape of a sum of arrays of shape `event`: if there are groups, they are its first axis."""
+        """Return the shape of sums of arrays of shape `event`; groups by label are the first axis."""
         return event if self.keys is None else (len(self.keys), *event)
 
     def sum_weights(self) -> Exact:
-        """Total weight, by group."""
+        """Return the total weight, by group."""
         if self.weights is None or self.weight_bounds is None:
             if self.group is None:
                 return Exact.count(len(self.values), ())
@@ -94,7 +94,7 @@ class Rows:
         return self._reshape(_kernels.deposit(self.weights, self.weight_bounds, self.group, self.groups), ())
 
     def sum_weights_by_column(self) -> Exact:
-        """Total weight of the values that are present, by group and column."""
+        """Return the total weight of the values that are not missing, by group and column."""
         d = self.values.shape[1]
         if self.present is not None:
             present = self.present.astype(np.float64)
@@ -107,11 +107,11 @@ class Rows:
         return self.sum_weights().reindex(lambda w: np.broadcast_to(w[..., None], (*w.shape, d)))
 
     def sum_values(self) -> Exact:
-        """Σ w x, by group (..., d)."""
+        """Return Σ w x, by group (..., d)."""
         return self.sum_columns(self.values, self.bounds)
 
     def sum_powers(self) -> tuple[Exact, Exact]:
-        """Σ w x and Σ w x², by group (..., d)."""
+        """Return Σ w x and Σ w x², by group (..., d)."""
         self.refuse_unless_squarable()
         if self.weights is not None:
             columns = np.arange(self.values.shape[1])
@@ -123,9 +123,9 @@ class Rows:
         return self._reshape((first, first_low), event), self._reshape((second, second_low), event)
 
     def sum_products(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
-        """Σ w x_i x_j by group (..., pairs), for pairs of columns i in `left` and j in `right`.
+        """Return Σ w x_i x_j by group (..., pairs), for pairs of columns i in `left` and j in `right`.
 
-        Each product is exact; a weighted one is, unless x_i x_j is below 1e-290.
+        The sums are exact without weights; with weights, if every |x_i x_j| is 0 or above 1e-290.
         """
         self.refuse_unless_squarable()
         event = (len(left),)
@@ -145,14 +145,14 @@ class Rows:
         return total
 
     def sort_by_group(self) -> tuple[NDArray[np.int64] | None, list[int]]:
-        """The indices of the rows sorted by group (None without groups), and the groups' boundaries."""
+        """Return the indices that sort rows by group (None without groups), and the groups' boundaries."""
         if self.group is None:
             return None, [0, len(self.values)]
         counts = np.bincount(self.group, minlength=self.groups)
         return arrays.argsort_codes(self.group, self.groups), [0, *np.cumsum(counts).tolist()]
 
     def split(self) -> "list[Rows]":
-        """The rows of each group, in the order of the groups."""
+        """Return the rows of each group as `Rows` without groups, in the order of the groups."""
         order, edges = self.sort_by_group()
         if order is None:
             return [self]
@@ -189,7 +189,7 @@ class Rows:
         )
 
     def sum_columns(self, values: Floats, bounds: Words) -> Exact:
-        """Σ w v by group (..., d), for values v (n, d) with these bounds of exponents."""
+        """Return Σ w v by group (..., d), for values v (n, d) with their bounds by `_kernels.span`."""
         event = values.shape[1:]
         if self.weights is None or self.weight_bounds is None:
             return self._reshape(_kernels.deposit(values, bounds, self.group, self.groups), event)
@@ -206,12 +206,12 @@ class Rows:
 
 
 def can_square(exponent: int) -> bool:
-    """Whether values below 2**exponent have squares that no sum of floats makes infinite."""
+    """Return whether values below 2**exponent can be squared and summed without overflow."""
     return 2 * exponent <= _MAX_EXPONENT
 
 
 def can_add_row(values: Floats, weight: float, power: int) -> bool:
-    """Whether `Exact.add_row` can add weight * values**power exactly, without the checks of `Rows`.
+    """Return whether `Exact.add_row` can add weight * values**power exactly, without the checks of `Rows`.
 
     NaN is ignored.
     """
@@ -227,7 +227,7 @@ def can_add_row(values: Floats, weight: float, power: int) -> bool:
 
 
 def _take_columns(values: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
-    """The columns at these indices; the array itself, not a copy, if these are all columns in order."""
+    """Return the columns at these indices; not a copy if they are all columns in order."""
     if len(index) == values.shape[1] and (index == np.arange(len(index))).all():
         return values
     return np.ascontiguousarray(values[:, index])

@@ -1,9 +1,9 @@
-"""The base of all statistics: named exact sums, maybe grouped by label, with `+`, `-` and `*` by a number.
+"""The base class of statistics: named exact sums, optionally by label, with `+`, `-` and `*` by a number.
 
-A statistic is a frozen dataclass whose fields of type `Exact` are its sums; their first axes are the
-batch axes. If it has `keys`, they name the first batch axis, and `+` and `-` take the union of both sides'
-keys. A label whose sums are all zero is dropped, so that a statistic does not remember labels whose rows were
-all subtracted.
+A statistic is a frozen dataclass whose fields of type `Exact` are its sums; their first axes are the batch
+axes. If it has `keys`, they name the first batch axis, and `+` and `-` take the union of both operands' keys.
+A label whose sums are all zero is dropped, so a statistic does not show which labels it had before their rows
+were subtracted.
 """
 
 import importlib
@@ -30,7 +30,7 @@ class Sums:
     keys: Keys | None = None  # names of the first batch axis
     # batch + (d,): Σ w (x − c)² of all rows whose products were ever rounded, to which the rounding errors
     # are proportional; None if there were no such rows. Both `+` and `-` add it, because subtracting rows
-    # does not subtract their rounding errors. Comparisons ignore it. Files use the same name.
+    # does not subtract their rounding errors. Comparisons ignore it. Saved files have it under this name.
     rounded: Floats | None = field(default=None, compare=False, repr=False)
 
     def __add__(self, other: Self) -> Self:
@@ -61,11 +61,11 @@ class Sums:
         return self * weight
 
     def parts(self) -> dict[str, Exact]:
-        """The sums by name."""
+        """Return the sums by name, without those that are None."""
         return {name: part for name in self.field_names.sums if (part := getattr(self, name)) is not None}
 
     def at(self, key: object) -> Self:
-        """The statistic of one label, no longer grouped."""
+        """Return the statistic of one label, no longer grouped."""
         if self.keys is None:
             raise ValueError(f"this {type(self).__name__} is not grouped by label: observe with by=labels")
         if key not in self.keys:
@@ -76,7 +76,7 @@ class Sums:
         return self.with_fields(keys=None, rounded=rounded, **rows).drop_zeros()
 
     def over(self, keys: Keys) -> Self:
-        """The same statistic over these keys, which include its own; the sums of the other keys are zero."""
+        """Extend the statistic to these keys, which must include its own; the sums of new keys are zero."""
         if self.keys is None:
             raise ValueError(f"this {type(self).__name__} is not grouped by label: observe with by=labels")
         if self.keys == keys:
@@ -88,11 +88,11 @@ class Sums:
         return self._extend(keys, index)
 
     def drop_keys(self) -> Self:
-        """The same sums without the names of their first axis."""
+        """Return the same sums without the names of their first axis."""
         return self.with_fields(keys=None)
 
     def pooled(self) -> Self:
-        """The sum over all labels."""
+        """Return the sum over all labels."""
         if self.keys is None:
             raise ValueError(f"this {type(self).__name__} is not grouped by label: it is pooled already")
         sums = {name: part.sum(axis=0) for name, part in self.parts().items()}
@@ -100,12 +100,12 @@ class Sums:
         return self.with_fields(keys=None, rounded=rounded, **sums).drop_zeros()
 
     def to_arrow(self) -> Any:
-        """Convert to an Arrow table of digits. Concatenating tables, or summing digits, adds statistics."""
+        """Convert to an Arrow table of digits: see `tamis.stats.arrow`. Concatenating tables adds them."""
         return _import_arrow().to_arrow(self)
 
     @classmethod
     def from_arrow(cls, table: Any) -> Self:
-        """Read a statistic from a table of its digits. The digits of concatenated tables are added."""
+        """Read a statistic from a table that `to_arrow` made, or the sum from several, concatenated."""
         statistic: Self = _import_arrow().from_arrow(cls, table)
         return statistic
 
@@ -140,9 +140,9 @@ class Sums:
         return left.with_fields(rounded=rounded).with_sums(combined)
 
     def _align(self, other: Self) -> "tuple[Self, dict[str, Place]]":
-        """This statistic over the union of both sides' keys, and the places of the other's sums in it.
+        """Return this statistic over the union of both keys, and where to add the sums of `other`, by name.
 
-        A sum without a place has the same keys in both; its entries are added as they are.
+        A sum without a `Place` has the same keys in both, and is added entry by entry.
         """
         if (self.keys is None) != (other.keys is None):
             raise ValueError(
@@ -166,11 +166,11 @@ class Sums:
         return self.with_fields(keys=keys, rounded=rounded, **parts)
 
     def drop_zeros(self) -> Self:
-        """Drop labels whose sums are all zero. Each `observe` ends with this call."""
+        """Drop labels whose sums are all zero, as every `observe` does."""
         return self if self.keys is None else self.with_sums(self.parts())
 
     def with_sums(self, parts: dict[str, Exact]) -> Self:
-        """The same statistic with other sums, without the labels whose sums are all zero."""
+        """Replace the sums, and drop the labels whose sums are all zero."""
         if self.keys is None:
             return self.with_fields(**parts)
         nonzero = np.zeros(len(self.keys), dtype=np.bool_)
@@ -194,7 +194,7 @@ class Sums:
         return _list_fields(type(self))  # type: ignore[arg-type]  # mypy asks the class for its __hash__
 
     def describe(self) -> str:
-        """The kind of statistic, the shapes of its sums, its traits and its keys, for messages."""
+        """Describe the class, the shapes of the sums, the traits and the keys, for error messages."""
         shapes = [f"{name} {part.shape}" for name, part in self.parts().items()]
         traits = [f"{name} {getattr(self, name)!r}" for name in self.field_names.traits]
         labels = "" if self.keys is None else f" by {self.keys!r}"
@@ -202,7 +202,7 @@ class Sums:
 
 
 class Place(NamedTuple):
-    """The indices of a sum's entries in a larger sum."""
+    """Where the entries of a sum are in a larger sum."""
 
     positions: tuple[NDArray[np.int64], ...]  # indices along the first axes of the larger sum
     shape: tuple[int, ...]  # of the larger sum

@@ -22,7 +22,7 @@ _ONE: Floats = np.ones(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally(Sums):
-    """The weight of the rows, and the sum of their sufficient statistics.
+    """The weight of the rows, and the sum of their sufficient statistics T(x).
 
     >>> coin = Tally.observe([1, 0, 1, 1])
     >>> float(coin.weight.value), coin.total.value.tolist()
@@ -39,7 +39,7 @@ class Tally(Sums):
     def of(
         cls, weight: ArrayLike, total: ArrayLike, keys: Keys | None = None, terms: Keys | None = None
     ) -> Self:
-        """Make a statistic from numbers: `weight` has the batch's shape, `total` one axis more."""
+        """Make a statistic from numbers: `total` (*batch, k), and `weight`, broadcast to the batch axes."""
         totals = Exact.of(total)
         weights = Exact.of(np.broadcast_to(np.asarray(weight), totals.shape[:-1]))
         return cls(weight=weights, total=totals, keys=keys, terms=terms).drop_zeros()
@@ -98,9 +98,10 @@ class Tally(Sums):
         return self._add(group, values, weight)
 
     def add_terms(self, indices: Sequence[int], label: Hashable, weight: float = 1.0) -> Self | None:
-        """Count one row of a label that has the terms at these indices, each once.
+        """Add one row with this label, which has the terms at these indices, each once.
 
-        Return None if the label has no counts yet, or if the weight cannot be added directly.
+        Return None, and let the caller observe the row, if the label is new, if this is not grouped by label,
+        or if the weight is too large or too small to be added directly.
         """
         group = None if self.keys is None else self.keys.position(label)
         if group is None or not _can_count(weight):
@@ -116,9 +117,10 @@ class Tally(Sums):
         )
 
     def add_term(self, term: Hashable, weight: float = 1.0) -> Self | None:
-        """Count a named term once more, as `self + Tally.count([term])` does, but faster.
+        """Count a named term once more, as `self + Tally.count([term], [weight])` does, but faster.
 
-        Return None if the term is new, if the counts have labels, or if the weight cannot be added directly.
+        Return None, and let the caller do so, if the term is new, if the terms have no names, if the counts
+        are by label, or if the weight is too large or too small to be added directly.
         """
         index = None if self.keys is not None or self.terms is None else self.terms.position(term)
         if index is None or not _can_count(weight):
@@ -134,7 +136,7 @@ class Tally(Sums):
             return np.asarray(self.total.value / self.weight.value[..., None])
 
     def table(self) -> dict[object, object]:
-        """The totals by label and by term; terms without names are given by index."""
+        """Return the totals as a dict by label (if grouped) of dicts by term; unnamed terms are indices."""
         names = range(self.total.shape[-1]) if self.terms is None else self.terms
         if self.keys is None:
             return dict(zip(names, self.total.value.tolist(), strict=True))
@@ -162,7 +164,7 @@ class Tally(Sums):
         return self.with_sums(self.parts())
 
     def with_sums(self, parts: dict[str, Exact]) -> Self:
-        """Return a statistic with these sums, by field, without labels and terms whose sums are all zero."""
+        """Replace the sums, and drop the labels and terms whose sums are all zero."""
         tally = super(Tally, self).with_sums(parts)
         if tally.terms is None:
             return tally
@@ -174,7 +176,7 @@ class Tally(Sums):
 
 
 def _can_count(weight: float) -> bool:
-    """Whether a row of this weight can be counted directly."""
+    """Return whether a row of this weight can be counted by `Exact.add_row`."""
     return weight == 1.0 or can_add_row(_ONE, weight, 1)
 
 

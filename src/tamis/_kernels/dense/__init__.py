@@ -1,7 +1,7 @@
 """The only entry to the kernels of dense symmetric matrices: products of many rows of few columns.
 
-The number of columns alone chooses the implementation of products. BLAS and the compiled kernel round
-differently, and rows must be unlearned by the one that learned them.
+Products: the compiled kernel is used for few columns, BLAS for more. No other property of the data decides,
+because the two round differently, and rows must be subtracted by the implementation that added them.
 """
 
 from tamis._kernels.dense import reference
@@ -10,11 +10,11 @@ from tamis.compiled import choose
 
 __all__ = ["multiply_blocks", "multiply_centred", "sum_responsible"]
 
-# The compiled kernel takes 0.3 to 0.8 of the time of BLAS, from one row of 4 columns to 4096 rows of 512; for
-# more columns BLAS is as fast.
-_WIDEST = 512  # columns
+# The compiled kernel takes 0.3 to 0.8 of the time of BLAS, from one row of 4 columns to 4096 rows of 512
+# columns; for more columns BLAS is as fast.
+_MAX_COLUMNS = 512
 
-_tiles = choose(reference, "tamis._core.dense")
+_compiled = choose(reference, "tamis._core.dense")
 
 
 def multiply_centred(
@@ -25,12 +25,12 @@ def multiply_centred(
     weights: Floats | None = None,
     extra: Floats | None = None,
 ) -> Floats:
-    """Σ w (x − c)(x − c)ᵀ of the rows at `place` (d, d); only the upper triangle is valid.
+    """Return Σ w (x − c)(x − c)ᵀ of some rows (d, d); only the upper triangle is valid.
 
-    Rows are `values` (n, p) and the `extra` columns (n, d − p); `order` (n,) is the row at each place, and
-    `weights` is (n, 1).
+    The rows are those of the slice `place` or, if `order` (n,) is given, of the indices order[place]. A row
+    is one of `values` (n, p), followed by one of `extra` (n, d − p). `weights` is (n, 1).
     """
-    kernels = _tiles if len(centre) <= _WIDEST else reference
+    kernels = _compiled if len(centre) <= _MAX_COLUMNS else reference
     products: Floats = kernels.multiply_centred(
         values, centre, place.start, place.stop, order, weights, extra
     )
@@ -38,11 +38,11 @@ def multiply_centred(
 
 
 def multiply_blocks(rows: Floats | list[Floats], centre: Floats, place: slice, block: int) -> Floats:
-    """Σ (x − c)(x − c)ᵀ of each block of rows at `place`: the packed upper triangles (blocks, d(d+1)/2).
+    """Return Σ (x − c)(x − c)ᵀ of each block of `block` rows: packed upper triangles (blocks, d(d+1)/2).
 
-    `rows` is (n, d), or a list of columns (n,) that lie apart in memory.
+    The blocks are those of the slice `place` of rows (n, d), or of a list of columns (n,).
     """
-    kernels = _tiles if len(centre) <= _WIDEST else reference
+    kernels = _compiled if len(centre) <= _MAX_COLUMNS else reference
     multiply = kernels.multiply_column_blocks if isinstance(rows, list) else kernels.multiply_row_blocks
     products: Floats = multiply(rows, centre, place.start, place.stop, block)
     return products

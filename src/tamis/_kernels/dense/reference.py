@@ -6,7 +6,7 @@ import numpy as np
 
 from tamis._kernels.reference import Floats, Words
 
-_CACHED = 1024  # rows whose copy is still in the cache when BLAS reads it
+_PIECE = 1024  # rows: few enough that their copy is still in the cache when BLAS reads it
 
 
 def multiply_centred(
@@ -19,7 +19,7 @@ def multiply_centred(
     extra: Floats | None,
 ) -> Floats:
     """See `multiply_centred` in `__init__`."""
-    pieces = (slice(first, min(first + _CACHED, stop)) for first in range(start, stop, _CACHED))
+    pieces = (slice(first, min(first + _PIECE, stop)) for first in range(start, stop, _PIECE))
     return reduce(np.add, (_multiply_piece(values, centre, piece, order, weights, extra) for piece in pieces))
 
 
@@ -39,7 +39,7 @@ def _multiply_piece(
         np.subtract(extra[index], centre[p:], out=x[:, p:])
     else:
         x = values[index] - centre if order is None else values[index]
-        if order is not None:  # that was a copy
+        if order is not None:  # indexing by an array has made a copy
             x -= centre
     wx = x if weights is None else x * weights[index]
     return np.asarray(wx.T @ x)

@@ -1,7 +1,7 @@
 """The only entry to the kernels of latent factors: many small ridge regressions, and the best of many scores.
 
 Each row is solved separately, so that no result depends on the number of threads. The compiled kernels and
-the reference solve the same equations; they round differently, and agree to some 1e-12.
+the reference solve the same equations; they round differently, and agree to about 1e-12.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from tamis.compiled import choose
 
 __all__ = ["dot_pairs", "row_squares", "solve_rows", "top_rows"]
 
-_ROW = 100  # the fixed cost of a row, in multiplications
+_ROW_COST = 100  # the cost of a row besides its arithmetic, in multiplications
 _CHUNKS = 32  # the number of chunks of rows: enough that threads end at about the same time
-_NOTHING: Floats = np.zeros((0, 0))
+_NO_MATRIX: Floats = np.zeros((0, 0))
 
 _kernels = choose(reference, "tamis._core.factors")
 
@@ -35,20 +35,23 @@ def solve_rows(
     noise: Floats | None = None,
     other_offsets: Floats | None = None,
 ) -> Floats:
-    """x = A⁻¹ b per row (n, k), A = base + diag(ridge) + Σ weight v vᵀ, b = pull + Σ (pulls − weight s) v.
+    """Solve a ridge regression for each row, A x = b, and return the solutions x (n, k).
 
-    Entries of row i are at indptr[i] to indptr[i + 1]; v is other[index] (m, k). s is other_offsets[index]
-    (m,), the known offset of the other side, which is subtracted from the target. Weights are at least 0.
-    `pulls` has weight times target of each entry, `pull` (k,) a term of b that all rows share.
-    `ridge` is (n, k). With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added, where A = L Lᵀ: a draw
-    from N(x, A⁻¹). A row whose A is not positive definite is NaN.
+    A = base + diag(ridge) + Σ weight v vᵀ and b = pull + Σ (pulls − weight s) v are sums over the entries of
+    row i, from indptr[i] to indptr[i + 1]. For an entry, v is other[index], of `other` (m, k), and s is
+    other_offsets[index], of `other_offsets` (m,): the offset of the other side, which is subtracted from the
+    target. `pulls` is weight times target of each entry; weights are at least 0. `ridge` is (n, k); `base`
+    (k, k) and `pull` (k,) are shared by all rows.
+
+    With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added, where A = L Lᵀ: the result is a draw from
+    N(x, A⁻¹). A row whose A is not positive definite is NaN.
     """
     n, k = ridge.shape
-    work = len(indices) * k * k // 2 + n * (k * k * k // 6 + _ROW)
+    work = len(indices) * k * k // 2 + n * (k * k * k // 6 + _ROW_COST)
     out = np.zeros((n, k))
-    matrix = _NOTHING if base is None else base
+    matrix = _NO_MATRIX if base is None else base
     vector = np.zeros(k) if pull is None else pull
-    normals = _NOTHING if noise is None else noise
+    normals = _NO_MATRIX if noise is None else noise
     offsets = np.zeros(len(other)) if other_offsets is None else other_offsets
     refuse_unless(len(indices) == len(weights) == len(pulls), "entries")
     refuse_unless(other.shape[1] == k and vector.shape == (k,) and len(offsets) == len(other), "rows")
@@ -74,9 +77,10 @@ def solve_rows(
 def row_squares(
     indptr: Words, indices: Words, weights: Floats, targets: Floats, rows: Floats, other: Floats
 ) -> Floats:
-    """Σ weight (target − u · v − offsets)² of each row's entries (n,).
+    """Return Σ weight (target − u · v − offset of u − offset of v)² over each row's entries (n,).
 
-    u is the row (n, k + 1), v is other[index] (m, k + 1); the last of each is its offset.
+    u is the row of `rows` (n, k + 1), and v is other[index], of `other` (m, k + 1). The last number of each
+    is its offset, and the others are its factors.
     """
     refuse_unless(len(indices) == len(weights) == len(targets), "entries")
     refuse_unless(rows.shape[1] == other.shape[1], "rows")
@@ -91,7 +95,7 @@ def row_squares(
 
 
 def _even_cuts(indptr: Words, k: int) -> list[int]:
-    """The boundaries of chunks of rows with about the same work."""
+    """Return the boundaries of chunks of rows with about the same work."""
     n = len(indptr) - 1
     cost = indptr - indptr[0] + np.arange(n + 1) * (k / 3.0 + 1.0)
     marks = np.linspace(0.0, float(cost[-1]), _CHUNKS + 1)[1:-1]
@@ -99,9 +103,9 @@ def _even_cuts(indptr: Words, k: int) -> list[int]:
 
 
 def top_rows(scores: Floats, count: int) -> Words:
-    """Indices of the largest scores of each row (n, count), largest first; of equal scores the first.
+    """Return the indices of the largest scores of each row (n, count), in descending order of scores.
 
-    −∞ does not count as a score; where there are too few scores, the rest is −1.
+    Of equal scores, the first comes first. Scores of −∞ are left out; −1 stands where there are no more.
     """
     out = np.empty((len(scores), count), dtype=np.int64)
 
@@ -113,7 +117,7 @@ def top_rows(scores: Floats, count: int) -> Words:
 
 
 def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
-    """left[i] · right[j] of each pair (n,); 0 where i or j is −1."""
+    """Return the inner product of left[i] and right[j] for each pair (n,); 0 where i or j is −1."""
     refuse_unless(left.shape[1] == right.shape[1], "rows")
     refuse_unless(len(i) == len(j), "pairs")
     refuse_beyond("rows", i, len(left))

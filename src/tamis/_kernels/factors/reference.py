@@ -4,7 +4,7 @@ import numpy as np
 
 from tamis._kernels.reference import Floats, Words
 
-_CELLS = 1 << 16
+_CELLS = 1 << 16  # numbers of each side that are multiplied at a time
 
 
 def solve_rows(
@@ -56,8 +56,8 @@ def row_squares(
     for row in range(start, stop):
         entries = slice(int(indptr[row]), int(indptr[row + 1]))
         v = other[indices[entries]]
-        wrong = targets[entries] - (v[:, :-1] @ rows[row, :-1] + v[:, -1] + rows[row, -1])
-        out[row] = (weights[entries] * wrong * wrong).sum()
+        residuals = targets[entries] - (v[:, :-1] @ rows[row, :-1] + v[:, -1] + rows[row, -1])
+        out[row] = (weights[entries] * residuals * residuals).sum()
 
 
 def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:

@@ -63,7 +63,7 @@ __all__ = [
     "sum_groups",
 ]
 
-_SHARES, _SHARED = 4, 1 << 20  # _SHARED or more keys are divided into _SHARES parts ("shares"), for threads
+_SHARES, _MIN_KEYS = 4, 1 << 20  # at least _MIN_KEYS keys are divided into _SHARES parts, for threads
 
 if TYPE_CHECKING:
     _kernels = reference  # both have the same signatures
@@ -87,7 +87,7 @@ sum_groups = _kernels.sum_groups
 
 def number_keys(keys: UInt64s) -> Numbering:
     """Number keys, equal ones alike; the numbers of one share of the keys come before those of the next."""
-    shares = _SHARES if len(keys) >= _SHARED else 1  # not by the number of threads: the numbers depend on it
+    shares = _SHARES if len(keys) >= _MIN_KEYS else 1  # the numbers depend on it: not the number of threads
     numbers = np.empty(len(keys), dtype=np.int32)
     first = run_together(
         [partial(_kernels.number_keys, keys, numbers, share, shares) for share in range(shares)]
@@ -99,9 +99,10 @@ def number_keys(keys: UInt64s) -> Numbering:
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats, out: tuple[Indices, Floats] | None = None) -> Rows:
-    """Move number i to columns[i], times signs[i], or drop it if that is negative; sort rows by column.
+    """Move column i of sparse rows to columns[i], times signs[i]; sort each row by column.
 
-    If `out` is given, the result is written to it; it must have as many elements as the rows.
+    Column i is dropped if columns[i] is negative; counts that come to the same column are added. If `out` is
+    given, the result is written to it; its arrays must have as many elements as the rows.
     """
     count = len(rows.indices)
     indices, values = (np.empty(count, dtype=np.int32), np.empty(count)) if out is None else out
@@ -109,12 +110,12 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, out: tuple[Indices, Flo
 
 
 def add_columns(sums: Int64s, numbers: Int64s, table: Int64s) -> None:
-    """Add column i of `sums` to column numbers[i] of a table that has at least as many rows."""
+    """Add column i of `sums` to column numbers[i] of `table`, which has at least as many rows."""
     map_row_chunks(len(sums), sums.size, lambda i, j: _kernels.add_columns(sums[i:j], numbers, table[i:j]))
 
 
 def add_rows(rows: Rows, columns: Indices, group: Int64s, table: Int64s) -> None:
-    """Add row d to row group[d] of `table`, and number i to columns[i]; it is dropped if that is negative."""
+    """Add sparse row d to row group[d] of `table`, its column i to columns[i] unless that is negative."""
     _kernels.add_rows(*rows, columns, group, table)
 
 

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _SEED = int(SEED)
-_TOKEN_SIZE = 64  # bytes: a table starts with so many slots that texts of this size per distinct token fit
+_TOKEN_SIZE = 64  # bytes of text per token that `TokenTable` assumes when it chooses its first size
 
 # ── bytes → folded bytes ──
 
@@ -66,7 +66,7 @@ def fold_characters(buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within: 
 
 
 def _allocate_text(buffer: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
-    # No character grows more than this (tests/text/test_alphabet.py); unused memory is never touched.
+    # Enough for any text (tests/text/test_alphabet.py). Pages that are not written take no memory.
     size = GROWTH * len(buffer) + 2 * len(offsets) + PAD
     return np.empty(size, dtype=np.uint8), np.empty(len(offsets), dtype=np.int64)
 

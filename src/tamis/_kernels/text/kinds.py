@@ -1,4 +1,4 @@
-"""Arguments and results of the kernels of text: characters by class, tokens, numbers, rows of counts."""
+"""Types of arguments and results of the kernels of text: alphabets, tokens, numbers and rows of counts."""
 
 import os
 from typing import NamedTuple
@@ -13,28 +13,29 @@ Hashes = NDArray[np.uint32]
 Indices = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-BREAK, WORD, MARK, UNSPACED, SKIP = range(5)
+BREAK, WORD, MARK, UNSPACED, SKIP = range(5)  # classes of characters: see `reference`
 PAD = 72  # zero bytes after a text, because kernels read up to 64 + 8 bytes at once
-GROWTH = 4  # folding lengthens a text by less than this factor (tests/text/test_alphabet.py)
+GROWTH = 4  # a folded text has less than this many times the bytes (tests/text/test_alphabet.py)
 LONG = 255  # marks the key of a token of eight bytes or more
-# The multiplier of hashes. It is random in each process, so that nobody can write tokens that collide.
+# The multiplier of hashes. It is random in each process, so that nobody can choose tokens that collide.
 SEED = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
-SHARE = 0xD1B54A32D192ED03  # odd, and unlike SEED: the multiplier that assigns keys to shares of work
+SHARE = 0xD1B54A32D192ED03  # the multiplier, odd and different from SEED, that assigns keys to shares
 SPACE = 0x20
-REPLACEMENT = 0xFFFD
+REPLACEMENT = 0xFFFD  # Unicode's character for bytes that are no characters
 
 
 class Alphabet(NamedTuple):
-    """A table of characters.
+    """The class and the folded form (such as lower case) of each Unicode character, as a two-level table.
 
-    A cell holds a class (3 bits), and the folded form's length (5 bits; 0: unchanged) and offset in `pool`.
+    A cell holds a class (3 bits), the length of the folded form (5 bits; 0 if the character is unchanged) and
+    its offset in `pool`.
     """
 
-    small: Bytes  # (128,) the folded form of each ASCII character; 0: a break
-    blocks: Indices  # (4352,) the block of cells of each 256 characters
-    cells: NDArray[np.uint32]  # (256 * blocks,)
-    pool: Bytes  # UTF-8
-    pairs: Int64s  # sorted: character << 21 | mark
+    small: Bytes  # (128,): the folded form of each ASCII character; 0 for a break
+    blocks: Indices  # (4352,): for each 256 successive characters, the block that has their cells
+    cells: NDArray[np.uint32]  # (256 * number of blocks,)
+    pool: Bytes  # the folded forms, in UTF-8
+    pairs: Int64s  # pairs that Unicode composes, sorted: character << 21 | mark
     composed: Int64s  # the composed character of each pair
 
 
@@ -52,11 +53,11 @@ class Tokens(NamedTuple):
 
 
 class TokenStream(NamedTuple):
-    """The tokens of documents as numbers; tokens are numbered by first occurrence."""
+    """The tokens of documents as numbers; distinct tokens are numbered by first occurrence."""
 
-    numbers: Indices
+    numbers: Indices  # the number of each token of all documents
     documents: Int64s  # (n + 1,): numbers[documents[d] : documents[d + 1]] belong to document d
-    tokens: Tokens
+    tokens: Tokens  # the distinct tokens
 
 
 class Numbering(NamedTuple):

@@ -1,4 +1,4 @@
-"""Folds one document, character by character. The compiled folding gives the same bytes."""
+"""Fold documents character by character. The compiled kernels give the same bytes."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ _WHITE |= {0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
 
 
 class Reader:
-    """Folds documents by an alphabet. Each character is looked up once."""
+    """Folds documents by an alphabet; the classes and folded forms of characters are cached."""
 
     def __init__(self, alphabet: Alphabet) -> None:
         self.alphabet = alphabet
@@ -17,7 +17,7 @@ class Reader:
         self.small = bytes(alphabet.small) + bytes(128)
         self.pool = alphabet.pool.tobytes()
 
-    def look(self, character: str) -> tuple[int, str]:
+    def look_up(self, character: str) -> tuple[int, str]:
         """Return the class and the folded form of a character."""
         entry = self.known.get(character)
         if entry is None:
@@ -28,13 +28,14 @@ class Reader:
             entry = self.known[character] = cell & 7, folded
         return entry
 
-    def words(self, document: bytes) -> bytes:
+    def fold_words(self, document: bytes) -> bytes:
+        """Fold one document as `reference.fold_words` does."""
         if document.isascii():
             return document.translate(self.small)
         out: list[str] = []  # characters, and "\0" for a break
-        run = 0
+        run = 0  # the length of the current run of UNSPACED characters
         for character in document.decode("utf-8", "surrogateescape"):
-            kind, folded = self.look(character)
+            kind, folded = self.look_up(character)
             inside = bool(out) and out[-1] != "\0"
             if kind == BREAK:
                 out.append("\0")
@@ -48,7 +49,7 @@ class Reader:
                 out.append(folded)
                 run += 1
             elif kind == MARK and inside:
-                self.mark(out, folded, run == 0)
+                self.add_marks(out, folded, run == 0)
             elif kind == WORD:
                 if run:
                     out.append("\0")
@@ -56,7 +57,8 @@ class Reader:
                 out.extend(folded)
         return "".join(out).encode()
 
-    def characters(self, document: bytes, within: bool) -> bytes:
+    def fold_characters(self, document: bytes, within: bool) -> bytes:
+        """Fold one document as `reference.fold_characters` does."""
         out = [" "] if within else []
         for character in document.decode("utf-8", "surrogateescape"):
             if 0xDC80 <= ord(character) <= 0xDCFF:
@@ -65,24 +67,24 @@ class Reader:
                 if not out or out[-1] != " ":
                     out.append(" ")
             else:
-                kind, folded = self.look(character)
+                kind, folded = self.look_up(character)
                 if kind == MARK and out:
-                    self.mark(out, folded, True)
+                    self.add_marks(out, folded, True)
                 elif kind != SKIP:
                     out.extend(folded)
         if within and out[-1] != " ":
             out.append(" ")
         return "".join(out).encode()
 
-    def mark(self, out: list[str], marks: str, alone: bool) -> None:
-        """Compose marks with the last character, or let them follow it if they may stand alone."""
+    def add_marks(self, out: list[str], marks: str, can_follow: bool) -> None:
+        """Compose marks with the last character; those that cannot are appended, if they may follow it."""
         pairs = self.alphabet.pairs
         for mark in marks:
             key = ord(out[-1]) << 21 | ord(mark)
             at = int(np.searchsorted(pairs, key))
             if at < len(pairs) and pairs[at] == key:
                 out[-1] = chr(int(self.alphabet.composed[at]))
-            elif alone:
+            elif can_follow:
                 out.append(mark)
 
     def is_short(self, token: bytes, shortest: int) -> bool:
@@ -90,4 +92,4 @@ class Reader:
         if len(token) >= 4 * shortest:
             return False
         text = token.decode()
-        return len(text) < shortest and self.look(text[0])[0] != UNSPACED
+        return len(text) < shortest and self.look_up(text[0])[0] != UNSPACED

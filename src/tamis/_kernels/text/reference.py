@@ -1,6 +1,6 @@
 """The kernels of text in Python, which define the results of the compiled ones. They map arrays to arrays.
 
-A corpus is a buffer of UTF-8 and `offsets` (n + 1): document i lies between offsets[i] and offsets[i + 1].
+A corpus is a buffer of UTF-8 and `offsets` (n + 1,): document i lies between offsets[i] and offsets[i + 1].
 Each byte that is not UTF-8 is a break. An `Alphabet` has the class and the folded form of each character:
 
     BREAK     ends a token, and becomes a zero byte
@@ -36,25 +36,29 @@ from tamis._kernels.text.kinds import (
 )
 from tamis._kernels.text.reader import Reader
 
-_WHOLE = (1 << 64) - 1
+_MASK = (1 << 64) - 1  # of 64 bits
 _SEED = int(SEED)
 
 # ── bytes → folded bytes ──
 
 
 def fold_words(buffer: Bytes, offsets: Int64s, alphabet: Alphabet) -> tuple[Bytes, Int64s]:
-    """Fold documents, with a zero byte for each break and between pairs. Return bytes and offsets."""
+    """Fold documents, with a zero byte for each break and between pairs of UNSPACED characters.
+
+    Return the bytes and their offsets.
+    """
     reader = Reader(alphabet)
-    return _join([reader.words(document) for document in _documents(buffer, offsets)])
+    return _join([reader.fold_words(document) for document in _documents(buffer, offsets)])
 
 
 def fold_characters(buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within: bool) -> tuple[Bytes, Int64s]:
-    """Fold documents and keep the breaks; white space becomes one space. Return bytes and offsets.
+    """Fold documents and keep breaks, such as punctuation; white space becomes one space.
 
-    If `within`, each document begins and ends with a space, so that n-grams can stay within words.
+    Return the bytes and their offsets. If `within`, each document begins and ends with a space, so that
+    n-grams can stay within words. Bytes that are not UTF-8 become U+FFFD.
     """
     reader = Reader(alphabet)
-    return _join([reader.characters(document, within) for document in _documents(buffer, offsets)])
+    return _join([reader.fold_characters(document, within) for document in _documents(buffer, offsets)])
 
 
 def _documents(buffer: Bytes, offsets: Int64s) -> list[bytes]:
@@ -72,7 +76,7 @@ def _join(documents: list[bytes]) -> tuple[Bytes, Int64s]:
 
 
 def read_words(folded: Bytes, offsets: Int64s, shortest: int, alphabet: Alphabet) -> TokenStream:
-    """Return the words between zeros; of those shorter than `shortest`, only UNSPACED ones are kept."""
+    """Return the words between zero bytes, of at least `shortest` characters, or any length if UNSPACED."""
     reader = Reader(alphabet)
     return _read(
         [token for token in document.split(b"\0") if token and not reader.is_short(token, shortest)]
@@ -140,11 +144,11 @@ def _key(token: bytes) -> int:
     length = len(token)
     if length < 8:
         return int.from_bytes(token, "little") | length << 56
-    key = length * _SEED & _WHOLE
+    key = length * _SEED & _MASK
     for k in range(length >> 3):
-        key = (key ^ int.from_bytes(token[8 * k : 8 * k + 8], "little")) * _SEED & _WHOLE
+        key = (key ^ int.from_bytes(token[8 * k : 8 * k + 8], "little")) * _SEED & _MASK
         key ^= key >> 29
-    key = (key ^ int.from_bytes(token[-8:], "little")) * _SEED & _WHOLE
+    key = (key ^ int.from_bytes(token[-8:], "little")) * _SEED & _MASK
     return key >> 8 | LONG << 56
 
 
@@ -152,7 +156,7 @@ def _key(token: bytes) -> int:
 
 
 def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int64s:
-    """Write the numbers of the keys of one share; return the first position of each number."""
+    """Number the keys of one share, and write their numbers; return each number's first position."""
     mine = np.flatnonzero(share_of(keys, shares) == share)
     numbering = _identify(keys[mine].tolist())
     numbers[mine] = numbering.numbers
@@ -178,7 +182,7 @@ def slots(count: int) -> int:
 
 
 def index_keys(keys: UInt64s) -> UInt64s:
-    """Build a hash table (linear probing): each slot holds a key and its position plus one, or zeros."""
+    """Build a hash table (linear probing): a slot holds a key and its index plus one, or two zeros."""
     bits = slots(len(keys))
     table = np.zeros(2 << bits, dtype=np.uint64)
     for number, key in enumerate(keys.tolist()):
@@ -190,17 +194,20 @@ def index_keys(keys: UInt64s) -> UInt64s:
 
 
 def _slot(key: int, bits: int) -> int:
-    return (key * _SEED & _WHOLE) >> (64 - bits)
+    return (key * _SEED & _MASK) >> (64 - bits)
 
 
 def find_tokens(table: UInt64s, tokens: Tokens, other: Tokens) -> Indices:
-    """Return the number of each `other` token among `tokens`, whose keys `table` holds; -1 if unknown."""
+    """Return the number of each of the `other` tokens in `tokens`; -1 if unknown.
+
+    `table` is `index_keys` of the tokens' keys.
+    """
     number = {token: k for k, token in enumerate(_tokens(tokens))}
     return np.array([number.get(token, -1) for token in _tokens(other)], dtype=np.int32)
 
 
 def find_keys(table: UInt64s, keys: UInt64s) -> Indices:
-    """Return the number of each key in a table; -1 if it is unknown."""
+    """Return the number of each key in a table that `index_keys` made; -1 if it is unknown."""
     pairs = table.reshape(-1, 2)
     taken = pairs[pairs[:, 1] > 0]
     number = dict(zip(taken[:, 0].tolist(), (taken[:, 1] - np.uint64(1)).tolist(), strict=True))
@@ -210,7 +217,7 @@ def find_keys(table: UInt64s, keys: UInt64s) -> Indices:
 def join_tokens(
     text: Bytes, starts: Int64s, lengths: Int64s, numbers: Indices, bounds: Int64s, separator: Bytes
 ) -> tuple[Bytes, Int64s, Int64s]:
-    """Join tokens numbers[bounds[i] : bounds[i + 1]] to the i-th name. Return text, starts, lengths."""
+    """Join tokens numbers[bounds[i] : bounds[i + 1]] to the i-th name. Return texts, starts and lengths."""
     whole, middle = text.tobytes(), separator.tobytes()
     spans = list(zip(starts.tolist(), lengths.tolist(), strict=True))
     names = [
@@ -234,7 +241,10 @@ def place_names(
 def make_pair_keys(
     left: Indices, left_documents: Int64s, right: Indices, right_documents: Int64s, shift: int
 ) -> tuple[UInt64s, Int64s]:
-    """Make a key of the i-th number on the left and the (i + shift)-th on the right, in each document."""
+    """Make a key of the i-th number on the left and the (i + shift)-th on the right, in each document.
+
+    Return the keys, and the start of each document's keys.
+    """
     keys: list[int] = []
     documents = np.zeros(len(right_documents), dtype=np.int64)
     for d in range(len(right_documents) - 1):
@@ -274,9 +284,10 @@ def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
-    """Move number i to columns[i], times signs[i], or drop it if that is negative; sort rows by column.
+    """Move column i of sparse rows to columns[i], times signs[i]; sort each row by column.
 
-    Values of one column are added, in their order. Columns and values are written to `moved` and `values`.
+    Column i is dropped if columns[i] is negative. Values that come to one column are added, in their order.
+    Columns and values are written to `moved` and `values`.
     """
     row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
     places, numbers = columns[rows.indices], rows.counts * signs[rows.indices]
@@ -292,7 +303,7 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values:
 
 
 def add_columns(sums: Int64s, numbers: Int64s, table: Int64s) -> None:
-    """Add column i of `sums` to column numbers[i] of a table of as many rows."""
+    """Add column i of `sums` to column numbers[i] of `table`, which has as many rows."""
     rows = np.arange(len(sums))[:, None]
     np.add.at(table, (rows, numbers[None]), sums)
 
@@ -300,7 +311,7 @@ def add_columns(sums: Int64s, numbers: Int64s, table: Int64s) -> None:
 def add_rows(
     indptr: Int64s, indices: Indices, counts: Floats, columns: Indices, group: Int64s, table: Int64s
 ) -> None:
-    """Add row d to row group[d] of `table`, and number i to columns[i]; it is dropped if that is negative."""
+    """Add sparse row d to row group[d] of `table`, its column i to columns[i] unless that is negative."""
     rows, moved = np.repeat(group, np.diff(indptr)), columns[indices]
     kept = moved >= 0
     np.add.at(table, (rows[kept], moved[kept]), counts[kept].astype(np.int64))

@@ -1,4 +1,4 @@
-"""Tables of DuckDB and PostgreSQL: the database sums what it can, and the rest is read in batches."""
+"""Tables of DuckDB and PostgreSQL: the database computes statistics where it can; else rows are read."""
 
 from tamis.engines.sql.database import Column, SQLTable
 from tamis.engines.sql.duckdb_table import DuckDBTable

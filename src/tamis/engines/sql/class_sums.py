@@ -1,8 +1,8 @@
 """Make the statistic of a generative model, block by block, from sums by label that a database computes.
 
-Gaussian, Poisson, Bernoulli and multinomial columns need Σx and Σx². Of columns of other families the
-database counts distinct values: each value, weighted by its count, is then observed as a row in which all
-other columns are missing.
+For Gaussian, Poisson, Bernoulli and multinomial columns the database computes Σx, Σx² or products. For
+columns of other families it counts distinct values: each value, weighted by its count, is then observed as a
+row in which all other columns are missing.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _SUMMED = GaussianColumns | GaussianVectors | BernoulliColumns | PoissonColumns 
 
 
 def refuse_unfit(name: str, block: Block[Any, Any]) -> None:
-    """Raise UnfitError for a block whose statistic no database sums."""
+    """Raise UnfitError for a block whose statistic a database cannot sum."""
     if isinstance(block, GaussianVectors):
         if block.has_matrices and block.exact:
             raise UnfitError("exact=True asks for products that are not rounded")
@@ -45,7 +45,7 @@ def refuse_unfit(name: str, block: Block[Any, Any]) -> None:
 
 
 def refuse_missing(columns: tuple[Column, ...], bounds: Mapping[int, Bounds], rows: int) -> None:
-    """Raise for a column that lacks values, in a model that needs all of them."""
+    """Raise if a column has fewer values than there are rows, for a model that takes no missing values."""
     for j, bound in bounds.items():
         if bound.count < rows:
             raise ValueError(
@@ -64,7 +64,10 @@ class ClassSums:
     missing_label: object
 
     def observe(self) -> tuple[Schema, Joint]:
-        """The statistic, and the columns: "unknown" is one without values, remarks name poor categories."""
+        """Return the schema and the statistic.
+
+        In the schema, columns without values are of kind "unknown", and remarks name poor categories.
+        """
         labels, rows = self.sums.count_labels()
         read = self._read_labels(labels)
         counts = np.zeros(len(read.keys), dtype=np.int64)
@@ -102,7 +105,7 @@ class ClassSums:
         return read
 
     def _find_order(self, labels: list[Any], keys: Keys) -> NDArray[np.int64]:
-        """The place of each key among the labels, which are in the order of the database."""
+        """Return the index of each key's label among the labels, which are in the order of the database."""
         read = self._read_labels(labels)
         if read.keys != keys:
             raise ValueError("the table changed while it was summed, expected the same rows: sum it again")
@@ -111,7 +114,7 @@ class ClassSums:
     # ── sums ──
 
     def _refuse_values(self, block: Block[Any, Any], bounds: Mapping[int, Bounds]) -> None:
-        """Raise for a column that holds what the block refuses to learn."""
+        """Raise for a column with values that the block's family does not allow."""
         for j, bound in bounds.items():
             name, least, most = self.sums.columns[j].name, bound.least, bound.most
             if least is None or most is None:
@@ -182,7 +185,7 @@ class ClassSums:
         return statistic
 
     def _find_remarks(self, places: list[int], counted: list[ValueCount]) -> list[tuple[int, str]]:
-        """The columns of poor categories: as `schema.find_poor_categories` says of all rows."""
+        """Return what `schema.find_poor_categories` would return for all rows."""
         remarks = []
         for j in places:
             if self.schema.kind(j) == "category":

@@ -35,25 +35,25 @@ class Column:
 class SQLTable(ABC):
     """A table of a database, or the result of a query, that the database itself can sum."""
 
-    # Ends a selection that is selected from: makes PostgreSQL compute each expression of it once, where it
-    # would otherwise put the expression in the place of each use.
+    # Ends a subquery. It makes PostgreSQL compute each expression of the subquery once; otherwise PostgreSQL
+    # inlines the expression wherever the outer query uses it.
     fence: ClassVar[str] = ""
 
     @abstractmethod
     def list_columns(self) -> list[Column]:
-        """The columns in their order."""
+        """Return the columns in their order."""
 
     @abstractmethod
     def name_source(self) -> str:
-        """What stands after FROM in a query about this table."""
+        """Return the table expression that follows FROM in queries about this table."""
 
     @abstractmethod
     def run(self, query: str) -> list[Row]:
-        """All rows that a query returns; ValueError if the database refuses it."""
+        """Run a query and return all its rows; raise ValueError if the database reports an error."""
 
     @abstractmethod
     def open_rows(self, request: Request) -> BatchShards[Batch]:
-        """The rows in batches, for a model that the database cannot sum."""
+        """Return the rows in batches, for a model that the database cannot sum."""
 
     @contextmanager
     def keep_snapshot(self) -> Iterator[None]:
@@ -62,7 +62,7 @@ class SQLTable(ABC):
 
 
 def quote(name: str) -> str:
-    """Quote an identifier, whatever it holds.
+    """Quote an identifier, which may contain any characters but a zero byte.
 
     >>> quote('x"; DROP TABLE mail; --')
     '"x""; DROP TABLE mail; --"'
@@ -73,13 +73,13 @@ def quote(name: str) -> str:
 
 
 def read_first_line(problem: object) -> str:
-    """The first line of what a database says, which may go on with hints and positions."""
+    """Return the first line of a database's error message; more lines may have hints and positions."""
     text = str(problem).strip()
     return text.splitlines()[0].rstrip(".") if text else type(problem).__name__
 
 
 def refuse_nested(columns: Sequence[Column]) -> None:
-    """Raise for a column of a type that no model reads."""
+    """Raise if a column is of a type that no model reads, such as a list."""
     for column in columns:
         if column.kind is None:
             raise TypeError(

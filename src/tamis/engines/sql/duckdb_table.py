@@ -10,7 +10,7 @@ from tamis.engines.sql.database import Column, Row, SQLTable, read_first_line
 from tamis.extras import import_package
 from tamis.tables import Kind
 
-_SOURCE = "tamis_rows"  # what queries call the relation; a view of that name in the database stays as it is
+_SOURCE = "tamis_rows"  # the relation's name in queries; a view of that name in the database is not changed
 _INTEGERS = frozenset(
     f"{sign}{name}" for sign in ("", "U") for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 )
@@ -21,8 +21,8 @@ _NESTED = ("STRUCT", "MAP", "UNION", "ROW")
 class DuckDBTable(SQLTable):
     """A relation of DuckDB, which the database sums itself where the model allows it.
 
-    `relation` is what `connection.table(name)` and `connection.sql(query)` return. It must not change while
-    it is summed, which takes two or three queries.
+    `relation` is what `connection.table(name)` and `connection.sql(query)` return. A fit runs several
+    queries, between which its rows must not change.
     """
 
     relation: Any

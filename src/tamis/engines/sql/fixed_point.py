@@ -1,10 +1,11 @@
-"""A column of floats → integers that a database adds exactly → Σx and Σx², to the bit.
+"""A column of floats → integers that a database adds exactly → the exact Σx and Σx².
 
-SUM of a DOUBLE is rounded and depends on the order of the rows, and Σx² cancels at a large mean. A finite
-float is an integer times a power of two. So each value is cut into chunks of at most 60 bits, each an exact
-BIGINT, and chunks into slices of 30 bits whose products are exact BIGINTs, too. Both DuckDB and PostgreSQL
-add BIGINTs without rounding, in 128 bits or more. Multiplying by a power of two, truncating and subtracting
-what was truncated do not round, so that the sums are those of `tamis.stats`, whatever the order.
+SUM of DOUBLE values is rounded and depends on the order of the rows, and a variance computed from such a Σx²
+loses its digits if the mean is large. A finite float is an integer times a power of two. So each value is cut
+into chunks of at most 60 bits, each of which a BIGINT holds, and chunks into slices of 30 bits, so that a
+BIGINT holds the product of two slices. DuckDB and PostgreSQL add BIGINTs exactly, in 128 bits or more.
+Multiplying by a power of two, truncating, and subtracting the truncated part do not round. So the sums are
+those of `tamis.stats`, whatever the order.
 """
 
 import math
@@ -14,19 +15,19 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 
 WIDTH = 30  # bits of a slice: products have 60, and a BIGINT has 63
-MOST_BITS = 600  # between the largest and the last bit of a column; within it no scaled value underflows
+MOST_BITS = 600  # from the highest to the lowest bit of a column's values; then no scaled value underflows
 _LARGEST = 500  # exponent from which squares come near the largest float
 _MASK = (1 << WIDTH) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is known of a column's values before they are summed."""
+    """The number and the range of a column's values, which are found before they are summed."""
 
     count: int  # of values that are not missing
     least: float | None  # None if there is no value
     most: float | None
-    nearest: float | None  # the magnitude nearest to zero, but zero
+    nearest: float | None  # the smallest magnitude above zero
     has_fractions: bool
 
     @property
@@ -41,16 +42,19 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Slices:
-    """How a column is cut: the value is the sum of its chunks, each times 2**exponent."""
+    """How the values of a column are cut: each is the sum of its chunks, each times 2**exponent."""
 
     place: int  # of the column in the query, whose alias is v{place}
     high: int  # |x| < 2**high
     widths: tuple[int, ...]  # of the chunks, in bits: 60 or 30
-    is_integer: bool = False  # whether the value is a whole number of at most 30 bits as it is
+    is_integer: bool = False  # whether all values are whole numbers of at most 30 bits, which need no cutting
 
     @classmethod
     def of(cls, place: int, bounds: Bounds, bits: int) -> "Slices | None":
-        """Cut a column of these bounds, whose floats have so many bits; None if its range is too wide."""
+        """Choose the chunks for a column of these bounds; None if its range is too wide.
+
+        `bits` is the number of bits of a significand.
+        """
         if not bounds.largest or bounds.nearest is None:
             return cls(place, WIDTH, (WIDTH,), is_integer=True)
         high = math.frexp(bounds.largest)[1]
@@ -74,9 +78,10 @@ class Slices:
         return [self.high - sum(self.widths[: c + 1]) for c in range(len(self.widths))]
 
     def cut(self, step: int) -> dict[str, str]:
-        """By alias, what one projection after the other selects: chunk after chunk, and at last slices.
+        """Return the expressions, by alias, of a query that cuts off chunk number `step`.
 
-        Chunk c is a{place}_{c}; t{place}_{c} is what is left for it. Each step selects from the one before.
+        Chunk c is a{place}_{c}; t{place}_{c} is the part of the value that is still to be cut. Each step
+        selects from the query of the step before; step 0 selects from the values v{place}.
         """
         j = self.place
         if self.is_integer:
@@ -91,7 +96,7 @@ class Slices:
         return selected
 
     def slice(self) -> dict[str, str]:
-        """By alias, the chunks for their sums, and their slices for products."""
+        """Return the expressions, by alias, of the chunks (for Σx) and of their slices (for products)."""
         selected = {}
         for c, width in enumerate(self.widths):
             chunk = f"a{self.place}_{c}"
@@ -103,12 +108,12 @@ class Slices:
 
     @property
     def first_terms(self) -> list[tuple[str, int]]:
-        """Σx as sums: each expression and the exponent of the power of two that it counts."""
+        """The terms of Σx: an expression to sum, and the exponent of two that its sum is multiplied by."""
         return [(f"a{self.place}_{c}", exponent) for c, exponent in enumerate(self.exponents)]
 
     @property
     def second_terms(self) -> list[tuple[str, int]]:
-        """Σx², likewise. A float spans at most two neighbouring chunks; products of others are zero."""
+        """The terms of Σx². A float has bits in at most two neighbouring chunks; other products are zero."""
         slices: list[tuple[int, str, int]] = []  # chunk, alias, exponent
         for c, (width, exponent) in enumerate(zip(self.widths, self.exponents, strict=True)):
             if width > WIDTH:
@@ -117,24 +122,24 @@ class Slices:
             else:
                 slices.append((c, f"a{self.place}_{c}", exponent))
         return [
-            (f"{left} * {right}", e + f + (left != right))  # a product of two slices is there twice
+            (f"{left} * {right}", e + f + (left != right))  # (a + b)² has the product of two slices twice
             for (c, left, e), (d, right, f) in combinations_with_replacement(slices, 2)
             if d - c <= 1
         ]
 
 
 def write_power(exponent: int) -> str:
-    """2**exponent as a DOUBLE; where it is beyond the largest, as a product of two."""
+    """Write 2**exponent as a DOUBLE; if it is too large for one, as a product of two."""
     if exponent > 1000:
         return f"{write_float(2.0**500)} * {write_power(exponent - 500)}"
     return write_float(math.ldexp(1.0, exponent))
 
 
 def write_float(value: float) -> str:
-    """A float as a DOUBLE: as text, for a literal with a point is a decimal."""
+    """Write a float as a DOUBLE, cast from text, because SQL reads a literal with a point as a decimal."""
     return f"CAST('{value!r}' AS DOUBLE PRECISION)"
 
 
 def add_terms(sums: Sequence[int | None], exponents: Sequence[int], lowest: int) -> int:
-    """Σ sum * 2**exponent, as an integer times 2**lowest; a sum of no rows is None."""
+    """Return Σ sum * 2**exponent in units of 2**lowest; a sum is None (NULL) if it has no rows."""
     return sum(int(part) << (e - lowest) for part, e in zip(sums, exponents, strict=True) if part is not None)

@@ -16,7 +16,7 @@ from tamis.engines.sql.database import Column, Row, SQLTable, quote, read_first_
 from tamis.extras import import_package
 from tamis.tables import Kind, Table
 
-_ROWS = 1 << 15  # that are read at a time
+_ROWS = 1 << 15  # rows that are read at a time
 _INTEGERS = frozenset(("int2", "int4", "int8", "oid"))
 _NESTED = frozenset(("json", "jsonb", "xml", "record", "tsvector", "point", "box", "polygon", "path"))
 
@@ -26,8 +26,8 @@ class PostgreSQLTable(SQLTable):
     """A table, view or query of PostgreSQL, which the server sums itself where the model allows it.
 
     `connection` is a connection of psycopg, or a text that `psycopg.connect` takes; a connection that is
-    opened here is closed after use. `table` is a name, or several as in ("schema", "table"): a point within a
-    name is part of it. `query` is a SELECT of your own instead.
+    opened here is closed after use. `table` is a name, or a tuple such as ("schema", "table"); a point in a
+    name is part of the name. `query` is a SELECT, given instead of a table.
     """
 
     fence: ClassVar[str] = " OFFSET 0"

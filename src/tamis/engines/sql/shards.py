@@ -1,4 +1,4 @@
-"""A table of a database → the statistic of a model, summed by the database; or its rows, in batches."""
+"""A table of a database → the statistic of a model, which the database computes, or batches of rows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class SQLShards:
         return self.read_schema(), gram
 
     def _sum_products(self, columns: tuple[Column, ...]) -> tuple[int, Moments]:
-        """The number of rows, and full moments of these columns."""
+        """Return the number of rows, and the moments of these columns in the form "full"."""
         sums, places = TableSums(self.table, columns), range(len(columns))
         with self.table.keep_snapshot():
             bounds = sums.measure(places)
@@ -122,15 +122,15 @@ class SQLShards:
         return self._batches.total(observe)
 
     def map(self, change: Callable[[Batch], Y], /) -> BatchShards[Y]:
-        """The batches with a change that is made whenever they are read."""
+        """Return the batches after a change, which is made whenever they are read."""
         return self._batches.map(change)
 
     def keep(self) -> BatchShards[Batch]:
-        """The batches, which are read again at each pass."""
+        """Return the batches, which are read again at each pass."""
         return self._batches.keep()
 
     def read_first(self) -> Batch:
-        """The first batch."""
+        """Return the first batch."""
         return self._batches.read_first()
 
 

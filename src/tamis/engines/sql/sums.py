@@ -1,6 +1,6 @@
 """A table of a database → sums by label that the database computes: counts, Σx, Σx² and products.
 
-Each method is one query, or one for each few hundred sums, and returns a few numbers per label.
+Each method runs one query, or one per few hundred sums, and no query returns rows of the table.
 """
 
 import math
@@ -19,15 +19,15 @@ from tamis.engines.summing import UnfitError
 from tamis.stats import Exact
 
 _MOST_SUMS = 400  # in one query: PostgreSQL selects at most 1664 columns
-_MOST_SETS = 20  # of groups in one query: PostgreSQL numbers at most 31 columns
+_MOST_SETS = 20  # grouping sets in one query: GROUPING of PostgreSQL takes at most 31 columns
 MOST_VALUES = 1_000_000  # distinct values, by label, of all columns that are counted by value
-_EXACT = 2**53  # up to here integers are floats, too
+_EXACT = 2**53  # float64 represents all integers up to this one
 _NAN = "CAST('NaN' AS DOUBLE PRECISION)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelSums:
-    """Sums of some columns by label (G, d); G labels in the order in which the database returned them."""
+    """Sums of d columns by label (G, d), for G labels in the order in which the database returned them."""
 
     labels: list[Any]
     rows: list[int]  # of each label
@@ -46,9 +46,9 @@ class Products:
 
 
 class ValueCount(NamedTuple):
-    """How often a value is in a column, in rows of a label; None is a value that is missing."""
+    """The number of rows of a label that have a value in a column; the value is None where it is missing."""
 
-    place: int
+    place: int  # the index of the column
     label: Any
     value: Any
     rows: int
@@ -70,7 +70,10 @@ class TableSums:
     def _select(
         self, places: Sequence[int], thresholds: Mapping[int, float], keep_integers: bool = False
     ) -> str:
-        """The label as g and the columns at these places as v{place}, NULL where a number is missing."""
+        """Write the query that selects the label as g and column number j as v{j}; NaN becomes NULL.
+
+        A column with a threshold becomes 1 where it is above, and 0 elsewhere.
+        """
         selected = [f"{'0' if self.label is None else self.label.identifier} AS g"]
         for j in places:
             column = self.columns[j]
@@ -94,14 +97,14 @@ class TableSums:
         return f"NULLIF(CAST({column.identifier} AS DOUBLE PRECISION), {_NAN})"
 
     def _nest(self, select: str, step: Mapping[str, str]) -> str:
-        """Select from a selection."""
+        """Write a query that selects g and these expressions, by alias, from the rows of another query."""
         selected = ", ".join(f"{expression} AS {alias}" for alias, expression in step.items())
         return f"SELECT g, {selected} FROM ({select}{self.table.fence}) AS cut"
 
     # ── what is summed ──
 
     def measure(self, places: Sequence[int]) -> dict[int, Bounds]:
-        """The bounds of the columns at these places."""
+        """Find the number and the range of the values in the columns at these places."""
         bounds: dict[int, Bounds] = {}
         for some in _split(list(places), _MOST_SUMS // 5):
             asked = ["COUNT(*)"]
@@ -118,7 +121,7 @@ class TableSums:
         return bounds
 
     def count_labels(self) -> tuple[list[Any], list[int]]:
-        """The labels, and the number of rows of each."""
+        """Return the labels, and the number of rows of each."""
         rows = self.table.run(f"SELECT g, COUNT(*) FROM ({self._select((), {})}) AS v GROUP BY g")
         refuse_no_rows(len(rows))
         return [row[0] for row in rows], [int(row[1]) for row in rows]
@@ -126,9 +129,9 @@ class TableSums:
     def add_powers(
         self, bounds: Mapping[int, Bounds], squares: bool, thresholds: Mapping[int, float] | None = None
     ) -> LabelSums:
-        """Σx and, if asked, Σx² of the columns with these bounds, by label, exactly.
+        """Sum x and, if asked, x² of the columns with these bounds, by label, without rounding.
 
-        A column that has a threshold is 1 where it is above, and 0 elsewhere.
+        A column with a threshold is summed as 1 where it is above, and 0 elsewhere.
         """
         flags = thresholds or {}
         cuts = []
@@ -184,11 +187,11 @@ class TableSums:
         return counted
 
     def add_products(self, places: Sequence[int]) -> Products:
-        """Σ(x − c)(y − c) of each pair of these columns, by label, about a float c next to the label's mean.
+        """Sum (x − c)(y − c) of each pair of these columns, by label, for c next to the label's mean.
 
-        Each product is rounded to 2**-60 of the largest that the ranges of its columns allow, and then added
-        exactly: the error of n rows is at most n * 2**-60 of the root of the product of both columns'
-        squares, and does not depend on the order of the rows.
+        Each product is computed in float64, rounded to 2**-60 of the largest that the ranges of its columns
+        allow, and then added exactly. So the error does not depend on the order of the rows, and for n rows
+        it is at most 2**-50 + n * 2**-60 of √(Σ(x − c)² Σ(y − c)²).
         """
         width = len(places)
         pairs = list(combinations_with_replacement(range(width), 2))
@@ -244,7 +247,7 @@ def refuse_no_rows(count: int) -> None:
 
 
 def refuse_bounds(column: Column, bounds: Bounds) -> None:
-    """Raise for a column that holds infinity, or integers that are no floats."""
+    """Raise for a column that holds infinity, or integers that float64 cannot represent."""
     if not bounds.is_finite:
         raise ValueError(
             f"column {column.name!r} holds infinity, expected finite numbers, NaN or NULL: mend those rows"
@@ -281,7 +284,7 @@ def _read_sums(rows: list[Row], exponents: list[tuple[list[int], list[int]]], sq
 
 
 def _join(parts: list[LabelSums]) -> LabelSums:
-    """The sums of other columns of the same rows, side by side."""
+    """Join the sums of different columns of the same rows to one array per sum."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -309,7 +312,7 @@ def _join(parts: list[LabelSums]) -> LabelSums:
 
 
 def _reorder(sums: LabelSums, order: NDArray[np.int64]) -> LabelSums:
-    """The same with the labels in another order."""
+    """Return the same sums with the labels in another order."""
 
     def take(part: Exact) -> Exact:
         return part.reindex(lambda words: words[:, order])
@@ -324,7 +327,7 @@ def _reorder(sums: LabelSums, order: NDArray[np.int64]) -> LabelSums:
 
 
 def _pack(cuts: list[Slices], squares: bool) -> Iterator[list[Slices]]:
-    """The columns in parts of not too many sums, and one empty part if there are none."""
+    """Divide the columns into parts with at most `_MOST_SUMS` sums each; no columns make one empty part."""
     part: list[Slices] = []
     size = 0
     for cut in cuts:
@@ -358,7 +361,7 @@ def _read_bounds(column: Column, values: Sequence[Any]) -> Bounds:
 
 
 def _to_number(value: Any) -> float | None:
-    """A float, or a whole number as it is: it may be too large to be a float."""
+    """Convert a number to float, except an integer or None, since integers may be too large for a float."""
     return value if value is None or isinstance(value, int) else float(value)
 
 

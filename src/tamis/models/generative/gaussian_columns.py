@@ -70,7 +70,7 @@ class GaussianColumns(Block[Array, Moments]):
         return Moments.observe(rows, weights, by, missing=True)
 
     def observe_table(self, table: Table, labels: Labels, weights: Array | None = None) -> Moments:
-        columns = table.list_apart(self.columns) if weights is None else None
+        columns = table.list_separate_columns(self.columns) if weights is None else None
         moments = None if columns is None else Moments.observe_columns(columns, labels)
         return super().observe_table(table, labels, weights) if moments is None else moments
 

@@ -1,7 +1,7 @@
 """Linear classifiers: where Newton's method starts, averaged probabilities, predictions for held-out rows.
 
-The model of all rows is near the model without a few of them, so each fold of a cross-validation takes few
-Newton steps from there; without a single row, one step is enough.
+The model of all rows is near the model without some of them. So for each fold of a cross-validation Newton's
+method starts there and takes few steps; for a model without a single row, one step is enough.
 """
 
 from collections.abc import Callable
@@ -18,16 +18,16 @@ from tamis.models.linear.updates import FittedLinear
 from tamis.stats import Labels
 from tamis.tables import runs
 
-_CELLS = 1 << 20  # scores of draws, or covariances of scores, in memory at a time
+_CELLS = 1 << 20  # numbers (scores of draws, or covariances of scores) in memory at a time
 
 
 def make_class_response(classes: int) -> ClassResponse:
-    """The response for this number of classes; with two, the log-odds of the second are the only score."""
+    """Make the response for so many classes; with two, the only score is the log-odds of the second."""
     return Bernoulli() if classes == 2 else Softmax.of(classes)
 
 
 def start_at_frequencies(rows: LinearRows, response: ClassResponse, prior: GaussianPrior) -> Array:
-    """The starting parameters: the prior's mean, with intercepts from the frequencies of the classes."""
+    """Return the parameters to start at: the prior's mean, with intercepts by the classes' frequencies."""
     start = prior.mean.copy()
     if rows.design.intercept:
         counts = rows.count_classes(response.classes)
@@ -37,9 +37,9 @@ def start_at_frequencies(rows: LinearRows, response: ClassResponse, prior: Gauss
 
 
 def add_unseen_classes(prior: GaussianPrior, rows: LinearRows, response: ClassResponse) -> GaussianPrior:
-    """Add a weak prior on the intercepts of classes without a row: as if half a row had been seen.
+    """Add a weak prior on the intercepts if some classes have no rows, as if each had half a row.
 
-    Without it the intercept of a class that has no rows yet would fall without bounds.
+    Without a prior the intercept of a class that has no rows yet would fall without bounds.
     """
     width = rows.design.width
     counts = rows.count_classes(response.classes)
@@ -61,7 +61,7 @@ def add_unseen_classes(prior: GaussianPrior, rows: LinearRows, response: ClassRe
 def average_probabilities(
     posterior: Laplace, response: ClassResponse, design: Design, scores: Array
 ) -> Array:
-    """p(class) of rows with these scores (n, K), averaged over the posterior by MacKay's closed form."""
+    """Return p(class) (n, K) of rows with these scores, averaged over the posterior (MacKay 1992)."""
     if response.outputs == 1:
         return response.average_probabilities(scores, posterior.score_variances(design))
     probabilities, covariance = np.empty_like(scores), posterior.covariance()
@@ -74,7 +74,7 @@ def average_probabilities(
 def sample_probabilities(
     fit: FittedLinear, response: ClassResponse, design: Design, rng: np.random.Generator, count: int
 ) -> Array:
-    """p(class) of rows (n, K), averaged over draws of the coefficients."""
+    """Return p(class) of rows (n, K), averaged over `count` draws of the parameters from the posterior."""
     draws = fit.posterior.draw(rng, count)
     total = np.zeros((len(design), response.classes))
     for part in runs(len(draws), len(design) * response.classes, _CELLS):
@@ -88,7 +88,7 @@ def sample_probabilities(
 
 
 def leave_one_out(fit: FittedLinear, response: ClassResponse, rows: LinearRows) -> Array:
-    """log p(class) of each row by the model of all others, by one step of Newton's method (n, K)."""
+    """Return log p(class) of each row (n, K) by the model of all other rows, after one Newton step."""
     posterior, scores = fit.posterior, rows.design.scores(fit.outputs)
     weights = np.ones(len(scores)) if rows.weights is None else rows.weights
     if response.outputs == 1:
@@ -106,7 +106,7 @@ def cross_validate(
     labels: Labels,
     fold: NDArray[np.int64],
 ) -> Array:
-    """log p(class) of each row by the model of all other folds (n, K); −∞ for classes without rows there.
+    """Return log p(class) (n, K) of each row by the model of all other folds; −∞ for classes without rows.
 
     `fit_rows` fits a model to rows with labels, and returns a function from rows to log-probabilities.
     """
@@ -120,7 +120,7 @@ def cross_validate(
 
 
 def select_labels(labels: Labels, rows: NDArray[np.int64]) -> Labels:
-    """The labels of these rows, with only the classes that occur among them."""
+    """Return the labels of these rows, with only the classes that occur among them."""
     group = labels.group[rows]
     present = np.bincount(group, minlength=len(labels.keys)) > 0
     return Labels(labels.keys.keep(present), (np.cumsum(present) - 1)[group])
@@ -130,7 +130,7 @@ def select_labels(labels: Labels, rows: NDArray[np.int64]) -> Labels:
 
 
 def balance_classes(labels: Labels, weights: Array | None) -> Array:
-    """The weight of a row of each class (K,) with which all classes have the same total weight."""
+    """Return a factor for the weights of each class's rows (K,), so that all classes weigh the same."""
     classes = len(labels.keys)
     counts = np.bincount(labels.group, weights, classes)  # a row of weight 2 counts as two rows
     return np.asarray(counts.sum() / (classes * np.where(counts > 0, counts, 1.0)))

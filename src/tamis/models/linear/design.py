@@ -1,8 +1,8 @@
 """Rows → scores, and derivatives → gradients: the only products with data that a linear model needs.
 
-A design is the matrix of features of all rows. It is split into lanes, parts that do not depend on the number
-of threads; the sums of a lane are added block by block, and lanes are added in order, so that no result
-depends on the number of threads.
+A design is the matrix of features of all rows. Its rows are split into lanes, whose number does not depend on
+the number of threads. The sums of a lane are added block by block, and the sums of the lanes in their order,
+so that no result depends on the number of threads.
 """
 
 from abc import ABC, abstractmethod
@@ -20,11 +20,11 @@ from tamis.tables import Sparse
 R = TypeVar("R")
 
 _LANES = 8
-_CELLS_PER_COLUMN = 16  # the least number of values in a sparse lane, per element of its gradient
+_CELLS_PER_COLUMN = 16  # stored values per lane and column, above which sparse rows have all lanes
 _CELLS = 1 << 17  # numbers in a dense block: 1 MB, which stays in a core's cache between two products
-_MAX_ONE_LANE = 1 << 18  # up to this number of values, one lane is faster than several
+_MAX_ONE_LANE = 1 << 18  # up to this number of stored values, one lane is faster than several
 _MIN_RELATIVE_DEVIATION = 1e-14  # a column that deviates less from its mean counts as constant
-# Means of more standard deviations are subtracted, because products would lose digits.
+# If a mean has more standard deviations than this, means are subtracted, because products would lose digits.
 _MAX_MEAN_RATIO = 100.0
 
 
@@ -65,7 +65,7 @@ class Design(ABC):
 
     @abstractmethod
     def column_means(self, weights: Array | None) -> Array:
-        """The weighted mean of each column (p,); zeros for sparse rows, which are not centred."""
+        """Return the weighted mean of each column (p,); zeros for sparse rows, which are not centred."""
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64] | slice) -> "Design":
@@ -73,31 +73,32 @@ class Design(ABC):
 
     @abstractmethod
     def blocks(self, start: int, stop: int) -> "Iterator[Block]":
-        """Rows from start to stop, block by block."""
+        """Yield the rows from start to stop in blocks."""
 
     def map_lanes(self, work: Callable[["Iterator[Block]"], R]) -> list[R]:
-        """Apply a function to each lane of blocks; the results are in the order of lanes."""
+        """Call a function with the blocks of each lane; return the results in the order of lanes."""
         n = len(self)
         if self.cells <= _MAX_ONE_LANE:
             with threads.one_blas_thread:
                 return [work(self.blocks(0, n))]
-        cuts = [n * lane // self.lanes for lane in range(self.lanes + 1)]
+        lanes = min(self.lanes, n)  # no lane is empty
+        cuts = [n * lane // lanes for lane in range(lanes + 1)]
 
         def run(first: int, last: int) -> list[R]:
             return [work(self.blocks(cuts[k], cuts[k + 1])) for k in range(first, last)]
 
         with threads.one_blas_thread:
-            chunks = threads.map_row_chunks(self.lanes, max(self.cells, threads.ENOUGH), run)
+            chunks = threads.map_row_chunks(lanes, max(self.cells, threads.ENOUGH), run)
         return [result for chunk in chunks for result in chunk]
 
     def extent(self) -> tuple[float, Array]:
-        """The length of the longest row, and the largest magnitude in each column (width,)."""
+        """Return the largest norm of a row, and the largest magnitude in each column (width,)."""
         parts = self.map_lanes(lambda blocks: [block.extent() for block in blocks])
         extents = [extent for part in parts for extent in part]
         return max(length for length, _ in extents), np.maximum.reduce([sizes for _, sizes in extents])
 
     def scores(self, weights: Array) -> Array:
-        """Xw, (n, outputs) for weights (outputs, width); (n,) for weights (width,)."""
+        """Return Xw: (n,) for weights w (width,), and (n, outputs) for (outputs, width)."""
         parts = self.map_lanes(lambda blocks: [block.scores(weights) for block in blocks])
         return np.concatenate([block for part in parts for block in part])
 
@@ -110,27 +111,27 @@ class Block(ABC):
 
     @abstractmethod
     def scores(self, weights: Array) -> Array:
-        """(k,) for weights (width,), (k, outputs) for (outputs, width)."""
+        """Return Xw of the k rows: (k,) for weights w (width,), and (k, outputs) for (outputs, width)."""
 
     @abstractmethod
     def score_variances(self, variances: Array) -> Array:
-        """Σ_j v_j x_j² of each row (k,), for independent coefficients of variances (width,)."""
+        """Return Σ_j v_j x_j² of each row (k,): its score's variance if coefficients have variances v."""
 
     @abstractmethod
     def gradient(self, derivatives: Array) -> Array:
-        """Σ derivative · row: (width,) for derivatives (k,), (outputs, width) for (k, outputs)."""
+        """Return Σ derivative · row: (width,) for derivatives (k,), and (outputs, width) for (k, outputs)."""
 
     @abstractmethod
     def gram(self, weights: Array) -> Array:
-        """Σ weight · row rowᵀ (width, width)."""
+        """Return Σ weight · row rowᵀ (width, width)."""
 
     @abstractmethod
     def squares(self, weights: Array) -> Array:
-        """The diagonal of `gram` (width,)."""
+        """Return the diagonal of `gram` (width,)."""
 
     @abstractmethod
     def extent(self) -> tuple[float, Array]:
-        """The length of the longest row, and the largest magnitude in each column (width,)."""
+        """Return the largest norm of a row, and the largest magnitude in each column (width,)."""
 
     @property
     @abstractmethod
@@ -139,7 +140,7 @@ class Block(ABC):
 
     @abstractmethod
     def dense(self, rows: slice = slice(None)) -> Array:
-        """All rows, or some, as a dense array (k, width) with the column of ones."""
+        """Return all rows, or some, as a dense array (k, width) with the column of ones."""
 
     def _with_ones(self, values: Array, ones: Any) -> Array:
         if not self.intercept:
@@ -148,19 +149,19 @@ class Block(ABC):
 
 
 def is_far(mean: Array, std: Array) -> bool:
-    """Whether some column is so far from zero that its mean must be subtracted."""
+    """Return whether some column is so far from zero that its mean must be subtracted."""
     return bool((np.abs(mean) > _MAX_MEAN_RATIO * std).any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseDesign(Design):
-    """Dense rows, minus their mean where that is far from zero."""
+    """Dense rows, minus the means of all columns if some mean is far from zero."""
 
     values: Array  # (n, p)
 
     @classmethod
     def of(cls, values: Array, intercept: bool, centred: bool = True) -> "DenseDesign":
-        """Make a design; if `centred`, far means are subtracted, for which the intercept compensates."""
+        """Make a design; if `centred`, and there is an intercept to compensate, means may be subtracted."""
         centre = np.zeros(values.shape[1])
         if intercept and centred and len(values):
             mean, std = values.mean(axis=0), values[:: max(1, len(values) // 4096)].std(axis=0)
@@ -246,7 +247,7 @@ class SparseDesign(Design):
     """Sparse rows, made dense only for a full Gram matrix."""
 
     values: Sparse
-    cache: "dict[tuple[int, int], SparseBlock]" = field(default_factory=dict)  # blocks, once they were used
+    cache: "dict[tuple[int, int], SparseBlock]" = field(default_factory=dict)  # blocks by start and stop
 
     @classmethod
     def of(cls, values: Sparse, intercept: bool) -> "SparseDesign":
@@ -271,7 +272,7 @@ class SparseDesign(Design):
 
     @property
     def lanes(self) -> int:
-        """The number of lanes: few if the gradient that each lane computes is larger than its rows."""
+        """The number of lanes: only 2 if the gradient that each lane computes is large beside its rows."""
         return _LANES if self.cells > _CELLS_PER_COLUMN * _LANES * self.columns else 2
 
     def blocks(self, start: int, stop: int) -> Iterator[Block]:

@@ -1,12 +1,12 @@
 """Normal equations → the precisions of prior and noise that maximise the evidence (empirical Bayes).
 
-Given the ratio ρ = α/β, the best β has a closed form, so one unknown is left, and the evidence depends on the
-Gram matrix only through its eigenvalues λ (MacKay 1992; Bishop 3.5):
+Given the ratio ρ = α/β, the best β has a closed form, so that one unknown remains, and the evidence depends
+on the Gram matrix only through its eigenvalues λ (MacKay 1992; Bishop 2006, section 3.5):
 
     log p(y) = ½ Σ (log ρ − log(λ + ρ)) + n/2 log β − β/2 Q(ρ) + constant,   Q(ρ) = min_w |y − Φw|² + ρ|w|²
 
-It is evaluated on a grid of log ρ, and the derivative's zero in the best cell is found by bisection, so the
-search does not end at a smaller local maximum.
+It is evaluated on a grid of log ρ, and the zero of its derivative next to the best point of the grid is found
+by bisection, so that the search does not end at a smaller local maximum.
 """
 
 from collections.abc import Callable
@@ -19,50 +19,51 @@ from tamis.arrays import Array
 
 Curve = Callable[[Array], Array]
 
-# The noise variance is at least this part of the targets' variance: less is lost in the rounding of a Gram.
+# The noise variance is at least this fraction of the targets' variance: less is lost in the rounding of a
+# Gram.
 LEAST_NOISE = 1e-12
-_STEP = 0.25  # distance of two points of the grid, in log ρ
+_STEP = 0.25  # approximate distance of two points of the grid, in log ρ
 _BELOW, _ABOVE = 80.0, 25.0  # the grid's ends below and above log λ of the largest eigenvalue λ, in log ρ
 _LIMIT = 700.0  # the largest |log ρ|: beyond, ρ overflows
 _HALVINGS = 60  # steps of bisection, which reduce the bracket below the last bit of log ρ
-_PLATEAU = 1e-11  # smaller relative differences are rounding, as where all ratios fit equally well
+_PLATEAU = 1e-11  # smaller relative differences of log-evidences are rounding errors
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spectrum:
-    """The eigenvalues of the Gram matrix, and one target's squares along its eigenvectors.
+    """The eigenvalues of the Gram matrix, and one target's sums of squares along its eigenvectors.
 
-    Features are in units of the prior: its precision is α times the identity.
+    Features are scaled so that the prior's precision is α times the identity.
     """
 
     values: Array  # (r,): λ above zero
-    squares: Array  # (r,): the sum of squares that each eigenvector can explain
+    squares: Array  # (r,): the sum of squares of the target that each eigenvector explains
     residual: float  # Q(0): the residual sum of squares of least squares
-    count: float  # n, minus one for each direction without a prior
+    count: float  # total weight, minus one for each coefficient, or intercept, with a flat prior
 
     def loss(self, ratio: Array) -> Array:
-        """Q(ρ) for ratios (...,), as a sum of positive terms, which do not cancel."""
-        r = ratio[..., None]
-        return np.asarray(self.residual + (self.squares * (r / (self.values + r))).sum(axis=-1))
+        """Return Q(ρ) for ratios (...), as a sum of positive terms, which do not cancel."""
+        rho = ratio[..., None]
+        return np.asarray(self.residual + (self.squares * (rho / (self.values + rho))).sum(axis=-1))
 
     def derivative(self, ratio: Array) -> Array:
-        """dQ / d log ρ."""
-        r = ratio[..., None]
-        total = self.values + r
-        return np.asarray((self.squares * (self.values / total) * (r / total)).sum(axis=-1))
+        """Return dQ / d log ρ for ratios (...)."""
+        rho = ratio[..., None]
+        total = self.values + rho
+        return np.asarray((self.squares * (self.values / total) * (rho / total)).sum(axis=-1))
 
     def effective(self, ratio: Array) -> Array:
-        """γ = Σ λ / (λ + ρ): the number of directions that the data determine."""
+        """Return γ = Σ λ / (λ + ρ): the effective number of coefficients, which the data determine."""
         return np.asarray((self.values / (self.values + ratio[..., None])).sum(axis=-1))
 
     def volume(self, ratio: Array) -> Array:
-        """½ Σ (log ρ − log(λ + ρ)), whose derivative by log ρ is γ / 2."""
+        """Return ½ Σ (log ρ − log(λ + ρ)), whose derivative by log ρ is γ / 2."""
         return np.asarray(-0.5 * np.log1p(self.values / ratio[..., None]).sum(axis=-1))
 
 
 def find_spectra(gram: Array, cross: Array, squares: Array, count: float) -> list[Spectrum]:
-    """The spectrum of each target, from φφᵀ (d, d), φz (q, d) and z² (q,)."""
+    """Return the spectrum of each target, from Σφφᵀ (d, d), Σzφ (q, d) and Σz² (q,)."""
     values, vectors = linalg.spectrum(gram)
     parts = np.square(cross @ vectors / np.sqrt(values))
     residuals = squares - parts.sum(axis=1)
@@ -76,9 +77,9 @@ def find_spectra(gram: Array, cross: Array, squares: Array, count: float) -> lis
 def choose_ratio_and_noise(
     spectrum: Spectrum, least: float, shape: float = 0.0, scale: float = 0.0
 ) -> tuple[float, float]:
-    """α / β and β where the evidence is largest; the noise has an inverse gamma prior of shape and scale.
+    """Choose α / β and β by the evidence; the noise variance has an inverse gamma prior of shape and scale.
 
-    The noise variance is at least `least`. If all columns are constant, nothing determines α, and α = β.
+    The noise variance is at least `least`. If the Gram matrix is zero, nothing determines α, and α = β.
     """
     n = spectrum.count + 2.0 * shape
     floor = n * least
@@ -103,7 +104,7 @@ def choose_ratio_and_noise(
 
 
 def choose_ratio(spectrum: Spectrum, beta: float) -> float:
-    """α / β where the noise is known."""
+    """Choose α / β by the evidence for a known β; 1 if the Gram matrix is zero."""
 
     def log_evidence(log_ratio: Array) -> Array:
         ratio = np.exp(log_ratio)
@@ -121,7 +122,7 @@ def choose_ratio(spectrum: Spectrum, beta: float) -> float:
 
 
 def choose_noise(spectrum: Spectrum, least: float, most: float) -> float:
-    """Choose β for a known prior, in units in which α is 1; 1/β is between `least` and `most`."""
+    """Choose β by the evidence for a known prior, scaled so that α is 1; 1/β is from `least` to `most`."""
 
     def log_evidence(log_ratio: Array) -> Array:
         ratio = np.exp(log_ratio)
@@ -144,11 +145,11 @@ def _find_range(spectrum: Spectrum) -> tuple[float, float]:
 
 
 def _maximise(function: Curve, derivative: Curve, low: float, high: float) -> Array:
-    """Maximise the function from low to high; of equal maxima, return the largest, the strongest prior."""
+    """Maximise the function from low to high; of equal maxima, return the last, the strongest prior."""
     grid = np.linspace(low, high, max(3, int((high - low) / _STEP)))
     values = function(grid)
-    most = float(values.max())
-    best = int(np.flatnonzero(values >= most - _PLATEAU * max(1.0, abs(most)))[-1])
+    largest = float(values.max())
+    best = int(np.flatnonzero(values >= largest - _PLATEAU * max(1.0, abs(largest)))[-1])
     left, right = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     for _ in range(_HALVINGS):
         middle = 0.5 * (left + right)

@@ -1,4 +1,8 @@
-"""rows and a prior → the posterior's mode, the Gaussian around it, or an error if there is no mode."""
+"""rows and a prior → the posterior's mode and the Gaussian approximation there (Laplace).
+
+If there may be no mode, coefficients that nothing determines raise `UnidentifiedError`, and coefficients that
+grow without bounds are reported in `Fit`.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -30,16 +34,16 @@ from tamis.models.linear.unbounded import find_separating_columns, has_all_rows_
 PosteriorForm = Literal["auto", "full", "diagonal", "none"]
 
 _MAX_FULL_SIZE = 1000  # number of parameters up to which "auto" stores the full posterior
-_MAX_ROUNDS = 50  # largest number of rounds, which choose the prior's precision and find the mode again
-_ROUGH_TOL = 1e-6  # at this decrement, the Hessian differs from the mode's by less than 1e-5, for 16,000 rows
-_MIN_INFORMATION_CHANGE = 1e-5  # relative; standard errors change by half as much
-_MIN_LOG_CHANGE = 1e-3  # of α, below which the rounds end
+_MAX_ROUNDS = 50  # of MacKay's fixed point; a round chooses the prior's precision and finds the mode again
+_ROUGH_TOL = 1e-6  # at this decrement the Hessian, relative to that at the mode, is within 1e-5 (16,000 rows)
+_MIN_INFORMATION_CHANGE = 1e-5  # a smaller relative change is ignored; standard errors change by half of it
+_MIN_LOG_CHANGE = 1e-3  # a round that changes log α by less is the last
 # A parabola through three points, _SPACING apart in log α, is maximised at most _PARABOLAS times, until a
 # step is below _PARABOLA_STEP.
 _SPACING, _MAX_PARABOLAS, _PARABOLA_STEP = 0.4, 20, 1e-3
-_FLAT_EVIDENCE = 1e-5  # three points whose log-evidences differ by less count as equally good
-_CONSTANT = 1e-13  # a column is constant if its squares about the mean are below this part of its squares
-_MIN_RELATIVE_PRECISION = 1e-4  # of α to one row's information of a coefficient: scores may reach hundreds
+_FLAT_EVIDENCE = 1e-5  # if the three log-evidences differ by less, the search ends
+_CONSTANT = 1e-13  # a column is constant if its squares about the mean are below this fraction of its squares
+_MIN_RELATIVE_PRECISION = 1e-4  # least α, relative to a coefficient's information per row: scores reach 100s
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,11 @@ class FitOptions:
 
     solver: Solver = "auto"
     form: PosteriorForm = "auto"
-    tol: float = 1e-8
+    tol: float = 1e-8  # the decrement below which Newton's method stops
     max_iter: int = 100
 
     def choose_form(self, size: int) -> PosteriorForm:
-        """The form of a posterior of `size` parameters."""
+        """Choose the form in which a posterior of `size` parameters is stored."""
         if self.form != "auto":
             return self.form
         return "full" if size <= _MAX_FULL_SIZE else "diagonal"
@@ -70,12 +74,13 @@ class Fit:
     iterations: int
     converged: bool
     separating: NDArray[np.int64] | None = None  # columns along which the classes do not overlap
-    is_evidence_unbounded: bool = False  # whether evidence rises without end as α → 0: classes are separable
-    is_evidence_settled: bool = True  # whether the search for the α of largest evidence converged, if any
+    # whether separable classes let the evidence rise as α → 0, until α is at its lower limit
+    is_evidence_unbounded: bool = False
+    is_evidence_settled: bool = True  # False if a search for the α of largest evidence did not converge
 
 
 class UnidentifiedError(ValueError):
-    """Rows and prior do not determine some coefficients."""
+    """Neither rows nor prior determine some coefficients: those of `columns`."""
 
     def __init__(self, columns: NDArray[np.int64]) -> None:
         super().__init__(f"columns {columns.tolist()} are determined by the others")
@@ -91,7 +96,7 @@ def make_prior(
     intercept_alpha: float,
     default: float = 1.0,
 ) -> tuple[GaussianPrior, bool]:
-    """Make a prior on all parameters from a caller's parameters; also return whether evidence chooses α."""
+    """Make a prior on all parameters from a caller's settings; also return whether the evidence chooses α."""
     width = columns + intercept
     mean = np.zeros((outputs, width))
     if prior is not None:
@@ -127,8 +132,8 @@ def fit(
 ) -> Fit:
     """Find the mode; if `by_evidence`, also choose the precision of the coefficients by the evidence.
 
-    Without any prior, the scale of the weights does not change the mode. If their mean is below 1 they are
-    scaled to a mean of about 1, because tiny losses would be below `tol` before the first step.
+    Without any prior, the scale of the weights does not change the mode. Weights whose mean is below 1 are
+    then scaled to a mean of 1 to 2, because tiny losses would be below `tol` before the first step.
     """
     unit = 1.0
     if not prior.diagonal.any():
@@ -163,8 +168,8 @@ def _fit(
         minimum = _minimise(model, rows, start, options, report_step)
         posterior = Laplace(minimum.point.parameters, None)
         return _make_fit(model, rows, minimum, posterior, posterior.mean, minimum.iterations)
-    # If the full Hessian will be computed, `polish` makes the last steps by it. Not without a prior, where
-    # there may be no mode: this shows only far from the start, where the information vanishes.
+    # If the full Hessian will be computed, `polish` makes the last steps by it. Without a prior it does not:
+    # there may be no mode, which is detected only far from the start, where the information vanishes.
     objective = model.objective_of(rows)
     has_prior = not objective.flat_parameters()[objective.is_coefficient()].any()
     leaves_last_steps = (
@@ -222,7 +227,7 @@ def _fit_gaussian(
 
 
 def _bound_information_change(objective: Objective, before: Array, after: Array) -> float:
-    """A bound on the relative change of any row's information, by the rows' sizes if that is enough."""
+    """Bound the relative change of any row's information, without reading rows if their norms suffice."""
     if objective.rows.prefers_few_passes and objective.response.has_classes:
         # The information of a row changes by at most the factor exp(|change of score|).
         reach, extent = objective.design.extent()
@@ -234,7 +239,7 @@ def _bound_information_change(objective: Objective, before: Array, after: Array)
 
 
 class _Candidate(NamedTuple):
-    """The fit for one precision of the coefficients."""
+    """The mode for one precision of the coefficients, and its evidence."""
 
     log_evidence: float
     model: LaplaceModel
@@ -243,13 +248,13 @@ class _Candidate(NamedTuple):
 
 
 class _EvidenceChoice(NamedTuple):
-    """The fit for the precision that maximises the evidence."""
+    """The mode for the precision that maximises the evidence."""
 
     model: LaplaceModel
     minimum: Minimum
     curvature: Curvature
     iterations: int
-    is_unbounded: bool  # whether evidence has no maximum, because the classes are separable
+    is_unbounded: bool  # see `Fit.is_evidence_unbounded`
     is_settled: bool  # whether a maximum was found within `max_iter`, or there is none
 
 
@@ -260,10 +265,11 @@ def _choose_by_evidence(
     options: FitOptions,
     report_step: StepReport | None,
 ) -> _EvidenceChoice:
-    """Fit with the precision of all coefficients that has the largest evidence.
+    """Find the precision α of all coefficients with the largest evidence, and the mode for it.
 
-    MacKay's fixed point, which treats the information as constant, is a first approximation; parabolas
-    through three precisions around it find the maximum. Separable classes may have no maximum.
+    MacKay's (1992) fixed point, which treats the information as constant, is a first approximation. Then the
+    maximum of a parabola through the log-evidences at three values of log α is found, repeatedly. If classes
+    are separable, there may be no maximum.
     """
     objective = model.objective_of(rows)
     coefficients, iterations, is_unbounded = objective.is_coefficient(), 0, False
@@ -360,7 +366,7 @@ def _make_fit(
 
 
 def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
-    """Raise if some coefficients are determined neither by the rows nor by the prior."""
+    """Raise if neither rows nor prior determine some coefficients: UnidentifiedError if it is known which."""
     width, columns = rows.design.width, rows.design.columns
     objective = model.objective_of(rows)
     flat = objective.flat_parameters().reshape(-1, width)[:, :columns].any(axis=0)
@@ -381,10 +387,10 @@ def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
     precision = model.prior.precision
     prior = np.diag(precision[:width]) if precision.ndim == 1 else precision[:width, :width]
     if rows.design.intercept and gram[-1, -1] > 0 and not prior[-1, -1]:
-        # The intercept explains constant columns.
-        raw, sums = gram[:-1, :-1], gram[-1, :-1]
-        gram, prior = raw - np.outer(sums, sums) / gram[-1, -1], prior[:-1, :-1]
-        varies = np.diagonal(gram) > _CONSTANT * np.diagonal(raw)
+        # A constant column depends on the intercept: centre the Gram matrix, and set such columns to zero.
+        about_zero, sums = gram[:-1, :-1], gram[-1, :-1]
+        gram, prior = about_zero - np.outer(sums, sums) / gram[-1, -1], prior[:-1, :-1]
+        varies = np.diagonal(gram) > _CONSTANT * np.diagonal(about_zero)
         gram = gram * varies * varies[:, None]
     unidentified = find_dependent(gram + prior)
     if len(unidentified):

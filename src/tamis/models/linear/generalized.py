@@ -2,8 +2,9 @@
 
 Losses are for a dispersion of 1, and the prior's covariance is in units of the dispersion φ, so that φ does
 not change the mode and is estimated afterwards. The posterior's covariance is φ times the inverse precision.
-If rows are learned in parts, Pearson's squares, deviance and degrees of freedom of the parts are added, with
-a second-order correction because the coefficients have changed since each part was fitted.
+If rows are learned in parts, Pearson's squares, deviances and numbers of rows of the parts are added, with a
+second-order correction because the coefficients have changed since each part was fitted. (McCullagh and
+Nelder, Generalized Linear Models, chapters 2 and 9, on deviance, dispersion and weighted least squares)
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from tamis.models.linear.updates import FittedLinear, continue_fit, decay_fit, k
 
 _MIN_RELATIVE_DEVIATION = 1e-12  # targets with a smaller relative deviation from their mean count as equal
 _CELLS = 1 << 24  # rows times columns up to which a linear program is solved
-_MIN_RELATIVE_SCORE = 1e-9  # a score below this part of the typical one may be a rounding error of `linprog`
+_MIN_RELATIVE_SCORE = 1e-9  # a score below this fraction of the typical one may be an error of `linprog`
 
 
 # ── options and start ──
@@ -33,10 +34,11 @@ _MIN_RELATIVE_SCORE = 1e-9  # a score below this part of the typical one may be 
 
 def choose_options(options: FitOptions, response: Response, rows: LinearRows) -> FitOptions:
     """Adapt the options to a response."""
-    # The mode of a sample may be out of range for other rows; and least squares need only one Newton step.
+    # The mode of a sample may be out of the link's range for other rows. And linear least squares need only
+    # one step of Newton's method.
     if options.solver == "auto" and response.needs_all_rows:
         options = replace(options, solver="newton" if rows.design.width <= FULL_SIZE else "diagonal")
-    if not response.is_canonical:  # then the decrement, by an approximate Hessian, is less exact
+    if not response.is_canonical:  # then the decrement may use the expected information, and is less exact
         options = replace(options, tol=1e-4 * options.tol)
     return options
 
@@ -46,7 +48,8 @@ def find_start(
 ) -> Array:
     """Find parameters at which every score is in the link's range, and not far from the optimum.
 
-    `near`, the parameters of a model of other rows, is returned if these rows are in range there.
+    If `near`, the parameters of a model of other rows, keeps the scores of these rows in range, it is
+    returned.
     """
     objective = Objective.of(rows, response, prior)
 
@@ -59,7 +62,7 @@ def find_start(
     if design.intercept:
         base = rows.map(_AddScores(start)) if start.any() else rows
         intercept = base.find_null_intercept(response)
-        if not np.isfinite(intercept):  # only the prior bounds the intercept: add half a row of each class
+        if not np.isfinite(intercept):  # all targets are 0, or all are 1: only a prior bounds the intercept
             intercept = base.map(_ShrinkTargets(len(design))).find_null_intercept(response)
         start[-1] += intercept
         return start
@@ -81,7 +84,7 @@ def find_start(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AddScores:
-    """Rows → rows whose offsets include the scores at a point."""
+    """Rows → the same rows with the scores at given parameters as offsets."""
 
     at: Array
 
@@ -91,9 +94,9 @@ class _AddScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ShrinkTargets:
-    """Rows → rows whose targets are a little nearer to one half."""
+    """Rows → the same rows with targets a little nearer to one half, as if a row with target ½ were added."""
 
-    count: int  # of all rows
+    count: int  # the number of all rows
 
     def __call__(self, rows: LinearRows) -> LinearRows:
         return replace(rows, targets=rows.targets + (0.5 - rows.targets) / (self.count + 1.0))
@@ -101,11 +104,11 @@ class _ShrinkTargets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reweight:
-    """Rows → rows of one step of iteratively reweighted least squares, from means near their targets."""
+    """Rows → the weights and targets of the first step of iteratively reweighted least squares (IRLS)."""
 
     response: Response
     mean: float  # of all targets
-    is_same: bool  # whether all rows start at this mean instead
+    is_same: bool  # whether the mean of each row is this one, or one between this one and the row's target
 
     def __call__(self, rows: LinearRows) -> LinearRows:
         means = np.full(len(rows.targets), self.mean)
@@ -118,7 +121,7 @@ class _Reweight:
 
 
 def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:
-    """The parameters of least squares."""
+    """Return the parameters that fit the targets by least squares with this prior."""
     objective = Objective.of(rows, Gaussian(), prior)
     if rows.design.width <= FULL_SIZE:
         return minimise(objective, prior.mean, "newton", max_iter=1).point.parameters
@@ -126,7 +129,10 @@ def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:
 
 
 def find_interior(rows: LinearRows, typical_score: float) -> Array | None:
-    """Maximise the smallest score, up to `typical_score`; None if it cannot be positive."""
+    """Find parameters that maximise the smallest score, up to `typical_score`, by linear programming.
+
+    None if the smallest score cannot be positive, or if there are too many rows and columns.
+    """
     design = rows.design
     n, width = len(design), design.width
     if n * width > _CELLS:
@@ -149,11 +155,11 @@ def find_interior(rows: LinearRows, typical_score: float) -> Array | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledRows:
-    """The same rows and prior with targets divided by a unit, so that losses are near one.
+    """The same rows and prior with targets divided by a unit, so that losses of rows are near one.
 
-    The unit is a power of two, so that no digit is lost. With an identity link, parameters are divided by it,
-    too. With a log link, its logarithm is subtracted from offsets, and losses and precisions are divided by
-    its square.
+    The unit is a power of two, so the division is exact. It divides losses by its square. With an identity
+    link, offsets and parameters are divided by the unit, too. With a log link, the logarithm of the unit is
+    subtracted from offsets, and the prior's precision is divided by the square of the unit.
     """
 
     rows: LinearRows
@@ -175,11 +181,11 @@ class ScaledRows:
         return cls(rows.map(_ChangeUnit(unit, is_linear)), prior, unit, is_linear)
 
     def scale_parameters(self, parameters: Array) -> Array:
-        """Convert parameters to this unit."""
+        """Convert parameters for the given targets to parameters for the scaled ones."""
         return parameters / self.unit if self.is_linear else parameters
 
     def restore(self, fit: Fit, prior: GaussianPrior) -> Fit:
-        """Convert a fit back to the unit of the targets."""
+        """Convert a fit of the scaled rows to one of the given rows; `prior` is the given prior."""
         mean, precision = fit.posterior.mean, fit.posterior.precision
         if self.is_linear:
             return replace(fit, posterior=Laplace(mean * self.unit, precision), prior=prior)
@@ -189,7 +195,7 @@ class ScaledRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ChangeUnit:
-    """Rows → rows with targets in another unit."""
+    """Rows → the same rows with targets divided by a unit: see `ScaledRows`."""
 
     unit: float
     is_linear: bool  # whether scores are divided by the unit, too
@@ -204,6 +210,7 @@ class _ChangeUnit:
 
 
 def _choose_unit(response: Response, rows: LinearRows) -> float:
+    """Choose a power of two near the targets' standard deviation or, if that is 0, their root mean square."""
     squares = rows.total(_SumSquares(response, rows.find_null_intercept(response)))
     about_null, about_zero = np.sqrt(squares / rows.weight).tolist()
     for size in (about_null, about_zero):
@@ -228,7 +235,7 @@ class _SumSquares:
 
 
 def effective_parameters(posterior: Laplace, prior: GaussianPrior) -> float:
-    """The effective number of parameters, which the rows determine; all parameters without a prior."""
+    """Return the effective number of parameters: how many the rows determine, not the prior."""
     count = float(len(posterior.mean))
     if posterior.precision is None or not prior.diagonal.any():
         return count
@@ -243,7 +250,7 @@ def effective_parameters(posterior: Laplace, prior: GaussianPrior) -> float:
 def estimate_dispersion(
     method: str | float, response: Response, pearson: float, deviance: float, weight: float, freedom: float
 ) -> float:
-    """φ from Pearson's squares and the deviance of rows of this weight; NaN if they are too few.
+    """Estimate φ from Pearson's squares and the deviance of rows; NaN if it is unknown, without `freedom`.
 
     The method "pearson" is Pearson's estimate; "estimate" is the same if the family has a dispersion,
     otherwise 1; "mle" maximises the likelihood; a number is the dispersion itself.
@@ -263,14 +270,17 @@ class FittedGeneralized(FittedLinear):
 
     dispersion: float
     deviance: float
-    pearson: float  # Σ weight (y − mean)²/variance
+    pearson: float  # Σ weight (y − mean)²/variance, with the variance for a dispersion of 1
     freedom: float  # the residual degrees of freedom
     effective: float  # the effective number of parameters
     null_deviance: float  # NaN if the rows were learned in parts
     log_likelihood: float  # NaN if the rows were learned in parts
 
     def deviance_share(self, rows: LinearRows) -> float:
-        """The fraction of the null model's deviance that the model explains."""
+        """Return D², the fraction of the null model's deviance that the model explains.
+
+        If the null model's deviance is 0, D² is 1 if the model's is 0, too, and 0 otherwise.
+        """
         response, targets = self.response, rows.targets
         deviance = rows.sum(response.deviances(rows.scores(self.posterior.mean), targets))
         null = rows.sum(response.deviances(rows.null_scores(rows.find_null_intercept(response)), targets))
@@ -282,9 +292,9 @@ class FittedGeneralized(FittedLinear):
 def keep_generalized_fit(
     rows: LinearRows, response: Response, fit: Fit, method: str | float, is_part: bool = False
 ) -> tuple[FittedGeneralized, NDArray[np.int64] | None]:
-    """Store a fit with its dispersion, deviance and likelihood, the latter unless the rows are only a part.
+    """Store a fit with its dispersion, deviance and, unless the rows are only a part, log-likelihood.
 
-    Also return the columns whose coefficients grow without bounds, or None.
+    Also return the columns whose coefficients grow without bounds because means vanish, or None.
     """
     at = fit.posterior.mean
     null_intercept = np.nan if is_part else rows.find_null_intercept(response)
@@ -294,7 +304,7 @@ def keep_generalized_fit(
     dispersion = estimate_dispersion(method, response, pearson, deviance, rows.weight, freedom)
     log_likelihood = evidence = np.nan
     if not is_part:
-        # As in statsmodels, the dispersion of a normal response is the one of maximum likelihood.
+        # As in statsmodels, the log-likelihood of a normal response is at the most likely dispersion.
         is_profiled = response.is_profiled and isinstance(method, str)
         profiled = max(deviance, 0.0) / rows.weight if is_profiled else dispersion
         likelihoods = rows.total(_SumLogLikelihoods(response, at, (profiled, dispersion)))
@@ -367,7 +377,7 @@ def _log_evidence(fit: Fit, likelihood: float, dispersion: float) -> float:
 def continue_generalized(
     before: FittedGeneralized, after: FittedGeneralized, method: str | float
 ) -> FittedGeneralized:
-    """The model of all rows, where `after` was fitted with the posterior of `before` as its prior."""
+    """Return the model of all rows, where `after` was fitted with the posterior of `before` as prior."""
     change = _deviance_change(before.posterior, before.prior, after.posterior.mean)
     fit = replace(continue_fit(before, after), log_evidence=np.nan)
     count = before.freedom + before.effective + after.weight
@@ -375,7 +385,7 @@ def continue_generalized(
 
 
 def merge_generalized(fits: Sequence[FittedGeneralized], method: str | float) -> FittedGeneralized:
-    """The model of all rows, from models that were each fitted to a part of them."""
+    """Return the model of all rows, from models that were each fitted to a part of them."""
     first = fits[0]
     for fit in fits[1:]:
         if fit.response != first.response:
@@ -394,7 +404,7 @@ def merge_generalized(fits: Sequence[FittedGeneralized], method: str | float) ->
 
 
 def _deviance_change(part: Laplace, prior: GaussianPrior, mean: Array) -> float:
-    """The increase of the deviance of a part's rows when its mean becomes `mean`, to second order.
+    """Return how much the deviance of a part's rows grows from its mean to `mean`, to second order.
 
     It is exact for a normal response with the identity link.
     """
@@ -450,18 +460,21 @@ def decay_generalized(fit: FittedGeneralized, factor: float) -> FittedGeneralize
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class HeldOutResponses(HeldOutNumbers):
-    """Predictions for rows by generalised linear models that had not seen them."""
+    """Predictions for rows by generalised linear models that were fitted without them."""
 
     deviances: Array  # (n,): of each row, for a dispersion of 1
 
     @property
     def mean_deviance(self) -> float:
-        """The mean of `deviances`: the smaller, the better."""
+        """The mean of `deviances`; of two models, the better one has the smaller mean."""
         return self._mean(self.deviances)
 
 
 def score_rows(fit: FittedGeneralized, rows: LinearRows) -> tuple[Array, Array]:
-    """Scores of rows (n,), and their variances for a dispersion of 1 (n,), 0 without a stored precision."""
+    """Return the scores of rows (n,), and their variances (n,) for a dispersion of 1.
+
+    The variances are 0 if no precision is stored.
+    """
     scores = rows.scores(fit.posterior.mean)
     if fit.posterior.precision is None:
         return scores, np.zeros(len(scores))
@@ -469,7 +482,7 @@ def score_rows(fit: FittedGeneralized, rows: LinearRows) -> tuple[Array, Array]:
 
 
 def leave_one_out(fit: FittedGeneralized, rows: LinearRows) -> HeldOutResponses:
-    """Score each row by the model of all others, by one step of Newton's method."""
+    """Predict each row by the model of all other rows, approximated by one step of Newton's method."""
     scores, variances = score_rows(fit, rows)
     weights = np.ones(len(scores)) if rows.weights is None else rows.weights
     scores, variances = leave_out_scores(fit.response, scores, rows.targets, weights, variances)
@@ -483,7 +496,7 @@ def cross_validate(
     rows: LinearRows,
     fold: NDArray[np.int64],
 ) -> HeldOutResponses:
-    """Score each fold of rows by the model of all others; `fit_rows` fits a model to rows by index."""
+    """Predict the rows of each fold by a model of all other rows; `fit_rows` fits one to rows by index."""
     n = len(fold)
     scores, variances, dispersions = np.empty(n), np.empty(n), np.empty(n)
     for number in np.unique(fold).tolist():

@@ -1,7 +1,7 @@
 """The Gram of all rows minus that of a fold → a posterior → predictions for the rows of the fold.
 
-A single row is left out by the hat matrix: without the row, its residual r becomes r/(1 − h), with h the
-row's leverage.
+A single row is left out by a closed form: its residual r becomes r/(1 − h) without the row, where h is the
+row's leverage, its element on the diagonal of the hat matrix (Cook and Weisberg 1982).
 """
 
 from dataclasses import dataclass, fields, replace
@@ -17,7 +17,7 @@ from tamis.models.linear.regression import BayesianLinear, Paired
 from tamis.stats import Gram
 
 Indices = NDArray[np.int64]
-_MIN_REMAINDER = 1e-12  # if 1 − h is smaller, the row determines its own prediction
+_MIN_REMAINDER = 1e-12  # if 1 − h is smaller, the row alone determines its prediction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class HeldOutNumbers:
 
     targets: Array
     predictions: Array
-    std: Array  # of the predictive distribution
+    std: Array  # of the predictive distribution; ∞ if it has no variance
     log_densities: Array  # log p(target | row)
     fold: Indices  # (n,): the fold of each row, without which its model was fitted
     weights: Array | None = None  # (n,)
@@ -43,7 +43,7 @@ class HeldOutNumbers:
 
     @property
     def r2(self) -> float:
-        """R² (explained variance), mean over targets; NaN if the targets do not vary."""
+        """The coefficient of determination R², as a mean over targets; NaN if some target does not vary."""
         centre = np.average(self.targets, axis=0, weights=self.weights)
         errors = np.average(np.square(self.targets - self.predictions), axis=0, weights=self.weights)
         variance = np.average(np.square(self.targets - centre), axis=0, weights=self.weights)
@@ -51,7 +51,7 @@ class HeldOutNumbers:
             return float(np.mean(np.where(variance > 0, 1.0 - errors / variance, np.nan)))
 
     def by_fold(self) -> list[Self]:
-        """The rows of each fold by themselves, in the order of the folds."""
+        """Return the predictions of each fold, in the order of the folds."""
         return [self._take(self.fold == number) for number in np.unique(self.fold).tolist()]
 
     def _take(self, rows: NDArray[np.bool_]) -> Self:
@@ -65,9 +65,10 @@ class HeldOutNumbers:
 def cross_validate(
     model: BayesianLinear, x: Array, y: Array, fold: ArrayLike, weights: Array | None = None
 ) -> HeldOutNumbers:
-    """Score each fold of rows (n, d) and targets (n,) or (n, q) by the model of all others, from one pass.
+    """Predict the rows of each fold by the model of all other rows, from one pass over all rows.
 
-    α and β are chosen by evidence anew for each fold.
+    x is (n, d), y is (n,) or (n, q), and `fold` (n,) is the fold of each row. If the evidence chooses α and
+    β, it chooses them for each fold.
     """
     folds_of_rows = np.asarray(fold, dtype=np.int64)
     if folds_of_rows.shape != (len(x),):
@@ -90,9 +91,10 @@ def cross_validate(
 def leave_one_out(
     model: BayesianLinear, x: Array, y: Array, weights: Array | None = None, statistic: Gram | None = None
 ) -> HeldOutNumbers:
-    """Score each row by the model of all others; if evidence chooses α and β, it is that of all rows.
+    """Predict each row by the model of all other rows.
 
-    `statistic` is that of these rows, and perhaps of more; if it is None, the rows are observed.
+    If the evidence chooses α and β, it chooses them once, for all rows. `statistic` is that of these rows,
+    and perhaps of more; if it is None, the rows are observed.
     """
     total = model.observe(Paired(x, y, weights)) if statistic is None else statistic
     posterior = model.infer(total)
@@ -117,7 +119,10 @@ def leave_one_out(
 def _leave_out(
     posterior: LinearPosterior, location: Array, leverage: Array, row_weights: Array, squares: Array
 ) -> Univariate:
-    """The prediction for each row (n, q) without it; `squares` is what the row adds to squared residuals."""
+    """Return the predictive distribution of each row (n, q) without it.
+
+    `squares` is how much the residual sum of squares falls if the row is left out, divided by its weight.
+    """
     if posterior.noise is None:
         return Normal(location, np.sqrt((1.0 + leverage) / posterior.beta))
     shape = posterior.noise.shape - 0.5 * row_weights

@@ -1,8 +1,9 @@
 """rows, given a point → gradient and information there → a Gaussian at the posterior's mode (Laplace).
 
 `observe` evaluates the gradient and the information of rows at a point, and `infer` makes Newton's step from
-there: `iterate` of the two is Newton's method, for rows in memory or in shards. Where the gradient is zero,
-the step has no length and the result of `infer` is Laplace's approximation.
+there: `iterate` of the two is Newton's method, for rows in memory or in shards. At the mode the gradient is
+zero, the step has length zero, and the result of `infer` is Laplace's approximation: a Gaussian at the mode
+whose precision is the Hessian (Bishop 2006, section 4.4).
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from tamis.models.linear.responses import Response
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _NO_PRECISION = "no posterior was kept, expected a model with posterior='full' or 'diagonal'"
-_FIXED_POINT_STEPS = 100  # 5 to 20 are usual; more are needed if evidence hardly changes with the precision
+_FIXED_POINT_STEPS = 100  # usually 5 to 20 are enough, but not where evidence hardly depends on α
 _MAX_LOG_PRECISION = 690.0  # the largest |log α|: floats overflow at about 709
 
 
@@ -69,10 +70,12 @@ class Curvature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Laplace:
-    """A Gaussian over the parameters, for columns minus the design's centre; the precision may be unknown."""
+    """A Gaussian distribution of the parameters, for columns minus the design's centre."""
 
     mean: Array  # (D,)
-    precision: Array | None  # (D, D), or its diagonal (D,): the prior's precision plus the rows' information
+    # (D, D), or its diagonal (D,): the prior's precision plus the rows' information; None if it was not
+    # stored
+    precision: Array | None
 
     @property
     def is_diagonal(self) -> bool:
@@ -85,13 +88,13 @@ class Laplace:
         return self.precision is not None and self.precision.ndim == 2
 
     def factor(self) -> Cholesky:
-        """The Cholesky factor of the full precision."""
+        """Return the Cholesky factor of the full precision."""
         if self.precision is None or self.precision.ndim != 2:
             raise ValueError("the posterior is not kept in full, expected posterior='full'")
         return Cholesky.of(self.precision, "precision of the posterior")
 
     def covariance(self) -> Array:
-        """The covariance (D, D), or the variances (D,) if the precision is diagonal."""
+        """Return the covariance (D, D), or the variances (D,) if the precision is diagonal."""
         if self.precision is None:
             raise ValueError(_NO_PRECISION)
         if self.precision.ndim == 1:
@@ -110,7 +113,7 @@ class Laplace:
         return np.asarray(self.mean + noise @ inverse)
 
     def log_volume(self) -> float:
-        """log ∫ exp(−½ (θ − mean)ᵀ Λ (θ − mean)) dθ."""
+        """Return log ∫ exp(−½ (θ − mean)ᵀ Λ (θ − mean)) dθ, Λ being the precision."""
         if self.precision is None:
             raise ValueError(_NO_PRECISION)
         if self.precision.ndim == 1:
@@ -120,7 +123,7 @@ class Laplace:
         return 0.5 * (len(self.mean) * _LOG_TWO_PI - determinant)
 
     def score_variances(self, design: Design) -> Array:
-        """Variances of the rows' scores (n,), for a response with one output."""
+        """Return variances of the rows' scores (n,), for a response with one output."""
         covariance = self.covariance()
         if covariance.ndim == 1:
             return _diagonal_variances(design, covariance)
@@ -131,7 +134,10 @@ class Laplace:
         return np.concatenate([block for part in parts for block in part])
 
     def score_covariances(self, design: Design, response: Response, covariance: Array | None = None) -> Array:
-        """Covariances of all outputs' scores (n, K, K); `covariance` is that of the parameters, if known."""
+        """Return the covariances of the scores of K outputs (n, K, K).
+
+        `covariance` is that of the parameters, if it was computed already.
+        """
         contrasts, width = response.contrasts, design.width
         m = contrasts.shape[1]
         covariance = self.covariance() if covariance is None else covariance
@@ -152,30 +158,30 @@ class Laplace:
 
 
 def _diagonal_variances(design: Design, variances: Array) -> Array:
-    """Σ_j v_j x_j² of each row (n,)."""
+    """Return Σ_j v_j x_j² of each row (n,): its score's variance if coefficients have variances v."""
     parts = design.map_lanes(lambda blocks: [block.score_variances(variances) for block in blocks])
     return np.concatenate([block for part in parts for block in part])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaplaceModel:
-    """A linear model of any response: `observe` given a point, `infer` by one step of Newton's method."""
+    """A linear model of any response, for `protocols.iterate`: each step is one of Newton's method."""
 
     response: Response
     prior: GaussianPrior
     is_full: bool = True  # whether the information is a full matrix, or only its diagonal
 
     def objective_of(self, rows: LinearRows) -> Objective:
-        """The negative log-posterior of these rows."""
+        """Return the negative log-posterior of these rows."""
         return Objective.of(rows, self.response, self.prior)
 
     def observe(self, data: LinearRows, given: Laplace | None = None, /) -> Curvature:
-        """Gradient and information at the mean of the posterior `given`, or of the prior if it is None."""
+        """Evaluate gradient and information at the mean of `given`, or of the prior if it is None."""
         at = self.prior.mean if given is None else given.mean
         return Curvature(at, data.weight, *self.objective_of(data).row_loss(at), self._information(data, at))
 
     def observe_at(self, rows: LinearRows, point: Point) -> Curvature:
-        """What `observe` returns, at a point where the objective and its gradient are known already."""
+        """Return what `observe` does, at a point where the objective and its gradient are already known."""
         loss, gradient = self.row_loss(point)
         information = point.information
         if information is None or not self.is_full:
@@ -183,7 +189,7 @@ class LaplaceModel:
         return Curvature(point.parameters, rows.weight, loss, gradient, information)
 
     def row_loss(self, point: Point) -> tuple[float, Array]:
-        """The loss of the rows and its gradient at a point, without the prior's."""
+        """Return the loss of the rows and its gradient at a point, without the prior's."""
         loss, gradient = self.prior.loss(point.parameters)
         return point.value - loss, point.gradient - gradient
 
@@ -192,17 +198,20 @@ class LaplaceModel:
         return objective.information(at) if self.is_full else objective.diagonal(at)
 
     def precision(self, curvature: Curvature) -> Array:
-        """The posterior's precision (D, D), or (D,): the information plus the prior's precision."""
+        """Return the posterior's precision (D, D), or (D,): the information plus the prior's precision."""
         if curvature.information.ndim == 1:
             return np.asarray(curvature.information + self.prior.diagonal)
         return self.prior.add_to(curvature.information)
 
     def objective(self, statistic: Curvature, /) -> float:
-        """The negative log-posterior, up to constants, at the point where the statistic was observed."""
+        """Return the negative log-posterior, up to constants, where the statistic was observed."""
         return statistic.loss + self.prior.loss(statistic.at)[0]
 
     def infer(self, statistic: Curvature, /) -> Laplace:
-        """Make Newton's step (Fisher scoring if the link is not canonical); the precision is at its start."""
+        """Make Newton's step, or Fisher's scoring step if the link is not canonical.
+
+        The precision is that at the start of the step.
+        """
         _, pull = self.prior.loss(statistic.at)
         gradient, precision = statistic.gradient + pull, self.precision(statistic)
         if precision.ndim == 1:
@@ -211,7 +220,7 @@ class LaplaceModel:
 
 
 def log_evidence(log_likelihood: float, posterior: Laplace, prior: GaussianPrior) -> float:
-    """log ∫ p(y | θ) p(θ) dθ, where flat parameters have a density of 1; NaN if all are flat."""
+    """Return log ∫ p(y | θ) p(θ) dθ by Laplace's approximation; flat priors have density 1."""
     matrix = prior.precision
     if matrix.ndim == 1:
         proper = matrix > 0
@@ -227,12 +236,12 @@ def log_evidence(log_likelihood: float, posterior: Laplace, prior: GaussianPrior
 def choose_precision(
     curvature: Curvature, prior: GaussianPrior, coefficients: NDArray[np.bool_], most: float = 1e12
 ) -> float:
-    """The precision α of all coefficients that maximises the evidence, for a likelihood that is Gaussian.
+    """Choose the precision α of all coefficients by the evidence, if the likelihood is taken for a Gaussian.
 
     The Gaussian has the curvature's gradient and information; `coefficients` (D,) selects the parameters with
-    the precision α, and the others have flat priors. MacKay's fixed point, α = γ / |w|², is found without
-    reading rows again; if his iteration is slow, by bisection. The result is `most` if the evidence still
-    rises there.
+    the precision α, and the others have flat priors. MacKay's (1992) fixed point, α = γ / |w|², is iterated
+    without reading rows again; if it converges slowly, a root of the evidence's derivative is bracketed and
+    found by Brent's method. The result is `most` if the evidence still rises there.
     """
     information = curvature.information
     if information.ndim == 1:
@@ -264,7 +273,7 @@ def choose_precision(
 def _bracket_fixed_point(values: Array, squares: Array, alpha: float, most: float) -> float:
     """Search from `alpha` in the direction of rising evidence; return the first local maximum."""
 
-    def derivative(log_alpha: float) -> float:  # of the log-evidence, twice and times α, by log α
+    def derivative(log_alpha: float) -> float:  # 2α times the derivative of the log-evidence by log α
         at = np.exp(log_alpha)
         return float(at * ((values * (values + at) - at * squares) @ np.square(1.0 / (values + at))))
 
@@ -281,9 +290,10 @@ def _bracket_fixed_point(values: Array, squares: Array, alpha: float, most: floa
 
 
 def combine(parts: list[Laplace], powers: list[float], prior: GaussianPrior) -> Laplace:
-    """The posterior from one prior and the likelihoods of all parts, each to its power.
+    """Return the posterior from one prior and the likelihoods of all parts, each raised to its power.
 
-    The likelihood of a part is its posterior divided by the prior.
+    The likelihood of a part is its posterior divided by the prior. If some part has only the diagonal of its
+    precision, the result has only that.
     """
     is_full = not any(part.is_diagonal for part in parts)
     base = prior.add_to(np.zeros((len(prior.mean),) * 2)) if is_full else prior.diagonal
@@ -309,7 +319,11 @@ def _multiply(precision: Array, vector: Array) -> Array:
 
 
 def recentre(posterior: Laplace, shift: Array, width: int) -> Laplace:
-    """The same Gaussian for columns minus a centre moved by `shift` (d,); each output has an intercept."""
+    """Express a Gaussian for columns minus a centre that is moved by `shift` (d,).
+
+    Each output has an intercept, which compensates. A diagonal precision does not change, which is only an
+    approximation.
+    """
     if not shift.any():
         return posterior
     change_of_basis = np.eye(width)
@@ -325,7 +339,7 @@ def recentre(posterior: Laplace, shift: Array, width: int) -> Laplace:
 
 
 def to_prior(posterior: Laplace) -> GaussianPrior:
-    """Use a posterior as the prior of further rows."""
+    """Return a posterior as the prior of further rows."""
     if posterior.precision is None:
         raise ValueError(_NO_PRECISION)
     return GaussianPrior(posterior.mean, posterior.precision)

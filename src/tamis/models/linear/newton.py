@@ -3,20 +3,21 @@
 A `Search` holds the last accepted point, a direction and the length of the step under trial. `observe`
 evaluates the rows at the trial point; `infer` accepts it and chooses the next direction, or shortens the
 step. `protocols.iterate` of the two is one pass over the rows per step, and the caller's loop decides when to
-stop.
+stop. (Nocedal and Wright, Numerical Optimization, chapters 3 and 7)
 
-`Newton` computes the full Hessian at each point. For many rows that is slow. Then a quasi-Newton method
-(L-BFGS) uses the Hessian of a sample of the rows near the mode, and needs only a few gradients of all rows.
+`Newton` computes the full Hessian at each accepted point, which is slow for many rows. For these a
+quasi-Newton method (L-BFGS) uses the Hessian of a sample of the rows near the mode, and needs only a few
+gradients of all rows.
 
 Every solver here stops when the decrement ½ gᵀM⁻¹g is small, where g is the gradient and M the solver's
-approximation of the Hessian. The decrement estimates how much the log-posterior can still rise. It is also
-half the squared distance to the mode, in standard deviations of the posterior.
+approximation of the Hessian. The decrement estimates how much the log-posterior can still rise, and also half
+the squared distance to the mode, in standard deviations of the posterior.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -28,25 +29,25 @@ from tamis.models.linear.objective import SAMPLE, GaussianPrior, LinearRows, Obj
 from tamis.models.linear.responses import Response
 
 Solver = Literal["auto", "newton", "whitened", "diagonal"]
-StepReport = Callable[[Any], None]
+StepReport = Callable[["Point"], None]  # called with each accepted point after the first
 Derivative = Literal["gradient", "hessian", "information"]
 
 FULL_SIZE = 3000  # number of parameters, or of columns, up to which Hessians are kept as full matrices
 _MEMORY = 12  # steps that L-BFGS remembers
-_ARMIJO = 1e-4  # the part of the predicted descent that a step must achieve (Armijo's condition)
+_ARMIJO = 1e-4  # the fraction of the linear decrease that a step must achieve (Armijo's condition)
 # Where rounding hides the descent, a step is accepted only if the slope at its end is at most this fraction
 # of the downhill slope at its start, with the opposite sign.
 _MAX_END_SLOPE = 0.9
-_MAX_REJECTIONS = 40
+_MAX_REJECTIONS = 40  # steps along one direction
 _ROUNDING = 1e-14  # smaller relative differences of two objectives are rounding
-_NEGLIGIBLE = 1e-18  # a decrement below this part of the objective cannot be reduced by further steps
+_NEGLIGIBLE = 1e-18  # a decrement below this fraction of the objective cannot be reduced by further steps
 _FEW_PARAMETERS = 128  # up to this number, a Hessian costs less than a further pass over rows in shards
 _SINGULAR = 1e-13  # smaller eigenvalues of the Hessian, scaled to a unit diagonal, are rounding
-_INDEFINITE = 1e-8  # a negative curvature below this part of the expected information is rounding
+_INDEFINITE = 1e-8  # a negative curvature below this fraction of the expected information is rounding
 _FORCING = 0.1  # largest relative residual at which conjugate gradients stop
 # Maximum number of iterations of conjugate gradients, each a product with the information.
 _MAX_PRODUCTS = 200
-_SADDLE = 1e-6  # a decrement below this part of the descent along negative curvature means a saddle point
+_SADDLE = 1e-6  # a decrement below this fraction of the descent along negative curvature: a saddle point
 _SAMPLE_DECREMENT = 0.05  # decrement per parameter below which more steps would fit the sample's noise
 
 
@@ -57,12 +58,12 @@ class Point:
     parameters: Array  # (D,)
     value: float
     gradient: Array  # (D,)
-    decrement: float = np.nan  # by how much the value may still fall; NaN until a direction is chosen
+    decrement: float = np.nan  # an estimate of how much the value can fall; NaN until a direction is chosen
     information: Array | None = None  # (D, D): of the rows, if it was evaluated with the value
 
     @property
     def log_posterior(self) -> float:
-        """The log-posterior up to constants, which the steps raise."""
+        """The log-posterior, up to constants."""
         return -self.value
 
 
@@ -75,7 +76,7 @@ class Direction:
 
     @classmethod
     def newton(cls, step: Array, gradient: Array) -> "Direction":
-        """The direction −step, where `step` solves M · step = gradient, M being near the Hessian."""
+        """Make the direction −step, where `step` solves M · step = gradient for some M near the Hessian."""
         return cls(-step, 0.5 * float(gradient @ step))
 
     @property
@@ -94,7 +95,8 @@ class Memory:
 
     gradient: Array  # (D,): at the accepted point
     direction: Array  # (D,): of the step under trial
-    history: tuple[tuple[Array, Array, float], ...]  # steps, changes of gradients, one over their products
+    # step s, change y of the gradient, and 1 / (s · y), of each of the last steps
+    history: tuple[tuple[Array, Array, float], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,12 +104,12 @@ class Search:
     """The last accepted point, the step under trial from there, and what is to be observed next."""
 
     at: Array  # (D,): the point at which rows are evaluated next
-    request: Derivative = "gradient"  # what is evaluated: the loss with its gradient, or a matrix
+    request: Derivative = "gradient"  # what is evaluated next: the loss with its gradient, or a matrix
     point: Point | None = None  # None before the first evaluation
     iterations: int = 0  # points accepted after the first
     directions: tuple[Direction, ...] = ()  # the direction under trial, then those to try if it fails
     length: float = 1.0  # of the step under trial, as a multiple of the direction
-    rejections: int = 0  # steps along this direction that were too long
+    rejections: int = 0  # steps along this direction that were rejected
     indefinite: Array | None = None  # (D, D): the Hessian at the point, if it is not positive definite
     has_information: bool = False  # whether the expected information at the point has been used
     memory: Memory | None = None
@@ -127,9 +129,9 @@ class Search:
         has_information: bool = False,
         memory: Memory | None = None,
     ) -> "Search":
-        """Try a full step along the first direction.
+        """Try a full step along the first direction; keep the others for when no step along it descends.
 
-        If the point has no decrement yet, it gets `decrement`, or the descent of that direction.
+        If the point has no decrement yet, it gets `decrement`, or the descent of the first direction.
         """
         point = self.accepted
         if np.isnan(point.decrement):
@@ -164,8 +166,8 @@ class Search:
 class Evaluation:
     """Loss and gradient of rows, or a matrix, at the point that a search requests.
 
-    The evaluations of two parts of the rows can be added. Unlike `Tally`, `Moments` and `Gram`, an evaluation
-    holds floats and no `Exact` sums, because it is used for one step and never stored.
+    The evaluations of two parts of the rows can be added. They are sums of floats, not `Exact`, because an
+    evaluation is used for one step and never stored.
     """
 
     given: Search
@@ -187,7 +189,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineSearch(ABC):
-    """Steps that are shortened until the objective falls; a subclass chooses their directions."""
+    """Backtracking: steps are shortened until the objective falls; a subclass chooses their directions."""
 
     response: Response
     prior: GaussianPrior
@@ -204,7 +206,7 @@ class LineSearch(ABC):
         return Evaluation(search, 0.0, np.empty(0), matrix)
 
     def objective(self, statistic: Evaluation, /) -> float:
-        """The negative log-posterior, up to constants, at the trial point."""
+        """Return the negative log-posterior, up to constants, at the trial point."""
         search = statistic.given
         if search.request != "gradient":
             return search.accepted.value
@@ -232,20 +234,20 @@ class LineSearch(ABC):
     def _is_sufficient_decrease(self, search: Search, trial: Point) -> bool:
         value, direction = search.accepted.value, search.directions[0]
         rounding = _ROUNDING * self.response.loss_scale(value)
-        promised = value + _ARMIJO * search.length * direction.slope
-        if trial.value <= promised - rounding:
+        limit = value + _ARMIJO * search.length * direction.slope
+        if trial.value <= limit - rounding:
             return True
-        # Where rounding hides the descent, gradients show a step that went too far (Hager and Zhang 2005).
+        # Where rounding hides the descent, the slope shows whether a step is too long (Hager and Zhang 2005).
         slope = float(trial.gradient @ direction.vector)
-        return trial.value <= promised + rounding and slope <= -_MAX_END_SLOPE * direction.slope
+        return trial.value <= limit + rounding and slope <= -_MAX_END_SLOPE * direction.slope
 
     def observe_matrix(self, objective: Objective, at: Array) -> Array:
-        """The matrix that is evaluated together with the gradient (D, D); (0, 0) if there is none."""
+        """Return the matrix that is evaluated together with the gradient (D, D); (0, 0) if there is none."""
         return np.empty((0, 0))
 
     @abstractmethod
     def choose_direction(self, search: Search, point: Point) -> Search:
-        """Accept the point under trial, and choose a direction there or ask for a matrix."""
+        """Accept the point under trial, and choose a direction there or request a matrix."""
 
     def use_matrix(self, search: Search, matrix: Array) -> Search:
         """Choose a direction by the requested matrix, with the prior's precision added."""
@@ -260,8 +262,8 @@ class LineSearch(ABC):
 class Newton(LineSearch):
     """Directions by the Hessian if it is positive definite, otherwise by the expected information.
 
-    The expected information has no negative eigenvalue. If the gradient is zero and the Hessian not definite,
-    the point is a saddle, and the direction is that of the most negative curvature.
+    The expected information has no negative eigenvalue. If the gradient is nearly zero and the Hessian has a
+    negative eigenvalue, the point is a saddle, and the direction is that of the most negative curvature.
     """
 
     at_once: bool = False  # whether the matrix is evaluated at every trial point, together with the gradient
@@ -296,7 +298,7 @@ class Newton(LineSearch):
 
 
 def _find_negative_curvature(hessian: Array, metric: Array, gradient: Array) -> Direction | None:
-    """Find the direction in which the Hessian is most negative, in units of a definite metric."""
+    """Find the direction of the most negative curvature relative to a positive definite metric; or None."""
     factor, definite = Cholesky.factorise_definite(metric)
     if not bool(definite):
         return None
@@ -313,24 +315,24 @@ def solve_semidefinite(matrix: Array, gradient: Array) -> Array:
     factor, definite = Cholesky.factorise_definite(matrix)
     if bool(definite):
         return factor.solve(gradient[:, None])[:, 0]
-    # With the directions D, D Dᵀ is a pseudo-inverse of the matrix: no step is made along directions whose
-    # curvature is only rounding.
+    # `directions` times its transpose is a pseudo-inverse of the matrix: no step is made along directions
+    # whose curvature is only rounding.
     directions = find_whitening(matrix, what="curvature", tolerance=_SINGULAR)
     return np.asarray(directions @ (directions.T @ gradient))
 
 
-# ── directions by gradients, in coordinates in which the Hessian is nearly the identity ──
+# ── quasi-Newton directions, in coordinates in which the Hessian is nearly the identity ──
 
 
 class Whitening(Protocol):
     """Coordinates in which the Hessian is nearly the identity: M = L Lᵀ, for some M near the Hessian."""
 
     def whiten_gradient(self, gradient: Array) -> Array:
-        """L⁻¹ g: the gradient in the new coordinates (D,)."""
+        """Return L⁻¹ g: a gradient in the new coordinates (D,)."""
         ...
 
     def unwhiten_step(self, step: Array) -> Array:
-        """L⁻ᵀ v: a step in the new coordinates, in the old ones (D,)."""
+        """Return L⁻ᵀ v: a step v in the new coordinates, converted to the old ones (D,)."""
         ...
 
 
@@ -342,7 +344,7 @@ class Triangular:
 
     @classmethod
     def of(cls, matrix: Array) -> "Triangular | Diagonal":
-        """Factor the matrix; if it is singular up to rounding, use its diagonal."""
+        """Factorise the matrix; if it is not positive definite in floats, use its diagonal."""
         factor, definite = Cholesky.factorise_definite(matrix)
         return cls(factor.lower) if bool(definite) else Diagonal.of(np.diagonal(matrix))
 
@@ -380,7 +382,7 @@ class Diagonal:
 
     @classmethod
     def of(cls, diagonal: Array) -> "Diagonal":
-        """Make the scales from a diagonal; zeros are raised a little."""
+        """Make the scales from a diagonal; zeros, and values far below the largest, are raised."""
         least = 1e-12 * max(float(diagonal.max(initial=0.0)), 1e-300)
         return cls(np.sqrt(np.maximum(diagonal, least)))
 
@@ -393,7 +395,7 @@ class Diagonal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuasiNewton(LineSearch):
-    """L-BFGS in whitened coordinates."""
+    """L-BFGS in whitened coordinates (Liu and Nocedal 1989)."""
 
     whitening: Whitening
 
@@ -428,7 +430,7 @@ class QuasiNewton(LineSearch):
 
 
 def _multiply_inverse(gradient: Array, history: tuple[tuple[Array, Array, float], ...]) -> Array:
-    """The inverse Hessian that the history approximates, times the gradient (Nocedal's two loops)."""
+    """Multiply the gradient by the inverse Hessian that the history approximates (Nocedal 1980)."""
     product = gradient.copy()
     factors = []
     for step, change, scale in reversed(history):
@@ -445,11 +447,11 @@ def _multiply_inverse(gradient: Array, history: tuple[tuple[Array, Array, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TruncatedNewton(LineSearch):
-    """Newton's directions where the Hessian is too large: by conjugate gradients in whitened coordinates.
+    """Newton's directions without a matrix, by conjugate gradients in whitened coordinates (Steihaug 1983).
 
-    A product with the information takes two passes over the rows and no matrix (Steihaug 1983). Given a
-    point, `product` returns the function v ↦ (information there + prior precision) v. That function reads the
-    rows inside `infer`: see docs/decisions/0008-linear-models-in-few-passes.md.
+    They are for models with too many parameters for a matrix. Given a point, `product` returns the function
+    v ↦ (information there + prior precision) v, which takes a pass over the rows. It reads them inside
+    `infer`: see docs/decisions/0008-linear-models-in-few-passes.md.
     """
 
     whitening: Whitening
@@ -461,7 +463,7 @@ class TruncatedNewton(LineSearch):
         return search.accept(point).try_directions(Direction(vector, -0.5 * float(point.gradient @ vector)))
 
     def _solve(self, product: Callable[[Array], Array], gradient: Array) -> Array:
-        """Newton's step in whitened coordinates, more exact nearer to the mode."""
+        """Solve for Newton's step in whitened coordinates; the smaller the gradient, the more exactly."""
         residual = -self.whitening.whiten_gradient(gradient)
         step, direction = np.zeros_like(residual), residual.copy()
         square = first = float(residual @ residual)
@@ -483,15 +485,15 @@ class TruncatedNewton(LineSearch):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minimum:
-    """The last accepted point, and how it was reached."""
+    """The result of a minimisation: the last accepted point."""
 
     point: Point
-    iterations: int  # over all rows
+    iterations: int  # accepted points after the first, of the objective of all rows
     converged: bool
 
 
 def descend(model: LineSearch, rows: LinearRows, start: Search) -> Iterator[Search]:
-    """Iterate; yield the search after each accepted point, until no lower point can be found."""
+    """Run `protocols.iterate`; yield the search at each accepted point, until no lower one can be found."""
     last = start
     if start.point is not None:
         yield start
@@ -507,7 +509,11 @@ def descend(model: LineSearch, rows: LinearRows, start: Search) -> Iterator[Sear
 def _run_until_converged(
     model: LineSearch, searches: Iterator[Search], tol: float, max_iter: int, report_step: StepReport | None
 ) -> Minimum:
-    """Descend until the decrement is below `tol`, `max_iter` points were accepted, or none is lower."""
+    """Advance `searches` until the decrement is below `tol`, after `max_iter` points, or until they end.
+
+    The tolerance is relative to the objective where that is below 1, and no decrement has to be below the
+    objective's rounding errors.
+    """
 
     def is_converged(point: Point, relative: float) -> bool:
         scale = model.response.loss_scale(point.value)
@@ -532,14 +538,14 @@ def minimise(
     max_iter: int = 100,
     report_step: StepReport | None = None,
 ) -> Minimum:
-    """Minimise the objective with this solver; see `_run_until_converged` for when it stops."""
+    """Minimise the objective with a solver; `_run_until_converged` says when it stops."""
     response, prior, rows = objective.response, objective.prior, objective.rows
     at_once = takes_newton_at_once(objective, solver)
     solver = choose_solver(objective, solver)
     newton: LineSearch = Newton(response, prior, at_once or (solver == "newton" and _is_pass_slow(objective)))
     if solver == "newton":
         return _run_until_converged(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
-    with threads.one_blas_thread:  # the lanes of rows use all threads; BLAS threads would only wait
+    with threads.one_blas_thread:  # lanes of rows use all cores, for which BLAS threads would compete
         if solver == "diagonal":
             sample_mode, whitening = start, _whiten_diagonal(objective, start)
         else:
@@ -568,10 +574,10 @@ def polish(
     max_iter: int,
     report_step: StepReport | None = None,
 ) -> Minimum:
-    """Continue with L-BFGS, whitened by a full matrix at `point`: one step replaces several of `minimise`.
+    """Continue from `point` with L-BFGS, whitened by a full matrix computed there.
 
-    The matrix is `precision`, the expected information plus the prior's precision. With a link that is not
-    canonical it is the observed Hessian instead, if that is positive definite.
+    One such step replaces several of `minimise`. The matrix is `precision`, the expected information plus the
+    prior's precision. With a link that is not canonical it is the Hessian, if that is positive definite.
     """
     if not objective.response.is_canonical:
         precision = definite_hessian(objective, point.parameters)
@@ -582,7 +588,7 @@ def polish(
 
 
 def definite_hessian(objective: Objective, at: Array) -> Array:
-    """The Hessian plus the prior's precision (D, D) or, if not definite, the information plus the latter."""
+    """Return the Hessian of the objective (D, D), or its expectation if that is not positive definite."""
     if not objective.response.is_canonical:
         hessian = objective.prior.add_to(objective.information(at, observed=True))
         if bool(Cholesky.factorise_definite(hessian)[1]):
@@ -601,11 +607,11 @@ def choose_solver(objective: Objective, solver: Solver) -> Solver:
 
 
 def takes_newton_at_once(objective: Objective, solver: Solver) -> bool:
-    """Whether Newton's method starts at the mode of a sample, with a Hessian at each point.
+    """Return whether Newton's method starts at the mode of a sample, with a Hessian at each point.
 
-    It then needs three or four passes over all rows, each for the value, the gradient and the Hessian. Of
-    rows in memory, more gradients and fewer Hessians are faster. Without a prior the mode of a sample may be
-    far from that of all rows, where the Hessian vanishes.
+    It then needs three or four passes over all rows, each of which computes value, gradient and Hessian. This
+    is for rows in shards; for rows in memory, more gradients and fewer Hessians are faster. It is not done
+    without a prior: the mode of a sample may then be far from that of all rows, where the Hessian vanishes.
     """
     is_whitened = solver == "auto" and choose_solver(objective, solver) == "whitened"
     return (
@@ -617,9 +623,9 @@ def takes_newton_at_once(objective: Objective, solver: Solver) -> bool:
 
 
 def _is_pass_slow(objective: Objective) -> bool:
-    """Whether a Hessian that is not needed costs less than a further pass over the rows.
+    """Return whether the Hessian is to be computed in each pass, because a further pass would cost more.
 
-    The Hessian must be finite everywhere, which that of classes is.
+    The Hessian must be finite at every trial point, as it is for classes.
     """
     is_small = objective.size <= _FEW_PARAMETERS
     return objective.rows.prefers_few_passes and is_small and objective.response.has_classes
@@ -644,9 +650,10 @@ def _whiten_diagonal(objective: Objective, at: Array) -> Whitening:
 
 
 def _whiten_at_equal_scores(objective: Objective, start: Array) -> Whitening:
-    """Whitening by the information at zero coefficients, where all rows have the same score, the intercept.
+    """Return the whitening by the information at coefficients of zero.
 
-    This information is computed from the Gram matrix alone.
+    There all rows have the same score, the intercept, so that the information is the Gram matrix times that
+    of one row. If there are offsets or no intercept, the information at `start` is used for a single output.
     """
     design, response = objective.design, objective.response
     if response.outputs == 1 and (objective.offsets is not None or not design.intercept):
@@ -660,7 +667,8 @@ def _whiten_at_equal_scores(objective: Objective, start: Array) -> Whitening:
     output_factor, definite = Cholesky.factorise_definite(outputs)
     if not bool(definite):  # the probability of some class is almost zero
         return _whiten_diagonal(objective, start)
-    # A ⊗ B cannot contain a diagonal prior exactly: add the prior to B, divided by the mean diagonal of A.
+    # The matrix is A ⊗ B (A of outputs, B of columns) plus a diagonal prior, which has no such form: B gets
+    # the prior divided by the mean diagonal of A.
     width = design.width
     columns = gram.copy()
     prior_diagonal = objective.prior.diagonal.reshape(-1, width).mean(axis=0)

@@ -1,8 +1,8 @@
 """Rows and a Gaussian prior → the negative log-posterior of a linear model, its gradient and its Hessian.
 
-The parameters are one vector (D,), the rows of a matrix one after another: a row has the coefficients and,
-last, the intercept of one output. A response with one output has one row; softmax has one per contrast of
-classes.
+The parameters are one vector (D,): the rows of a matrix, one after another. A row has the coefficients and,
+if there is one, the intercept (last). A response with one output has one row; softmax has one row per
+contrast of classes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,9 +21,10 @@ from tamis.protocols import Shards, Statistic
 
 S = TypeVar("S", bound=Statistic)
 
-# A prior is flat if its precision is below _WEAK and at most _ROUNDED of the squares of its column.
-_WEAK, _ROUNDED = 1e-8, 1e-14
-_GOLDEN = 0.5 * (5.0**0.5 - 1.0)  # the golden ratio, by whose multiples rows are sampled
+# A prior counts as flat if its precision is below _WEAK and at most _NEGLIGIBLE of the squares of its column.
+_WEAK, _NEGLIGIBLE = 1e-8, 1e-14
+# The golden ratio minus 1: fractional parts of its multiples are evenly distributed (Weyl's sequence).
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 SAMPLE = 8192  # the least number of rows in the sample whose Hessian approximates that of all rows
 _PER_PARAMETER = 8  # the least number of these rows per parameter
 
@@ -45,19 +46,19 @@ class LinearRows:
 
     @property
     def prefers_few_passes(self) -> bool:
-        """Whether a pass over all rows takes longer than its arithmetic, as with shards elsewhere."""
+        """Whether reading all rows takes longer than computing with them, as with rows in shards."""
         return False
 
     def total(self, observe: "Callable[[LinearRows], S]") -> S:
-        """Observe the rows; if they are in shards, observe each shard and add."""
+        """Observe the rows; a subclass with rows in shards observes each shard and adds the results."""
         return observe(self)
 
     def map(self, change: "Callable[[LinearRows], LinearRows]") -> "LinearRows":
-        """The rows after a change of their targets, weights or offsets."""
+        """Return the rows that `change` makes of these, with other targets, weights or offsets."""
         return change(self)
 
     def find_null_intercept(self, response: Response) -> float:
-        """The maximum-likelihood intercept of the null model, which has no other parameter."""
+        """Return the maximum-likelihood intercept of the null model, which has no other parameter."""
         return response.intercept(self.targets, self.weights, self.offsets)
 
     def make_objective(self, response: Response, prior: "GaussianPrior") -> "Objective":
@@ -82,21 +83,21 @@ class LinearRows:
         return float(np.mean(self.weights, where=self.weights > 0))
 
     def divide_weights(self, unit: float) -> "LinearRows":
-        """The rows with weights in another unit."""
+        """Return the rows with weights divided by `unit`; rows without weights are returned as they are."""
         return replace(self, weights=None if self.weights is None else self.weights / unit)
 
     def count_with_weight(self) -> int:
-        """The number of rows with a weight above 0."""
+        """Return the number of rows with a weight above 0."""
         return len(self.design) if self.weights is None else int(np.count_nonzero(self.weights))
 
     def find_lightest_share(self) -> float:
-        """The smallest weight above 0, divided by the total weight."""
+        """Return the smallest weight above 0, divided by the total weight."""
         if self.weights is None:
             return 1.0 / len(self.design)
         return float(self.weights[self.weights > 0].min() / self.weights.sum())
 
     def count_classes(self, classes: int) -> Array:
-        """The weight of each class (classes,), where targets are indices of classes."""
+        """Return the weight of each class (classes,), where targets are indices of classes."""
         return np.bincount(self.targets.astype(np.intp), self.weights, classes).astype(np.float64)
 
     @property
@@ -115,16 +116,16 @@ class LinearRows:
         )
 
     def scores(self, parameters: Array) -> Array:
-        """Scores (n,) of a response with one output, with offsets added."""
+        """Return scores (n,) of a response with one output, with offsets added."""
         scores = self.design.scores(parameters)
         return scores if self.offsets is None else scores + self.offsets
 
     def null_scores(self, intercept: float) -> Array:
-        """Scores (n,) of the null model, which has an intercept and no coefficients."""
+        """Return scores (n,) of the null model, which has an intercept and no coefficients."""
         return np.full(len(self.targets), intercept) if self.offsets is None else intercept + self.offsets
 
     def sum(self, values: Array) -> float:
-        """Σ weight · value."""
+        """Return Σ weight · value, for values (n,)."""
         return float(values.sum() if self.weights is None else self.weights @ values)
 
 
@@ -136,13 +137,13 @@ class GaussianPrior:
     precision: Array  # (D, D), or (D,) if it is diagonal
 
     def loss(self, parameters: Array) -> tuple[float, Array]:
-        """½ (θ − m)ᵀ Λ (θ − m) and its gradient."""
+        """Return ½ (θ − m)ᵀ Λ (θ − m) and its gradient (D,), m being the mean and Λ the precision."""
         difference = parameters - self.mean
         gradient = self.precision * difference if self.precision.ndim == 1 else self.precision @ difference
         return 0.5 * float(difference @ gradient), gradient
 
     def add_to(self, matrix: Array) -> Array:
-        """Λ + matrix (D, D)."""
+        """Return the precision plus a matrix (D, D)."""
         if self.precision.ndim == 2:
             return np.asarray(matrix + self.precision)
         total = matrix.copy()
@@ -168,7 +169,7 @@ class Objective:
 
     @classmethod
     def of(cls, rows: LinearRows, response: Response, prior: GaussianPrior) -> "Objective":
-        """The negative log-posterior of these rows."""
+        """Return the negative log-posterior of these rows."""
         return rows.make_objective(response, prior)
 
     @property
@@ -182,18 +183,18 @@ class Objective:
         return len(self.prior.mean)
 
     def expand(self, parameters: Array) -> Array:
-        """Coefficients of each output (outputs, width), or (width,) of the only one."""
+        """Return coefficients of each output (outputs, width), or (width,) of the only one."""
         return self.response.expand(parameters, self.design.width)
 
     def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
-        """The loss of all rows and of the prior, and its gradient (D,); ∞ outside the link's range."""
+        """Return the loss of all rows and of the prior, and its gradient (D,); ∞ outside the link's range."""
         loss, gradient = self.row_loss(parameters)
         prior_loss, pull = self.prior.loss(parameters)
         value = prior_loss + loss
         return (value if np.isfinite(value) else np.inf), gradient + pull
 
     def row_loss(self, parameters: Array) -> tuple[float, Array]:
-        """The loss of all rows and its gradient (D,), without the prior; ∞ outside the link's range."""
+        """Return the rows' loss and its gradient (D,), without the prior; ∞ outside the link's range."""
         coefficients = self.expand(parameters)
 
         def lane(blocks: Iterator[Block]) -> tuple[float, Array]:
@@ -230,7 +231,7 @@ class Objective:
         return scores
 
     def scores(self, parameters: Array) -> Array:
-        """The scores of all rows, (n,) or (n, outputs), with offsets added."""
+        """Return the scores of all rows, (n,) or (n, outputs), with offsets added."""
         coefficients = self.expand(parameters)
         parts = self.design.map_lanes(
             lambda blocks: [self._block_scores(block, coefficients) for block in blocks]
@@ -238,7 +239,7 @@ class Objective:
         return np.concatenate([block for part in parts for block in part])
 
     def information(self, parameters: Array, observed: bool = False) -> Array:
-        """Fisher's information of the rows (D, D), without the prior; with `observed`, their Hessian."""
+        """Return the rows' Fisher information (D, D) or, if `observed`, their Hessian, without the prior."""
         coefficients = self.expand(parameters)
 
         def lane(blocks: Iterator[Block]) -> Array:
@@ -252,7 +253,7 @@ class Objective:
         return self.response.reduce_matrix(reduce(add, self.design.map_lanes(lane)))
 
     def diagonal(self, parameters: Array) -> Array:
-        """The diagonal of the information of the rows (D,), without the prior."""
+        """Return the diagonal of the information of the rows (D,), without the prior."""
         coefficients = self.expand(parameters)
 
         def lane(blocks: Iterator[Block]) -> Array:
@@ -266,9 +267,9 @@ class Objective:
         return reduce(add, self.design.map_lanes(lane))
 
     def information_product(self, parameters: Array) -> Callable[[Array], Array]:
-        """A function that multiplies vectors (D,) by the information at a point plus the prior's precision.
+        """Return a function that multiplies vectors (D,) by the information plus the prior's precision.
 
-        A product takes two passes over the rows, and needs no matrix.
+        The information is that at `parameters`. A product takes one pass over the rows, and needs no matrix.
         """
         scores = self.scores(parameters)
         weights = np.ones(len(scores)) if self.weights is None else self.weights
@@ -289,7 +290,7 @@ class Objective:
         return multiply
 
     def information_change(self, before: Array, after: Array) -> float:
-        """An upper bound on the relative change of any row's information between two points.
+        """Return an upper bound on the relative change of any row's information between two points.
 
         It also bounds the relative change of the sum over rows in any direction; standard errors change by at
         most half of it.
@@ -297,7 +298,7 @@ class Objective:
         return self.response.information_change(self.scores(before), self.scores(after))
 
     def gram(self) -> Array:
-        """Σ weight · row rowᵀ (width, width)."""
+        """Return Σ weight · row rowᵀ (width, width)."""
         design = self.design
         weights = np.ones(len(design)) if self.weights is None else self.weights
 
@@ -310,16 +311,16 @@ class Objective:
         return reduce(add, design.map_lanes(lane))
 
     def flat_parameters(self) -> NDArray[np.bool_]:
-        """Which parameters (D,) have no prior, or one so weak that rounding the rows' sums loses it."""
+        """Mark the parameters (D,) without a prior, or with one so weak that rounding loses it."""
         precision = self.prior.diagonal
         weak = precision < _WEAK
         if not precision[weak].any():
             return weak
         squares = self.squares()
-        return np.asarray(precision <= _ROUNDED * np.tile(squares, len(precision) // len(squares)))
+        return np.asarray(precision <= _NEGLIGIBLE * np.tile(squares, len(precision) // len(squares)))
 
     def squares(self) -> Array:
-        """Σ weight · x² of each column (width,)."""
+        """Return Σ weight · x² of each column (width,)."""
         weights = np.ones(len(self.design)) if self.weights is None else self.weights
         return reduce(
             add,
@@ -329,7 +330,7 @@ class Objective:
         )
 
     def find_margin_range(self, direction: Array) -> tuple[float, float]:
-        """The smallest and the largest change of the rows' margins along a direction (D,).
+        """Return the smallest and the largest change of the rows' margins along a direction (D,).
 
         A margin is the score of the row's class minus the next best. Rows without weight are ignored; without
         any other rows, the range is (∞, −∞).
@@ -340,7 +341,7 @@ class Objective:
         return float(margins.min(initial=np.inf)), float(margins.max(initial=-np.inf))
 
     def find_least_information(self, parameters: Array) -> float:
-        """The least information of a row with weight at a point, relative to its information at score 0."""
+        """Return the least information of a row with weight, relative to its information at score 0."""
         remaining = self.response.remaining_information(self.scores(parameters))
         return float(self._drop_weightless(remaining).min(initial=np.inf))
 
@@ -348,17 +349,17 @@ class Objective:
         return values if self.weights is None else values[self.weights > 0]
 
     def is_coefficient(self) -> NDArray[np.bool_]:
-        """Which parameters (D,) are coefficients, not intercepts."""
+        """Mark the parameters (D,) that are coefficients, not intercepts."""
         mask = np.ones((self.size // self.design.width, self.design.width), dtype=np.bool_)
         mask[:, self.design.columns :] = False
         return mask.ravel()
 
     def has_full_prior(self) -> bool:
-        """Whether every coefficient has a prior that rounding does not lose."""
+        """Return whether every coefficient has a prior that rounding does not lose."""
         return bool((self.prior.diagonal[self.is_coefficient()] >= _WEAK).all())
 
     def sample(self) -> "Objective | None":
-        """The objective of a sample of rows with the total weight; None if there are too few rows."""
+        """Return the objective of a sample of rows, weighted to represent all; None if rows are too few."""
         n = len(self.design)
         places = choose_sample(n, self.size)
         if places is None:
@@ -370,9 +371,9 @@ class Objective:
 
 
 def choose_sample(rows: int, size: int) -> NDArray[np.int64] | None:
-    """Indices of a sample of the rows for a model of `size` parameters, spread evenly but not periodically.
+    """Choose a sample of the rows for a model of `size` parameters: evenly spread, but not periodic, indices.
 
-    None if the rows are too few for a sample to be worth it.
+    None if there are less than twice as many rows as a sample has.
     """
     count = max(SAMPLE, _PER_PARAMETER * size)
     if rows < 2 * count:
@@ -381,7 +382,10 @@ def choose_sample(rows: int, size: int) -> NDArray[np.int64] | None:
 
 
 def largest_change(step: Array, reach: float, extent: Array, response: Response) -> float:
-    """A bound on the change of any row's score by a step; with classes, of the difference of two scores."""
+    """Bound the change of any row's score by a step; with classes, of the difference of two scores.
+
+    `reach` is the largest norm of a row, and `extent` (width,) the largest magnitude in each column.
+    """
     differences = response.score_differences(step, len(extent))
     by_length = reach * np.linalg.norm(differences, axis=-1).max()
     return min(float(by_length), float((np.abs(differences) @ extent).max()))

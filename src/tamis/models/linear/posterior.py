@@ -26,14 +26,15 @@ class LinearPosterior:
     """The distribution of w, level and noise in y = level + (x − centre)·w + noise, for each of q targets.
 
     Given the noise's precision β, w is N(mean, GGᵀ/β); the level has mean `level` and variance slack/β, and
-    is independent of w. A variance "in units of the noise" is divided by the noise's variance, 1/β.
+    is independent of w. A variance "in units of the noise" is the variance divided by that of the noise, 1/β.
+    (Bishop 2006, section 3.3)
     """
 
     centre: Array  # (d,)
     level: Array  # (q,): the mean of the level
     slack: float  # the variance of the level, in units of the noise
-    mean: Array  # (q, d)
-    root: Array  # (1 or q, d, d): G
+    mean: Array  # (q, d): of w
+    root: Array  # (1 or q, d, d): G; one for all targets if they share it
     beta: Array  # (q,): noise precision; its posterior mean if unknown
     noise: NoisePosterior | None  # None if the noise is known, or was chosen by evidence
     alpha: Array | None  # (q,) if chosen by evidence, otherwise the parameter; None if that is a covariance
@@ -42,7 +43,7 @@ class LinearPosterior:
 
     @property
     def covariance(self) -> Array:
-        """Covariance of the coefficients (q, d, d); ∞ or NaN for a t with at most 2 degrees of freedom."""
+        """The covariance of the coefficients (q, d, d); ±∞ or NaN for a t of at most 2 degrees of freedom."""
         covariance = self.root @ np.swapaxes(self.root, -1, -2)
         with np.errstate(invalid="ignore"):
             return np.asarray(covariance * (self._variance_ratio / self.beta)[:, None, None])
@@ -53,33 +54,33 @@ class LinearPosterior:
         return np.asarray(self.level - self.mean @ self.centre)
 
     def marginals(self) -> Univariate:
-        """The distribution of each coefficient; batch (d, q)."""
+        """Return the distribution of each coefficient, as a batch (d, q)."""
         return self._make_distribution(self.mean.T, self.variances.T)
 
     @property
     def variances(self) -> Array:
-        """Variances of the coefficients, in units of the noise (q, d)."""
+        """The variances of the coefficients (q, d), in units of the noise."""
         return np.asarray(np.broadcast_to(np.square(self.root).sum(axis=-1), self.mean.shape))
 
     def predict(self, x: Array) -> Array:
-        """The mean of the targets for rows (n, d), (n, q)."""
+        """Return the mean of the targets (n, q) for rows (n, d)."""
         return np.asarray(self.level + (x - self.centre) @ self.mean.T)
 
     def leverage(self, x: Array) -> Array:
-        """Variance of the noiseless prediction, in units of the noise, for rows (n, d): (n, q)."""
+        """Return the variance of the noiseless prediction (n, q), in units of the noise, for rows (n, d)."""
         centred = x - self.centre
         squares = np.stack([np.square(centred @ root).sum(axis=1) for root in self.root], axis=1)
         return np.asarray(self.slack + squares * np.ones(len(self.level)))
 
     def distribution(self, x: Array, target: int | slice = slice(None)) -> Univariate:
-        """The distribution of a new target for each row (n, d): normal, or t if the noise is unknown.
+        """Return the distribution of a new target for each row (n, d): normal, or t if the noise is unknown.
 
         The batch is (n, q), or (n,) of one target alone.
         """
         return self._make_distribution(self.predict(x)[:, target], 1.0 + self.leverage(x)[:, target], target)
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
-        """n draws of the coefficients (n, q, d) and of the level (n, q)."""
+        """Draw coefficients (n, q, d) and levels (n, q)."""
         q, d = self.mean.shape
         precision = np.broadcast_to(self.beta, (n, q))
         if self.noise is not None:
@@ -91,20 +92,20 @@ class LinearPosterior:
 
     @property
     def _variance_ratio(self) -> Array:
-        """Variance over squared scale (q,): ν/(ν − 2) for t with ν degrees of freedom, 1 for a normal."""
+        """Variance over squared scale (q,): 1 for a normal; ν/(ν − 2) for a t, ∞ if ν ≤ 2."""
         if self.noise is None:
             return np.ones(len(self.beta))
         excess = 2.0 * self.noise.shape - 2.0
         return np.where(excess > 0, (excess + 2.0) / np.where(excess > 0, excess, 1.0), np.inf)
 
     def deviation(self, variance: Array) -> Array:
-        """Convert a variance in units of the noise (..., q) to a standard deviation."""
+        """Convert a variance in units of the noise (..., q) to a standard deviation in the target's unit."""
         return np.asarray(np.sqrt(variance * self._variance_ratio / self.beta))
 
     def _make_distribution(
         self, location: Array, variance: Array, target: int | slice = slice(None)
     ) -> Univariate:
-        """Normal or t distribution with this location and variance (in units of the noise).
+        """Make a normal or t distribution of this location and variance, which is in units of the noise.
 
         Both are (..., q), or (...) for one target.
         """
@@ -115,7 +116,7 @@ class LinearPosterior:
 
 
 class CoefficientTests(NamedTuple):
-    """Test of each coefficient against 0, and its interval; all arrays have the shape of the coefficients."""
+    """A test of each coefficient against 0, and its interval; arrays have the shape of the coefficients."""
 
     statistics: Array  # z or t: coefficients divided by standard errors
     p_values: Array  # two-sided

@@ -1,4 +1,4 @@
-"""Check a caller's parameters of coefficients and noise, and make the prior of a linear model."""
+"""Check a caller's settings of the prior and the noise, and make the prior of a linear model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class CoefficientPrior:
 
     mean: Array  # (q, d)
     precision: Array  # (d, d): S⁻¹, with zeros for coefficients of a flat prior
-    root: Array  # (d, d): S = root rootᵀ, of the coefficients whose prior is not flat
+    root: Array  # (d, d): S = root rootᵀ, where coefficients with a flat prior have variance 1
     log_determinant: float  # of the precision of the coefficients whose prior is not flat
     flat: NDArray[np.bool_]  # (d,): whether the prior of each coefficient is flat
-    alpha: Array | None  # (), or (d,): the parameter; None if it was no number
-    by_evidence: bool  # whether the precision will be multiplied by an α that the evidence chooses
+    alpha: Array | None  # (), or (d,): the caller's alpha; None if it was "evidence", or if `prior` was given
+    by_evidence: bool  # whether the precision is to be multiplied by an α that the evidence chooses
 
     @property
     def proper(self) -> int:
@@ -34,9 +34,9 @@ class CoefficientPrior:
 def make_coefficient_prior(
     alpha: object, prior: object, d: int, q: int, default: float | None = None
 ) -> CoefficientPrior:
-    """The prior on the coefficients of d columns, for each of q targets, from `alpha` or `prior`.
+    """Make the prior on the coefficients of d columns, for each of q targets, from `alpha` or `prior`.
 
-    If `prior` is not None, `alpha` must be "evidence" or `default`.
+    If `prior` is not None, `alpha` must not be set: it must be "evidence" or `default`.
     """
     strength = read_numbers_or_word(alpha, "alpha", ("evidence",))
     if prior is not None:
@@ -54,7 +54,7 @@ def make_coefficient_prior(
 
 
 def check_noise_precision(beta: Array, q: int) -> Array:
-    """β of each target (q,)."""
+    """Check a caller's β, and return that of each target (q,)."""
     if beta.shape not in ((), (q,)):
         raise ValueError(f"got beta of shape {beta.shape}, expected one number or one per target ({q},)")
     if not ((beta > 0) & (beta < np.inf)).all():

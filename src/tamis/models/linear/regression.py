@@ -3,7 +3,8 @@
     y = level + (x − x̄)·w + noise,   w ~ N(m₀, S₀),   noise ~ N(0, 1/β)
 
 For columns minus their mean x̄, the level and the coefficients w are independent, in the prior and in the
-posterior. Precisions are divided by β: with R = S₀⁻¹/β the posterior of w is N(m, V/β) with V⁻¹ = ΦᵀΦ + R.
+posterior. Precisions are divided by β: with R = S₀⁻¹/β the posterior of w is N(m, V/β) with V⁻¹ = ΦᵀΦ + R
+(Bishop 2006, section 3.3).
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from tamis.stats import Gram
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _EPS = float(np.finfo(np.float64).eps)
 _LEAST_SQUARE = 1e-300  # below about 1e-308, floats have fewer digits
-_MIN_PIVOT = 1e-7  # a pivot below this part of a column's precision may come from the prior alone
+_MIN_PIVOT = 1e-7  # Cholesky pivots, scaled to a unit diagonal: a smaller one may come from the prior alone
 
 
 class Paired(NamedTuple):
@@ -44,7 +45,7 @@ class Paired(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Equations:
-    """The normal equations, of columns minus their mean if there is an intercept."""
+    """The normal equations for columns and targets, minus their means if there is an intercept."""
 
     gram: Array  # (d, d): ΦᵀΦ
     cross: Array  # (q, d): products of targets and features
@@ -58,7 +59,7 @@ class Equations:
 
     @classmethod
     def of(cls, gram: Gram, intercept: bool) -> "Equations":
-        """Compute the equations from the statistic."""
+        """Compute the normal equations from the statistic."""
         weight, p = float(gram.weight.value), gram.width
         if not weight > 0:
             raise ValueError(
@@ -68,7 +69,7 @@ class Equations:
         if intercept:
             products, centre, level, slack = gram.scatter, mean[:p], mean[p:], 1.0 / weight
             rounding = gram.mean_rest
-            # The squares of a constant column are only the part of its mean that float64 cannot represent.
+            # A constant column has squares only because float64 cannot represent its mean exactly.
             constant = np.diagonal(products) <= weight * np.square(_EPS * mean)
             products[constant] = products[:, constant] = 0.0
             squares = np.diagonal(products[p:, p:])
@@ -92,10 +93,11 @@ class Equations:
 class BayesianLinear:
     """Bayesian linear regression: `observe` sums products, `infer` applies the prior and the noise.
 
-    `alpha` is the precision of the coefficients: a number, one per column, 0 for a flat prior, or "evidence".
-    `prior`, their mean and covariance (or variances), replaces it. `beta` is the precision of the noise: a
-    number, "evidence", or "unknown". If it is unknown, the variance of the noise has an inverse gamma prior
-    of `noise_shape` and `noise_scale`, and the prior of the coefficients is in units of this variance.
+    `alpha` is the prior precision of the coefficients: a number, or one per column, 0 for a flat prior; or
+    "evidence". `prior`, a pair of their mean and covariance (or variances), replaces it. `beta` is the
+    precision of the noise: a number, or one per target; "evidence"; or "unknown". If it is unknown, the
+    noise's variance has an inverse gamma prior of `noise_shape` and `noise_scale`, and the coefficients'
+    prior covariance is in units of the noise's variance.
 
     >>> model = BayesianLinear(alpha=0.0, beta=1.0)
     >>> posterior = model.infer(model.observe(Paired([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])))
@@ -163,7 +165,7 @@ class BayesianLinear:
         )
 
     def refuse_impossible(self, d: int, q: int) -> None:
-        """Raise if the parameters are wrong for d columns and q targets, whatever the rows."""
+        """Raise if the model's parameters are invalid for d columns and q targets."""
         make_coefficient_prior(self.alpha, self.prior, d, q)
         self._noise(np.inf, q)
 
@@ -198,7 +200,7 @@ class BayesianLinear:
 
 
 class _Noise(NamedTuple):
-    """The noise: a known precision, one that evidence chooses, or one that is integrated out."""
+    """The noise's precision: known, chosen by evidence (`known` is None), or integrated out (`unknown`)."""
 
     known: Array | None  # (q,): the precision if it is known
     unknown: bool  # whether the precision is integrated out
@@ -207,7 +209,7 @@ class _Noise(NamedTuple):
 
 
 class _Precisions(NamedTuple):
-    """The precisions of the prior and of the noise, of each target."""
+    """The precisions of the prior and of the noise, for each target."""
 
     ratio: Array  # (q,): α/β
     beta: Array  # (q,)
@@ -217,7 +219,7 @@ class _Precisions(NamedTuple):
 def _choose_precisions(
     equations: Equations, prior: CoefficientPrior, cross: Array, squares: Array, noise: _Noise, count: float
 ) -> _Precisions:
-    """The prior's and the noise's precision of each target; choose by evidence those that are not known."""
+    """Choose the prior's and the noise's precision of each target by evidence, unless they are given."""
     q = len(cross)
     if not prior.by_evidence and noise.unknown:
         return _Precisions(np.ones(q), np.ones(q), prior.alpha)
@@ -244,7 +246,7 @@ def _choose_precisions(
 def _log_fit(
     beta: Array, loss: Array, count: float, noise: _Noise, posterior: NoisePosterior | None
 ) -> Array:
-    """The terms of the log-evidence (q,) that depend on the noise and the residual squares."""
+    """Return the terms of the log-evidence (q,) that depend on the noise and the residual squares."""
     if posterior is None:
         return 0.5 * count * np.log(beta) - 0.5 * beta * loss
     before = special.gammaln(noise.shape) - noise.shape * np.log(noise.scale)
@@ -252,7 +254,7 @@ def _log_fit(
 
 
 def _choose_noise(spectrum: Spectrum, least: float, squares: float) -> float:
-    """β by evidence, where the prior is known."""
+    """Choose β by the evidence for a known prior; `squares` is the target's sum of squares."""
     if not len(spectrum.values):  # no column with a prior varies
         return spectrum.count / max(spectrum.residual, spectrum.count * least)
     return evidence.choose_noise(spectrum, least, 1e6 * (squares / spectrum.count + least))
@@ -261,7 +263,7 @@ def _choose_noise(spectrum: Spectrum, least: float, squares: float) -> float:
 def _eliminate_flat(
     gram: Array, cross: Array, squares: Array, flat: NDArray[np.bool_]
 ) -> tuple[Array, Array, Array]:
-    """The equations of the columns with a prior, after the flat ones are eliminated (Schur complement)."""
+    """Eliminate the columns with a flat prior from the normal equations (by the Schur complement)."""
     if not flat.any():
         return gram, cross, squares
     rest = ~flat
@@ -276,11 +278,11 @@ def _eliminate_flat(
 
 
 def _find_roots(gram: Array, prior: CoefficientPrior, ratio: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """G (k, d, d) with GGᵀ = P⁻¹ for P = ΦᵀΦ + ratio · precision, log|P| (k,), and a mask (k, d).
+    """Find G (k, d, d) with GGᵀ = P⁻¹ for P = ΦᵀΦ + ratio · precision; return G, log|P| (k,), a mask (k, d).
 
     k is 1 if all ratios are equal, otherwise q. If columns are collinear and the prior is weak, a Cholesky
-    factor would lose the prior in rounding; eigenvectors are used instead. The mask is False for directions
-    that only the prior determines.
+    factor would lose the prior in rounding; then G is made of eigenvectors. The mask is False for the columns
+    of G that only the prior determines.
     """
     ratios = ratio[:1] if (ratio == ratio[0]).all() else ratio
     precision = gram + ratios[:, None, None] * prior.precision

@@ -1,7 +1,7 @@
 """The objective of rows in shards (parts of the data): each of its sums is computed by shard, and added.
 
-Newton's method, its line search, evidence and Laplace's posterior are those of rows in memory (`fitting`):
-they get all sums from an `Objective`, in whose subclass here each sum is computed shard by shard.
+Newton's method, its line search, the evidence and Laplace's approximation are the same as for rows in memory
+(`fitting`): they get all sums from an `Objective`, whose subclass here computes them shard by shard.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,11 +20,11 @@ from tamis.tables import Sparse
 
 S = TypeVar("S", bound=Statistic)
 
-_ONE_PASS = "got rows in shards, expected rows in memory: read them first"
+_NOT_IN_MEMORY = "got rows in shards, expected rows in memory: read them first"
 
 
 class RowShards(Protocol):
-    """Shards of rows, in this process or on executors: see `tamis.engines`."""
+    """Shards of rows, in this process or on workers: see `tamis.engines`."""
 
     def total(self, observe: Callable[[LinearRows], S | None], /) -> S:
         """Observe every shard and add the results."""
@@ -38,7 +38,7 @@ class RowShards(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Range:
-    """The weighted sum, the least and the largest of some numbers; those of two shards can be added."""
+    """The weighted sum, the least and the largest of some numbers. Ranges of two shards can be added."""
 
     sum: float
     least: float
@@ -58,7 +58,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """Sizes of rows in shards; those of two shards can be added."""
+    """Counts, sums and extremes of rows in shards. Surveys of two shards can be added."""
 
     counts: dict[int, int]  # rows of each shard, by its number
     weight: float
@@ -66,16 +66,16 @@ class Survey:
     lightest: float  # the smallest weight above 0
     has_weights: bool
     sums: Array  # (p,): Σ weight · x, about the centre
-    reach: float  # the length of the longest row
+    reach: float  # the largest norm of a row
     extent: Array  # (width,): the largest magnitude in each column
     targets: "Range"
-    offsets: "Range | None" = None  # None if no row has one
+    offsets: "Range | None" = None  # None if the rows have no offsets
     is_sparse: bool = False
     classes: Array = field(default_factory=lambda: np.empty(0))  # the weight of each, if they are counted
 
     @classmethod
     def of(cls, rows: LinearRows, classes: int = 0) -> "Survey":
-        """The sizes of one shard; if targets are indices of classes, `classes` is the number of these."""
+        """Survey one shard. `classes` is the number of classes if targets are indices of classes, else 0."""
         weights = np.ones(len(rows.design)) if rows.weights is None else rows.weights
         positive = weights[weights > 0]
         means = rows.design.column_means(weights) - rows.design.centre if len(positive) else 0.0
@@ -130,7 +130,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardedDesign(Design):
-    """The sizes of a design matrix whose rows are elsewhere."""
+    """The design of rows in shards; only its survey is in this process."""
 
     survey: Survey
 
@@ -152,17 +152,17 @@ class ShardedDesign(Design):
         return self.survey.reach, self.survey.extent
 
     def take(self, rows: NDArray[np.int64] | slice) -> Design:
-        raise TypeError(_ONE_PASS)
+        raise TypeError(_NOT_IN_MEMORY)
 
     def blocks(self, start: int, stop: int) -> Iterator[Block]:
-        raise TypeError(_ONE_PASS)
+        raise TypeError(_NOT_IN_MEMORY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardedRows(LinearRows):
     """Rows in shards."""
 
-    places: Any = None  # the shards: `RowShards`
+    places: Any = None  # `RowShards`: where the rows are
     survey: Survey = field(
         default_factory=lambda: Survey(
             {}, 0.0, 0, 1.0, False, np.empty(0), 0.0, np.empty(0), Range(0.0, 0.0, 0.0)
@@ -181,11 +181,11 @@ class ShardedRows(LinearRows):
         counts: dict[int, int] | None = None,
         size: int = 0,
     ) -> "ShardedRows":
-        """Survey all shards, from whose rows the centre was subtracted, in one pass.
+        """Survey all shards in one pass; the centre was already subtracted from their rows.
 
-        If targets are indices of classes, `classes` is the number of these. If the number of rows of each
-        shard is known already, `counts` has it by the number of the shard; the pass then also brings the
-        sample of rows here by which a model of `size` parameters is fitted first.
+        If targets are indices of classes, `classes` is the number of classes. If `counts`, the number of rows
+        of each shard by the number of the shard, is known, the pass also brings a sample of rows to this
+        process, by which Newton's method for a model of `size` parameters starts.
         """
         sample = None if counts is None else choose_sample(sum(counts.values()), size)
         gather = None if counts is None or sample is None else _Gather(sample, _find_starts(counts))
@@ -256,7 +256,7 @@ class ShardedRows(LinearRows):
         return counts
 
     def take(self, rows: NDArray[np.int64]) -> LinearRows:
-        """These rows (ascending), brought to this process."""
+        """Bring the rows at these ascending indices to this process."""
         if self.sample is not None and np.array_equal(self.sample.places, rows):
             return self.sample.rows.join()
         gathered: _Gathered = self.places.total(_Gather(rows, _find_starts(self.survey.counts)))
@@ -264,7 +264,7 @@ class ShardedRows(LinearRows):
 
 
 def _find_starts(counts: dict[int, int]) -> dict[int, int]:
-    """The place of the first row of each shard among the rows of all, by the number of the shard."""
+    """Return the index of each shard's first row among the rows of all shards, by the shard's number."""
     numbers = sorted(counts)
     places = np.cumsum([0, *(counts[number] for number in numbers)])[:-1]
     return dict(zip(numbers, places.tolist(), strict=True))
@@ -312,7 +312,7 @@ class _Gathered:
         raise TypeError("rows are not scaled")
 
     def join(self) -> LinearRows:
-        """The rows of all shards, one after another."""
+        """Concatenate the rows in the order of the shards."""
         return join_rows([self.parts[number] for number in sorted(self.parts)])
 
 
@@ -335,7 +335,7 @@ class _Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FirstPass:
-    """Sizes of the rows of shards, and some of the rows."""
+    """The survey of the rows of shards, and some of the rows."""
 
     survey: Survey
     gathered: _Gathered
@@ -358,7 +358,7 @@ class _SurveyShard:
 
 
 def join_rows(parts: list[LinearRows]) -> LinearRows:
-    """The rows of all parts, one after another."""
+    """Concatenate the rows of all parts; they have weights, or offsets, if all parts have."""
     first = parts[0]
     design: Design
     if isinstance(first.design, SparseDesign):
@@ -392,7 +392,7 @@ def _join(parts: list[Array | None]) -> Array | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Evaluate:
-    """Rows of a shard → one sum, or bound, of the objective that they have by themselves."""
+    """Rows of a shard → the result of a method of the objective of these rows alone."""
 
     response: Response
     prior: GaussianPrior
@@ -412,7 +412,7 @@ class _EvaluateLoss(_Evaluate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bounds:
-    """The least and the largest of some numbers; the sum of two has the bounds of both."""
+    """The least and the largest of some numbers; the sum of two bounds encloses both."""
 
     least: float
     largest: float
@@ -433,7 +433,7 @@ class _EvaluateBounds(_Evaluate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardedObjective(Objective):
-    """What Newton's method minimises, of rows in shards."""
+    """The negative log-posterior of rows in shards."""
 
     sharded: Any = None  # `ShardedRows`
 
@@ -479,7 +479,7 @@ class ShardedObjective(Objective):
         return bounds.least
 
     def scores(self, parameters: Array) -> Array:
-        raise TypeError(_ONE_PASS)
+        raise TypeError(_NOT_IN_MEMORY)
 
     def information_product(self, parameters: Array) -> Callable[[Array], Array]:
         raise ValueError(

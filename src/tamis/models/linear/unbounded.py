@@ -1,10 +1,11 @@
 """Detect likelihoods without a maximum: the columns whose coefficients grow without bounds, if any.
 
-Without a prior a likelihood may have no maximum. With classes this happens if a plane separates them: scores
-can grow without bounds, whatever the rows' weights, and a separating direction is a proof. (Some rows may lie
-on the plane.) With a log link it happens if means of targets of 0 or less can tend to zero: each of Newton's
-steps then changes their scores by ½ to 1 and steps never become shorter, though the objective hardly changes
-any more. So the length of the next step, in scores, distinguishes this case from an optimum.
+Without a prior a likelihood may have no maximum. With classes this happens if a plane separates them (some
+rows may lie on the plane): scores can then grow without bounds, and a direction in which no row loses is a
+proof (Albert and Anderson 1984). With a log link it happens if means of targets of 0 or less can tend to
+zero: each of Newton's steps then changes their scores by ½ to 1, and steps never become shorter, though the
+objective hardly changes any more. So the length of the next step, in scores, distinguishes this case from an
+optimum.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from tamis.models.linear.newton import minimise
 from tamis.models.linear.objective import LinearRows, Objective
 from tamis.models.linear.responses import Response
 
-# Each of these limits is a multiple of the quantity that its comment names first.
+# Each of the limits that begin with "of" is relative to the quantity that the comment names.
 _NO_INFORMATION = 1e-3  # of a row's information at score 0: with less, no row determines a direction
 _LITTLE_INFORMATION = 1e-2  # of a row's information at score 0: if every row has more, no score is large
 _MAX_LIGHT_WEIGHT = 1e-3  # of the mean weight: lighter rows may still be on the wrong side when steps end
@@ -40,12 +41,12 @@ _DISTANCES = 2.0 ** np.arange(25)
 def find_separating_columns(
     objective: Objective, at: Array, precision: Array | None
 ) -> NDArray[np.int64] | None:
-    """Find columns along which scores grow without bounds: no row is on the wrong side and there is no prior.
+    """Find columns without a prior along which scores grow without bounds, because classes are separable.
 
     Return None if there are none, and an empty array if all columns together separate the classes.
-    `precision` is the posterior's at the point `at` where steps ended, or None if it was not computed. If it
-    is no full matrix and there are more than 1,000 parameters, only single columns that separate the classes
-    are found.
+    `precision` is the posterior's at the point `at`, where steps ended, or None if it was not computed. If it
+    is no full matrix and there are more than 1,000 parameters, only directions that single columns without
+    information form are tried.
     """
     if not objective.response.has_classes:
         return None
@@ -65,13 +66,13 @@ def find_separating_columns(
 
 
 def has_all_rows_correct(objective: Objective, direction: Array) -> bool:
-    """Whether the score of its own class is strictly the largest for every row with weight."""
+    """Return whether every row with weight has its largest score for its own class, at these parameters."""
     least, largest = objective.find_margin_range(direction)
     return bool(least > _STRICT * largest) if least <= largest else False
 
 
 def _margins(objective: Objective, direction: Array) -> Array:
-    """The margins of rows with weight along a direction: own class minus the next best."""
+    """Return the margins of rows with weight: the score of their own class minus the next best score."""
     scores = objective.design.scores(objective.expand(direction))
     return _with_weight(objective, objective.response.margins(scores, objective.targets))
 
@@ -81,7 +82,7 @@ def _with_weight(objective: Objective, values: Array) -> Array:
 
 
 def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDArray[np.bool_]) -> bool:
-    """Whether rows are on the wrong side only because of their small weight, and could be separated."""
+    """Return whether only very light rows are on the wrong side, and a fit with equal weights has none."""
     weights = objective.weights
     if weights is None or not flat.all():
         return False
@@ -94,7 +95,7 @@ def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDAr
 
 
 def _is_proof(objective: Objective, direction: Array) -> bool:
-    """Whether along the direction some rows gain, and none lose."""
+    """Return whether a direction raises the margin of some rows with weight and lowers no margin."""
     least, largest = objective.find_margin_range(direction)
     return bool(largest > 0.0 and least >= -_BORDER * largest)
 
@@ -122,7 +123,7 @@ def _find_directions(
     uninformed = vectors[:, values <= threshold / objective.rows.count_with_weight()]
     if not uninformed.shape[1]:
         return None
-    # The part of the parameters along which rows have no information left.
+    # The projection of the parameters on the directions along which rows have no information.
     direction = uninformed @ (uninformed.T @ (scale * at))
     if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
         if values[0] > threshold * objective.rows.find_lightest_share():
@@ -133,7 +134,7 @@ def _find_directions(
 
 
 def make_definite(objective: Objective, precision: Array) -> Array:
-    """Add to a precision that rounding may have left singular, so that it is positive definite."""
+    """Raise the diagonal of a precision that rounding may have left singular until it is definite."""
     if precision.ndim == 1:
         least = 1e-14 * objective.diagonal(np.zeros_like(precision))
         return np.maximum(precision, np.maximum(least, np.finfo(np.float64).tiny))
@@ -151,9 +152,10 @@ def make_definite(objective: Objective, precision: Array) -> Array:
 
 
 def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> NDArray[np.int64] | None:
-    """Find columns along which no target is above 0: without a prior their coefficients have no bounds.
+    """Find columns whose coefficients grow without bounds because means of vanishing targets fall to zero.
 
-    `is_full` is whether the posterior is known in full, so that a Hessian can be afforded.
+    Return None if there are none. `is_full` is whether the posterior's full precision is stored, so that a
+    Hessian can be computed, too.
     """
     rows, response = objective.rows, objective.response
     if response.vanishing_targets is None:
@@ -175,9 +177,9 @@ def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> ND
 
 
 def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, bool]]:
-    """Newton's step (D,), and whether its length is meaningful, which it is not without curvature.
+    """Yield Newton's step (D,) and True, then directions without curvature, in both senses, and False.
 
-    Magnitudes of the Hessian's eigenvalues are taken, so that the step descends in any case.
+    Newton's step is by the magnitudes of the Hessian's eigenvalues, so that it descends in any case.
     """
     _, gradient = objective.value_and_gradient(at)
     hessian = objective.prior.add_to(objective.information(at, observed=True))
@@ -193,10 +195,13 @@ def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, b
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LossBounds:
-    """The logarithms of a loss and of a bound; those of two shards can be added."""
+    """Logarithms of the loss of some rows, and of a lower bound on the loss of all rows.
 
-    log_loss: float  # of the loss of some rows
-    least: float  # of the least limit of the loss of all rows, unless it falls to zero
+    Those of two shards can be added. See `Response.bound_vanishing_loss`.
+    """
+
+    log_loss: float
+    least: float
 
     def __add__(self, other: "_LossBounds") -> "_LossBounds":
         return _LossBounds(float(np.logaddexp(self.log_loss, other.log_loss)), min(self.least, other.least))
@@ -206,13 +211,13 @@ class _LossBounds:
 
     @property
     def proves_fall(self) -> bool:
-        """Whether the loss falls for ever as all means fall to zero."""
+        """Whether the loss is below the bound, so that it falls without end as all means fall to zero."""
         return self.log_loss < self.least
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _BoundLoss:
-    """Rows → the bounds of their loss, as all means fall from those at a point."""
+    """Rows → their loss at a point, and the bound on the loss."""
 
     response: Response
     at: Array
@@ -248,7 +253,7 @@ class _FindLongestChange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fall:
-    """The change of scores and of the loss along a direction; those of two shards can be added."""
+    """How scores and loss change along a direction; those of two shards can be added."""
 
     rises: bool  # whether some score rises
     derivatives: Array  # (distances,): of the loss by the distance, at each distance
@@ -261,8 +266,8 @@ class _Fall:
 
     @property
     def is_endless(self) -> bool:
-        """Whether all scores that change fall, and the loss falls with them however far they go."""
-        # At the largest distances, means are too small for floats and derivatives are 0.
+        """Whether no score rises, and the loss falls at the first distance and rises at none."""
+        # At the largest distances means underflow, and derivatives are 0.
         return bool(not self.rises and self.derivatives[0] < 0 and self.derivatives.max() <= 0)
 
 

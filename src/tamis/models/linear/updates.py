@@ -3,8 +3,8 @@
 These updates are not exact: a posterior is approximated by the Gaussian at its mode. Rows are removed by one
 Newton step from the fitted parameters, and the distance to the exact solution is bounded. All rows removed
 since the fit are evaluated at the same point, so that their sums can be added in any order. The gradient
-after one step is bounded because the information of a logistic loss changes at most by the factor exp(|change
-of score|) (Bach 2010, self-concordance); Guo et al. 2020 call such a step certified removal.
+after the step is bounded because the information of a logistic loss changes at most by the factor exp(|change
+of score|) (self-concordance, Bach 2010). Guo et al. (2020) call such a step certified removal.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from tamis.models.linear.responses import Response
 
 F = TypeVar("F", bound="FittedLinear")
 
-_LEAST_WEIGHT = 1e-12  # a remaining weight below this part of the learned weight is rounding
+_MIN_REMAINDER = 1e-12  # a remaining weight below this fraction of the learned weight is a rounding error
 # After posteriors are combined or weights change, these fields are unknown, and rows cannot be removed.
 _UNKNOWN: dict[str, Any] = {
     "log_evidence": np.nan,
@@ -37,7 +37,7 @@ _UNKNOWN: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FittedLinear:
-    """A linear model fitted by Newton's method, with the sizes of its rows that later updates need."""
+    """A linear model fitted by Newton's method, with what later updates need to know of its rows."""
 
     response: Response
     centre: Array  # (d,): subtracted from the columns
@@ -49,7 +49,7 @@ class FittedLinear:
     weight: float  # of all rows
     iterations: int
     converged: bool
-    reach: float  # the length of the longest row
+    reach: float  # the largest norm of a row
     extent: Array  # (width,): the largest magnitude in each column
     distance_from_mode: float  # an upper bound for the mean, in standard deviations; ∞ if unknown
     drift: float  # the largest change of a score from the point where the precision was computed to the mean
@@ -60,25 +60,26 @@ class FittedLinear:
 
     @property
     def outputs(self) -> Array:
-        """Parameters of each output (outputs, width), about the centre."""
+        """The parameters of each output (outputs, width), for columns minus the centre."""
         return self.expand(self.posterior.mean)
 
     def expand(self, parameters: Array) -> Array:
-        """Parameters (..., D) as those of each output (..., outputs, width)."""
+        """Convert parameters (..., D) to those of each output (..., outputs, width)."""
         width = len(self.centre) + self.intercept
         return np.asarray(self.response.contrasts @ parameters.reshape(*parameters.shape[:-1], -1, width))
 
     @property
     def coefficients(self) -> tuple[Array, Array]:
-        """Coefficients (outputs, d), and intercepts (outputs,) of columns about zero."""
+        """The coefficients (outputs, d), and the intercepts (outputs,) for columns without a centre."""
         cells, d = self.outputs, len(self.centre)
         intercepts = cells[:, d] if self.intercept else np.zeros(len(cells))
         return cells[:, :d], intercepts - cells[:, :d] @ self.centre
 
     def covariance(self) -> tuple[Array, Array]:
-        """The covariance of the coefficients and the variances of the intercepts (outputs,).
+        """Return the covariance of the coefficients, and the variances of the intercepts (outputs,).
 
-        The former is (outputs · d, outputs · d), or only the variances (outputs · d,).
+        The covariance is (outputs · d, outputs · d) or, if only a diagonal precision is stored, the variances
+        (outputs · d,).
         """
         d, covariance, contrasts = len(self.centre), self.posterior.covariance(), self.response.contrasts
         (k, m), width = contrasts.shape, d + self.intercept
@@ -96,7 +97,7 @@ class FittedLinear:
 def keep_fit(
     rows: LinearRows, response: Response, fit: Fit, log_likelihood: float, can_remove: bool
 ) -> FittedLinear:
-    """Store what later updates need of a fit; `can_remove` allows rows to be removed later, with a bound."""
+    """Store what later updates need of a fit; `can_remove` stores what bounds a later removal of rows."""
     reach, extent, drift = np.inf, np.full(rows.design.width, np.inf), 0.0
     if can_remove and fit.posterior.is_full:
         reach, extent = rows.design.extent()
@@ -127,7 +128,7 @@ def _log_evidence(log_likelihood: float, fit: Fit, design: Design) -> float:
 
 
 def continue_fit(before: F, after: F) -> F:
-    """The model of all rows, where `after` was fitted with the posterior of `before` as its prior."""
+    """Return the model of all rows, where `after` was fitted with the posterior of `before` as its prior."""
     weight = before.weight + after.weight
     return replace(
         after,
@@ -162,7 +163,7 @@ def merge_fits(fits: Sequence[F]) -> F:
 
 
 def decay_fit(fit: F, factor: float) -> F:
-    """Multiply the weights of all rows by `factor`."""
+    """Multiply the weights of all learned rows by `factor`."""
     return replace(
         fit,
         posterior=combine([fit.posterior], [factor], fit.prior),
@@ -172,8 +173,8 @@ def decay_fit(fit: F, factor: float) -> F:
 
 
 def remove_rows(fit: F, rows: LinearRows) -> F:
-    """Remove rows by one step of Newton's method from where the model was fitted."""
-    if fit.weight - rows.weight <= _LEAST_WEIGHT * fit.weight:
+    """Remove rows by one step of Newton's method from the fitted parameters; see `remove`."""
+    if fit.weight - rows.weight <= _MIN_REMAINDER * fit.weight:
         raise ValueError(
             f"got rows of weight {rows.weight:g} to take from {fit.weight:g}, expected fewer than were "
             "learned: nothing was changed"
@@ -203,7 +204,8 @@ class Removal:
 
     posterior: Laplace
     shift: float  # the length of the step, in standard deviations of the new posterior
-    # On the length of the remaining gradient, to first order the remaining distance, in the same unit.
+    # an upper bound of the norm of the remaining gradient, in the metric of the new precision: to first order
+    # the distance from the exact solution, in standard deviations
     bound: float
 
 
@@ -218,9 +220,9 @@ def remove(
 ) -> Removal:
     """Remove rows whose curvature at the posterior's mean is `removed`.
 
-    All learned rows have at most the length `reach` and the magnitudes `extent`. `distance_from_mode` bounds
-    that of the posterior's mean; `drift` bounds the change of scores from the point where the precision was
-    computed to the mean.
+    Norms of all learned rows are at most `reach`, and magnitudes in their columns at most `extent`.
+    `distance_from_mode` bounds that of the posterior's mean, in standard deviations; `drift` bounds the
+    change of scores from the point where the precision was computed to the mean.
     """
     if posterior.precision is None or not posterior.is_full:
         raise ValueError("removing rows needs the full posterior, expected a model with posterior='full'")

@@ -1,12 +1,12 @@
 """Linear scores and targets → losses, their derivatives and their information: one class per response.
 
-A response is a family and its link. For each row it gives the loss −log p(y | η) up to terms that do not
-depend on the score η, the derivative of the loss in η, the expected second derivative (Fisher's information)
+A response is a family and its link. For each row it computes the loss −log p(y | η) up to terms that do not
+depend on the score η, the derivative of the loss by η, the expected second derivative (Fisher's information)
 and the observed one; with a canonical link these two are equal. All are for a dispersion of 1. Newton's steps
 use the observed second derivative, with which they converge quadratically; covariances use the expected one,
-as statsmodels does.
+as in statsmodels. (McCullagh and Nelder, Generalized Linear Models, chapter 2)
 
-`RESPONSES` lists them by name, and `response.py` says what each must define.
+`RESPONSES` lists the responses by family and link; `Response` lists the methods that each must define.
 """
 
 from typing import Literal, cast
@@ -57,7 +57,7 @@ CANONICAL: dict[Family, Link] = {
 
 
 def make_response(family: object, link: object = None) -> Response:
-    """Make the response of that family, with its canonical link if no other is named.
+    """Make the response of a family and a link, by default the canonical one.
 
     >>> make_response("gamma").link, make_response("gamma", "log").link
     ('inverse', 'log')

@@ -1,8 +1,9 @@
 """Responses whose targets are classes: Bernoulli for two classes, and softmax for any number.
 
-Softmax has one score per class; only differences of scores matter, so its parameters are those of K − 1
-orthonormal contrasts. The coefficients of the classes are linear combinations of these and sum to zero. With
-a Gaussian prior of one precision for all classes, the mode is the same for both sets of parameters.
+Softmax has one score per class. Only differences of scores matter, so its parameters are those of K − 1
+orthonormal contrasts; the coefficients of the classes are linear combinations of these, and sum to zero. With
+a Gaussian prior of mean 0 and one precision for all classes, the mode is the same as with parameters for each
+class.
 """
 
 from abc import abstractmethod
@@ -19,11 +20,14 @@ from tamis.models.linear.responses.response import ALL_ZERO, Operator, Response,
 from tamis.tables import runs
 
 _CELLS = 1 << 21  # numbers in memory at a time: rows times classes times columns
-_PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)): MacKay 1992
+_PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)), the probit (MacKay 1992; Bishop 2006, section 4.5.2)
 
 
 class ClassResponse(Response):
-    """Targets are indices of K classes; scores are (n, outputs), also where there is one output."""
+    """The base class of responses whose targets are indices of K classes.
+
+    Methods that only these responses have take scores (n, outputs), even if there is one output.
+    """
 
     has_classes = True
 
@@ -35,38 +39,38 @@ class ClassResponse(Response):
     @property
     @abstractmethod
     def class_contrasts(self) -> Array:
-        """(K, m): its transpose times log-probabilities (K,) gives the scores of the m rows of parameters."""
+        """A matrix (K, m): its transpose times log-probabilities (K,) is the m scores of the parameters."""
 
     @abstractmethod
     def class_scores(self, scores: Array) -> Array:
-        """Scores of every class (n, K), whose differences are log-odds."""
+        """Return scores of every class (n, K), whose differences are log-odds."""
 
     @abstractmethod
     def probabilities(self, scores: Array) -> Array:
-        """p(class), (n, K)."""
+        """Return p(class) (n, K)."""
 
     @abstractmethod
     def log_probabilities(self, scores: Array) -> Array:
-        """log p(class), (n, K)."""
+        """Return log p(class) (n, K)."""
 
     @abstractmethod
     def average_probabilities(self, scores: Array, covariances: Array) -> Array:
-        """p(class), (n, K), averaged over Gaussian scores by MacKay's closed form.
+        """Return p(class) (n, K), averaged over Gaussian scores by MacKay's (1992) approximation.
 
-        Covariances are (n,) variances of the only output, or (n, outputs, outputs).
+        `covariances` of the scores are (n, outputs, outputs), or the variances (n,) of a single output.
         """
 
     @abstractmethod
     def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:
-        """Scores of each row (n, outputs) by the model without it, approximated by one Newton step."""
+        """Return scores of each row (n, outputs) by the model without it, approximated by one Newton step."""
 
 
 class Bernoulli(ClassResponse):
-    """Two classes by the logistic function, the softmax of 0 and the score; targets may be fractions."""
+    """Two classes: p(1) is the logistic function of the score. Targets are from 0 to 1."""
 
     family = "bernoulli"
     link = "logit"
-    allowed_targets = "0, 1, or a share between them"
+    allowed_targets = "0, 1, or a fraction between them"
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         tail = np.exp(-np.abs(scores))
@@ -99,7 +103,7 @@ class Bernoulli(ClassResponse):
         return np.asarray(special.xlogy(targets, mean) + special.xlog1py(1.0 - targets, -mean))
 
     def deviances(self, scores: Array, targets: Array) -> Array:
-        # The loss is used, because 1 − p is imprecise for p near 1.
+        # Computed from scores, because 1 − p would lose digits for p near 1.
         saturated = special.xlogy(targets, targets) + special.xlog1py(1.0 - targets, -targets)
         return np.asarray(2.0 * (self.loss(scores, targets)[0] + saturated))
 
@@ -151,7 +155,7 @@ class Bernoulli(ClassResponse):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Softmax(ClassResponse):
-    """K classes by K scores."""
+    """K classes: p(class) is the softmax of K scores."""
 
     basis: Array  # (K, K − 1): the contrasts, orthonormal columns that sum to zero
 
@@ -161,7 +165,7 @@ class Softmax(ClassResponse):
 
     @classmethod
     def of(cls, classes: int) -> "Softmax":
-        """The response for this number of classes."""
+        """Return the response for this number of classes."""
         return cls(np.ascontiguousarray(helmert(classes).T))
 
     @property
@@ -181,7 +185,7 @@ class Softmax(ClassResponse):
         return self.basis
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
-        """−log p(own class) of each row (k,), and its derivative in the score of each class (k, K)."""
+        """Return −log p(own class) of each row (k,), and its derivative by the score of each class (k, K)."""
         own_class = (np.arange(len(scores)), targets.astype(np.intp))
         p = scores - scores.max(axis=1, keepdims=True)
         losses = -p[own_class]
@@ -193,7 +197,7 @@ class Softmax(ClassResponse):
         return losses, p
 
     def information(self, scores: Array) -> Array:
-        """diag p − p pᵀ of each row (k, K, K)."""
+        """Return diag p − p pᵀ of each row (k, K, K)."""
         p = self.probabilities(scores)
         return np.asarray(p[:, :, None] * np.eye(self.classes) - p[:, :, None] * p[:, None])
 
@@ -262,7 +266,7 @@ class Softmax(ClassResponse):
     def block_information(
         self, block: Block, scores: Array, targets: Array, weights: Array | None, observed: bool
     ) -> Array:
-        """Σ (diag p − p pᵀ) ⊗ x xᵀ over all K classes (K · width, K · width)."""
+        """Return Σ (diag p − p pᵀ) ⊗ x xᵀ over the rows (K · width, K · width)."""
         p, width = self.probabilities(scores), block.width
         matrix = np.zeros((self.classes * width,) * 2)
         for part in runs(len(p), self.classes * width, _CELLS):
@@ -312,12 +316,12 @@ class Softmax(ClassResponse):
 
 
 def average_log_odds(scores: Array, variances: Array) -> Array:
-    """The log-odds of E[σ(a)] for a ~ N(score, variance), by the closed form for a probit."""
+    """Approximate the log-odds of E[σ(a)] for a ~ N(score, variance), as if σ were the probit."""
     return np.asarray(scores / np.sqrt(1.0 + _PROBIT * variances))
 
 
 def average_softmax(scores: Array, covariances: Array) -> Array:
-    """Probabilities (n, K) of classes with Gaussian scores, by the averaged log-odds of each pair."""
+    """Approximate p(class) (n, K) for Gaussian scores, by `average_log_odds` of all pairs of classes."""
     diagonal = np.einsum("nkk->nk", covariances)
     variances = diagonal[:, :, None] + diagonal[:, None, :] - 2.0 * covariances  # of differences of scores
     odds = (scores[:, None, :] - scores[:, :, None]) / np.sqrt(1.0 + _PROBIT * np.maximum(variances, 0.0))

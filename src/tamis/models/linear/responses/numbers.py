@@ -12,11 +12,11 @@ from tamis.families import stirling
 from tamis.models.linear.responses.response import ALL_ZERO, NullModelSizes, Response, Total, find_root
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
-_TRIGAMMA_STEPS = 8  # Newton's steps to invert the trigamma function: five are enough
+_TRIGAMMA_STEPS = 8  # of Newton's method, to invert the trigamma function; five are enough
 
 
 class _LogLink(Response):
-    """The mean is the exponential function of the score."""
+    """The log link: the mean is the exponential function of the score."""
 
     link = "log"
     has_positive_targets = True
@@ -71,11 +71,12 @@ class Poisson(_LogLink):
     def bound_vanishing_loss(
         self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
     ) -> tuple[float, float]:
-        """See `Response`, and for the bound:
+        """Return the bounds of `Response.bound_vanishing_loss` for rows whose targets are all 0.
 
-        Unless all means can tend to zero together, the row of zeros is a mean of the rows x with weights λ.
-        Then Σ a exp(x·w) is at least min a Σ λ exp(x·w) ≥ min a (Jensen), where a are the rows' weights times
-        the exponentials of their offsets.
+        Proof of the bound: unless all means can tend to zero together, zero is a weighted mean of the rows x,
+        Σ λ x = 0 with Σ λ = 1 and λ ≥ 0 (Gordan's theorem). The loss is Σ a exp(x·w), where a is a row's
+        weight times the exponential of its offset. It is at least min a · Σ λ exp(x·w), and so at least min
+        a, by Jensen's inequality.
         """
         if targets.any():
             return np.inf, -np.inf
@@ -91,7 +92,7 @@ class Poisson(_LogLink):
 
 
 def match_gamma(scores: Array, variances: Array) -> tuple[Array, Array]:
-    """Shape and rate of the gamma distribution whose logarithm has these means and variances.
+    """Return shape and rate of the gamma distribution whose logarithm has these means and variances.
 
     >>> shape, rate = match_gamma(np.array([0.0]), special.polygamma(1, np.array([2.5])))
     >>> shape.round(9).tolist(), np.log(rate).round(9).tolist() == special.digamma(shape).round(9).tolist()
@@ -110,7 +111,7 @@ def match_gamma(scores: Array, variances: Array) -> tuple[Array, Array]:
 
 
 class _Normal(Response):
-    """Numbers whose variance does not depend on their mean."""
+    """Numbers with a normal distribution, whose variance does not depend on the mean."""
 
     family = "gaussian"
     has_dispersion = True
@@ -135,7 +136,7 @@ class _Normal(Response):
 
 
 class Gaussian(_Normal):
-    """Numbers whose mean is the score."""
+    """Numbers with a normal distribution, whose mean is the score."""
 
     link = "identity"
     scores_have_unit = True
@@ -169,7 +170,7 @@ class Gaussian(_Normal):
 
 
 class GaussianLog(_LogLink, _Normal):
-    """Numbers whose mean is the exponential function of the score."""
+    """Numbers with a normal distribution, whose mean is the exponential function of the score."""
 
     is_canonical = False
     vanishing_targets = "targets are 0 or less"
@@ -213,7 +214,7 @@ class GaussianLog(_LogLink, _Normal):
 
 
 class _Positive(Response):
-    """Numbers above zero whose standard deviation is proportional to their mean."""
+    """Numbers above zero with a gamma distribution, whose standard deviation is proportional to the mean."""
 
     family = "gamma"
     allowed_targets = "numbers above 0"
@@ -238,21 +239,21 @@ class _Positive(Response):
     def likeliest_dispersion(self, mean_deviance: float) -> float:
         if not mean_deviance > 0:
             return super().likeliest_dispersion(mean_deviance)
-        # ν = 1/φ solves log ν − ψ(ν) = mean/2, and lies between 1/mean and 2/mean.
+        # ν = 1/φ solves log ν − ψ(ν) = D/2 for the mean deviance D, and lies between 1/D and 2/D.
         low, high = np.log(0.5 / mean_deviance), np.log(4.0 / mean_deviance)
-        rising = lambda at: mean_deviance + 2.0 * float(stirling.slope(np.exp(at)))  # noqa: E731
+        rising = lambda log_shape: mean_deviance + 2.0 * float(stirling.slope(np.exp(log_shape)))  # noqa: E731
         return float(np.exp(-find_root(rising, low, high)))
 
 
 def _relative_excess(targets: Array, mean: Array) -> Array:
-    """y/mean − 1, with all its digits where it is small; the mean may be infinite."""
+    """Return y/mean − 1, accurate where it is small; −1 where the mean is infinite."""
     known = np.isfinite(mean)
     safe = np.where(known, mean, 1.0)
     return np.where(known, (targets - safe) / safe, -1.0)
 
 
 class Gamma(_Positive):
-    """The canonical link: the score is one over the mean, and must be above zero."""
+    """A gamma distribution with the canonical link: the score is one over the mean, and above zero."""
 
     link = "inverse"
     is_decreasing = True
@@ -274,12 +275,13 @@ class Gamma(_Positive):
         return np.asarray(1.0 / mean)
 
     def _lower_bound(self, sizes: NullModelSizes) -> float:
-        # Scores are above zero, where the loss is ∞; at this bound it still falls, already by one row alone.
+        # Scores must be above zero. At this intercept the derivative of the loss is below zero, because the
+        # row with the least offset alone contributes more than all targets.
         return 0.5 * sizes.lightest / sizes.target_sum - sizes.least
 
 
 class GammaLog(_LogLink, _Positive):
-    """The mean is the exponential function of the score."""
+    """A gamma distribution, whose mean is the exponential function of the score."""
 
     is_canonical = False
 

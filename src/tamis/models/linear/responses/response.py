@@ -1,7 +1,4 @@
-"""The base class of responses: a response is the distribution of a target given the linear score of its row.
-
-It is a family with its link.
-"""
+"""The base class of responses, the distributions of a target given the linear score of its row."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -33,13 +30,13 @@ class NullModelSizes:
 
     target_sum: float  # Σ weight · target
     weight: float  # of all rows
-    lightest: float  # the smallest weight of a row
+    lightest: float  # the smallest weight of a row, which is above 0
     least: float  # the smallest offset
     most: float  # the largest offset
 
 
-SumRows = Callable[[Array, Array, Array], Array]  # targets, weights and offsets → sums
-Total = Callable[[SumRows], Array]
+SumRows = Callable[[Array, Array, Array], Array]  # targets, weights and offsets of some rows → sums
+Total = Callable[[SumRows], Array]  # calls the function for the rows of each shard, and adds the results
 
 
 class Response(ABC):
@@ -51,14 +48,14 @@ class Response(ABC):
     is_canonical: ClassVar[bool] = True  # whether the observed second derivative is the expected one
     is_decreasing: ClassVar[bool] = False  # whether the mean falls as the score rises
     has_classes: ClassVar[bool] = False  # whether targets are classes, which rows may separate
-    has_dispersion: ClassVar[bool] = False  # whether the family has a dispersion of its own
+    has_dispersion: ClassVar[bool] = False  # whether the family has a dispersion parameter
     has_positive_targets: ClassVar[bool] = False
     takes_exposure: ClassVar[bool] = False  # whether an offset of log t multiplies the mean by t
     # Whether the mode of a sample may be far from the mode of all rows.
     needs_all_rows: ClassVar[bool] = False
     targets_have_unit: ClassVar[bool] = False  # whether losses are squares, in the unit of the targets
     scores_have_unit: ClassVar[bool] = False  # whether scores are in the unit of the targets
-    is_profiled: ClassVar[bool] = False  # whether log-likelihoods have the maximum-likelihood dispersion
+    is_profiled: ClassVar[bool] = False  # whether log-likelihoods are at the most likely dispersion
     vanishing_targets: ClassVar[str | None] = None  # the targets whose means may tend to zero, for messages
     vanishing_advice: ClassVar[str] = ""  # what else to do about them, for messages
 
@@ -66,20 +63,20 @@ class Response(ABC):
 
     @abstractmethod
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
-        """The loss of each row and its derivative in the score; ∞ outside the link's range."""
+        """Return the loss of each row (∞ outside the link's range), and its derivative by the score."""
 
     @abstractmethod
     def information(self, scores: Array) -> Array:
-        """The expected second derivative of the loss of each row."""
+        """Return the expected second derivative of the loss of each row."""
 
     def second_derivative(self, scores: Array, targets: Array) -> Array:
-        """The second derivative of the loss of each row; with a canonical link it does not depend on y."""
+        """Return the second derivative of the loss of each row; only canonical links may inherit this."""
         return self.information(scores)
 
     def loss_scale(self, value: float) -> float:
-        """The scale by which tolerances of a loss are multiplied: 1, or the loss if it is larger.
+        """Return the scale of tolerances for a loss: 1, or the loss if that is larger.
 
-        The loss of normal targets is a sum of squares in the unit of the targets, so it is the scale itself.
+        For normal targets it is always the loss, a sum of squares in the unit of the targets.
         """
         return max(_LEAST_SQUARES if self.targets_have_unit else 1.0, abs(value))
 
@@ -87,68 +84,67 @@ class Response(ABC):
 
     @abstractmethod
     def mean(self, scores: Array) -> Array:
-        """E[y]."""
+        """Return E[y], the inverse of the link."""
 
     @abstractmethod
     def score(self, mean: Array) -> Array:
-        """The link: the score of a mean."""
+        """Return the score of a mean: the link function."""
 
     @abstractmethod
     def variance(self, mean: Array) -> Array:
-        """Var[y] for a dispersion of 1."""
+        """Return Var[y] for a dispersion of 1: the variance function."""
 
     @abstractmethod
     def deviance(self, mean: Array, targets: Array) -> Array:
-        """Twice the log-likelihood of a perfect fit minus that of this mean, for a dispersion of 1."""
+        """Return each row's deviance for dispersion 1: 2 (log-likelihood at mean y − that at this mean)."""
 
     @abstractmethod
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
-        """log p(y) of each row, with all constants."""
+        """Return log p(y) of each row by its mean, with all constants."""
 
     def deviances(self, scores: Array, targets: Array) -> Array:
-        """The deviance of each row by its score."""
+        """Return the deviance of each row by its score, for a dispersion of 1."""
         with np.errstate(over="ignore"):
             return self.deviance(self.mean(scores), targets)
 
     def log_likelihoods(self, scores: Array, targets: Array, dispersion: float) -> Array:
-        """log p(y) of each row by its score; NaN for an unknown dispersion, ∞ for a dispersion of 0."""
+        """Return log p(y) of each row by its score; NaN for a dispersion of NaN, ∞ for a dispersion of 0."""
         if not dispersion > 0:
             return np.full(len(scores), np.inf if dispersion == 0 else np.nan)
         with np.errstate(over="ignore"):
             return self.log_likelihood(self.mean(scores), targets, dispersion)
 
     def pearson_squares(self, scores: Array, targets: Array) -> Array:
-        """Pearson's (y − mean)²/variance of each row, for a dispersion of 1: derivative² / information."""
+        """Return Pearson's (y − mean)²/variance of each row: the loss's derivative² / information."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             derivatives, information = self.loss(scores, targets)[1], self.information(scores)
             return np.where(derivatives == 0, 0.0, np.square(derivatives) / information)
 
     def likeliest_dispersion(self, mean_deviance: float) -> float:
-        """The dispersion of greatest likelihood for rows of this mean deviance."""
+        """Return the dispersion of greatest likelihood for rows of this mean deviance."""
         return max(mean_deviance, 0.0)
 
     def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
-        """The predictive distribution of each row's target, if the integral over scores has a closed form."""
+        """Return each target's predictive distribution; raise if it has no closed form."""
         raise ValueError(
-            f"the next target has no closed distribution for family={self.family!r}, "
-            f"link={self.link!r} and dispersion {dispersion:g}: use mean_interval or "
-            "sample_functions"
+            f"the predictive distribution of a target has no closed form for family={self.family!r}, "
+            f"link={self.link!r} and dispersion {dispersion:g}: use mean_interval or sample_functions"
         )
 
     # ── which targets are allowed ──
 
     @abstractmethod
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
-        """Whether each target can occur."""
+        """Return whether each target is possible."""
 
     def refuse_targets(self, targets: Array) -> None:
-        """Raise if some target cannot occur."""
+        """Raise if some target is impossible."""
         allowed = self.is_allowed(targets)
         if not allowed.all():
             row = int(np.argmin(allowed))
             raise ValueError(
                 f"target {row} is {targets[row]:g}, expected {self.allowed_targets}: "
-                f"family={self.family!r} knows no others, drop that row or choose another family"
+                f"family={self.family!r} has no others, drop that row or choose another family"
             )
 
     def refuse_size(self, largest: float) -> None:
@@ -160,16 +156,19 @@ class Response(ABC):
             )
 
     def refuse_unbounded_intercept(self, least: float, largest: float, mean: float, has_prior: bool) -> None:
-        """Raise if the likelihood rises for ever with the intercept, and no prior on it prevents that.
+        """Raise if the likelihood has no maximum in the intercept, and no prior on the intercept.
 
-        The arguments are the least and the largest target, and the weighted mean of all targets.
+        The arguments are the least and the largest target, the weighted mean of all targets, and whether the
+        intercept has a prior.
         """
         return
 
     # ── the null model, whose only parameter is the intercept, and where steps start ──
 
     def intercept(self, targets: Array, weights: Array | None = None, offsets: Array | None = None) -> float:
-        """The maximum-likelihood intercept of the null model; −∞ or ∞ if there is no maximum.
+        """Return the maximum-likelihood intercept of the null model; −∞ or ∞ if there is no maximum.
+
+        Weights must be above 0.
 
         >>> from tamis.models.linear.responses import Poisson
         >>> counts, hours = np.array([3.0, 5.0]), np.array([1.0, 3.0])
@@ -190,7 +189,7 @@ class Response(ABC):
             return self.find_null_intercept(sizes, lambda sum_rows: sum_rows(targets, w, offsets))
 
     def find_null_intercept(self, sizes: "NullModelSizes", total: "Total") -> float:
-        """The maximum-likelihood intercept of the null model of rows with offsets.
+        """Return the maximum-likelihood intercept of the null model of rows with offsets.
 
         `total` calls a function with the targets, weights and offsets of all rows, or of each shard, and adds
         the results.
@@ -210,29 +209,34 @@ class Response(ABC):
         return -np.inf
 
     def start_means(self, targets: Array, mean: float) -> Array:
-        """Means half way from the targets to their mean, inside the range of the link."""
+        """Return means half way from the targets to their mean, inside the range of the link."""
         return np.asarray(0.5 * (targets + mean))
 
     def bound_vanishing_loss(
         self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
     ) -> tuple[float, float]:
-        """The logarithm of the loss of some rows at these scores, and of a lower bound on the loss.
+        """Return the logarithms of the loss of some rows at these scores, and of a lower bound on the loss.
 
-        The bound holds for any coefficients if not all means can tend to zero. If the loss of all rows is
-        below it, the loss therefore keeps falling as all means tend to zero. Over shards, the logarithms of
-        losses are added by `logaddexp`, and the least bound is taken.
+        Unless all means can tend to zero together, the loss of all rows is above the bound for any
+        coefficients. So if it is below the bound at these scores, it falls without end as all means tend to
+        zero. Over shards, losses are added (`logaddexp`), and the least bound is taken. A response whose loss
+        has no such bound returns ∞ and −∞.
         """
         return np.inf, -np.inf
 
     def margins(self, scores: Array, targets: Array) -> Array:
-        """The score of each row's own class minus the next best score (n,).
+        """Return the margin of each row (n,): the score of its own class minus the next best score.
 
-        Along a direction of non-negative margins the loss never rises; numbers have no such direction.
+        Along a direction whose margins are all at least 0 the loss never rises. Responses without classes
+        return −|score|.
         """
         return -np.abs(scores)
 
     def remaining_information(self, scores: Array) -> Array:
-        """The information of each row (n,) relative to the largest possible, approximately; 1 for numbers."""
+        """Return the approximate information of each row (n,) relative to the largest possible.
+
+        Responses without classes return 1.
+        """
         return np.ones(len(scores))
 
     # ── several scores per row, and the parameters that they depend on ──
@@ -244,35 +248,39 @@ class Response(ABC):
 
     @property
     def contrasts(self) -> Array:
-        """(outputs, m): its product with m rows of parameters has the coefficients of each output."""
+        """A matrix (outputs, m): times m rows of parameters, it is the coefficients of the outputs."""
         return np.eye(1)
 
     def expand(self, parameters: Array, width: int) -> Array:
-        """Parameters (D,) → coefficients of each output (outputs, width), or (width,) of the only one."""
+        """Convert parameters (D,) to coefficients of the outputs (outputs, width), or (width,) for one."""
         return parameters
 
     def reduce_gradient(self, gradient: Array) -> Array:
-        """A gradient in the coefficients of the outputs → in the parameters (D,)."""
+        """Convert a gradient by the coefficients of the outputs to one by the parameters (D,)."""
         return gradient
 
     def reduce_matrix(self, matrix: Array) -> Array:
-        """A Hessian in the coefficients of the outputs → in the parameters (D, D)."""
+        """Convert a Hessian by the coefficients of the outputs to one by the parameters (D, D)."""
         return matrix
 
     def block_information(
         self, block: Block, scores: Array, targets: Array, weights: Array | None, observed: bool
     ) -> Array:
-        """The information of a block of rows, or their Hessian, in the coefficients of the outputs."""
+        """Return a block's information, or its Hessian if `observed`, by the coefficients of the outputs."""
         values = self.second_derivative(scores, targets) if observed else self.information(scores)
         return block.gram(values if weights is None else values * weights)
 
     def block_diagonal(self, block: Block, scores: Array, weights: Array | None) -> Array:
-        """The diagonal of the information of a block of rows, in the parameters (D,)."""
+        """Return the diagonal of the information of a block of rows, by the parameters (D,)."""
         values = self.information(scores)
         return block.squares(values if weights is None else values * weights)
 
     def information_operator(self, scores: Array, weights: Array) -> Operator:
-        """Make the function that multiplies changes of some rows' scores by the information of these rows."""
+        """Make a function of (rows, changes of their scores), which returns the changes of derivatives.
+
+        It multiplies the changes by the information of the rows, in place. `scores` and `weights` are of all
+        rows.
+        """
         information = weights * self.information(scores)
 
         def multiply(rows: slice, changes: Array) -> Array:
@@ -282,17 +290,17 @@ class Response(ABC):
         return multiply
 
     def row_information(self, scores: Array) -> Array:
-        """The information (m, m) of one row with these scores (outputs,)."""
+        """Return the information (m, m) of one row with these scores (outputs,)."""
         return self.information(scores).reshape(1, 1)
 
     def information_change(self, before: Array, after: Array) -> float:
-        """An upper bound on the relative change of any row's information between two sets of scores."""
+        """Bound the relative change of any row's information between two sets of scores."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             first, second = self.information(before), self.information(after)
             return float(np.where(first == second, 0.0, np.abs(second - first) / first).max(initial=0.0))
 
     def score_differences(self, parameters: Array, width: int) -> Array:
-        """The coefficients (pairs, width) of all differences of scores that the loss depends on."""
+        """Return the coefficients (pairs, width) of all differences of scores that the loss depends on."""
         return parameters[None]
 
     def __eq__(self, other: object) -> bool:
@@ -303,13 +311,14 @@ class Response(ABC):
 
 
 def find_root(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Find the zero of a rising function between two points, by Brent's method."""
     return float(brentq(rising, low, high, xtol=1e-13 * (1.0 + abs(low) + abs(high)), rtol=1e-14))
 
 
 def leave_out_scores(
     response: Response, scores: Array, targets: Array, weights: Array, variances: Array
 ) -> tuple[Array, Array]:
-    """Scores (n,) and their variances (n,) by the model without each row, approximated by one Newton step."""
+    """Return the score and its variance of each row (n,) by the model without it, after one Newton step."""
     derivatives = response.loss(scores, targets)[1]
     remaining = np.maximum(1.0 - weights * response.information(scores) * variances, 1e-12)
     return scores + weights * derivatives * variances / remaining, variances / remaining
