@@ -1,11 +1,12 @@
-"""Move a message from one Maildir to another, so that it is never lost or duplicated, even after a kill.
+"""Move a message from one Maildir to another without losing it, even if the process is killed.
 
-- Within one file system a message is renamed: at every moment it is in one place.
-- Between file systems it is copied to `tmp`, synced, renamed to its place, and only then removed from its old
-  place. A kill between the last two steps leaves it in both places under one name. The next move of it
-  recognises the copy, and completes the first one.
+- Within one file system a message is renamed, so that it is in one folder at every moment.
+- Between file systems it is copied to `tmp`, synced and renamed to its place in the target; then the original
+  is removed. If the process is killed before that, the message is in both folders under one name. The next
+  attempt to move it recognises the copy, and removes the original.
 - A message keeps its name, and so its flags, its modification time, which servers use as time of arrival, and
   its folder: `new` (unread) or `cur`. If the target has another message of that name, it gets a new name.
+- One process at a time moves messages into a folder, so that two messages of one name do not collide.
 """
 
 import errno
@@ -24,7 +25,7 @@ from tamis_mail.mailbox.folders import is_folder, is_maildir, list_folder
 from tamis_mail.mailbox.raw_message import SourceError, printable
 
 _FOLDERS = ("tmp", "new", "cur")
-_MODE = 0o700  # of folders that are created
+_MODE = 0o700  # permissions of folders that are created
 _BLOCK = 1 << 20
 _MARK = "maildirfolder"  # the empty file by which Maildir++ recognises a subfolder
 
@@ -41,7 +42,10 @@ def resolve_target(path: str, maildir: str) -> str:
 
 
 def refuse_unless_maildir(path: str, kind: str, *, is_read_only: bool = False) -> None:
-    """Raise SourceError for a source of another kind than a Maildir, or from which no file may be moved."""
+    """Raise SourceError for a source that is no Maildir, or whose messages may not be moved.
+
+    With `is_read_only`, nothing will be moved.
+    """
     if kind == "maildir":
         for name in ("cur", "new"):
             if not is_read_only and not os.access(f"{path}/{name}", os.W_OK | os.X_OK):
@@ -74,7 +78,7 @@ class MaildirTarget:
     def __init__(self, path: str) -> None:
         """Raise SourceError if the path is neither a Maildir nor can become one."""
         self.path = path
-        self._names: dict[str, Path] = {}  # of its messages, without flags
+        self._paths: dict[str, Path] = {}  # of its messages, by their names without flags
         self._is_ready = False
         try:
             self.is_created = self._is_complete()  # False: it will be created
@@ -85,11 +89,11 @@ class MaildirTarget:
             ) from None
 
     def is_same_folder(self, path: str) -> bool:
-        """Whether a path is that of this folder."""
+        """Whether a path leads to this folder, perhaps by a link."""
         return os.path.realpath(path) == os.path.realpath(self.path)
 
     def create(self) -> None:
-        """Create what is missing of the Maildir."""
+        """Create those folders of the Maildir that are missing."""
         root = Path(self.path)
         root.mkdir(_MODE, exist_ok=True)
         for name in _FOLDERS:
@@ -99,48 +103,48 @@ class MaildirTarget:
         self.is_created = True
 
     def take(self, path: str, name: str | None = None) -> str:
-        """Move a message of another Maildir into this one, and return its new path.
+        """Move the message at a path of another Maildir into this one, and return its new path.
 
-        It gets another name if one is given: letters of keywords mean something else in each folder. Raise
-        FileNotFoundError if another program has moved, renamed or deleted it meanwhile.
+        With `name`, it is renamed: the letters of keywords in a file name have other meanings in each
+        folder. Raise FileNotFoundError if another program has moved, renamed or deleted it meanwhile.
         """
         if not self._is_ready:
             self.create()
-            self._names = {_split_name(place.name)[0]: place for place in self._list_messages()}
+            self._paths = {_split_name(one.name)[0]: one for one in self._list_messages()}
             self._is_ready = True
         source = Path(path)
         folder = Path(self.path, "new" if source.parent.name == "new" else "cur")
         name = source.name if name is None else name
-        target = next(place for place in _candidates(folder, name) if self._find(place) is None)
-        try:
-            source.rename(target)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            target = self._copy(source, folder, name)
-        self._names[_split_name(target.name)[0]] = target
+        with _lock(self.path) as is_locked:
+            target = next(one for one in _candidates(folder, name) if self._find(one) is None)
+            try:
+                source.rename(target)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                target = self._move_copy(source, folder, name, is_locked=is_locked)
+        self._paths[_split_name(target.name)[0]] = target
         return str(target)
 
-    def _copy(self, source: Path, folder: Path, name: str) -> Path:
-        """Move a message from another file system."""
-        with _lock(self.path) as is_locked:
-            for target in _candidates(folder, name):
-                known = self._find(target)
-                if known is None:
-                    break
-                if _have_same_bytes(source, known):  # a move was interrupted before its last step
-                    source.unlink()
-                    return known
-            self._write_copy(source, target)
-            try:
+    def _move_copy(self, source: Path, folder: Path, name: str, *, is_locked: bool) -> Path:
+        """Move a message from another file system: copy it, then remove the original."""
+        for target in _candidates(folder, name):
+            known = self._find(target)
+            if known is None:
+                break
+            if _have_same_bytes(source, known):  # the process that copied it was killed
                 source.unlink()
-            except FileNotFoundError:
-                # A mail program renamed it, to set a flag, or deleted it: it must not be here, too. Without
-                # the lock, another tamis could have moved it to this very place.
-                if is_locked:
-                    target.unlink(missing_ok=True)
-                raise
-            return target
+                return known
+        self._write_copy(source, target)
+        try:
+            source.unlink()
+        except FileNotFoundError:
+            # A mail program renamed the original, to set a flag, or deleted it: remove the copy. Without the
+            # lock, the file at the target could be one that another tamis has moved there.
+            if is_locked:
+                target.unlink(missing_ok=True)
+            raise
+        return target
 
     def _write_copy(self, source: Path, target: Path) -> None:
         temporary_path = Path(self.path, "tmp", _split_name(target.name)[0])
@@ -153,7 +157,7 @@ class MaildirTarget:
             temporary.move_to(target)
 
     def _is_complete(self) -> bool:
-        """Whether the folder is a Maildir; raise SourceError if it cannot become one."""
+        """Whether the folder is a complete Maildir; raise SourceError if it cannot become one."""
         root = Path(self.path)
         if not root.exists():
             self._refuse_missing_parent()
@@ -188,23 +192,23 @@ class MaildirTarget:
         for name in ("cur", "new"):
             yield from Path(self.path, name).iterdir()
 
-    def _find(self, place: Path) -> Path | None:
-        """Return the message in this folder that has the name of a place, whatever flags it has got."""
-        if os.path.lexists(place):
-            return place
-        base, _ = _split_name(place.name)
-        known = self._names.get(base)
+    def _find(self, path: Path) -> Path | None:
+        """Return the path of the message in this Maildir with the name of a path, but perhaps other flags."""
+        if os.path.lexists(path):
+            return path
+        base, _ = _split_name(path.name)
+        known = self._paths.get(base)
         if known is None or os.path.lexists(known):
             return known
         return next((one for one in self._list_messages() if _split_name(one.name)[0] == base), None)
 
 
 def _candidates(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the places of a message, in the order in which they are tried: its own name, then changed ones.
+    """Yield the paths that a message may get, in the order of preference: its own name, then changed ones.
 
-    They are the same for each attempt, so that an interrupted move is recognised.
+    They are the same for each attempt, so that the copy of an interrupted move is recognised.
 
-    >>> [place.name for place in itertools.islice(_candidates(Path("cur"), "17.M1P2.host,S=812:2,S"), 3)]
+    >>> [path.name for path in itertools.islice(_candidates(Path("cur"), "17.M1P2.host,S=812:2,S"), 3)]
     ['17.M1P2.host,S=812:2,S', '17.M1P2.host-2,S=812:2,S', '17.M1P2.host-3,S=812:2,S']
     """
     yield folder / name
@@ -215,7 +219,7 @@ def _candidates(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    """Split a name into the unique part and the flags.
+    """Split a file name into the part that identifies the message and the flags.
 
     >>> _split_name("1700000000.M1P2.host,S=812:2,FS")
     ('1700000000.M1P2.host,S=812', ':2,FS')
@@ -236,7 +240,7 @@ def _have_same_bytes(one: Path, other: Path) -> bool:
 
 @contextmanager
 def _lock(folder: str) -> Iterator[bool]:
-    """Let one process at a time copy to a folder; yield False where the system has no such locks."""
+    """Hold the lock of a folder, which one process at a time has; yield False if there are no such locks."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:

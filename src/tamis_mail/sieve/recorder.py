@@ -109,7 +109,9 @@ class Recorder:
         return events, forgotten
 
     def write_events(self, events: Sequence[Event], forgotten: set[bytes]) -> None:
-        """Write events, and erase what the log knows of forgotten messages. The store is not used."""
+        """Write events, and erase senders, subjects and paths of forgotten messages; do not use the store."""
+        if forgotten:
+            self.flush()  # verdicts on them that are not written yet would name them later
         if events or forgotten:
             self._write(events, forgotten)
 

@@ -289,6 +289,8 @@ class PostgresqlRows:
         """Whether a commit is on the server, after its answer was lost."""
 
         def find() -> bool:
+            # The server may still run the transaction of the lost connection: wait for its lock.
+            self._connection.execute("SELECT 1 FROM tamis_store WHERE id = %s FOR UPDATE", (self._id,))
             row = self._connection.execute(
                 "SELECT token FROM tamis_commit WHERE store = %s AND version = %s",
                 (self._id, position.version),

@@ -81,7 +81,12 @@ _COMMIT = """
     local holder, version, id, next_id, entry, format, log_bytes = unpack(ARGV)
     local present = redis.call('HMGET', head, 'version', 'token', 'format')
     if present[2] == next_id then return 'committed' end
-    if redis.call('GET', lock) ~= holder then return 'lock' end
+    if redis.call('GET', lock) ~= holder then
+        local index = version + 1 - redis.call('HGET', head, 'first')
+        local following = index >= 0 and redis.call('LINDEX', log, index)
+        if following and string.sub(following, 1, #next_id) == next_id then return 'committed' end
+        return 'lock'
+    end
     if present[1] ~= version or present[2] ~= id then return 'changed' end
     local size = redis.call('LLEN', staged)
     for start = 0, size - 1, 2000 do

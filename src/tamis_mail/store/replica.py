@@ -22,7 +22,14 @@ from typing import Any
 from tamis_mail.files import is_there
 from tamis_mail.locations import Address, LocationError, find_local_path, parse_address
 from tamis_mail.schema import REPLICA_POSITION, TABLES
-from tamis_mail.store.database import BUSY_SECONDS, Connection, StoreError, explain_errors, open_file
+from tamis_mail.store.database import (
+    BUSY_SECONDS,
+    Connection,
+    StoreError,
+    explain_errors,
+    open_file,
+    reraise_interrupts,
+)
 from tamis_mail.store.log import EventLog, LogError
 from tamis_mail.store.shared_rows import (
     COMMIT_ID_BYTES,
@@ -84,14 +91,24 @@ def connect(name: str | os.PathLike[str], *, create: bool = True, readonly: bool
         _make_folder(os.path.dirname(path))  # noqa: PTH120
         try:
             connection = _open_replica(path, address, rows, readonly=readonly)
-        except StoreError:
-            # The replica is damaged, or of a newer tamis: it is no more than a copy.
+        except StoreError as error:
+            if not _is_unusable(error):
+                raise
             _delete_replica(path)
             connection = _open_replica(path, address, rows, readonly=readonly)
     except BaseException:
         rows.close()
         raise
     return connection
+
+
+def _is_unusable(error: StoreError) -> bool:
+    """Whether the replica cannot be used: it is damaged, or of a newer tamis. It is only a copy.
+
+    If the server cannot be reached, or another process has locked the replica, it may be good.
+    """
+    cause = error.__cause__
+    return cause is None or (isinstance(cause, sqlite3.DatabaseError) and "locked" not in str(cause))
 
 
 def _parse(name: str | os.PathLike[str]) -> Address:
@@ -207,6 +224,11 @@ class ReplicaConnection(Connection):
             super().execute("DELETE FROM changed")
             base, self._base = self._base, None
             self.rows.commit(base, following, changes, self.progress)
+            # If this host cannot write, its replica is brought up to date before its next use.
+            with suppress(sqlite3.OperationalError), reraise_interrupts():
+                super().commit_writing()
+            super().roll_back()
+            return
         super().commit_writing()
         self._release()
 

@@ -1,9 +1,10 @@
 """The store: counts of features and the journal of learned messages, changed in atomic transactions.
 
-The counts always equal the sum over the messages in the journal, plus the counts imported from other filters
-and minus the features that pruning dropped. Earlier relearning, relabelling, forgetting and merging do not
-change that. Weights are integers. `decay` does not halve old weights; it doubles the weight of later
-messages. So no count is ever rounded, and forgetting subtracts exactly what learning added.
+The counts equal the sum over the messages in the journal, plus the counts imported from another filter, minus
+those of the features that pruning dropped. That holds after any sequence of learning, relabelling, forgetting
+and merging. Weights are integers: `decay` does not halve the weight of earlier messages, it doubles the
+weight of later ones. So no count is ever rounded, and forgetting subtracts what learning added, except the
+features that pruning has dropped since.
 """
 
 from __future__ import annotations
@@ -55,15 +56,15 @@ if TYPE_CHECKING:
     from tamis_mail.store.people import People
     from tamis_mail.store.tables import Counts, CountTable, FeatureKeys, RunCache
 
-WORD_LIST_TOTALS = 0  # the key under which the word list holds the numbers of its messages
-_PARAMETERS = 500  # values of a statement; SQLite allows at least 999
+WORD_LIST_TOTALS = 0  # the key of the row of the word list that has the numbers of spam and ham messages
+_PARAMETERS = 500  # values bound to one statement; older versions of SQLite allow 999
 
 
 @record(frozen=True, slots=True)
 class Entry:
-    """A message in the journal."""
+    """The entry of a message in the journal."""
 
-    digest: bytes
+    digest: bytes  # hash of the message's canonical bytes
     label: str
     weight: int  # under `label`
     other_weight: int  # under the other guessed label; 0 if `label` is not a guessed one
@@ -74,7 +75,7 @@ class Entry:
 
     @property
     def label_weights(self) -> list[tuple[str, int]]:
-        """(label, weight) pairs. A message with a guessed label counts under both guessed labels."""
+        """The labels under which the message is counted, with its weights: both, if its label is guessed."""
         if self.label not in GUESSED_LABELS:
             return [(self.label, self.weight)]
         other = GUESSED_LABELS[1 - GUESSED_LABELS.index(self.label)]
@@ -112,9 +113,10 @@ class Store:
 
     @property
     def sees_changes(self) -> bool:
-        """Whether changes by other processes are seen; otherwise the store must be opened again to see them.
+        """Whether changes by other processes are seen.
 
-        They are not seen if the store was opened by a user who may not write it, while nobody wrote.
+        They are not if the store was opened without write permission while no process had it open for
+        writing: it is then read without locks, and must be opened again to see changes.
         """
         return not self._connection.is_immutable
 
@@ -133,9 +135,10 @@ class Store:
 
     @contextmanager
     def snapshot(self, seconds: float | None = None) -> Iterator[None]:
-        """Read one consistent state of the store. Writers do not affect it; threads of this process wait.
+        """Let all reads in the block see one state of the store.
 
-        `seconds` limits the time of each statement; the default is `database.MAINTENANCE_SECONDS`.
+        Other connections can write meanwhile; other threads that use this `Store` wait. `seconds` limits the
+        time of each statement; the default is `database.MAINTENANCE_SECONDS`.
         """
         limit = nullcontext() if seconds is None else self._connection.limit(seconds)
         with self._lock, limit, snapshot(self._connection, self.path_name):
@@ -146,11 +149,11 @@ class Store:
         with self._lock, explain_errors(self.path_name):
             rows = self._connection.execute("SELECT * FROM label ORDER BY id LIMIT ?", (MAX_LABELS + 1,))
             labels = [Label(*row) for row in rows]
-        for place, label in enumerate(labels):
+        for column, label in enumerate(labels):
             fault = find_row_fault("label", {name: getattr(label, name) for name in _LABEL_FIELDS})
             fault = fault or find_label_fault(label.name)
-            if fault is None and label.id != place:
-                fault = f"label {label.name!r} has the column {label.id}, expected {place}"
+            if fault is None and label.id != column:
+                fault = f"label {label.name!r} has the column {label.id}, expected {column}"
             if fault:
                 raise self._damage_error(fault)
         return labels
@@ -160,7 +163,7 @@ class Store:
         return 1 << self.integer_setting("epoch")  # the number of decays
 
     def token_version(self) -> int:
-        """Return the version of the tokens that are counted here; a store without counts has the newest."""
+        """Return the version of the tokens that the store counts; the newest one if it has no counts."""
         version: object = self.integer_setting("tokens")  # of imported counts
         if not version:
             with self._lock, explain_errors(self.path_name):
@@ -213,7 +216,7 @@ class Store:
         return bool(answer)
 
     def look_up_people(self, addresses: Iterable[str]) -> People:
-        """Return the entries that cover these addresses, and those of them that are in sent mail."""
+        """Return the entries that cover these addresses, and which of the addresses are in sent mail."""
         people: People = import_module("tamis_mail.store.people").look_up(self, addresses)
         return people
 
@@ -222,32 +225,34 @@ class Store:
         return self.setting("log") != "off"
 
     def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
-        """Return the counts of each feature by label, zeros if it is unknown."""
+        """Return the counts of each feature, one per label; zeros if the feature is unknown."""
         with self.snapshot():
             return runs.look_up(self._connection, keys, len(self.labels()))
 
     def count_arrays(self, keys: FeatureKeys, cache: RunCache | None = None) -> Counts:
         """(keys, labels): the counts of features, whose keys are in ascending order.
 
-        `cache` keeps what was read for a later call, if `data_version` is still the same.
+        `cache` keeps runs that were read completely, for later calls while `data_version` is the same.
         """
         with self.snapshot():
             counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()), cache)
         return counts
 
     def word_list_totals(self) -> tuple[int, int] | None:
-        """Return the spam and the ham messages of the imported word list; None if there is no list."""
+        """Return the numbers of spam and of ham that the imported word list counts; None without a list."""
         return self.word_counts([WORD_LIST_TOTALS]).get(WORD_LIST_TOTALS)
 
     def word_counts(self, keys: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Return the spam and the ham messages of those keys that the imported word list has."""
+        """Return how many spam and ham messages have each key, for the keys in the imported word list."""
         distinct = list(dict.fromkeys(keys))
         counts: dict[int, tuple[int, int]] = {}
         with self._lock, explain_errors(self.path_name):
             for start in range(0, len(distinct), _PARAMETERS):
                 part = distinct[start : start + _PARAMETERS]
-                places = ", ".join("?" * len(part))
-                rows = self._connection.execute(f"SELECT * FROM word_list WHERE key IN ({places})", part)
+                placeholders = ", ".join("?" * len(part))
+                rows = self._connection.execute(
+                    f"SELECT * FROM word_list WHERE key IN ({placeholders})", part
+                )
                 counts.update({key: (spam, ham) for key, spam, ham in rows})
         for key, (spam, ham) in counts.items():
             if fault := find_row_fault("word_list", {"key": key, "spam": spam, "ham": ham}):
@@ -255,7 +260,7 @@ class Store:
         return counts
 
     def coefficients(self, keys: Iterable[int]) -> dict[int, float]:
-        """Return the fitted coefficients of the features that have one."""
+        """Return the fitted coefficients of those features that have one."""
         bits = self.shelf_bits()
         if bits is None:
             return {}
@@ -263,7 +268,7 @@ class Store:
             return coefficients.look_up(self._connection, keys, bits)
 
     def coefficient_array(self, keys: FeatureKeys) -> NDArray[np.float64] | None:
-        """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
+        """(keys,): the fitted coefficients of features with ascending keys; None without fitted weights."""
         bits = self.shelf_bits()
         if bits is None:
             return None
@@ -272,7 +277,7 @@ class Store:
         return values
 
     def shelf_bits(self) -> int | None:
-        """Return the bits of the shelves of coefficients; None before a fit."""
+        """Return b, where 2**b shelves hold the coefficients; None without fitted weights."""
         text = self.setting("weights")
         if not text:
             return None
@@ -282,7 +287,7 @@ class Store:
             raise self._damage_error(f"the setting 'weights': {error}") from error
 
     def count_slices(self) -> Iterator[CountTable]:
-        """Yield all counts in slices, in the order of the features' keys."""
+        """Yield all counts as tables of limited size, in ascending order of the features' keys."""
         tables = _tables()
         with self.snapshot():
             all_runs = runs.all_runs(self._connection)
@@ -291,7 +296,7 @@ class Store:
                 yield tables.sum_runs(self._connection, all_runs, low, high, labels)
 
     def statistic(self) -> Tally:
-        """All counts as a statistic of `tamis`: by label and by feature, in memory.
+        """Return all counts, in memory, as a statistic of `tamis`: by label and by feature.
 
         The weight of a label is that of its messages, learned and imported. Weights are not normalised: a
         message learned now has weight `message_weight()`. Guessed labels use a finer scale: their weights
@@ -325,25 +330,25 @@ class Store:
 
     def find_entries(self, digests: Iterable[bytes]) -> dict[bytes, Entry]:
         """Return the journal entries of those messages that are in the journal."""
-        names = list(digests)
+        remaining = list(digests)
         entries: dict[bytes, Entry] = {}
         with self._lock, explain_errors(self.path_name):
-            for start in range(0, len(names), _PARAMETERS):
-                part = names[start : start + _PARAMETERS]
-                places = ", ".join("?" * len(part))
-                rows = self._connection.execute(f"{_SELECT_ENTRIES} WHERE digest IN ({places})", part)
+            for start in range(0, len(remaining), _PARAMETERS):
+                part = remaining[start : start + _PARAMETERS]
+                placeholders = ", ".join("?" * len(part))
+                rows = self._connection.execute(f"{_SELECT_ENTRIES} WHERE digest IN ({placeholders})", part)
                 entries.update({row[0]: self._entry(row) for row in rows})
         return entries
 
     def find_known(self, digests: Iterable[bytes], label: str) -> set[bytes]:
-        """Return those messages that are in the journal under a label."""
+        """Return the digests of those messages that are in the journal under a label."""
         with self._lock, explain_errors(self.path_name):
             if self._connection.execute("SELECT 1 FROM journal LIMIT 1").fetchone() is None:
                 return set()
-        return {name for name, entry in self.find_entries(digests).items() if entry.label == label}
+        return {digest for digest, entry in self.find_entries(digests).items() if entry.label == label}
 
     def find_features(self, digest: bytes) -> list[int] | None:
-        """Return the keys of a message's features as counted, in ascending order; None if not stored."""
+        """Return the keys of a message's features, in ascending order; None if they are not stored."""
         with self._lock, explain_errors(self.path_name):
             row = self._connection.execute(
                 "SELECT data, place FROM message JOIN bundle ON bundle.id = bundle WHERE digest = ?",
@@ -363,7 +368,7 @@ class Store:
         return row is not None
 
     def find_date(self, digest: bytes) -> int | None:
-        """Return a message's own date, in seconds since 1970; None if it is not known."""
+        """Return the date in a message's header, in seconds since 1970; None if it is not known."""
         with self._lock, explain_errors(self.path_name):
             row = self._connection.execute("SELECT date FROM message WHERE digest = ?", (digest,)).fetchone()
         if row is None:
@@ -374,7 +379,7 @@ class Store:
         return date
 
     def feature_reader(self) -> BundleReader:
-        """Return a reader of the stored features of single messages, for use inside one transaction."""
+        """Return a reader of the stored features of single messages, for one snapshot or transaction."""
         reader: BundleReader = _bundle_tables().BundleReader(self._connection)
         return reader
 
@@ -385,17 +390,18 @@ class Store:
         choose: Selection | None = None,
         at_hand: Mapping[bytes, FeatureKeys] | None = None,
     ) -> MessageFeatures:
-        """Return the features of all messages that have stored ones; with guessed labels only if `guessed`.
+        """Return the stored features of messages; of those with guessed labels only if `guessed`.
 
-        `choose` is given the columns of their labels, and returns the indices of those that are read.
-        `at_hand` has stored features of some messages, by their digests: they need not be read.
-        The result is a function of the set of remembered messages, their labels and their weights.
+        `choose` is given the column of the label of each message that has stored features, and returns the
+        indices of the messages to read, in ascending order; by default, all are read. `at_hand` maps digests
+        to features that the caller has, which are not read again. The order of learning has no effect on
+        the result.
         """
         with self.snapshot():
             return self.read_chosen(self.choose_messages(guessed=guessed, choose=choose), at_hand)
 
     def choose_messages(self, *, guessed: bool = False, choose: Selection | None = None) -> list[MessageRow]:
-        """Return the rows of those messages that `message_features` reads."""
+        """Return the rows of the messages that `message_features` would read."""
         with self.snapshot():
             columns = [label.id for label in self.labels() if guessed or label.name not in GUESSED_LABELS]
             rows: list[MessageRow] = _bundle_tables().choose_messages(self._connection, columns, choose)
@@ -404,13 +410,13 @@ class Store:
     def read_chosen(
         self, rows: Sequence[MessageRow], at_hand: Mapping[bytes, FeatureKeys] | None = None
     ) -> MessageFeatures:
-        """Return the features of messages that `choose_messages` returned in the same snapshot."""
+        """Read the features of messages whose rows `choose_messages` returned in the same snapshot."""
         with self.snapshot():
             result: MessageFeatures = _bundle_tables().read_messages(self._connection, rows, at_hand or {})
         return result
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the journal, in the order of digests."""
+        """Yield the entries of the journal, in the order of digests."""
         with explain_errors(self.path_name):
             for row in self._connection.execute(_SELECT_ENTRIES + " ORDER BY digest"):
                 yield self._entry(row)
@@ -428,7 +434,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[Writer]:
-        """Run the block as one transaction, visible only after its successful end."""
+        """Run the block as one transaction: its changes are committed at the end, or rolled back on an error."""
         with self._lock, transaction(self._connection, self.path_name):
             writer = Writer(self, self._connection)
             yield writer
@@ -437,9 +443,9 @@ class Store:
 
     @contextmanager
     def postpone_checkpoints(self) -> Iterator[None]:
-        """Let transactions inside only write SQLite's log, from which `checkpoint` copies to the file.
+        """Switch SQLite's automatic checkpoints off: transactions in the block write only its write-ahead log.
 
-        What is in that log is as permanent as what is in the file.
+        A transaction in that log is as durable as one in the file; `checkpoint` copies the log to the file.
         """
         with self._lock, explain_errors(self.path_name):
             (pages,) = self._connection.execute("PRAGMA wal_autocheckpoint").fetchone()
@@ -451,8 +457,8 @@ class Store:
                 self._connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def checkpoint(self) -> None:
-        """Copy what SQLite's log has to the file, as far as nobody reads older contents."""
-        # The transactions are committed, whatever happens here; a damaged file is reported all the same.
+        """Copy SQLite's write-ahead log to the file, as far as no reader needs an older state of it."""
+        # A failure loses nothing, because the transactions are committed; only damage is reported.
         with (
             self._lock,
             explain_errors(self.path_name),
@@ -464,40 +470,51 @@ class Store:
     def _shrink_if_worthwhile(self) -> None:
         """Return free space to the disk if it is more than 1000 pages and an eighth of the file."""
         # The transaction is committed. If another process holds a lock, a later transaction frees the space.
-        # A damaged file is reported all the same: it may not be noticed before pages are moved.
-        with explain_errors(self.path_name), suppress(sqlite3.OperationalError), reraise_interrupts():
+        # Damage is reported: moving pages may be the first access to them.
+        with (
+            self._lock,
+            explain_errors(self.path_name),
+            suppress(sqlite3.OperationalError),
+            reraise_interrupts(),
+        ):
             (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             if free > 1000 and free * 8 > pages:
                 self.shrink()
 
     def shrink(self) -> None:
-        """Return all free space to the disk. Do not wait for locks, which long readers may hold."""
-        self._connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            # `execute` would run one step, which frees one page.
-            self._connection.executescript("PRAGMA incremental_vacuum")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            self._connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+        """Return free pages to the disk, without waiting for other processes.
+
+        Raise sqlite3.OperationalError if another process is writing. While one is reading, the file stays as
+        large as it is: a later checkpoint truncates it.
+        """
+        with self._lock:  # `executescript` would commit the open transaction of another thread
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                # `execute` would run one step, which frees one page.
+                self._connection.executescript("PRAGMA incremental_vacuum")
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
 
 class Writer:
-    """The changes that are possible inside a transaction."""
+    """Changes a store inside a transaction. Journal, stored features and counts are changed separately."""
 
     def __init__(self, store: Store, connection: sqlite3.Connection) -> None:
         self._store = store
         self._connection = connection
         self._sources: dict[str, int] = {}
         self._columns = {label.name: label.id for label in store.labels()}
-        self._gained: dict[str, list[int]] = {}  # label → change of its weight and of its messages
+        self._total_changes: dict[str, list[int]] = {}  # label → change of its weight and of its messages
         self._changed_bundles: set[int] = set()  # bundles with features of messages that were removed
         self._has_new_bundles = False
 
     def finish(self) -> None:
-        """Write what is written once per transaction, which may have thousands of messages.
+        """Write the totals of the labels, and rewrite changed bundles and combine small ones.
 
-        A transaction calls this at its end. Call it earlier to read the totals within the transaction.
+        This is done once for all messages of a transaction, at its end. Call it earlier to read the totals
+        inside the transaction.
         """
         self._write_totals()
         if self._changed_bundles or self._has_new_bundles:
@@ -506,14 +523,14 @@ class Writer:
         self._has_new_bundles = False
 
     def _write_totals(self) -> None:
-        weights = {label.name: label.weight for label in self._store.labels()} if self._gained else {}
-        for label, (weight, messages) in self._gained.items():
+        weights = {label.name: label.weight for label in self._store.labels()} if self._total_changes else {}
+        for label, (weight, messages) in self._total_changes.items():
             self._refuse_overflow(weights.get(label, 0) + weight)
             self._connection.execute(
                 "UPDATE label SET weight = weight + ?, messages = messages + ? WHERE id = ?",
                 (weight, messages, self.ensure_column(label)),
             )
-        self._gained.clear()
+        self._total_changes.clear()
 
     @property
     def n_labels(self) -> int:
@@ -533,7 +550,7 @@ class Writer:
         return self._columns[label]
 
     def record(self, *entries: Entry) -> None:
-        """Add new messages to the journal."""
+        """Add entries to the journal; their messages must not be in it."""
         rows = []
         for entry in entries:
             for name, weight in entry.label_weights:
@@ -553,7 +570,7 @@ class Writer:
         self._connection.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def remove(self, digest: bytes) -> None:
-        """Remove a message from the journal, and its stored features, if it is there."""
+        """Remove a message and its stored features; do nothing if it is not in the journal."""
         if self._remove_entry(digest):
             row = self._connection.execute(
                 "SELECT bundle FROM message WHERE digest = ?", (digest,)
@@ -579,7 +596,10 @@ class Writer:
     def store_features(
         self, digests: Sequence[bytes], packed: bytes | None, dates: Sequence[int | None]
     ) -> None:
-        """Store packed features of messages of the journal (None if they are too many), and their dates."""
+        """Store the packed features (None if they are too many) and the dates of messages of the journal.
+
+        The date of a message that has one already stays.
+        """
         bundle = None
         if packed is not None:
             bundle = self._connection.execute(
@@ -596,12 +616,12 @@ class Writer:
         )
 
     def add(self, table: CountTable) -> None:
-        """Add to the counts; the counts in `table` may be negative."""
+        """Add a table, whose counts may be negative, to the counts of the store."""
         tables = _tables()
-        sums = {label.id: label.features for label in self._store.labels()}
+        old_totals = {label.id: label.features for label in self._store.labels()}
         totals = tables.column_sums(table.counts)
         for column, total in enumerate(totals):
-            self._refuse_overflow(sums[column] + total)
+            self._refuse_overflow(old_totals[column] + total)
             self._refuse_overflow(total)
         tables.add(self._connection, table)
         for column, total in enumerate(totals):
@@ -611,11 +631,11 @@ class Writer:
                 )
 
     def add_clipped(self, table: CountTable) -> None:
-        """Add to the counts of a pruned store, and set sums that would be negative to zero."""
+        """Add to the counts of a pruned store; a sum that would be negative becomes zero."""
         self.add(_tables().clip(self._connection, table))
 
     def replace_coefficients(self, keys: FeatureKeys, values: NDArray[np.float64]) -> int:
-        """Replace the coefficients of single features; return the bits of their shelves."""
+        """Replace the coefficients of all features; return b, where 2**b shelves hold them."""
         bits: int = _coefficient_arrays().replace(self._connection, keys, values)
         return bits
 
@@ -630,8 +650,10 @@ class Writer:
 
     def add_row(self, table: str, row: Sequence[object]) -> bool:
         """Add a row to one of the lists of `schema.LISTS`; return False if its key is there."""
-        places = ", ".join("?" * len(row))
-        cursor = self._connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", tuple(row))
+        placeholders = ", ".join("?" * len(row))
+        cursor = self._connection.execute(
+            f"INSERT OR IGNORE INTO {table} VALUES ({placeholders})", tuple(row)
+        )
         return cursor.rowcount > 0
 
     def _refuse_overflow(self, total: int) -> None:
@@ -642,16 +664,16 @@ class Writer:
             )
 
     def add_imported(self, label: str, weight: int) -> None:
-        """Add the weight of messages that another filter had counted."""
+        """Add to the weight of those messages of a label that another filter had counted."""
         column = self.ensure_column(label)
         (lent,) = self._connection.execute("SELECT lent FROM label WHERE id = ?", (column,)).fetchone()
         self._refuse_overflow(lent + weight)
         self._connection.execute("UPDATE label SET lent = ? WHERE id = ?", (lent + weight, column))
 
     def _add_to_totals(self, label: str, weight: int, messages: int) -> None:
-        gained = self._gained.setdefault(label, [0, 0])
-        gained[0] += weight
-        gained[1] += messages
+        change = self._total_changes.setdefault(label, [0, 0])
+        change[0] += weight
+        change[1] += messages
 
     def _source_id(self, name: str) -> int:
         name = name.encode("utf-8", "backslashreplace").decode()  # file names may be any bytes

@@ -90,6 +90,26 @@ def test_a_name_that_appears_while_messages_are_moved_is_noticed(tmp_path: Path,
     assert sorted(messages(junk)) == ["cur/1:2,", "cur/2-2:2,", "cur/2:2,"]
 
 
+def test_two_processes_that_move_messages_of_one_name_keep_both(tmp_path: Path) -> None:
+    junk = maildir(tmp_path / "Junk")
+    child = os.fork()
+    inbox = maildir(tmp_path / f"Inbox{child > 0}")
+    for number in range(300):
+        write(inbox / "cur" / f"{number}:2,", f"{number} of {child > 0}")
+    (tmp_path / f"ready{child > 0}").touch()
+    while not ((tmp_path / "readyTrue").exists() and (tmp_path / "readyFalse").exists()):
+        pass
+    try:
+        target = MaildirTarget(str(junk))
+        for number in range(300):
+            target.take(str(inbox / "cur" / f"{number}:2,"))
+    finally:
+        if not child:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert len(messages(junk)) == 600
+
+
 def test_a_copy_of_an_interrupted_move_is_completed_whatever_flags_it_has_got(
     tmp_path: Path, far: Path
 ) -> None:

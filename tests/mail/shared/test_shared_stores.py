@@ -1,12 +1,14 @@
 """Stores on servers: several hosts, kills, copies, and a user's store on top of the site's."""
 
 import io
+import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,9 @@ from tamis_mail.schema import TABLES
 from tamis_mail.store import Store, StoreError, exchange, has_store, maintenance, people, replica
 from tamis_mail.store.copying import copy
 from tamis_mail.store.log import EventLog
+from tamis_mail.store.postgresql_rows import PostgresqlRows
 from tamis_mail.store.redis_rows import RedisRows
-from tamis_mail.store.shared_rows import SHARED_TABLES
+from tamis_mail.store.shared_rows import SHARED_TABLES, Changes, Position
 from tests.mail.shared.servers import Server
 from tests.surfaces.terminal import type_in
 
@@ -122,6 +125,94 @@ def test_a_replica_that_is_damaged_is_loaded_again(address: str) -> None:
     path.write_bytes(b"no database at all" * 100)
     with Sieve.open(address) as sieve:
         assert export(sieve.store) == before
+
+
+def test_a_replica_that_another_process_writes_is_not_deleted(
+    address: str, hosts: "Hosts", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tamis_mail.store.database.BUSY_SECONDS", 0.1)
+    with Sieve.open(address) as sieve:
+        path = sieve.store.path
+    hosts.use("second")
+    with Sieve.open(address) as other:
+        other.learn(MAIL[0], "ham")
+    hosts.use("first")
+    number = path.stat().st_ino
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="another process that is writing"):
+            Store(address)
+    assert path.stat().st_ino == number
+    with Sieve.open(address) as sieve:
+        assert sieve.store.labels()[0].messages == 1
+
+
+def test_a_commit_of_the_server_stands_if_the_replica_cannot_be_written(
+    address: str, hosts: "Hosts", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk of the host fails the commit of the replica after the commit of the server."""
+    with Sieve.open(address) as sieve:
+        sieve.learn_many(MAIL[:20], "ham", processes=1)
+        connection = sieve.store.connection
+        assert isinstance(connection, replica.ReplicaConnection)
+        commit = connection.rows.commit
+
+        def commit_and_fill_the_disk(*arguments: Any) -> None:
+            commit(*arguments)
+            monkeypatch.setattr(replica.Connection, "commit_writing", fail)
+
+        def fail(_: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        monkeypatch.setattr(connection.rows, "commit", commit_and_fill_the_disk)
+        assert maintenance.decay(sieve.store) == 1
+        monkeypatch.undo()
+        hosts.use("first")
+        assert sieve.store.message_weight() == 2
+        assert maintenance.check(sieve.store) == []
+
+
+def test_a_commit_whose_answer_was_lost_is_recognised_after_later_commits(
+    address: str, hosts: "Hosts", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        store = stack.enter_context(Store(address))
+        hosts.use("second")
+        other = stack.enter_context(Store(address))
+        connection = store.connection
+        assert isinstance(connection, replica.ReplicaConnection)
+        if not isinstance(connection.rows, RedisRows):
+            pytest.skip("a commit of PostgreSQL is looked up by its version")
+        commit = connection.rows._commit_rows
+
+        def commit_twice(*arguments: Any) -> Any:
+            assert commit(*arguments) == b"committed"
+            for _ in range(3):
+                maintenance.decay(other)
+            return commit(*arguments)
+
+        monkeypatch.setattr(connection.rows, "_commit_rows", commit_twice)
+        assert maintenance.decay(store) == 1
+        assert store.message_weight() == other.message_weight() == 16
+
+
+def test_a_commit_that_the_server_still_writes_is_waited_for(address: str, hosts: "Hosts") -> None:
+    """A connection is lost while the server commits: the answer is that of the end of the transaction."""
+    with Store(address) as store, Store(address) as other:
+        one, two = store.connection, other.connection
+        assert isinstance(one, replica.ReplicaConnection)
+        assert isinstance(two, replica.ReplicaConnection)
+        if not isinstance(one.rows, PostgresqlRows) or not isinstance(two.rows, PostgresqlRows):
+            pytest.skip("a commit of Redis is a script, which runs at once")
+        base = one.rows.begin(1)
+        following = Position(base.version + 1, b"0" * 16)
+        one.rows._write(base, following, Changes([], []), None)
+        with ThreadPoolExecutor() as pool:
+            answer = pool.submit(two.rows._was_committed, following)
+            with suppress(TimeoutError):
+                answer.result(0.3)
+            one.rows._connection.execute("COMMIT")
+            assert answer.result(10)
 
 
 CHILD = """

@@ -51,6 +51,17 @@ def contents(store: Store) -> Contents:
     return counts, totals, [*store.entries()]
 
 
+def test_a_verdict_that_is_not_written_yet_is_erased_when_its_message_is_forgotten(
+    sieve: Sieve, log: EventLog
+) -> None:
+    sieve.learn(A, "ham")
+    sieve.log_verdict(A, sieve.sort(A))
+    sieve.forget(A)
+    sieve.flush_log()
+    assert len([*log.events()]) == 3
+    assert all(event.sender == event.subject == "" for event in log.events())
+
+
 def undo(sieve: Sieve, *numbers: int) -> list[str]:
     events = sieve.plan_undo((number, number) for number in numbers)
     return [receipt.action for receipt, _ in sieve.undo(events, BY_DIGEST)]

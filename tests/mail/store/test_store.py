@@ -2,6 +2,7 @@
 
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,26 @@ def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytes
         other._connection.set_trace_callback(None)
         assert statements == ["BEGIN IMMEDIATE"]  # one attempt, which SQLite makes for as long as it is told:
         assert other._connection.execute("PRAGMA busy_timeout").fetchone() == (50,)
+
+
+def test_shrinking_waits_for_the_transaction_of_another_thread(tmp_path: Path) -> None:
+    has_written, has_shrunk = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        with suppress(ZeroDivisionError), store.transaction() as writer:
+            writer.write_setting("log", "off")
+            has_written.set()
+            has_shrunk.wait(0.3)
+            raise ZeroDivisionError
+
+    with Store(tmp_path / "store") as store:
+        thread = threading.Thread(target=fail)
+        thread.start()
+        has_written.wait()
+        store.shrink()
+        has_shrunk.set()
+        thread.join()
+        assert store.setting("log") is None
 
 
 def test_names_of_sources_that_are_no_text_are_kept_readable(tmp_path: Path) -> None:
