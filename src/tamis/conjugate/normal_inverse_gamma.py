@@ -18,6 +18,8 @@ from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.families.stirling import deviance
 from tamis.stats import Keys, Moments
 
+Parameters = tuple[Array, Array, Array, Array]  # location, strength, shape and scale
+
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -109,24 +111,17 @@ class NormalInverseGamma(Prior):
         """The joint mode of mean and variance; the marginal mode of the variance is larger."""
         return MeanVariance(self.location, np.asarray(self.scale / (self.shape + 1.5)))
 
+    @property
+    def parameters(self) -> Parameters:
+        """The location, the strength, the shape and the scale."""
+        return self.location, self.strength, self.shape, self.scale
+
     def update(self, statistic: Moments, /) -> Self:
         _refuse_unless_diagonal(statistic)
         shift = normals.shift_of(statistic.weight, statistic.first, self.location)
         keys = normals.combine_keys_of_moments(self, self.keys, statistic)
-        parameters = update_parameters(
-            (self.location, self.strength, self.shape, self.scale),
-            statistic.weight.value,
-            shift,
-            statistic.scatter,
-        )
-        return type(self)(*parameters, keys=keys)
-
-    def _centre_moments(self, statistic: Moments) -> tuple[Array, Array, Array]:
-        """The weight, the mean minus the location, and the increase of the scale by an update."""
-        _refuse_unless_diagonal(statistic)
-        weight = statistic.weight.value
-        shift = normals.shift_of(statistic.weight, statistic.first, self.location)
-        return weight, shift, _increase_of_scale(self.strength, weight, shift, statistic.scatter)
+        weight, scatter = statistic.weight.value, statistic.scatter
+        return type(self)(*update_parameters(self.parameters, weight, shift, scatter), keys=keys)
 
     def log_normalizer(self) -> Array:
         """The log-normalizer, including the factor (2π)^(−½) of each of 2 · shape pseudo-observations."""
@@ -137,7 +132,10 @@ class NormalInverseGamma(Prior):
         )
 
     def _log_evidence(self, statistic: Moments) -> Array:
-        weight, _, increase = self._centre_moments(statistic)
+        _refuse_unless_diagonal(statistic)
+        weight = statistic.weight.value
+        shift = normals.shift_of(statistic.weight, statistic.first, self.location)
+        increase = compute_scale_increase(self.strength, weight, shift, statistic.scatter)
         normals.combine_keys_of_moments(self, self.keys, statistic)
         return np.asarray(
             log_gamma_ratio(self.shape, self.scale, 0.5 * weight, increase)
@@ -186,9 +184,6 @@ class NormalInverseGamma(Prior):
         return np.asarray(rates.kl(self.shape, self.scale, other.shape, other.scale) + 0.5 * means)
 
 
-Parameters = tuple[Array, Array, Array, Array]  # location, strength, shape and scale
-
-
 def update_parameters(
     prior: tuple[Any, Any, Any, Any], weight: Array, shift: Array, scatter: Array
 ) -> Parameters:
@@ -199,11 +194,11 @@ def update_parameters(
         location + (weight / total) * shift,
         total,
         shape + 0.5 * weight,
-        scale + _increase_of_scale(strength, weight, shift, scatter),
+        scale + compute_scale_increase(strength, weight, shift, scatter),
     )
 
 
-def _increase_of_scale(strength: Any, weight: Array, shift: Array, scatter: Array) -> Array:
+def compute_scale_increase(strength: Any, weight: Array, shift: Array, scatter: Array) -> Array:
     """The increase of the scale by an update."""
     shift_weight = strength * weight / (strength + weight)
     return np.asarray(0.5 * (scatter + shift_weight * np.square(shift)))

@@ -40,9 +40,6 @@ class Bernoulli(ProbabilityFamily):
         value = floats(x, "x")
         return np.asarray((value == 0) | (value == 1))
 
-    def log_base(self, x: ArrayLike) -> Array:
-        return np.where(self.supports(x), 0.0, -np.inf)
-
     def log_partition(self, natural: ArrayLike) -> Array:
         return np.asarray(np.logaddexp(0.0, floats(natural, "natural")[..., 0]))
 

@@ -62,17 +62,8 @@ class Categorical(TallyFamily, ConjugateFamily):
         terms = np.arange(self.categories - self.minimal)
         return np.asarray(floats(x, "x")[..., None] == terms, dtype=np.float64)
 
-    def log_base(self, x: ArrayLike) -> Array:
-        return np.where(self.supports(x), 0.0, -np.inf)
-
     def log_partition(self, natural: ArrayLike) -> Array:
         return simplex.log_partition(floats(natural, "natural"), self.minimal)
-
-    def mean_of(self, natural: ArrayLike) -> Array:
-        return self.with_natural(natural).mean_parameters
-
-    def natural_of(self, mean: ArrayLike) -> Array:
-        return self.with_mean(mean).natural
 
     @property
     def natural(self) -> Array:

@@ -35,7 +35,6 @@ class ConjugateFamily(Family):
     """
 
     fixed: ClassVar[tuple[str, ...]] = ()  # parameters that are given and never inferred
-    log_base_constant: ClassVar[float] = 0.0  # log h(x) of a family whose h does not depend on x
 
     @abstractmethod
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:

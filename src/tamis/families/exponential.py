@@ -38,23 +38,18 @@ class Exponential(RateFamily):
         value = floats(x, "x")
         return np.asarray(np.isfinite(value) & (value >= 0))
 
-    def log_base(self, x: ArrayLike) -> Array:
-        return np.where(self.supports(x), 0.0, -np.inf)
-
     def log_partition(self, natural: ArrayLike) -> Array:
         eta = floats(natural, "natural")[..., 0]
         inside = eta < 0
         return np.where(inside, -np.log(-np.where(inside, eta, -1.0)), np.inf)
 
-    def mean_of(self, natural: ArrayLike) -> Array:
-        return 1.0 / self.with_natural(natural).rate[..., None]
-
-    def natural_of(self, mean: ArrayLike) -> Array:
-        return self.with_mean(mean).natural
-
     @property
     def natural(self) -> Array:
         return -self.rate[..., None]
+
+    @property
+    def mean_parameters(self) -> Array:
+        return 1.0 / self.rate[..., None]
 
     def with_natural(self, natural: ArrayLike) -> Self:
         return type(self)(-floats(natural, "natural")[..., 0])

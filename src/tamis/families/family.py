@@ -36,6 +36,7 @@ class Family(Batched, ABC):
 
     event_axes: ClassVar[int] = 0  # axes of one observation: 0 for a number, 1 for a vector
     discrete: ClassVar[bool] = True  # whether p is a probability mass; otherwise it is a density
+    log_base_constant: ClassVar[float] = 0.0  # log h(x) of a family whose h does not depend on x
 
     @property
     @abstractmethod
@@ -50,21 +51,21 @@ class Family(Batched, ABC):
     def sufficient(self, x: ArrayLike) -> Array:
         """T(x): (..., k)."""
 
-    @abstractmethod
     def log_base(self, x: ArrayLike) -> Array:
         """log h(x), the term that does not depend on the parameters; −∞ outside the support."""
+        return np.where(self.supports(x), self.log_base_constant, -np.inf)
 
     @abstractmethod
     def log_partition(self, natural: ArrayLike) -> Array:
         """A(η) for η (..., k); ∞ where the density would have no finite integral."""
 
-    @abstractmethod
     def mean_of(self, natural: ArrayLike) -> Array:
         """∇A(η) = E[T]: natural → mean parameters, (..., k) → (..., k)."""
+        return self.with_natural(natural).mean_parameters
 
-    @abstractmethod
     def natural_of(self, mean: ArrayLike) -> Array:
         """The inverse of `mean_of`."""
+        return self.with_mean(mean).natural
 
     @property
     @abstractmethod
@@ -72,17 +73,17 @@ class Family(Batched, ABC):
         """η of this member (*batch, k)."""
 
     @property
+    @abstractmethod
     def mean_parameters(self) -> Array:
         """E[T] of this member (*batch, k)."""
-        return self.mean_of(self.natural)
 
     @abstractmethod
     def with_natural(self, natural: ArrayLike) -> Self:
         """The member of the same family that has these natural parameters."""
 
+    @abstractmethod
     def with_mean(self, mean: ArrayLike) -> Self:
         """The member of the same family that has these mean parameters."""
-        return self.with_natural(self.natural_of(mean))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         """Independent draws: (*size, *batch, *event)."""
@@ -93,8 +94,8 @@ class Family(Batched, ABC):
         """Draw an array (*shape, *event); the shape ends with that of the batch."""
 
     def mean_log_base(self) -> Array:
-        """E[log h(x)] (*batch,); 0 here, where h(x) is 1."""
-        return np.zeros(self.batch)
+        """E[log h(x)] (*batch,), here of a family whose h does not depend on x."""
+        return np.full(self.batch, self.log_base_constant)
 
     def log_density(self, x: ArrayLike) -> Array:
         """log p(x), of a mass or a density, broadcast over the batch; −∞ outside the support."""

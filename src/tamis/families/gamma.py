@@ -58,15 +58,13 @@ class Gamma(RateFamily):
         inside = eta < 0
         return np.where(inside, -self.shape * np.log(-np.where(inside, eta, -1.0)), np.inf)
 
-    def mean_of(self, natural: ArrayLike) -> Array:
-        return self.shape / self.with_natural(natural).rate[..., None]
-
-    def natural_of(self, mean: ArrayLike) -> Array:
-        return self.with_mean(mean).natural
-
     @property
     def natural(self) -> Array:
         return -self.rate[..., None]
+
+    @property
+    def mean_parameters(self) -> Array:
+        return self.shape / self.rate[..., None]
 
     def with_natural(self, natural: ArrayLike) -> Self:
         return replace(self, rate=-floats(natural, "natural")[..., 0])

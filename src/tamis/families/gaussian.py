@@ -58,23 +58,17 @@ class Gaussian(ConjugateFamily):
         value = floats(x, "x")
         return np.stack([value, value * value], axis=-1)
 
-    def log_base(self, x: ArrayLike) -> Array:
-        return np.where(self.supports(x), -0.5 * _LOG_2PI, -np.inf)
-
     def log_partition(self, natural: ArrayLike) -> Array:
         eta = floats(natural, "natural")
         return quadratic_partition(eta[..., 0], eta[..., 1])
 
-    def mean_of(self, natural: ArrayLike) -> Array:
-        member = self.with_natural(natural)
-        return np.stack([member.mean, member.mean**2 + member.variance], axis=-1)
-
-    def natural_of(self, mean: ArrayLike) -> Array:
-        return self.with_mean(mean).natural
-
     @property
     def natural(self) -> Array:
         return np.stack([self.mean / self.variance, -0.5 / self.variance], axis=-1)
+
+    @property
+    def mean_parameters(self) -> Array:
+        return np.stack([self.mean, self.mean**2 + self.variance], axis=-1)
 
     def with_natural(self, natural: ArrayLike) -> Self:
         eta = floats(natural, "natural")
@@ -123,9 +117,6 @@ class Gaussian(ConjugateFamily):
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return np.asarray(self.mean + np.sqrt(self.variance) * rng.standard_normal(shape))
-
-    def mean_log_base(self) -> Array:
-        return np.full(self.batch, -0.5 * _LOG_2PI)
 
     def log_density(self, x: ArrayLike) -> Array:
         inside = self.supports(x)

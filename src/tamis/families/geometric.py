@@ -45,9 +45,6 @@ class Geometric(ProbabilityFamily):
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
         return is_count(floats(x, "x"))
 
-    def log_base(self, x: ArrayLike) -> Array:
-        return np.where(self.supports(x), 0.0, -np.inf)
-
     def log_partition(self, natural: ArrayLike) -> Array:
         eta = floats(natural, "natural")[..., 0]
         inside = eta < 0

@@ -78,12 +78,6 @@ class Multinomial(TallyFamily):
     def log_partition(self, natural: ArrayLike) -> Array:
         return np.asarray(self.trials * simplex.log_partition(floats(natural, "natural"), self.minimal))
 
-    def mean_of(self, natural: ArrayLike) -> Array:
-        return self.with_natural(natural).mean_parameters
-
-    def natural_of(self, mean: ArrayLike) -> Array:
-        return self.with_mean(mean).natural
-
     @property
     def natural(self) -> Array:
         return simplex.natural(self.probabilities, self.minimal)

@@ -111,12 +111,6 @@ class MultivariateGaussian(Family):
         value = 0.5 * (precision.quadratic(first) - precision.log_determinant())
         return np.where(inside, value, np.inf)
 
-    def mean_of(self, natural: ArrayLike) -> Array:
-        return self.with_natural(natural).mean_parameters
-
-    def natural_of(self, mean: ArrayLike) -> Array:
-        return self.with_mean(mean).natural
-
     @property
     def natural(self) -> Array:
         if self._factor is None:

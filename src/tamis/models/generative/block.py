@@ -280,6 +280,23 @@ class Density(ABC, Generic[E]):
         return self
 
 
+class ColumnDensity(Density[E]):
+    """A density whose columns are independent given the class; a subclass computes the term of each value."""
+
+    @abstractmethod
+    def _log_terms(self, rows: E, k: int) -> Array:
+        """log p of each value in a class (n, d); 0 where it is missing."""
+
+    def scores(self, rows: E) -> Array:
+        return np.stack([self._log_terms(rows, k).sum(axis=1) for k in range(len(self.keys))], axis=1)
+
+    def contrasts(self, rows: E, for_: int, against: int) -> Contrast:
+        with np.errstate(invalid="ignore"):
+            terms = self._log_terms(rows, for_) - self._log_terms(rows, against)
+        # A term is 0 if the value has probability zero in both classes.
+        return Contrast(np.where(np.isnan(terms), 0.0, terms), np.zeros(len(terms)))
+
+
 def take_rows(rows: Any, index: Rows) -> Any:
     """Select some of a block's rows."""
     return rows.take(index) if isinstance(rows, Codes | Sparse) else np.ascontiguousarray(rows[index])

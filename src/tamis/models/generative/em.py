@@ -263,8 +263,6 @@ def start(
         )
     if not 1 <= k <= len(data.rows):
         raise ValueError(f"got k={k} classes for {len(data.rows)} rows, expected 1 to the number of rows")
-    if method not in METHODS:
-        raise ValueError(f"got init_params={method!r}, expected one of {', '.join(map(repr, METHODS))}")
     given = Initial() if initial is None else initial
     sample = data.take(draw_row_numbers(len(data.rows), k, rng))
     assign = _make_assignment(model, sample, k, rng, method, given)
@@ -284,8 +282,6 @@ def start_shards(
     """Do what `start` does for rows in shards; `sample` has the rows that `draw_row_numbers` selects."""
     given = Initial() if initial is None else initial
     needs_all = _needs_all_rows(model)
-    if method not in METHODS:
-        raise ValueError(f"got init_params={method!r}, expected one of {', '.join(map(repr, METHODS))}")
     if needs_all and method == "random" and given.means is None:
         raise ValueError(
             "got init_params='random' for categories or counts in shards, expected 'kmeans', 'k-means++' or "
@@ -357,6 +353,8 @@ def _make_assignment(
     given: Initial,
 ) -> Callable[[Encoded], Array]:
     """Make the function that assigns rows to classes: rows → responsibilities (n, k)."""
+    if method not in METHODS:
+        raise ValueError(f"got init_params={method!r}, expected one of {', '.join(map(repr, METHODS))}")
     if method == "random" and given.means is None:
 
         def draw(rows: Encoded) -> Array:

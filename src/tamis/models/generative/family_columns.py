@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.families.conjugacy import ConjugateFamily
 from tamis.families.registry import label_of, name_of
-from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
+from tamis.models.generative.block import Block, ColumnDensity, Density, Responsibilities
 from tamis.models.generative.counting import NoEvidenceError
 from tamis.stats import Keys, Labels, Moments, Tally, refuse_excess_subtraction
 from tamis.tables import Table
@@ -154,7 +154,7 @@ class FamilyColumns(Block[Array, Tally]):
         )
 
 
-class FamilyDensity(Density[Array]):
+class FamilyDensity(ColumnDensity[Array]):
     """The log-density of each column in each class; the base of `Members` and `Integrated`."""
 
     family: ConjugateFamily
@@ -166,21 +166,8 @@ class FamilyDensity(Density[Array]):
         """log p of the values (n, d) in a class."""
 
     def _log_terms(self, rows: Array, k: int) -> Array:
-        """log p of each value (n, d) in a class; 0 where it is missing."""
         missing = np.isnan(rows)
         return np.where(missing, 0.0, self._log_densities(np.where(missing, _PLACEHOLDER, rows), k))
-
-    def scores(self, rows: Array) -> Array:
-        scores = np.empty((len(rows), len(self.keys)))
-        for k in range(len(self.keys)):
-            scores[:, k] = self._log_terms(rows, k).sum(axis=1)
-        return scores
-
-    def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
-        with np.errstate(invalid="ignore"):
-            terms = self._log_terms(rows, for_) - self._log_terms(rows, against)
-        # A term is 0 if the value has probability zero in both classes.
-        return Contrast(np.where(np.isnan(terms), 0.0, terms), np.zeros(len(rows)))
 
     def log_evidence(self) -> float:
         """The log-evidence without Σ log h(x), which depends on no prior and is not in the statistic."""

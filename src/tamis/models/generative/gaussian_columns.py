@@ -13,7 +13,14 @@ from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
 from tamis.conjugate.normal_inverse_gamma import compute_expected_variance, update_parameters
 from tamis.conjugate.student_t import StudentT
-from tamis.models.generative.block import Block, Contrast, Density, Responsibilities, refuse_strength
+from tamis.models.generative.block import (
+    Block,
+    ColumnDensity,
+    Contrast,
+    Density,
+    Responsibilities,
+    refuse_strength,
+)
 from tamis.models.generative.gaussian_expectation import Gaussian, Natural, PreparedRows, sum_columns
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
@@ -108,7 +115,7 @@ class GaussianColumns(Block[Array, Moments]):
             )
             if np.isfinite(spread).all() and np.isfinite(location).all():
                 return Normal.of(keys, location, np.maximum(spread, _MIN_VARIANCE), prior, class_sums)
-        posterior = _update_prior(prior(), class_sums, constant)
+        posterior = keep_constant_columns(prior(), prior().update(class_sums.drop_keys()), constant)
         if self.estimate == "predictive":
             return Student(keys, posterior.predictive(), prior(), class_sums)
         location, spread = posterior.mode if self.estimate == "map" else posterior.mean
@@ -137,22 +144,17 @@ def replace_zero_variances(pooled_variance: Array) -> Array:
     return np.where(pooled_variance > _MIN_VARIANCE, pooled_variance, 1.0)
 
 
-def _update_prior(
-    prior: NormalInverseGamma, class_sums: Moments, constant: NDArray[np.bool_]
+def keep_constant_columns(
+    prior: NormalInverseGamma, posterior: NormalInverseGamma, constant: NDArray[np.bool_]
 ) -> NormalInverseGamma:
-    """The posterior (K, d); equal to the prior where nothing was observed, and in constant columns.
+    """The posterior (K, d), replaced by the prior in constant columns.
 
     So all classes have the same density of a constant column; otherwise that of the class with the most rows
     would be the narrowest.
     """
-    posterior = prior.update(class_sums.drop_keys())
     if not constant.any():
         return posterior
-    parts = zip(
-        (prior.location, prior.strength, prior.shape, prior.scale),
-        (posterior.location, posterior.strength, posterior.shape, posterior.scale),
-        strict=True,
-    )
+    parts = zip(prior.parameters, posterior.parameters, strict=True)
     return NormalInverseGamma(*(np.where(constant, before, after) for before, after in parts))
 
 
@@ -226,7 +228,7 @@ class Normal(Gaussian):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Student(Density[Array]):
+class Student(ColumnDensity[Array]):
     """The Gaussian with its mean and variance integrated out."""
 
     keys: Keys
@@ -243,15 +245,6 @@ class Student(Density[Array]):
     def covariance(self) -> Array:
         """The variances (K, d)."""
         return self.members.variance
-
-    def scores(self, rows: Array) -> Array:
-        scores = np.empty((len(rows), len(self.keys)))
-        for k in range(len(self.keys)):
-            scores[:, k] = self._log_terms(rows, k).sum(axis=1)
-        return scores
-
-    def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
-        return Contrast(self._log_terms(rows, for_) - self._log_terms(rows, against), np.zeros(len(rows)))
 
     def _log_terms(self, rows: Array, k: int) -> Array:
         members = self.members

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.conjugate import MultivariateT, NormalInverseGamma, normals
+from tamis.conjugate.normal_inverse_gamma import compute_scale_increase
 from tamis.conjugate.student_t import log_one_plus_square, log_t_normalizer
 from tamis.families.normalizers import log_gamma_ratio
 from tamis.linalg import Cholesky
@@ -273,8 +274,8 @@ def sum_increases(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array
     """The increase of the prior's shape (K,) and scale (K,) by data, if all columns share one variance."""
     weight = class_sums.weight.value
     shift = normals.shift_of(class_sums.weight, class_sums.first, prior.location)
-    shift_weight = prior.strength * weight / (prior.strength + weight)
-    return 0.5 * weight.sum(axis=1), 0.5 * (class_sums.scatter + shift_weight * np.square(shift)).sum(axis=1)
+    increase = compute_scale_increase(prior.strength, weight, shift, class_sums.scatter)
+    return 0.5 * weight.sum(axis=1), increase.sum(axis=1)
 
 
 def spherical_evidence(prior: NormalInverseGamma, class_sums: Moments) -> float:

@@ -11,7 +11,7 @@ subtraction.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, singledispatch
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,24 @@ from scipy.special import gammaln, xlogy
 from tamis import _kernels
 from tamis.arrays import Array
 from tamis.conjugate import NegativeBinomial, NormalInverseGamma
+from tamis.conjugate.normal_inverse_gamma import update_parameters
 from tamis.families.stirling import log_rising
 from tamis.models.generative.block import Block, Codes, take_rows
 from tamis.models.generative.category_columns import CategoryColumns, Values
 from tamis.models.generative.counting import Rows, check_pseudo_counts
-from tamis.models.generative.gaussian_columns import GaussianColumns, Normal, replace_zero_variances
+from tamis.models.generative.gaussian_columns import (
+    GaussianColumns,
+    Normal,
+    keep_constant_columns,
+    replace_zero_variances,
+)
 from tamis.models.generative.model import Generative
 from tamis.models.generative.multinomial_counts import ComplementCounts, MultinomialCounts
 from tamis.models.generative.rate_columns import BernoulliColumns, PoissonColumns
 from tamis.stats import Exact, Keys, Labels, Moments, Sums, Tally
 from tamis.tables import Sparse
 
+T = TypeVar("T", bound=np.generic)
 Marks = NDArray[np.bool_]  # of rows or values, such as rows whose scores are imprecise
 Indices = NDArray[np.int64]
 Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are imprecise (b,)
@@ -556,7 +563,7 @@ class _Members:
         variance = np.where(np.isfinite(variance), variance, posterior.scale / posterior.shape)
         return _sum_log_normal(centred, present, mean, np.maximum(variance, _TINY))
 
-    def _add_class_axis(self, part: Array) -> Array:
+    def _add_class_axis(self, part: NDArray[T]) -> NDArray[T]:
         return part[:, None] if self.has_class_axis and part.ndim else part
 
     def _prior(self) -> NormalInverseGamma:
@@ -575,29 +582,15 @@ class _Members:
     def _update(self, moments: Centred) -> NormalInverseGamma:
         """Do what `NormalInverseGamma.update` does, with moments about a centre."""
         prior = self._prior()
-        total = prior.strength + moments.weight
         shift = np.where(moments.weight > 0, moments.mean - prior.location, 0.0)
-        shift_weight = prior.strength * moments.weight / total
-        after = (
-            prior.location + moments.weight / total * shift,
-            total,
-            prior.shape + 0.5 * moments.weight,
-            prior.scale + 0.5 * (moments.scatter + shift_weight * np.square(shift)),
-        )
-        constant = self.constant
-        if constant is None or not constant.any():
-            return NormalInverseGamma(*after)
-        before = prior.location, prior.strength, prior.shape, prior.scale
-        where = constant[:, None] if self.has_class_axis else constant
-        return NormalInverseGamma(*(np.where(where, a, b) for a, b in zip(before, after, strict=True)))
-
-    @property
-    def constant(self) -> Marks | None:
-        """Which columns are constant (b, d): the pooled prior has no scale for them."""
+        after = update_parameters(prior.parameters, moments.weight, shift, moments.scatter)
+        posterior = NormalInverseGamma(*after)
         if self.pooled is None:
-            return None
+            return posterior
+        # The pooled prior has no scale for constant columns (b, d).
         _, variance = self.pooled.estimate_mean_and_variance(self.centre)
-        return ~((variance > _TINY) & (self.pooled.weight > 0))
+        constant = ~((variance > _TINY) & (self.pooled.weight > 0))
+        return keep_constant_columns(prior, posterior, self._add_class_axis(constant))
 
 
 def _sum_log_normal(centred: Array, present: Marks | None, mean: Array, variance: Array) -> Array:

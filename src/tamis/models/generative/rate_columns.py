@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Gamma
 from tamis.families.stirling import log_rising
-from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
+from tamis.models.generative.block import Block, ColumnDensity, Contrast, Density, Responsibilities
 from tamis.models.generative.counting import (
     MAX_COUNT,
     NoEvidenceError,
@@ -322,7 +322,7 @@ class Rates(Density[Rows]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Overdispersed(Density[Rows]):
+class Overdispersed(ColumnDensity[Rows]):
     """The Poisson with its rate integrated out: a negative binomial."""
 
     keys: Keys
@@ -332,22 +332,14 @@ class Overdispersed(Density[Rows]):
     prior_shape: Array  # (K, d)
     prior_rate: Array  # (K, d)
 
-    def scores(self, rows: Rows) -> Array:
-        dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
-        return np.stack([self._log_terms(dense, k).sum(axis=1) for k in range(len(self.keys))], axis=1)
-
-    def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
-        dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
-        return Contrast(self._log_terms(dense, for_) - self._log_terms(dense, against), np.zeros(len(dense)))
-
-    def _log_terms(self, rows: Array, k: int) -> Array:
-        """log p of each cell by the negative binomial, which is defined for fractional counts, too."""
+    def _log_terms(self, rows: Rows, k: int) -> Array:
+        values = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
         shape, rate = self.shape[k], self.rate[k]
-        x = np.nan_to_num(rows, nan=0.0)
-        counts = np.abs(x)
+        x = np.nan_to_num(values, nan=0.0)
+        counts = np.abs(x)  # the negative binomial is defined for fractional counts, too
         terms = log_rising(shape, counts) - gammaln(counts + 1.0)
         terms += shape * (np.log(rate) - np.log1p(rate)) - counts * np.log1p(rate)
-        return np.where(np.isnan(rows), 0.0, np.where(x < 0, -np.inf, terms))
+        return np.where(np.isnan(values), 0.0, np.where(x < 0, -np.inf, terms))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         rates = rng.gamma(self.shape[group]) / self.rate[group]

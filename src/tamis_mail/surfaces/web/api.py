@@ -5,7 +5,7 @@ actions of the page; a program identifies itself by `Authorization: Bearer` (see
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from tamis_mail.catalog import CatalogError, Row, read_message
+from tamis_mail.catalog import CatalogError, read_message
 from tamis_mail.message import canonical, digest
-from tamis_mail.store.log import Event, EventLog
+from tamis_mail.store.log import EventLog
 from tamis_mail.surfaces.web import actions
 from tamis_mail.surfaces.web.context import Context
 from tamis_mail.surfaces.web.imports import receive_import
@@ -37,6 +37,7 @@ _DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$", "description":
 _DIGESTS: Schema = {"type": "array", "items": _DIGEST, "minItems": 1, "maxItems": actions.MAX_MESSAGES}
 _CURSOR: Schema = {"type": "string", "pattern": r"^[0-3]\.[0-9]{1,17},-?[0-9]{1,15},[1-9][0-9]{0,15}$"}
 _LABEL: Schema = {"type": "string", "enum": ["spam", "ham"]}
+_LABEL_OR_NONE: Schema = {"type": "string", "enum": ["spam", "ham", "none"]}
 _RANGE = "[0-9]{1,15}(-[0-9]{1,15})?"
 _RANGES: Schema = {"type": "string", "pattern": f"^{_RANGE}(,{_RANGE}){{0,99}}$"}
 _TEXT: Schema = {"type": "string"}
@@ -64,6 +65,8 @@ def _nullable(schema: Schema) -> Schema:
 
 
 _ERROR = _object_schema(error=_TEXT)
+_NUMBERS: Schema = {"type": "object", "additionalProperties": _INTEGER}
+_STATUS = _object_schema(version=_TEXT, labels=_NUMBERS, verdicts=_NUMBERS)
 _ROW = _object_schema(
     digest=_DIGEST,
     sender=_TEXT,
@@ -85,6 +88,7 @@ _VERDICT = _object_schema(
     listed=_nullable(_TEXT),
     evidence=_list_schema(_PIECE),
 )
+_RECEIPT = _object_schema(digest=_DIGEST, action=_TEXT, before=_nullable(_TEXT))
 _OUTCOME = _object_schema(sentence=_TEXT, events=_TEXT, fault=_BOOLEAN)
 _EVENT = _object_schema(
     number=_INTEGER,
@@ -123,8 +127,8 @@ class Operation:
     method: str
     path: str
     summary: str
-    handle: Handle
     answer: Schema
+    handle: Handle
     parameters: Mapping[str, Schema] = field(default_factory=dict)  # of the query
     required: Sequence[str] = ()  # names of the parameters that must be given
     body: Schema | None = None  # of a body of JSON
@@ -139,6 +143,27 @@ class Operation:
         return {name: schema for name, schema in known.items() if f"{{{name}}}" in self.path}
 
 
+OPERATIONS: list[Operation] = []
+
+
+def _operation(
+    name: str, method: str, path: str, summary: str, answer: Schema, **options: Any
+) -> Callable[[Handle], Handle]:
+    """Declare the operation that the decorated function handles; `options` are other fields of Operation."""
+
+    def declare(handle: Handle) -> Handle:
+        OPERATIONS.append(Operation(name, method, path, summary, answer, handle, **options))
+        return handle
+
+    return declare
+
+
+def _describe(value: object, schema: Schema, **others: Any) -> dict[str, Any]:
+    """Return the properties of a schema: those in `others`, and the attributes of the value."""
+    return {name: others[name] if name in others else getattr(value, name) for name in schema["properties"]}
+
+
+@_operation("readStatus", "GET", "/status", "How much was learned and judged", _STATUS)
 async def _read_status(context: Context, _: Request, __: Values) -> Any:
     def read(connections: Connections) -> Any:
         return {
@@ -150,30 +175,38 @@ async def _read_status(context: Context, _: Request, __: Values) -> Any:
     return await context.threads.read(read)
 
 
-def _describe_row(row: Row) -> dict[str, Any]:
-    return {
-        "digest": row.digest.hex(),
-        "sender": row.sender,
-        "subject": row.subject,
-        "date": row.date,
-        "size": row.size,
-        "verdict": row.verdict,
-        "probability": row.probability,
-        "stale": row.is_stale,
-        "label": row.label,
-    }
-
-
+@_operation(
+    "listMessages",
+    "GET",
+    "/messages",
+    "Messages, one page at a time",
+    _object_schema(messages=_list_schema(_ROW), previous=_nullable(_TEXT), next=_nullable(_TEXT)),
+    parameters={
+        "text": {"type": "string", "maxLength": 200},
+        "verdict": {"type": "string", "enum": ["spam", "ham", "unsure", "none"]},
+        "label": _LABEL_OR_NONE,
+        "source": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+        "order": {"type": "string", "enum": ["doubt", "newest"]},
+        "after": _CURSOR,
+        "before": _CURSOR,
+        "limit": {"type": "integer", "minimum": 1, "maximum": 500},
+    },
+)
 async def _list_messages(context: Context, request: Request, values: Values) -> Any:
     limit = values.get("limit", 50)
     page = await context.threads.read(lambda connections: find_page(connections, request.query_params, limit))
-    return {
-        "messages": [_describe_row(row) for row in page["rows"]],
-        "previous": page["previous"],
-        "next": page["next"],
-    }
+    rows = [_describe(row, _ROW, digest=row.digest.hex(), stale=row.is_stale) for row in page["rows"]]
+    return {"messages": rows, "previous": page["previous"], "next": page["next"]}
 
 
+@_operation(
+    "explainMessage",
+    "GET",
+    "/messages/{digest}",
+    "The verdict on a listed message, with its evidence",
+    _VERDICT,
+    may_be_missing=True,
+)
 async def _explain_message(context: Context, _: Request, values: Values) -> Any:
     name = bytes.fromhex(values["digest"])
 
@@ -183,6 +216,14 @@ async def _explain_message(context: Context, _: Request, values: Values) -> Any:
     return await context.threads.read(judge)
 
 
+@_operation(
+    "findSimilar",
+    "GET",
+    "/messages/{digest}/similar",
+    "Learned messages that are similar",
+    _list_schema(_SIMILAR),
+    may_be_missing=True,
+)
 async def _read_similar(context: Context, _: Request, values: Values) -> Any:
     name = bytes.fromhex(values["digest"])
 
@@ -201,26 +242,14 @@ def _read_listed(connections: Connections, name: bytes) -> bytes:
 
 
 def _describe_verdict(name: bytes, verdict: Verdict) -> dict[str, Any]:
-    return {
-        "digest": name.hex(),
-        "label": verdict.label,
-        "probability": verdict.probability,
-        "log_odds": verdict.log_odds,
-        "probabilities": dict(verdict.probabilities),
-        "listed": verdict.listed,
-        "evidence": [
-            {
-                "token": one.token,
-                "view": one.view,
-                "contribution": one.contribution,
-                "spam": one.spam,
-                "ham": one.ham,
-            }
-            for one in verdict.evidence[:_MAX_EVIDENCE]
-        ],
-    }
+    evidence = [asdict(one) for one in verdict.evidence[:_MAX_EVIDENCE]]
+    probabilities = dict(verdict.probabilities)
+    return _describe(verdict, _VERDICT, digest=name.hex(), probabilities=probabilities, evidence=evidence)
 
 
+@_operation(
+    "judgeMessage", "POST", "/verdicts", "Judge a message, and log the verdict", _VERDICT, body_type=_MESSAGE
+)
 async def _judge(context: Context, _: Request, values: Values) -> Any:
     raw: bytes = values["body"]
 
@@ -233,50 +262,77 @@ async def _judge(context: Context, _: Request, values: Values) -> Any:
     return await context.threads.read(judge)
 
 
+@_operation(
+    "learnMessage",
+    "POST",
+    "/learned",
+    "Learn a message under a label",
+    _RECEIPT,
+    parameters={"label": _LABEL},
+    required=("label",),
+    body_type=_MESSAGE,
+)
 async def _learn(context: Context, _: Request, values: Values) -> Any:
     raw, label = values["body"], values["label"]
 
     def learn(connections: Connections) -> Any:
         receipt = connections.sieve.learn(raw, label, source="web")
         connections.catalog.follow(EventLog.of(connections.sieve.store.path_name))
-        return {"digest": receipt.digest.hex(), "action": receipt.action, "before": receipt.before}
+        return _describe(receipt, _RECEIPT, digest=receipt.digest.hex())
 
     return await context.threads.write(learn)
 
 
-def _describe_outcome(outcome: actions.Outcome) -> dict[str, Any]:
-    return {
-        "sentence": outcome.sentence,
-        "events": outcome.undo.get("events", ""),
-        "fault": outcome.is_fault,
-    }
+async def _act(context: Context, action: Callable[[Connections], actions.Outcome]) -> Any:
+    """Run an action in the writer thread, and describe its outcome."""
+    outcome = await context.threads.write(action)
+    return _describe(outcome, _OUTCOME, events=outcome.undo.get("events", ""), fault=outcome.is_fault)
 
 
+def _read_digests(values: Values) -> list[bytes]:
+    return [bytes.fromhex(text) for text in values["body"]["digests"]]
+
+
+@_operation(
+    "labelMessages",
+    "POST",
+    "/labels",
+    "Learn listed messages under a label, or forget them (none)",
+    _OUTCOME,
+    body=_object_schema(digests=_DIGESTS, label=_LABEL_OR_NONE),
+)
 async def _label_messages(context: Context, _: Request, values: Values) -> Any:
-    names = [bytes.fromhex(text) for text in values["body"]["digests"]]
-    label = values["body"]["label"]
-    action = (
-        partial(actions.forget, digests=names)
-        if label == "none"
-        else partial(actions.mark, digests=names, label=label)
-    )
-    return _describe_outcome(await context.threads.write(action))
+    names, label = _read_digests(values), values["body"]["label"]
+    if label == "none":
+        return await _act(context, partial(actions.forget, digests=names))
+    return await _act(context, partial(actions.mark, digests=names, label=label))
 
 
+@_operation(
+    "setSenders",
+    "POST",
+    "/senders",
+    "Allow or block the senders of listed messages",
+    _OUTCOME,
+    body=_object_schema(digests=_DIGESTS, decision={"type": "string", "enum": ["allow", "block"]}),
+)
 async def _set_senders(context: Context, _: Request, values: Values) -> Any:
-    names = [bytes.fromhex(text) for text in values["body"]["digests"]]
-    action = partial(actions.set_senders, digests=names, is_allowed=values["body"]["decision"] == "allow")
-    return _describe_outcome(await context.threads.write(action))
+    is_allowed = values["body"]["decision"] == "allow"
+    action = partial(actions.set_senders, digests=_read_digests(values), is_allowed=is_allowed)
+    return await _act(context, action)
 
 
-async def _undo(context: Context, _: Request, values: Values) -> Any:
-    try:
-        ranges = actions.read_ranges(values["body"]["events"])
-    except ValueError as error:
-        raise HTTPException(400, str(error)) from None
-    return _describe_outcome(await context.threads.write(partial(actions.undo, ranges=ranges)))
-
-
+@_operation(
+    "listEvents",
+    "GET",
+    "/events",
+    "Verdicts and learning events, newest first",
+    _list_schema(_EVENT),
+    parameters={
+        "before": {"type": "integer", "minimum": 1, "maximum": 1 << 53},
+        "limit": {"type": "integer", "minimum": 1, "maximum": _MAX_EVENTS},
+    },
+)
 async def _list_events(context: Context, _: Request, values: Values) -> Any:
     before, limit = values.get("before", 1 << 53), values.get("limit", 50)
 
@@ -287,160 +343,48 @@ async def _list_events(context: Context, _: Request, values: Values) -> Any:
         newest = next(log.events(), None)
         last = min(before - 1, newest.number if newest else 0)
         events = log.find_range(max(0, last - limit + 1), last)
-        return [_describe_event(event) for event in events]
+        return [_describe(event, _EVENT, digest=event.digest.hex()) for event in events]
 
     return await context.threads.read(read)
 
 
-def _describe_event(event: Event) -> dict[str, Any]:
-    names = (
-        "number",
-        "time",
-        "action",
-        "label",
-        "before",
-        "probability",
-        "sender",
-        "subject",
-        "source",
-        "undoes",
-    )
-    return {"digest": event.digest.hex()} | {name: getattr(event, name) for name in names}
+@_operation(
+    "undoEvents",
+    "POST",
+    "/undo",
+    "Undo learning events, exactly",
+    _OUTCOME,
+    body=_object_schema(events=_RANGES),
+)
+async def _undo(context: Context, _: Request, values: Values) -> Any:
+    try:
+        ranges = actions.read_ranges(values["body"]["events"])
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
+    return await _act(context, partial(actions.undo, ranges=ranges))
 
 
+@_operation(
+    "importMailbox",
+    "POST",
+    "/imports",
+    "Import an mbox or a message; the answer is a job",
+    _JOB,
+    parameters={"name": {"type": "string", "maxLength": 200}, "label": _LABEL},
+    body_type=_BYTES,
+    status=202,
+)
 async def _import_mailbox(context: Context, request: Request, values: Values) -> Any:
     job = await receive_import(context, request, values.get("name", ""), values.get("label", ""))
     return job.describe()
 
 
+@_operation("readJob", "GET", "/jobs/{key}", "The progress of a job", _JOB, may_be_missing=True)
 async def _read_job(context: Context, _: Request, values: Values) -> Any:
     job = context.jobs.find(values["key"])
     if job is None:
         raise HTTPException(404, "there is no such job")
     return job.describe()
-
-
-OPERATIONS = (
-    Operation(
-        "readStatus",
-        "GET",
-        "/status",
-        "How much was learned and judged",
-        _read_status,
-        _object_schema(
-            version=_TEXT,
-            labels={"type": "object", "additionalProperties": _INTEGER},
-            verdicts={"type": "object", "additionalProperties": _INTEGER},
-        ),
-    ),
-    Operation(
-        "listMessages",
-        "GET",
-        "/messages",
-        "Messages, one page at a time",
-        _list_messages,
-        _object_schema(messages=_list_schema(_ROW), previous=_nullable(_TEXT), next=_nullable(_TEXT)),
-        {
-            "text": {"type": "string", "maxLength": 200},
-            "verdict": {"type": "string", "enum": ["spam", "ham", "unsure", "none"]},
-            "label": {"type": "string", "enum": ["spam", "ham", "none"]},
-            "source": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
-            "order": {"type": "string", "enum": ["doubt", "newest"]},
-            "after": _CURSOR,
-            "before": _CURSOR,
-            "limit": {"type": "integer", "minimum": 1, "maximum": 500},
-        },
-    ),
-    Operation(
-        "explainMessage",
-        "GET",
-        "/messages/{digest}",
-        "The verdict on a listed message, with its evidence",
-        _explain_message,
-        _VERDICT,
-        may_be_missing=True,
-    ),
-    Operation(
-        "findSimilar",
-        "GET",
-        "/messages/{digest}/similar",
-        "Learned messages that are similar",
-        _read_similar,
-        _list_schema(_SIMILAR),
-        may_be_missing=True,
-    ),
-    Operation(
-        "judgeMessage",
-        "POST",
-        "/verdicts",
-        "Judge a message, and log the verdict",
-        _judge,
-        _VERDICT,
-        body_type=_MESSAGE,
-    ),
-    Operation(
-        "learnMessage",
-        "POST",
-        "/learned",
-        "Learn a message under a label",
-        _learn,
-        _object_schema(digest=_DIGEST, action=_TEXT, before=_nullable(_TEXT)),
-        {"label": _LABEL},
-        ("label",),
-        body_type=_MESSAGE,
-    ),
-    Operation(
-        "labelMessages",
-        "POST",
-        "/labels",
-        "Learn listed messages under a label, or forget them (none)",
-        _label_messages,
-        _OUTCOME,
-        body=_object_schema(digests=_DIGESTS, label={"type": "string", "enum": ["spam", "ham", "none"]}),
-    ),
-    Operation(
-        "setSenders",
-        "POST",
-        "/senders",
-        "Allow or block the senders of listed messages",
-        _set_senders,
-        _OUTCOME,
-        body=_object_schema(digests=_DIGESTS, decision={"type": "string", "enum": ["allow", "block"]}),
-    ),
-    Operation(
-        "listEvents",
-        "GET",
-        "/events",
-        "Verdicts and learning events, newest first",
-        _list_events,
-        _list_schema(_EVENT),
-        {
-            "before": {"type": "integer", "minimum": 1, "maximum": 1 << 53},
-            "limit": {"type": "integer", "minimum": 1, "maximum": _MAX_EVENTS},
-        },
-    ),
-    Operation(
-        "undoEvents",
-        "POST",
-        "/undo",
-        "Undo learning events, exactly",
-        _undo,
-        _OUTCOME,
-        body=_object_schema(events=_RANGES),
-    ),
-    Operation(
-        "importMailbox",
-        "POST",
-        "/imports",
-        "Import an mbox or a message; the answer is a job",
-        _import_mailbox,
-        _JOB,
-        {"name": {"type": "string", "maxLength": 200}, "label": _LABEL},
-        body_type=_BYTES,
-        status=202,
-    ),
-    Operation("readJob", "GET", "/jobs/{key}", "The progress of a job", _read_job, _JOB, may_be_missing=True),
-)
 
 
 def routes(context: Context) -> list[BaseRoute]:
