@@ -65,7 +65,7 @@ def sum_responsible(
     p(row, class). Where the rows hold NaN, or numbers too large to be squared, some result is not finite, and
     none has a meaning.
     """
-    sums, log_likelihood = _tiles.sum_responsible(
+    sums, log_likelihood = _compiled.sum_responsible(
         rows, place.start, place.stop, weights, origin, constant, linear, quadratic, hard
     )
     return sums, log_likelihood
