@@ -56,8 +56,9 @@ class HeldOut:
 
     @property
     def log_loss(self) -> float:
-        """The mean of `log_losses`; ∞ if a row has a class that the model was not fitted to."""
-        return float(np.average(self.log_losses, weights=self.weights))
+        """The mean of `log_losses`; ∞ if a row with weight has a class that the model was not fitted to."""
+        losses = self.log_losses if self.weights is None else np.where(self.weights > 0, self.log_losses, 0.0)
+        return float(np.average(losses, weights=self.weights))
 
     def by_fold(self) -> "list[HeldOut]":
         """Return the predictions of each fold, in the order of the folds."""

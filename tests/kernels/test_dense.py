@@ -87,7 +87,7 @@ def test_rows_outside_of_the_array_are_refused() -> None:
 
 
 def test_the_number_of_columns_chooses_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dense, "_WIDEST", 5)
+    monkeypatch.setattr(dense, "_MAX_COLUMNS", 5)
     for columns, kernels in ((5, KERNELS[-1]), (6, reference)):
         data = given(50, columns, 0, True, False)
         wanted = kernels.multiply_centred(**data, start=0, stop=50)
@@ -101,7 +101,7 @@ def test_moments_by_tiles_are_those_by_blas(monkeypatch: pytest.MonkeyPatch, by:
     rows, weights = 1e8 + rng.normal(size=(9000, 13)), rng.exponential(size=9000)
     labels = None if by is None else rng.integers(0, 3, 9000)
     with monkeypatch.context() as narrow:
-        narrow.setattr(dense, "_WIDEST", 0)
+        narrow.setattr(dense, "_MAX_COLUMNS", 0)
         by_blas = Moments.observe(rows, weights, form="full", by=labels)
     found = []
     for count in (1, 3):

@@ -342,7 +342,7 @@ def test_rows_are_added_alike(case: tuple[Rows, int], classes: int) -> None:
 def test_the_door_shares_out_many_keys_and_numbers_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = np.random.default_rng(5).integers(0, 3000, size=9000).astype(np.uint64)
     alone = door.number_keys(keys)
-    monkeypatch.setattr(door, "_SHARED", 1000)
+    monkeypatch.setattr(door, "_MIN_KEYS", 1000)
     for count in (1, 4):
         monkeypatch.setattr(threads, "_processors", lambda count=count: count)
         shared = door.number_keys(keys)

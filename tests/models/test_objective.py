@@ -12,9 +12,11 @@ from numpy.testing import assert_allclose
 
 from tamis import threads
 from tamis.arrays import Array
+from tamis.models.linear.design import SparseDesign
 from tamis.models.linear.laplace import LaplaceModel
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import Bernoulli, Gamma, Response, Softmax
+from tamis.tables import Sparse
 from tests.models.curved_rows import ALL, design_of, drawn, expected, named, near, prior_of
 
 each_response = pytest.mark.parametrize("response", ALL, ids=named)
@@ -178,3 +180,12 @@ def test_the_extent_is_that_of_the_longest_row_and_the_largest_numbers(as_sparse
     reach, extent = design_of(values, True, as_sparse).extent()
     assert reach == pytest.approx(np.sqrt(50.0))
     assert extent.tolist() == [3.0, 7.0, 1.0]
+
+
+def test_one_sparse_row_of_many_columns_has_no_empty_lane() -> None:
+    columns = 300_000
+    row = Sparse(np.array([0, columns]), np.arange(columns), np.linspace(-2.0, 1.0, columns), columns)
+    norm, largest = SparseDesign.of(row, intercept=True).extent()
+    assert_allclose(norm, np.sqrt(np.square(row.values).sum() + 1.0))
+    assert largest.max() == 2.0
+    assert largest[-1] == 1.0

@@ -8,6 +8,7 @@ import pytest
 
 from tamis import validate
 from tamis.models.generative import GaussianColumns, Generative, LabelledRows, MultinomialCounts
+from tamis.models.linear import HeldOutNumbers
 from tamis.stats import Keys, Labels
 from tamis.tables import Table
 
@@ -119,6 +120,17 @@ def test_a_row_that_is_impossible_costs_log_of_the_number_of_classes() -> None:
 )
 def test_the_data_are_counted_among_the_draws(replicated: list[float], p_value: float) -> None:
     assert validate.Check(3.0, np.array(replicated)).p_value == p_value
+
+
+def test_an_impossible_row_of_weight_zero_is_not_in_the_means() -> None:
+    keys, labels = Keys.of(["a", "b", "b"])
+    joint, weights = np.array([[0.0, 0.0], [0.0, 0.0], [0.0, -np.inf]]), np.array([1.0, 2.0, 0.0])
+    held_out = validate.HeldOut(keys, joint, labels, np.arange(3), weights)
+    assert held_out.log_losses.tolist() == [np.log(2.0), np.log(2.0), np.inf]
+    assert held_out.log_loss == np.log(2.0)
+    numbers = np.array([1.0, 2.0, np.inf])
+    predicted = HeldOutNumbers(numbers, np.zeros(3), numbers, -numbers, np.arange(3), weights)
+    assert predicted.mean_log_density == -5.0 / 3.0
 
 
 def test_one_draw_is_enough_and_200_are_usual() -> None:

@@ -59,6 +59,8 @@ class HeldOutNumbers:
         return replace(self, **{name: part[rows] for name, part in parts.items() if part is not None})
 
     def _mean(self, values: Array) -> float:
+        if self.weights is not None:  # rows of weight 0 may have infinite values
+            values = np.where(self.weights > 0, values.T, 0.0).T
         return float(np.mean(np.average(values, axis=0, weights=self.weights)))
 
 
