@@ -1,7 +1,7 @@
-"""One transaction on the store: the journal entries and the counts of messages that are learned or forgotten.
+"""Learn and forget messages in one transaction of the store: their journal entries, features and counts.
 
-This process reads messages and writes the journal while workers count earlier messages. Nothing is visible
-in the store until the transaction is complete.
+This thread writes the journal while workers count the features of earlier messages. Other processes see
+nothing of the transaction until it is committed.
 """
 
 import time
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from tamis_mail.store.feature_sums import PendingSum
     from tamis_mail.store.tables import CountTable, FeatureKeys
 
-    Item = tuple[bytes | None, bytes, Change]  # digest if the message is added, its canonical bytes, change
+    Item = tuple[bytes | None, bytes, Change]  # digest (None: subtract it), canonical bytes, change
 
 __all__ = ["Receipt", "Transaction"]
 
 
 class Transaction:
-    """Learns and forgets messages; `run` writes the counts."""
+    """Learns and forgets messages: the methods change the journal at once, `run` writes the counts."""
 
     def __init__(self, store: Store, writer: Writer, source: str) -> None:
         self._store = store
@@ -42,18 +42,18 @@ class Transaction:
         self._message_weight, self._prunings = store.message_weight(), store.prunings()
         self._token_version = store.token_version()
         self._now = int(time.time())
-        self._work: list[Item] = []  # messages to be counted
-        self._bytes = 0  # size of the messages that wait to be counted
-        self._pruned: list[Item] = []  # to be subtracted from pruned counts
+        self._work: list[Item] = []  # messages that workers count
+        self._bytes = 0  # in the messages of `_work` that are added
+        self._pruned: list[Item] = []  # messages that workers count, to subtract them from pruned counts
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
-        # Features of messages that were read before the transaction, without known ones …
+        # Features of new messages that were read before the transaction, and what each message adds.
         self._parts: list[tuple[Part, Change]] = []
-        self._features: dict[bytes, PlaceInPart] = {}  # … by digest
+        self._features: dict[bytes, PlaceInPart] = {}  # digest of such a message → its place in a part
 
     def learn(self, raw: bytes, label: str) -> Receipt:
-        """Record that a message has a label."""
+        """Learn a message under a label; subtract it from another one, under which it is known."""
         plain = canonical(raw)
         name = digest(plain)
         old = self._store.find_entry(name)
@@ -69,9 +69,9 @@ class Transaction:
     def learn_read(
         self, messages: Sequence[bytes], read: "ReadMessages", label: str, source: str | None = None
     ) -> list[Receipt]:
-        """Record that messages, which `jobs.read_messages` has read, have a label.
+        """Learn messages that `reading.read_messages` has read for this label.
 
-        `source` is the source of the messages, if it is not that of the transaction.
+        `source` is the source of the messages, by default that of the transaction.
         """
         old_entries = self._store.find_entries(read.digests)
         new_entries: dict[bytes, Entry] = {}
@@ -108,7 +108,7 @@ class Transaction:
         return receipts
 
     def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
-        """Record a message with its journal entry of another store; without an entry, it is unknown."""
+        """Learn a message with its journal entry of another store; without an entry, it is unknown."""
         plain = canonical(raw)
         name = digest(plain)
         entry = entries.get(name)
@@ -120,7 +120,7 @@ class Transaction:
         return Receipt("learned", entry.label, None, name)
 
     def guess(self, plain: bytes, spam_units: int) -> Receipt:
-        """Record an unlabelled message in canonical form: `spam_units` of its GUESS_UNITS count as spam."""
+        """Learn an unlabelled message in canonical form: `spam_units` of its GUESS_UNITS count as spam."""
         weights = (spam_units * self._message_weight, (GUESS_UNITS - spam_units) * self._message_weight)
         likelier = int(weights[0] < weights[1])
         label, weight, other_weight = GUESSED_LABELS[likelier], weights[likelier], weights[1 - likelier]
@@ -130,14 +130,14 @@ class Transaction:
         return Receipt("guessed", label, None, name, None, entry)
 
     def forget(self, raw: bytes) -> Receipt:
-        """Record that a message is forgotten."""
+        """Forget a message, also as a sent one."""
         plain = canonical(raw)
         was_sent = people.remove_sent(self._store, digest(plain))
         receipt = self.unlearn(plain)
         return replace(receipt, action="forgotten") if was_sent else receipt
 
     def unlearn(self, raw: bytes) -> Receipt:
-        """Record that a message has no label any more; the recipients of a sent message stay known."""
+        """Remove a message and its counts; a sent message stays recorded with its recipients."""
         plain = canonical(raw)
         name = digest(plain)
         old = self._store.find_entry(name)
@@ -147,9 +147,9 @@ class Transaction:
         return Receipt("forgotten", None, old.label, name, old)
 
     def restore(self, raw: bytes | None, entry: Entry) -> Receipt:
-        """Record a message under the label and the weight of an earlier entry of it.
+        """Restore an earlier journal entry of a message.
 
-        A message of the journal is moved by its stored features, if there are any; else its text is needed.
+        If the message is in the journal, with stored features, these suffice; otherwise `raw` is needed.
         """
         old = self._store.find_entry(entry.digest)
         keys = self._find_stored(old) if old else None
@@ -190,7 +190,7 @@ class Transaction:
         )
 
     def forget_digest(self, name: bytes) -> Receipt:
-        """Record that a message, known by its digest, is forgotten."""
+        """Forget the message with this digest, by its stored features."""
         old = self._store.find_entry(name)
         if old is None:
             return Receipt("unknown", None, None, name)
@@ -198,7 +198,7 @@ class Transaction:
         return Receipt("forgotten", None, old.label, name, old)
 
     def relabel_digest(self, name: bytes, label: str) -> Receipt:
-        """Record that a message, known by its digest, has another label."""
+        """Move the message with this digest to another label, by its stored features."""
         old = self._store.find_entry(name)
         if old is None:
             return Receipt("unknown", None, None, name)
@@ -218,7 +218,7 @@ class Transaction:
         return self._replace(old, new, keys)
 
     def _replace(self, old: Entry, new: Entry, keys: "FeatureKeys") -> Receipt:
-        """Replace the entry of a message whose features are stored."""
+        """Replace the entry of a message, and move its counts by its stored features."""
         self._writer.replace(new)
         self._stored.append((keys, self._change(old, -1)))
         self._relabelled.append((keys, self._change(new, 1)))
@@ -235,7 +235,7 @@ class Transaction:
         self._work.append((entry.digest, plain, self._change(entry, 1)))
 
     def _subtract(self, plain: bytes | None, old: Entry) -> None:
-        """Subtract a message by its stored features, or else by those of its text, if there is one."""
+        """Remove a message; subtract it by its stored features or, without these, by those of its bytes."""
         keys = self._find_stored(old)
         if keys is not None:
             self._stored.append((keys, self._change(old, -1)))
@@ -275,11 +275,12 @@ class Transaction:
         has_moved: bool = False,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> list[Receipt]:
-        """Process the steps one by one while workers count, and fit the weights if that is due.
+        """Take the steps one by one while workers count; then write the counts, and fit weights if due.
 
-        With `has_more`, the caller fits after further transactions of the same work. A transaction that
-        removes or moves a message fits in any case; `has_moved` says that `learn_read` has moved one.
-        `meanwhile` is called once, while the weights are fitted.
+        The steps are an iterator that calls the methods above; return its receipts. With `has_more`, further
+        transactions follow, after which the caller fits the weights, unless this one has removed or moved a
+        message; `has_moved` says that `learn_read` has moved one. `meanwhile` is called once, while the
+        weights are fitted if they are.
         """
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
@@ -319,7 +320,6 @@ class Transaction:
             pending = None
         has_removed = has_moved or any(receipt.action in ("moved", "forgotten") for receipt in receipts)
         if has_removed or not has_more:
-            # Only what this transaction has stored is sure to be what the store has.
             update_weights(
                 self._store,
                 self._writer,
@@ -335,7 +335,7 @@ class Transaction:
         return receipts
 
     def _sum(self, tables: "list[CountTable]") -> "PendingSum":
-        """Return the sum of tables of counts and of parts, and clear both lists, whose memory is large."""
+        """Prepare the sum of the tables and of `_parts`; clear both lists, whose memory is large."""
         total: PendingSum = import_module("tamis_mail.store.feature_sums").PendingSum(
             self._parts, tables, self._writer.n_labels
         )

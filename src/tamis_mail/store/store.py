@@ -434,7 +434,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[Writer]:
-        """Run the block as one transaction: its changes are committed at the end, or rolled back on an error."""
+        """Run the block as one transaction: commit it at its end, or roll it back after an error."""
         with self._lock, transaction(self._connection, self.path_name):
             writer = Writer(self, self._connection)
             yield writer
@@ -443,7 +443,7 @@ class Store:
 
     @contextmanager
     def postpone_checkpoints(self) -> Iterator[None]:
-        """Switch SQLite's automatic checkpoints off: transactions in the block write only its write-ahead log.
+        """Switch automatic checkpoints off: transactions in the block write only SQLite's write-ahead log.
 
         A transaction in that log is as durable as one in the file; `checkpoint` copies the log to the file.
         """
