@@ -88,7 +88,7 @@ class _Window:
         return index
 
     def _split_by_length(self) -> tuple[bytes, int] | None:
-        """Return the message and the position of the next postmark (-1: none); None if no length is correct."""
+        """Return the message and the position of the next postmark (-1: none); None without a good length."""
         body = self._body()
         place = self._buffer.find(b"ength:", self._begin, body)
         while place >= 0:
