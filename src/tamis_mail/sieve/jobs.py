@@ -141,7 +141,7 @@ def identify_and_judge_by(opened: OpenStore, messages: Sequence[bytes]) -> list[
     """Judge messages by an open store, in a snapshot; return each with its digest, sender and subject."""
     plain, digests = identify(messages)
     headings = read_headings(messages, plain)
-    identities = [Identity(name, *heading) for name, heading in zip(digests, headings, strict=True)]
+    identities = [Identity(digest, *heading) for digest, heading in zip(digests, headings, strict=True)]
     return list(zip(_judge(opened, plain), identities, strict=True))
 
 

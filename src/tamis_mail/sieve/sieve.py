@@ -236,7 +236,8 @@ class Sieve:
         with self.store.transaction() as writer:
             transaction = self._begin(writer, "")
             (receipt,) = transaction.run([transaction.relabel_digest(digest, label)], run_locally)
-        self._recorder.write_changes([(receipt, None)], "")
+        if receipt.label is not None:  # else the log would erase a message that was judged, not learned
+            self._recorder.write_changes([(receipt, None)], "")
         return receipt
 
     def fit_weights(self) -> bool:

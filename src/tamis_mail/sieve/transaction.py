@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
-from tamis_mail.message import canonical, digest
+from tamis_mail.message import canonical
+from tamis_mail.message import digest as compute_digest
 from tamis_mail.message.addresses import read_recipients, read_senders
 from tamis_mail.records import replace
 from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES
@@ -55,14 +56,14 @@ class Transaction:
     def learn(self, raw: bytes, label: str) -> Receipt:
         """Learn a message under a label; subtract it from another one, under which it is known."""
         plain = canonical(raw)
-        name = digest(plain)
-        old = self._store.find_entry(name)
+        digest = compute_digest(plain)
+        old = self._store.find_entry(digest)
         if old is not None:
             if old.label == label:
-                return Receipt("known", label, label, name)
+                return Receipt("known", label, label, digest)
             self._refuse_other_tokens(old)
             self._subtract(plain, old)
-        entry = self._entry(name, label, self._message_weight, 0)
+        entry = self._entry(digest, label, self._message_weight, 0)
         self._add(plain, entry)
         return _receipt(old, entry)
 
@@ -76,16 +77,16 @@ class Transaction:
         old_entries = self._store.find_entries(read.digests)
         new_entries: dict[bytes, Entry] = {}
         receipts, places = [], []
-        for place, name in enumerate(read.digests):
-            old = old_entries.get(name)
-            if name in new_entries or (old is not None and old.label == label):
-                receipts.append(Receipt("known", label, label, name))
+        for place, digest in enumerate(read.digests):
+            old = old_entries.get(digest)
+            if digest in new_entries or (old is not None and old.label == label):
+                receipts.append(Receipt("known", label, label, digest))
                 continue
             if old is not None:
                 self._refuse_other_tokens(old)
                 self._subtract(canonical(messages[place]), old)
-            entry = self._entry(name, label, self._message_weight, 0, source)
-            new_entries[name] = entry
+            entry = self._entry(digest, label, self._message_weight, 0, source)
+            new_entries[digest] = entry
             receipts.append(_receipt(old, entry))
             places.append(place)
         if not places:
@@ -98,53 +99,53 @@ class Transaction:
         self._writer.record(*new_entries.values())
         change = self._change(next(iter(new_entries.values())), 1)
         begin = 0
-        names = [read.digests[place] for place in places]
+        digests = [read.digests[place] for place in places]
         for n_messages, packed in read.bundles:
             part = slice(begin, begin + n_messages)
-            self._writer.store_features(names[part], packed, read.dates[part])
+            self._writer.store_features(digests[part], packed, read.dates[part])
             begin += n_messages
         self._parts += [(part, change) for part in read.parts]
-        self._features |= {name: read.features[name] for name in names}
+        self._features |= {digest: read.features[digest] for digest in digests}
         return receipts
 
     def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
         """Learn a message with its journal entry of another store; without an entry, it is unknown."""
         plain = canonical(raw)
-        name = digest(plain)
-        entry = entries.get(name)
+        digest = compute_digest(plain)
+        entry = entries.get(digest)
         if entry is None:
-            return Receipt("unknown", None, None, name)
-        if self._store.find_entry(name) is not None:
-            return Receipt("known", entry.label, entry.label, name)
+            return Receipt("unknown", None, None, digest)
+        if self._store.find_entry(digest) is not None:
+            return Receipt("known", entry.label, entry.label, digest)
         self._add(plain, replace(entry, token_version=self._token_version, prunings=self._prunings))
-        return Receipt("learned", entry.label, None, name)
+        return Receipt("learned", entry.label, None, digest)
 
     def guess(self, plain: bytes, spam_units: int) -> Receipt:
         """Learn an unlabelled message in canonical form: `spam_units` of its GUESS_UNITS count as spam."""
         weights = (spam_units * self._message_weight, (GUESS_UNITS - spam_units) * self._message_weight)
         likelier = int(weights[0] < weights[1])
         label, weight, other_weight = GUESSED_LABELS[likelier], weights[likelier], weights[1 - likelier]
-        name = digest(plain)
-        entry = self._entry(name, label, weight, other_weight)
+        digest = compute_digest(plain)
+        entry = self._entry(digest, label, weight, other_weight)
         self._add(plain, entry)
-        return Receipt("guessed", label, None, name, None, entry)
+        return Receipt("guessed", label, None, digest, None, entry)
 
     def forget(self, raw: bytes) -> Receipt:
         """Forget a message, also as a sent one."""
         plain = canonical(raw)
-        was_sent = people.remove_sent(self._store, digest(plain))
+        was_sent = people.remove_sent(self._store, compute_digest(plain))
         receipt = self.unlearn(plain)
         return replace(receipt, action="forgotten") if was_sent else receipt
 
     def unlearn(self, raw: bytes) -> Receipt:
         """Remove a message and its counts; a sent message stays recorded with its recipients."""
         plain = canonical(raw)
-        name = digest(plain)
-        old = self._store.find_entry(name)
+        digest = compute_digest(plain)
+        old = self._store.find_entry(digest)
         if old is None:
-            return Receipt("unknown", None, None, name)
+            return Receipt("unknown", None, None, digest)
         self._subtract(plain, old)
-        return Receipt("forgotten", None, old.label, name, old)
+        return Receipt("forgotten", None, old.label, digest, old)
 
     def restore(self, raw: bytes | None, entry: Entry) -> Receipt:
         """Restore an earlier journal entry of a message.
@@ -168,18 +169,18 @@ class Transaction:
     def learn_sent(self, raw: bytes) -> Receipt:
         """Record the recipients of a sent message."""
         plain = canonical(raw)
-        name = digest(plain)
+        digest = compute_digest(plain)
         recipients = read_recipients(plain)
         if not recipients:
-            return Receipt("ignored", None, None, name)
-        is_new = people.record_sent(self._store, name, read_senders(plain).addresses, recipients)
-        return Receipt("learned" if is_new else "known", None, None, name)
+            return Receipt("ignored", None, None, digest)
+        is_new = people.record_sent(self._store, digest, read_senders(plain).addresses, recipients)
+        return Receipt("learned" if is_new else "known", None, None, digest)
 
     def _entry(
-        self, name: bytes, label: str, weight: int, other_weight: int, source: str | None = None
+        self, digest: bytes, label: str, weight: int, other_weight: int, source: str | None = None
     ) -> Entry:
         return Entry(
-            name,
+            digest,
             label,
             weight,
             other_weight,
@@ -189,21 +190,21 @@ class Transaction:
             self._now,
         )
 
-    def forget_digest(self, name: bytes) -> Receipt:
+    def forget_digest(self, digest: bytes) -> Receipt:
         """Forget the message with this digest, by its stored features."""
-        old = self._store.find_entry(name)
+        old = self._store.find_entry(digest)
         if old is None:
-            return Receipt("unknown", None, None, name)
+            return Receipt("unknown", None, None, digest)
         self._subtract(None, old)
-        return Receipt("forgotten", None, old.label, name, old)
+        return Receipt("forgotten", None, old.label, digest, old)
 
-    def relabel_digest(self, name: bytes, label: str) -> Receipt:
+    def relabel_digest(self, digest: bytes, label: str) -> Receipt:
         """Move the message with this digest to another label, by its stored features."""
-        old = self._store.find_entry(name)
+        old = self._store.find_entry(digest)
         if old is None:
-            return Receipt("unknown", None, None, name)
+            return Receipt("unknown", None, None, digest)
         if old.label == label:
-            return Receipt("known", label, label, name)
+            return Receipt("known", label, label, digest)
         keys = self._find_stored(old)
         if keys is None:
             raise self._missing_features_error()
@@ -348,13 +349,13 @@ class Transaction:
     ) -> "tuple[list[bytes], list[Change], int, int, list[bool]]":
         part = self._take(self._work)
         self._bytes = 0
-        digests.append([name for name, _, _ in part if name is not None])
+        digests.append([digest for digest, _, _ in part if digest is not None])
         return (
             [plain for _, plain, _ in part],
             [change for *_, change in part],
             self._writer.n_labels,
             self._token_version,
-            [name is not None for name, _, _ in part],
+            [digest is not None for digest, _, _ in part],
         )
 
     def _take(self, changes: "list[Item]") -> "list[Item]":
