@@ -55,7 +55,7 @@ def name_features(tokens: Tokens, wanted: Collection[int] | None = None) -> dict
 
     def add(number: int, *parts: bytes, separator: str = " ") -> None:
         if wanted is None or number in wanted:
-            names[number] = separator.join(map(_readable, parts))
+            names[number] = separator.join(map(make_readable, parts))
 
     for state, gram in _grams(tokens.head).items():
         add(_number(state, GRAMS, bits), gram)
@@ -116,7 +116,7 @@ def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
     return pairs
 
 
-def _readable(token: bytes) -> str:
+def make_readable(token: bytes) -> str:
     """Return the token as printable text on one line."""
     text = token.decode("utf-8", "replace")
     return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)

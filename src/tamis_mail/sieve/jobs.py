@@ -22,21 +22,6 @@ from tamis_mail.store.tables import Change, CountTable, RunCache
 from tamis_mail.verdict import Identity, Judgement, Rule, judge_sender, with_standing
 from tamis_mail.verdict.arrays import judge_many
 
-__all__ = [
-    "Change",
-    "CountedMessages",
-    "ReadMessages",
-    "count",
-    "count_and_pack",
-    "digest_messages",
-    "extract_features",
-    "identify_and_judge",
-    "judge",
-    "judge_features",
-    "read_messages",
-    "select_messages",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CountedMessages:

@@ -2,12 +2,14 @@
 
 The score of a view is a mean of weights, to which an unknown feature contributes zero. So dropping features
 of absolute weight at most e changes the score by at most e, and the log-odds by at most e times the scales of
-the pruned views. Only features with at most the weight of one message are dropped: a common word of weight
-zero must stay, or it would seem rare when it comes again. Headers stay, because they measure how familiar a
-message is. The fitted weights stay, too, because the bound is computed with them.
+the pruned views. Only features with at most the weight of one message are dropped: those that were seen once,
+or more often before decays. A common word of weight zero must stay, or it would seem rare when it comes
+again. Headers stay, because they measure how familiar a message is. The fitted weights stay, too, because
+the bound is computed with them.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +32,8 @@ def prune(
     if not bound > 0:
         raise ValueError(f"the bound is {bound}: give log-odds above 0, such as 0.5")
     rule, message_weight = Rule.of(store), store.message_weight()
-    max_weight = bound / sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
+    scale = sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
+    max_weight = bound / scale if scale else inf  # with both scales at zero, these views have no effect
 
     def select_negligible(table: CountTable, labels: Sequence[Label]) -> NDArray[np.bool_]:
         kinds = views(table.keys, rule.token_version)

@@ -22,15 +22,13 @@ from tamis_mail.store import Entry, Store, StoreError, Writer, people
 
 if TYPE_CHECKING:
     from tamis_mail.sieve.executor import RunJobs
-    from tamis_mail.sieve.jobs import Change, CountedMessages
+    from tamis_mail.sieve.jobs import CountedMessages
     from tamis_mail.sieve.reading import Part, PlaceInPart, ReadMessages
     from tamis_mail.store.bundle_tables import BundleReader
     from tamis_mail.store.feature_sums import PendingSum
-    from tamis_mail.store.tables import CountTable, FeatureKeys
+    from tamis_mail.store.tables import Change, CountTable, FeatureKeys
 
     Item = tuple[bytes | None, bytes, Change]  # digest (None: subtract it), canonical bytes, change
-
-__all__ = ["Receipt", "Transaction"]
 
 
 class Transaction:

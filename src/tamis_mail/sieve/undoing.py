@@ -9,7 +9,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from tamis_mail import tokens
 from tamis_mail.message import canonical, digest
 from tamis_mail.sieve.executor import run_locally
-from tamis_mail.sieve.transaction import Receipt, Transaction
+from tamis_mail.sieve.receipt import Receipt
+from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import Entry, Store
 from tamis_mail.store.log import FORGOTTEN, MOVED, Event, EventLog
 

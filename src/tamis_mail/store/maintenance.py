@@ -33,23 +33,6 @@ from tamis_mail.store.people import PeopleCounts
 from tamis_mail.store.store import Entry, Store, Writer
 from tamis_mail.store.tables import CountTable, FeatureKeys
 
-__all__ = [
-    "MAX_DECAYS",
-    "MergeSummary",
-    "Progress",
-    "PruningSummary",
-    "Status",
-    "check",
-    "compact",
-    "compare_features",
-    "decay",
-    "drop",
-    "merge",
-    "prune",
-    "status",
-    "versions",
-]
-
 Progress = Callable[[float], None]  # called with the completed share of the work, from 0 to 1
 Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # → whether an entry is selected
 

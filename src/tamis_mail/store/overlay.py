@@ -54,7 +54,7 @@ class VerdictStore(Protocol):
         """Return the value of a setting; None if it is not set."""
 
     def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
-        """Return the counts of each feature by label, zeros if it is unknown."""
+        """Return the counts of each feature, one per label; zeros if the feature is unknown."""
 
     def count_arrays(self, keys: "FeatureKeys", cache: "RunCache | None" = None) -> "Counts":
         """(keys, labels): the counts of features, whose keys are in ascending order."""
@@ -63,13 +63,13 @@ class VerdictStore(Protocol):
         """Return the fitted coefficients of those features that have one."""
 
     def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
-        """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
+        """(keys,): the fitted coefficients of features with ascending keys; None without fitted weights."""
 
     def word_list_totals(self) -> tuple[int, int] | None:
-        """Return the spam and the ham messages of the imported word list; None if there is no list."""
+        """Return the numbers of spam and of ham that the imported word list counts; None without a list."""
 
     def word_counts(self, keys: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Return the spam and the ham messages of those keys that the imported word list has."""
+        """Return how many spam and ham messages have each key, for the keys in the imported word list."""
 
     def has_people(self) -> bool:
         """Whether any people are known."""
@@ -201,7 +201,7 @@ class Overlay:
         return self._choose_by_weights().coefficients(keys)
 
     def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
-        """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
+        """(keys,): the fitted coefficients of features with ascending keys; None without fitted weights."""
         return self._choose_by_weights().coefficient_array(keys)
 
     def _choose_word_list(self) -> Store:

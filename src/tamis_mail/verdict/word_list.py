@@ -17,6 +17,7 @@ and body separately. All contributions are then multiplied by three factors:
 
 from collections.abc import Mapping, Sequence
 
+from tamis_mail.features.hashing import make_readable
 from tamis_mail.labels import GUESSED_LABELS, SPAM, Label
 from tamis_mail.verdict.rule import View
 from tamis_mail.verdict.verdict import Evidence
@@ -62,14 +63,9 @@ def weigh_word_list(
     factor = TOLERANCE / (TOLERANCE + contradictions) * smallest / (smallest + PATIENCE)
     factor *= endurance / (endurance + _count_learned(labels))
     return tuple(
-        Evidence(_readable(token), IMPORTED, factor * weight, *(tokens[token] or (0, 0)))
+        Evidence(make_readable(token), IMPORTED, factor * weight, *(tokens[token] or (0, 0)))
         for token, weight in weights.items()
     )
-
-
-def _readable(token: bytes) -> str:
-    """Return the token as printable text on one line."""
-    return "".join(c if c.isprintable() else "·" for c in token.decode("utf-8", "replace"))
 
 
 def _count_learned(labels: Sequence[Label]) -> int:
