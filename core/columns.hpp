@@ -1,4 +1,4 @@
-// Columns of one table that lie apart in memory.
+// Columns of a table, each in a memory of its own.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tamis {
 
-// The arrays of a list, each of one dimension and of the same size; they are kept as long as this.
+// The columns of a list: arrays of one dimension and of one size, to which this holds references.
 struct Columns {
   std::vector<Input<double, 1>> arrays;
   std::vector<const double*> values;

@@ -1,8 +1,7 @@
-// What compilers name differently. It includes nothing: the variants of dense kernels must take no function from a header that
-// another file compiles for another processor.
+// Extensions that compilers name differently. This file includes nothing: dense/vectors.hpp says why.
 #pragma once
 
-// The function is inlined wherever it is called, also into one that is compiled for several processors.
+// A function with this mark is inlined wherever it is called, also into one that is compiled for several processors.
 #if defined(__GNUC__)
 #define TAMIS_INLINE inline __attribute__((always_inline))
 #elif defined(_MSC_VER)
@@ -13,7 +12,7 @@
 
 namespace tamis {
 
-// Load memory into the cache that will be read soon.
+// Load memory that will be read soon into the cache.
 static TAMIS_INLINE void prefetch(const void* memory) {
 #if defined(__GNUC__)
   __builtin_prefetch(memory);

@@ -39,14 +39,14 @@ const Variant* find_fastest() {
 
 std::atomic<const Variant*> chosen{find_fastest()};
 
-// The name of each, and whether it fuses products with sums.
+// Return for each variant that can run its name, and whether it fuses products with sums.
 nb::list list_variants() {
   nb::list names;
   visit_variants([&](const Variant& each) { names.append(nb::make_tuple(each.name, each.is_fused)); });
   return names;
 }
 
-// For tests: another variant serves from now on. Returns the name of the one that served before.
+// Use another variant from now on, for tests; return the name of the one that was used before.
 const char* use_variant(const char* name) {
   const Variant* wanted = nullptr;
   visit_variants([&](const Variant& each) { wanted = std::strcmp(each.name, name) == 0 ? &each : wanted; });
@@ -89,7 +89,7 @@ Product multiply_centred_rows(const Input<double, 2>& values, const Input<double
   return Product(out.release(), {d, d}, owner);
 }
 
-// The same of each block of so many rows from `start` to `stop`, without weights: (blocks, d(d+1)/2), the upper triangles packed.
+// The product of each block of `block` rows from `start` to `stop`, without weights: (blocks, d(d+1)/2), packed upper triangles.
 Product multiply_blocks(CentredRows given, std::size_t start, std::size_t stop, std::size_t block) {
   require_rows(static_cast<std::int64_t>(start), static_cast<std::int64_t>(stop), static_cast<std::size_t>(given.rows));
   require(block > 0, "got blocks without rows, expected at least one");

@@ -1,11 +1,11 @@
-// Refusal of arguments: Python gets a ValueError.
+// Checks of arguments; a failed check raises ValueError in Python.
 #pragma once
 
 #include <stdexcept>
 
 namespace tamis {
 
-// It is never inlined, so that the loops that call it stay short.
+// Not inlined, so that the code of the loops that call it stays short.
 #if defined(__GNUC__)
 __attribute__((noinline, cold))
 #endif

@@ -6,7 +6,7 @@
 
 namespace {
 
-// Writes `count` rows from `begin` on, minus the centre, of columns that lie apart in memory.
+// Writes `count` rows from `begin` on, minus the centre, of columns that have memory of their own each.
 TAMIS_INLINE void centre_columns(const tamis::CentredRows& given, int64_t begin, int64_t count, double* TAMIS_RESTRICT rows,
                                  int64_t width) {
   for (int64_t j = 0; j < given.columns; ++j) {

@@ -10,10 +10,10 @@
 
 namespace {
 
-// The smallest width of whole blocks for so many columns.
+// Return the number of columns, rounded up to whole blocks.
 TAMIS_INLINE int64_t width_of(int64_t columns) { return (columns + kBlock - 1) / kBlock * kBlock; }
 
-// Numbers to work with, which begin at a cache line; `data` is null if there is not enough memory.
+// Scratch memory, aligned to a cache line; there is none (`data` is null) if the system has not enough.
 class Scratch {
  public:
   explicit Scratch(int64_t count) {

@@ -13,7 +13,7 @@ enum class Outcome { kDone, kNoMemory, kPlaceOutside };
 // The rows at the places from `start` to `stop`, their centre, and what they are multiplied by.
 struct CentredRows {
   const double* values;    // (rows, columns), or null
-  const double* const* apart;  // or columns (rows,) that lie apart in memory; they have no order, weights or extra columns
+  const double* const* apart;  // or columns (rows,), each in memory of its own; without order, weights and extra columns
   const double* extra;     // (rows, all_columns − columns): further columns of the same rows; null if there are none
   const double* centre;    // (all_columns,)
   const double* weights;   // (rows,), or null

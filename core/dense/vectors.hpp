@@ -163,7 +163,7 @@ TAMIS_INLINE double add_lanes(const Vector (&parts)[4]) {
 
 #else
 
-// Any other processor: the compiler makes what it can of plain numbers.
+// Any other processor: arrays of numbers, which the compiler may vectorize.
 struct Vector {
   double value;
 

@@ -7,7 +7,7 @@
 namespace {
 
 constexpr int64_t kGathered = 256;   // Rows gathered at a time: they stay in the cache.
-constexpr double kSteepest = 1e4;    // The largest condition of equations in the entries that loses no digits.
+constexpr double kSteepest = 1e4;    // The largest condition number at which the equations in the entries are used.
 
 // Memory for the equations of one row, reused by the next.
 struct RowScratch {
@@ -19,7 +19,7 @@ struct RowScratch {
   double* columns;   // (k, width)
 };
 
-// Writes entries' rows of the other side, times the root of their weight, to `rows`, and adds what they pull towards to b.
+// Writes to `rows` the entries' rows of the other side, times the root of their weights; adds the entries' right-hand side to b.
 TAMIS_INLINE void gather(const tamis::RowEquations& given, int64_t begin, int64_t count, int64_t width,
                          double* TAMIS_RESTRICT rows, double* TAMIS_RESTRICT b) {
   const int64_t k = given.k;

@@ -1,4 +1,4 @@
-// Messages that are read together, and what was read of them. Python holds a batch and asks for its parts.
+// A batch: messages that are read together, with their canonical forms, digests and features. Python holds it and asks for parts.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tamis::mail {
 struct MessageBatch {
   std::vector<std::string> canonical;
   std::vector<Digest> digests;
-  std::vector<std::vector<std::uint64_t>> features;  // Of each message, in ascending order; empty until they are read.
+  std::vector<std::vector<std::uint64_t>> features;  // Of each message, in ascending order; empty until they are computed.
 };
 
 }  // namespace tamis::mail

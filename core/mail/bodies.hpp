@@ -1,5 +1,5 @@
-// The parts of a message to its words in order, and marks: hosts, files, shape, hidden words and tricks. Version 2 of
-// `tamis_mail.tokens.body`, which says what is meant; tests/mail/tokens/test_compiled_pages.py keeps the two equal.
+// Reads the body of a message: its words in order, and marks (tokens for hosts, files, structure, hidden words and tricks). The
+// reference is version 2 of `tamis_mail.tokens.body`; tests/mail/tokens/test_compiled_pages.py compares the two.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ struct Body {
   Text marks;         // Separated by spaces.
   std::vector<Text> links;
   std::vector<Text> images;
-  std::int64_t hidden = 0;  // Hidden words.
+  std::int64_t hidden = 0;  // The number of hidden words.
 };
 
-// Reads all parts of a `tamis_mail.message.Message`, because mail programs differ in which they show.
+// Reads the body of a `tamis_mail.message.Message`: all of its parts, because mail programs differ in which they show.
 Body read_body(const Message& message);
 
 }  // namespace tamis::mail

@@ -1,4 +1,5 @@
-// Distinct keys and the indices of messages → the parts of a bundle: `pack` of tamis_mail/store/bundle_arrays.py.
+// Encodes distinct keys, and the indices of messages into them, as the parts of a bundle: `encode_by_numpy` of
+// tamis_mail/store/bundle_arrays.py is the reference.
 #pragma once
 
 #include <algorithm>

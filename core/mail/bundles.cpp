@@ -1,5 +1,5 @@
-// Distinct keys and the indices of messages ↔ the parts of a bundle: `pack` and `unpack` of
-// tamis_mail/store/bundle_arrays.py, which say what is meant. Parts that are read are bytes at any address.
+// Encodes and decodes the parts of a bundle. The references are `encode_by_numpy` and `decode_by_numpy` of
+// tamis_mail/store/bundle_arrays.py. Parts that are decoded are bytes at any address, aligned or not.
 #include "bundles.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ enum Fault : int { kSound = 0, kHighParts = 1, kOrder = 2, kIndices = 3 };
 
 using Bytes = Input<std::uint8_t, 1>;
 
-// The number of some bytes, of which the first is the lowest.
+// Returns some bytes as a number, the first byte being the lowest.
 std::uint64_t read_number(const std::uint8_t* bytes, std::size_t size) {
   std::uint64_t number = 0;
   for (std::size_t byte = 0; byte < size; ++byte) number |= std::uint64_t{bytes[byte]} << 8 * byte;
@@ -46,7 +46,7 @@ int decode_keys(const Bytes& lows, const Bytes& highs, std::size_t low_bytes, co
   return kSound;
 }
 
-// Writes the keys, and the indices of all messages; returns a fault.
+// Writes the keys, and the indices of all messages; returns 0, or the code of a fault (_FAULTS in bundle_arrays.py).
 int decode_bundle(Bytes sizes, Bytes lows, Bytes highs, Bytes gaps, Bytes long_gaps, std::size_t low_bytes,
                   Output<std::uint64_t, 1> keys, Output<std::int64_t, 1> indices) {
   require_low_bytes(low_bytes);
@@ -78,7 +78,7 @@ int decode_bundle(Bytes sizes, Bytes lows, Bytes highs, Bytes gaps, Bytes long_g
   return kSound;
 }
 
-// The parts of a bundle before the gaps, and the gaps.
+// Returns the parts of a bundle before the gaps, and the gaps.
 nb::tuple encode_bundle(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> starts, Input<std::int64_t, 1> indices,
                         std::size_t low_bytes) {
   require_low_bytes(low_bytes);

@@ -1,4 +1,4 @@
-// The features of some messages in the format of tamis_mail/store/bundles.py.
+// Encodes and decodes the features of some messages, in the format of tamis_mail/store/bundles.py.
 #pragma once
 
 #include "../common.hpp"

@@ -49,7 +49,7 @@ std::string remove_quotes(std::string_view text) {
   plain.reserve(text.size());
   std::size_t last = 0, changes = 0;
   for (std::size_t line = 0; changes < kQuotedLines;) {
-    std::size_t end = line;  // Of the quotes.
+    std::size_t end = line;  // The end of the quotes.
     while (end < text.size() && text[end] == '>') ++end;
     if (end > line && is_at(text, end, "From ")) {
       plain.append(text.substr(last, line - last));
@@ -63,7 +63,7 @@ std::string remove_quotes(std::string_view text) {
   return plain.append(text.substr(last));
 }
 
-// The place after blank lines, postmarks and byte order marks, for text without carriage returns: `envelope_end`.
+// Returns the place after blank lines, postmarks and byte order marks, of text without carriage returns: `envelope_end`.
 std::size_t find_envelope_end(std::string_view text, std::size_t place = 0) {
   while (place < text.size()) {
     if (text[place] == '\n') {
@@ -80,7 +80,7 @@ std::size_t find_envelope_end(std::string_view text, std::size_t place = 0) {
   return place;
 }
 
-// The end of the name of a field that may be volatile and begins at `start`, which is the place of its colon; kNone for others.
+// Returns the place of the colon of the field that begins at `start`, if the field may be volatile; kNone otherwise.
 std::size_t find_candidate(std::string_view block, std::size_t start) {
   for (const std::string_view beginning : kBeginnings) {
     if (!is_at_in_any_case(block, start, beginning)) continue;
@@ -91,13 +91,13 @@ std::size_t find_candidate(std::string_view block, std::size_t start) {
   return kNone;
 }
 
-// Removes volatile fields from a header, and postmarks that then come first.
+// Removes volatile fields from a header, and postmarks that are at its beginning after that.
 std::string remove_volatile_fields(std::string_view header, const VolatileFields& volatile_fields) {
   std::string block = "\n";  // So that every field has a line break before it.
   block.append(header.substr(0, kHeader));
   const std::string_view text = block;
   std::string rest;
-  std::size_t last = 0;  // Where the part begins that is not copied yet.
+  std::size_t last = 0;  // Where the part that is not copied yet begins.
   std::size_t candidates = 0;
   for (std::size_t line_break = 0; line_break != kNone;) {
     std::size_t name = line_break + 1;

@@ -1,5 +1,5 @@
-// The canonical bytes of a message, and the digest that identifies it: `tamis_mail.message.canonical`, which says what is meant.
-// tests/mail/message/test_compiled_messages.py keeps the two equal.
+// Computes the canonical bytes of a message, and the digest by which it is known. The reference is `tamis_mail.message.canonical`;
+// tests/mail/message/test_compiled_messages.py compares the two.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@
 
 namespace tamis::mail {
 
-// The names of the fields that are no part of a message: `VOLATILE_FIELDS` of tamis_mail/message/volatile.py.
+// The names of volatile fields, which canonical bytes do not have: `VOLATILE_FIELDS` of tamis_mail/message/volatile.py.
 class VolatileFields {
  public:
-  // Names in lower case; one that ends in `*` stands for all with that beginning.
+  // Takes names in lower case; one that ends in `*` stands for all names with that beginning.
   explicit VolatileFields(const std::vector<std::string>& names);
   bool contains(std::string_view name) const;
 

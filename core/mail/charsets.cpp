@@ -25,7 +25,7 @@ bool starts_with_one_of(std::string_view text, const std::string_view (&beginnin
                      [text](std::string_view beginning) { return starts_with(text, beginning); });
 }
 
-// In these, bytes of ASCII need not be characters of ASCII.
+// Charsets in which a byte below 128 need not be an ASCII character.
 bool is_other_than_ascii(std::string_view codec) {
   constexpr std::string_view beginnings[] = {"utf-7", "utf-16", "utf-32", "hz"};
   return starts_with_one_of(codec, beginnings);
@@ -42,7 +42,7 @@ void replace_all(std::string& text, std::string_view part, std::string_view repl
   }
 }
 
-// The sign that begins a text in ISO-2022-JP: `\x1b[$(][@B-DIJ]`.
+// The escape sequence by which text in ISO-2022-JP is recognised: `\x1b[$(][@B-DIJ]`.
 bool has_japanese_escape(std::string_view data) {
   for (std::size_t place = 0; (place = data.find('\x1b', place)) != std::string_view::npos; ++place) {
     if (place + 2 >= data.size() || (data[place + 1] != '$' && data[place + 1] != '(')) continue;
@@ -52,7 +52,7 @@ bool has_japanese_escape(std::string_view data) {
   return false;
 }
 
-// Decodes valid UTF-8; false for other bytes.
+// Decodes UTF-8; returns false if the bytes are not valid.
 bool decode_utf8(std::string_view data, Text& text) {
   text.reserve(data.size());
   const auto* bytes = reinterpret_cast<const unsigned char*>(data.data());
@@ -75,7 +75,7 @@ bool decode_utf8(std::string_view data, Text& text) {
   return true;
 }
 
-// Decodes by a codec of Python; false if bytes are invalid, which cannot be with the handler "replace".
+// Decodes by a codec of Python; returns false if bytes are invalid, which the error handler "replace" excludes.
 bool decode_by_python(std::string_view data, const char* codec, const char* errors, Text& text) {
   const nb::gil_scoped_acquire locked;
   const nb::object decoded =

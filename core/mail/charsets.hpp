@@ -1,4 +1,4 @@
-// Bytes to text by a declared or detected charset: `decode_text` of tamis_mail/message/bodies.py.
+// Decodes bytes to text by a declared or detected charset: `decode_text` of tamis_mail/message/bodies.py.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace tamis::mail {
 
-// The text of a part: one byte per character if all characters are below 256, else code points.
+// The text of a part: one byte per character if all code points are below 256, otherwise code points.
 class Characters {
  public:
   Characters() = default;
@@ -32,7 +32,7 @@ class Characters {
   }
   // Replaces CR LF and CR by LF.
   void unify_line_breaks();
-  // Removes NUL; says whether there was one.
+  // Removes NUL characters; returns whether there were any.
   bool remove_nul();
 
  private:
@@ -41,7 +41,7 @@ class Characters {
   bool is_wide_ = false;
 };
 
-// The codecs of `tamis.charsets`. Threads may share it, with the lock of the interpreter or without.
+// The codecs of `tamis.charsets`. Threads may share it, and may hold the interpreter's lock or not.
 class Charsets {
  public:
   Charsets(std::unordered_map<std::string, std::string> aliases, std::unordered_set<std::string> codecs)
@@ -53,7 +53,7 @@ class Charsets {
  private:
   using Table = std::array<char32_t, 256>;
 
-  // Whether there is a codec of that name; it is empty if no charset is declared.
+  // Returns whether there is a codec of that name, which is empty if no charset is declared.
   bool find_codec(std::string_view charset, std::string& codec) const;
   Characters decode_by(const std::string& codec, std::string_view data, Faults& faults) const;
   Characters decode_unicode_or_western(std::string_view data, const std::string& codec, Faults& faults) const;

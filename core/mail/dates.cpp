@@ -21,20 +21,20 @@ constexpr Zone kZones[] = {
     {U"ast", -4}, {U"adt", -3}, {U"bst", 1},  {U"west", 1}, {U"cet", 1},   {U"cest", 2},  {U"met", 1},  {U"mest", 2},
     {U"mez", 1},  {U"mesz", 2}, {U"eet", 2},  {U"eest", 3}, {U"msk", 3},   {U"jst", 9},   {U"kst", 9},  {U"hkt", 8},
     {U"sgt", 8},
-};  // All others are taken as UTC.
+};  // Other zones are read as UTC.
 
 char32_t to_lower(char32_t c) { return c >= U'A' && c <= U'Z' ? c + 32 : c; }
 bool is_letter(char32_t c) { return is_lower_letter(to_lower(c)); }
 bool is_blank(char32_t c) { return c == U' ' || c == U'\t'; }
 
-// Reads the form of RFC 5322 from a place on: "23 Aug 2002 23:10:22 +0800".
+// Reads a date in the form of RFC 5322, such as "23 Aug 2002 23:10:22 +0800".
 class DateScanner {
  public:
   explicit DateScanner(TextView text) : text_(text) {}
 
   // Finds a date that begins at `start`, which no digit precedes; its end is `place` then.
   bool match(std::size_t start);
-  // Seconds since 1970; none if there is no such date.
+  // Returns seconds since 1970; nothing if there is no such date.
   std::optional<std::int64_t> count_seconds() const;
 
   std::size_t place = 0;
@@ -46,7 +46,7 @@ class DateScanner {
     while (at + count < text_.size() && is_digit(text_[at + count])) ++count;
     return count;
   }
-  // Reads digits, of which there are `least` to `most`.
+  // Reads a number of `least` to `most` digits.
   bool read_number(std::size_t least, std::size_t most, std::int64_t& number) {
     const std::size_t count = count_digits(place);
     if (count < least || count > most) return false;

@@ -1,4 +1,4 @@
-// Header fields to the time of arrival: `tamis_mail.message.dates`, which says what is meant.
+// Reads the time of arrival from header fields. The reference is `tamis_mail.message.dates`.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ namespace tamis::mail {
 class DateReader {
  public:
   void read(std::string_view name, TextView value);
-  // Whether a date may be in another form than that of RFC 5322, which only Python reads.
+  // Returns whether a date may be in a form other than that of RFC 5322: only Python reads those.
   bool is_left_to_python() const { return is_left_; }
-  // Seconds since 1970; none if no field has a readable date.
+  // Returns seconds since 1970; nothing if no field has a readable date.
   std::optional<std::int64_t> date() const { return arrival_ ? arrival_ : sent_; }
 
  private:

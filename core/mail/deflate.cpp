@@ -1,5 +1,5 @@
-// Bytes → a stream of zlib (RFC 1950 and 1951) that codes bytes by their frequencies alone: what zlib's strategy Z_HUFFMAN_ONLY
-// makes, in a sixth of the time. Any zlib reads it; tests/mail/store/test_deflate.py compares what it reads with what was written.
+// Compresses bytes to a zlib stream (RFC 1950 and 1951) by Huffman codes alone, as zlib's strategy Z_HUFFMAN_ONLY does, in a sixth
+// of the time. tests/mail/store/test_deflate.py decompresses it by zlib.
 #include "deflate.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr std::size_t kBlock = std::size_t{1} << 15;  // Bytes that share their 
 constexpr int kLongestCode = 15, kLongestLengthCode = 7;
 constexpr std::array<std::uint8_t, 19> kLengthOrder = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
 
-// Writes bits, the lowest first.
+// Writes bits to a string of bytes, the lowest bit first.
 class BitWriter {
  public:
   explicit BitWriter(std::string& bytes) : bytes_(bytes) {}
@@ -51,7 +51,8 @@ class BitWriter {
   int filled_ = 0;
 };
 
-// The lengths of the codes of symbols with these frequencies; 0 for one that never occurs. At least two symbols get a code.
+// Returns the length of the code of each symbol, given the frequencies; 0 for a symbol that does not occur. At least two symbols
+// get a code.
 std::vector<std::uint8_t> choose_lengths(std::vector<std::uint32_t> frequencies, int longest) {
   const std::size_t symbols = frequencies.size();
   for (std::size_t symbol = 0; std::count_if(frequencies.begin(), frequencies.end(), [](std::uint32_t n) { return n > 0; }) < 2; ++symbol) {
@@ -88,11 +89,11 @@ std::vector<std::uint8_t> choose_lengths(std::vector<std::uint32_t> frequencies,
       for (std::size_t leaf = 0; leaf < count; ++leaf) lengths[leaves[leaf].second] = static_cast<std::uint8_t>(depths[leaf]);
       return lengths;
     }
-    for (std::uint32_t& frequency : frequencies) frequency = (frequency + 1) / 2;  // Rare symbols become less rare.
+    for (std::uint32_t& frequency : frequencies) frequency = (frequency + 1) / 2;  // A code is too long: make them less unequal.
   }
 }
 
-// The code of each symbol, with its first bit lowest.
+// Returns the code of each symbol, given the lengths, with the first bit of the code lowest.
 std::vector<std::uint16_t> assign_codes(const std::vector<std::uint8_t>& lengths) {
   std::array<std::uint32_t, kLongestCode + 2> next{};
   for (const std::uint8_t length : lengths) {
@@ -117,7 +118,7 @@ void write_lengths(const std::vector<std::uint8_t>& lengths, BitWriter& bits) {
     int extra_bits;
   };
   std::vector<std::uint8_t> all(lengths);
-  all.push_back(0);  // There is one code of distances, which has no bits: no distance is used.
+  all.push_back(0);  // One code length for distances, zero: none is used.
   std::vector<Symbol> symbols;
   for (std::size_t place = 0; place < all.size();) {
     std::size_t run = 1;
@@ -153,10 +154,10 @@ void write_block(std::string_view block, bool is_last, BitWriter& bits) {
   frequencies[kEndOfBlock] = 1;
   const std::vector<std::uint8_t> lengths = choose_lengths(frequencies, kLongestCode);
   const std::vector<std::uint16_t> codes = assign_codes(lengths);
-  constexpr std::size_t kHeadBytes = 1024;  // No head has more.
+  constexpr std::size_t kHeadBytes = 1024;  // No head of a block has more.
   bits.reserve(kHeadBytes + block.size() * kLongestCode / 8 + 2);
   bits.write(is_last ? 1 : 0, 1);
-  bits.write(2, 2);  // Codes of its own.
+  bits.write(2, 2);  // The type of a block with dynamic Huffman codes.
   write_lengths(lengths, bits);
   std::size_t place = 0;
   for (; place + 2 <= block.size(); place += 2) {  // Two codes have at most 30 bits.

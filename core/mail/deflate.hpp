@@ -1,4 +1,4 @@
-// Bytes → a stream of zlib.
+// Compresses bytes to a zlib stream.
 #pragma once
 
 #include "../common.hpp"

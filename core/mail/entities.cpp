@@ -12,13 +12,13 @@ namespace tamis::mail {
 namespace {
 
 constexpr std::size_t kLongestDecimal = 8, kLongestHexadecimal = 7, kLongestName = 32;
-constexpr std::size_t kLongestOldName = 6;  // Of the names of HTML 4, which need no semicolon.
+constexpr std::size_t kLongestOldName = 6;  // Letters of a name of HTML 4, which needs no semicolon.
 
 struct Entity {
   std::string_view name;
   char32_t character;
 };
-// The frequent ones. They need no semicolon, and `&nbsp;` is a space.
+// Frequent names. They need no semicolon, and `&nbsp;` becomes a space.
 constexpr Entity kUsual[] = {
     {"nbsp", U' '},        {"amp", U'&'},         {"lt", U'<'},          {"gt", U'>'},          {"quot", U'"'},
     {"apos", U'\''},       {"copy", U'\u00a9'},   {"reg", U'\u00ae'},    {"trade", U'\u2122'},  {"mdash", U'\u2014'},
@@ -106,7 +106,7 @@ bool decode_entities(Text& text) {
   bool has_hidden_letters = false;
   std::size_t last = 0;
   for (; start != kNowhere; start = find_character(view, U'&', start)) {
-    std::size_t end = start + 1;  // Of the number or name.
+    std::size_t end = start + 1;  // The end of the number or name.
     std::uint32_t code = 0;
     bool is_number = false;
     if (end < view.size() && view[end] == U'#') {

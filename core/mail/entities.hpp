@@ -1,11 +1,11 @@
-// Character references to text, as browsers decode them: `tamis_mail.message.entities`.
+// Decodes character references as browsers do. The reference is `tamis_mail.message.entities`.
 #pragma once
 
 #include "unicode.hpp"
 
 namespace tamis::mail {
 
-// Decodes the references of a text in place; returns whether ASCII letters or digits were written as numbers.
+// Decodes the character references of a text in place; returns whether any stood for an ASCII letter or digit as a number.
 bool decode_entities(Text& text);
 
 }  // namespace tamis::mail

@@ -1,4 +1,4 @@
-// What headers and relations share: the header fields of a message, and the addresses in them.
+// The header fields of a message and the addresses in them, for headers.cpp and relations.cpp.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@ struct Field {
   Text value;        // Its beginning, as far as it is read.
 };
 
-// The first fields of a message; `headers` is a sequence of pairs of str (`Message.headers`).
+// Returns the first fields of a message; `headers` is a sequence of pairs of str (`Message.headers`).
 std::vector<Field> read_fields(nb::handle headers);
 
-// The start and the end of each address in a value: `tamis_mail.tokens.headers.find_addresses`.
+// Returns the start and the end of each address in a value: `tamis_mail.tokens.headers.find_addresses`.
 using Place = std::pair<std::size_t, std::size_t>;
 std::vector<Place> find_addresses(TextView value);
-// The value with a space in place of each address.
+// Returns the value with a space in place of each address.
 Text remove_addresses(TextView value);
 
-// The matches of `[class]{least,most}`, from left to right, where `is_member` is the class; at most `limit` of them.
+// Returns the first `limit` matches of `[class]{least,most}`, from left to right; `is_member` tells the class.
 template <class Predicate>
 std::vector<TextView> find_runs(TextView text, Predicate is_member, std::size_t least, std::size_t most,
                                 std::size_t limit = kNowhere) {
@@ -41,7 +41,7 @@ std::vector<TextView> find_runs(TextView text, Predicate is_member, std::size_t 
   return runs;
 }
 
-// The number of characters from `start` that belong to a class, at most `most`.
+// Returns the number of characters from `start` on that belong to a class, at most `most`.
 template <class Predicate>
 std::size_t count_members(TextView text, std::size_t start, Predicate is_member, std::size_t most) {
   std::size_t size = 0;

@@ -1,5 +1,5 @@
-// Text to normalised text in lower case, without invisible characters and look-alikes, and the names of the tricks that
-// were used: `tamis_mail.message.folding`.
+// Normalises text to lower case without invisible characters and look-alikes, and notes which tricks were used. The reference is
+// `tamis_mail.message.folding`.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct FoldedText {
 };
 
 FoldedText fold_text(TextView text);
-// The text alone.
+// The same without the tricks.
 Text fold(TextView text);
 
 }  // namespace tamis::mail

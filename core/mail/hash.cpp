@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kKeyBits = 48;
 constexpr std::size_t kGramSize = 5;
-constexpr std::size_t kBlock = 8;   // Bytes of a token that are mixed in at once.
-constexpr std::size_t kBlocks = 5;  // A token is known by its length and its first 40 bytes.
+constexpr std::size_t kBlock = 8;   // Bytes of a token per step of the hash.
+constexpr std::size_t kBlocks = 5;  // The hash depends on a token's length and on its first 40 bytes.
 constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t kFinalMultiplier = 0xD6E8FEB86659FD93;
 constexpr std::uint64_t kPairSalt = kFinalMultiplier;  // For two words with no other between them.
@@ -21,7 +21,7 @@ enum View : std::uint64_t { kGrams, kHeaders, kWords, kPairs, kRelations };
 
 constexpr std::uint64_t salt(View view) { return kMultiplier * (2 * static_cast<std::uint64_t>(view) + 1); }
 
-// The number of the next eight bytes, of which the first is the lowest; bytes after the end of the text count as zero.
+// Returns the next eight bytes as a number, the first being the lowest; bytes after the end of the text count as zero.
 std::uint64_t read_block(std::string_view text, std::size_t start) {
   std::uint64_t block = 0;
   if (start + kBlock <= text.size()) {
@@ -44,7 +44,7 @@ std::uint64_t take_bytes(std::uint64_t block, std::size_t size) {
   return size < kBlock ? block & ((std::uint64_t{1} << 8 * size) - 1) : block;
 }
 
-// The number of bytes of a block before the first one that separates tokens.
+// Returns the number of bytes of a block before the first one that separates tokens.
 std::size_t count_token_bytes(std::uint64_t block) {
   constexpr std::uint64_t low = 0x7f7f7f7f7f7f7f7f, high = 0x8080808080808080, above_space = 0x5f5f5f5f5f5f5f5f;
   // The highest bit of each byte is set where the byte is above 32: its other bits and 0x5f carry into it, or it was set.
@@ -180,7 +180,7 @@ std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbe
   return {sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-// Memory that a thread uses again for its next message. That of a large message is given back.
+// Memory that a thread uses again for its next message; after a large message it is freed.
 struct Memory {
   std::vector<std::uint64_t> features, sorted;
   std::vector<std::uint32_t> places;

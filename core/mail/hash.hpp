@@ -1,4 +1,4 @@
-// Tokens to features: `tamis_mail.features.hashing`, which says what the numbers mean.
+// Computes the features of tokens. The reference is `tamis_mail.features.hashing`.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ struct Documents {
   std::string_view head, headers, words, marks, relations;
 };
 
-// The distinct features of a message in ascending order; `view_bits` is 2 for tokens of version 1, and 3 for version 2.
+// Returns the distinct features of a message in ascending order; `view_bits` is 2 for tokens of version 1, and 3 for version 2.
 std::vector<std::uint64_t> hash_tokens(const Documents& documents, int view_bits);
 
-// Eight little-endian bytes per feature. It needs the lock of the interpreter.
+// Returns eight little-endian bytes per feature. The caller holds the interpreter's lock.
 nb::bytes pack_features(const std::vector<std::uint64_t>& features);
 
 }  // namespace tamis::mail

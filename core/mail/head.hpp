@@ -1,4 +1,4 @@
-// The raw header block to its beginning, without values that are unique: `tamis_mail.tokens.head`.
+// Returns the beginning of a raw header block, without values that are unique to a message: `tamis_mail.tokens.head`.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
-// A header block that consists of fields only → names in lower case and unfolded values.
+// Reads a header block that consists of fields only: their names in lower case and their unfolded values.
 //
-// This is `_fields_of` of tamis_mail/message/fields.py for the block that almost every message has. A block with a line that
-// is no field is left to Python: the answer is None.
+// The reference is `_fields_of` of tamis_mail/message/fields.py. Almost every message has such a block; a block with a line that
+// is no field is left to Python: None is returned.
 #include "header_block.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ nb::object to_str(const std::string& latin_1) {
   return nb::steal(PyUnicode_DecodeLatin1(latin_1.data(), static_cast<Py_ssize_t>(latin_1.size()), nullptr));
 }
 
-// The fields of data[start:stop], or None.
+// Returns the fields of data[start:stop], or None.
 nb::object read_header_block_for_python(const nb::bytes& data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t room,
                                         Py_ssize_t longest_name, Py_ssize_t longest_value) {
   const auto size = static_cast<Py_ssize_t>(data.size());
@@ -72,7 +72,7 @@ bool must_be_decoded_for_python(nb::handle value) {
       {static_cast<const char*>(PyUnicode_DATA(value.ptr())), static_cast<std::size_t>(PyUnicode_GET_LENGTH(value.ptr()))});
 }
 
-// The indices of the fields whose values must be decoded.
+// Returns the indices of the fields whose values must be decoded.
 nb::list find_encoded_fields(const nb::list& fields) {
   nb::list indices;
   for (std::size_t index = 0; index < fields.size(); ++index) {
@@ -97,7 +97,7 @@ bool read_header_block(std::string_view block, std::size_t room, std::size_t lon
     if (name_end == place || colon == end || *colon != ':') return false;
     const char* value = colon + 1;
     while (value < end && is_blank(static_cast<unsigned char>(*value))) ++value;
-    // The value goes on over all lines that begin with a space or a tab.
+    // The value continues on all lines that begin with a space or a tab.
     const char* value_end = end_of_line(value, end);
     bool is_folded = false;
     while (end - value_end > 1 && is_blank(static_cast<unsigned char>(value_end[1]))) {

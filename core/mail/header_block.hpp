@@ -14,7 +14,7 @@ struct RawField {
   std::string value;  // Unfolded; one byte per character, as Latin-1.
 };
 
-// Appends at most `room` fields of a block; a name or value longer than its limit is cut. False: some line is no field.
+// Appends at most `room` fields of a block, with names and values truncated to their limits; returns false if a line is no field.
 bool read_header_block(std::string_view block, std::size_t room, std::size_t longest_name, std::size_t longest_value,
                        std::vector<RawField>& fields);
 

@@ -1,4 +1,4 @@
-// Header fields to tokens: `tamis_mail.tokens.headers`, which says what they mean.
+// Computes the tokens of header fields. The reference is `tamis_mail.tokens.headers`.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tamis::mail {
 
-// The tokens of the header fields, in order, in UTF-8, separated by spaces.
+// Returns the tokens of the header fields, in order, in UTF-8, separated by spaces.
 std::string read_headers(const std::vector<Field>& fields);
 
 }  // namespace tamis::mail

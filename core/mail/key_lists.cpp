@@ -1,9 +1,9 @@
-// Ascending lists of keys → their distinct keys, and the index of each element among them: `merge_lists` of
-// tamis_mail/store/bundle_arrays.py. And the places of some keys in an ascending list: `find_keys` of
-// tamis_mail/features/arrays.py. And tables of counts → their sum, and the counts of some keys: `CountTable.total` and
-// `add_counts` of tamis_mail/store/tables.py.
+// Merges ascending lists of keys to the distinct keys, with the index of each element among these (`merge_lists` of
+// tamis_mail/store/bundle_arrays.py); finds the places of keys in an ascending list (`find_keys` of
+// tamis_mail/features/arrays.py); sums tables of counts, and adds the counts of some keys (`CountTable.total` and `add_counts` of
+// tamis_mail/store/tables.py).
 //
-// To merge lists, the number of an element's list is put into the bits that its key leaves free, and these numbers are
+// To merge lists, the number of an element's list is put into the bits that its key does not use, and these numbers are
 // sorted by the highest bits of the keys, digit by digit. Keys are hashes, so few have these bits in common and are still out of
 // order; they are sorted by comparison, so that keys which a sender chooses cost no more than an ordinary sort.
 #include "key_lists.hpp"
@@ -24,7 +24,7 @@ namespace {
 constexpr int kListBits = 16;  // 64 - KEY_BITS of tamis_mail/features/hashing.py
 constexpr std::uint64_t kListMask = (std::uint64_t{1} << kListBits) - 1;
 constexpr int kDigitBits = 12;
-constexpr std::size_t kDigits = 2;  // The highest ones, by which numbers are distributed.
+constexpr std::size_t kDigits = 2;  // The highest digits, by which numbers are distributed.
 constexpr int kRestBits = 64 - static_cast<int>(kDigits) * kDigitBits;  // Of a number, below these digits.
 constexpr std::size_t kDigitValues = std::size_t{1} << kDigitBits;
 
@@ -32,7 +32,7 @@ std::size_t find_digit(std::uint64_t number, std::size_t digit) {
   return number >> (kRestBits + static_cast<int>(digit) * kDigitBits) & (kDigitValues - 1);
 }
 
-// Sorts numbers, in which those with the same list come in ascending order.
+// Sorts numbers; those of each list are in ascending order before.
 void sort_numbers(std::vector<std::uint64_t>& numbers) {
   std::array<std::vector<std::uint32_t>, kDigits> counts;
   for (auto& of_digit : counts) of_digit.assign(kDigitValues, 0);
@@ -68,7 +68,7 @@ std::vector<std::uint64_t> number_keys(const Input<std::uint64_t, 1>& keys, cons
   std::vector<std::uint64_t> numbers(count);
   std::size_t begin = 0;
   for (std::size_t list = 0; list < lists; ++list) {
-    const auto size = static_cast<std::uint64_t>(sizes.data()[list]);  // A negative size is too large.
+    const auto size = static_cast<std::uint64_t>(sizes.data()[list]);  // A negative size becomes too large a number.
     if (size > count - begin) refuse("the lists have more elements than there are keys");
     places[list] = begin;
     const std::size_t end = begin + static_cast<std::size_t>(size);

@@ -1,4 +1,4 @@
-// Lists of the keys of features, one per message, to their distinct keys.
+// Merges lists of keys of features, finds keys in a list, and adds tables of counts.
 #pragma once
 
 #include "../common.hpp"

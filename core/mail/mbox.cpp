@@ -1,5 +1,5 @@
-// A part of an mbox → the messages that lie in it as a whole: `_Window` of tamis_mail/mailbox/mbox.py, which says what is meant, and
-// which reads all messages that need more of the text. tests/mail/mailbox/test_mbox.py keeps the two equal.
+// Finds the messages that end within a part of an mbox. The reference is `_Window` of tamis_mail/mailbox/mbox.py, which also finds
+// the messages for which more text must be read. tests/mail/mailbox/test_mbox.py compares the two.
 #include "mbox.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace tamis::mail {
 namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
-constexpr std::size_t kLine = 1024;  // No postmark is longer.
+constexpr std::size_t kLine = 1024;  // Bytes; a longer line is no postmark.
 constexpr std::size_t kHeaders = std::size_t{1} << 16;
 constexpr std::size_t kDigits = 12;
 constexpr std::size_t kField = 80;
@@ -63,7 +63,7 @@ class Window {
  public:
   Window(std::string_view text, std::size_t largest, bool is_at_end) : text_(text), largest_(largest), is_at_end_(is_at_end) {}
 
-  // The message that begins here, if no more text is needed to know where it ends.
+  // Returns the message that begins at a place, unless more text is needed to know where it ends.
   std::optional<Found> find_end(std::size_t begin) const {
     const std::optional<std::size_t> body = find_body(begin);
     if (!body) return std::nullopt;
@@ -81,7 +81,7 @@ class Window {
     return place == kNone ? kNone : begin + place;
   }
 
-  // The end of the headers; the beginning of the message, if no end is near.
+  // Returns the end of the header; the beginning of the message if there is no end nearby.
   std::optional<std::size_t> find_body(std::size_t begin) const {
     const std::size_t line = find("\n", begin, begin + kHeaders);
     const bool has_return = line != kNone && line > 0 && text_[line - 1] == '\r';
@@ -129,7 +129,7 @@ class Window {
     return length;
   }
 
-  // The mark after this end, kNone if the text ends there; nothing if neither follows.
+  // Returns the place of the postmark after this end, kNone if the text ends there, otherwise nothing.
   std::optional<std::size_t> find_mark_after(std::size_t end) const {
     if (end > text_.size()) return std::nullopt;
     for (int line_end = 0; line_end < 2; ++line_end) {  // The one that a last line may lack, and the blank line.
@@ -161,7 +161,7 @@ class Window {
     }
   }
 
-  // The end of the message if a blank line precedes this mark.
+  // Returns the end of the message if a blank line precedes this postmark.
   std::optional<std::size_t> find_end_before(std::size_t begin, std::size_t mark) const {
     if (mark <= begin || text_[mark - 1] != '\n') return std::nullopt;
     std::size_t end = mark - 1;
@@ -174,8 +174,8 @@ class Window {
   bool is_at_end_;
 };
 
-// The first messages of a text, of which one begins at `begin`: where each begins and ends, whether it may have escapes, and the
-// place of the postmark after it, which is -1 if the text ends. The rest needs more text.
+// Returns the first messages from `begin` on, as far as they end in the text: for each its beginning, its end, whether it may have
+// escapes, and the place of the postmark after it (-1 if the text ends).
 nb::list split_mbox(const nb::bytes& buffer, std::size_t begin, std::size_t largest, bool is_at_end) {
   const std::string_view text(buffer.c_str(), buffer.size());
   require(begin <= text.size(), "expected a place in the text");

@@ -1,4 +1,4 @@
-// The messages of an mbox.
+// Finds the messages of an mbox.
 #pragma once
 
 #include "../common.hpp"

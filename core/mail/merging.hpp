@@ -1,7 +1,8 @@
-// Ascending lists of keys → all their elements in ascending order.
+// Visits the elements of several ascending lists of keys in ascending order.
 //
 // Keys are hashes of 48 bits, so that their highest bits divide them into parts of about the same size. Those of one part are
-// taken from all lists, distributed by the next bits, and put in order where a few still are not: all of that in the first cache.
+// taken from all lists, distributed by their next bits, and sorted by insertion, since few are out of order then: all of that in
+// the first-level cache.
 // Keys that a sender chooses, so that they share these bits, are sorted in the ordinary way.
 #pragma once
 
@@ -47,7 +48,7 @@ class NumberSorter {
     numbers.swap(sorted_);
     std::uint64_t* const number = numbers.data();
     for (std::size_t index = 1; index < size; ++index) {
-      if (number[index - 1] <= number[index]) continue;  // Most are in order: also those of one key, by their lists.
+      if (number[index - 1] <= number[index]) continue;  // Most are in order. Equal keys are in the order of their lists.
       const std::uint64_t bucket = number[index] >> shift;
       std::size_t begin = index - 1, end = index + 1;
       while (begin > 0 && number[begin - 1] >> shift == bucket) --begin;

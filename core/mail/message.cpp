@@ -1,4 +1,4 @@
-// Canonical bytes to a message: `tamis_mail.message.tree`, which says what is meant.
+// Parses canonical bytes. The reference is `tamis_mail.message.tree`.
 //
 // There is no recursion: open multiparts are a stack of frames of bounded depth.
 #include "message.hpp"
@@ -65,10 +65,10 @@ std::size_t estimate_size(std::size_t bytes, std::size_t lines, std::string_view
 struct Frame {
   std::string kind;
   std::vector<std::string> boundaries;
-  std::size_t start = 0;                                    // Of its body.
+  std::size_t start = 0;                                    // The start of its body.
   std::vector<std::pair<std::string, std::size_t>> outer{};  // Boundaries that an outer frame has, too, and its depth.
-  std::string children{};                                   // Their shapes, separated by commas.
-  std::size_t length = 0;                                   // Of these, each with a comma.
+  std::string children{};                                   // The structures of its children, separated by commas.
+  std::size_t length = 0;                                   // The length of all of these, each with a comma.
   bool has_children = false;
 
   void add(std::string_view shape) {
@@ -198,7 +198,7 @@ void MessageParser::close_leaf(std::size_t end) {
 void MessageParser::close_to(std::size_t depth, std::size_t end) {
   close_leaf(end);
   while (stack_.size() > depth) {
-    if (!stack_.back().has_children) {  // Its boundary never came: its content is one text part.
+    if (!stack_.back().has_children) {  // Its boundary was not found: its content is one text part.
       faults_.add(Fault::kBoundary);
       leaf_ = {{}, "text/plain", stack_.back().start};
       has_leaf_ = true;
@@ -210,7 +210,7 @@ void MessageParser::close_to(std::size_t depth, std::size_t end) {
   }
 }
 
-// The depth of the frame that a line is a boundary of (0: none), and whether it is its last.
+// Returns the depth of the frame of which a line is a boundary (0: none), and whether it is the last boundary.
 std::pair<std::size_t, bool> MessageParser::find_depth(std::string_view line) const {
   line = trim_end(line);
   if (const auto place = depths_.find(line); place != depths_.end()) return {place->second, false};
@@ -241,7 +241,7 @@ bool MessageParser::may_nest() {
   return false;
 }
 
-// All declared boundaries: programs differ in which they use.
+// Returns all boundaries that are declared, because programs differ in which they use.
 std::vector<std::string> MessageParser::find_boundaries(std::string_view value) {
   const Parameters parameters = read_parameters(value);
   std::vector<std::string> boundaries;
@@ -254,7 +254,7 @@ std::vector<std::string> MessageParser::find_boundaries(std::string_view value) 
     }
   }
   if (texts > 1) faults_.add(Fault::kDuplicateParameter);
-  if (texts == 0) decode_within_budget(parameters, "boundary");  // One in pieces is left to Python.
+  if (texts == 0) decode_within_budget(parameters, "boundary");  // A parameter in pieces (RFC 2231) is left to Python.
   if (boundaries.empty()) faults_.add(Fault::kBoundary);
   return boundaries;
 }
@@ -332,7 +332,7 @@ Message MessageParser::parse() {
                      ? decode_value(field.value, take_words(field.value), charsets_, faults_)
                      : widen(field.value);
     message.date.read(field.name, value);
-    if (message.fields.size() == kReadFields) continue;  // Its faults count all the same.
+    if (message.fields.size() == kReadFields) continue;  // Faults of further fields count, too.
     value.resize(std::min(value.size(), kReadValue));
     message.fields.push_back({field.name, std::move(value)});
   }

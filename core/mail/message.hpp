@@ -1,4 +1,4 @@
-// A message as the readers of tokens see it: `tamis_mail.message.Message`.
+// A parsed message, of which tokens are read: `tamis_mail.message.Message`.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct Part {
   Text encoding;
   Text name;
   Text disposition;
-  std::uint64_t size = 0;  // Bytes after decoding.
-  Characters text;         // Its beginning, as far as it is read …
-  std::size_t characters = 0;  // … and the number of characters of all of it.
+  std::uint64_t size = 0;  // The number of bytes after decoding.
+  Characters text;         // The beginning of the text, as far as it is read …
+  std::size_t characters = 0;  // … and the number of characters of the whole text.
 };
 
 struct Message {
   std::string_view raw;
-  std::vector<Field> fields;  // The first ones.
+  std::vector<Field> fields;  // The first fields.
   std::vector<Part> parts;
   Text shape;
   std::vector<Text> faults;

@@ -1,5 +1,5 @@
-// One pass over the tags. No tree is built: a short stack of marks records the elements that hide text. Every search
-// goes forward and passes over what it has read, so that time is in proportion to the page, whatever is left unclosed.
+// Reads the tags of a page in one pass. No tree is built: a short stack of marks records the elements that hide text. No search
+// goes back to text that was searched before, so that the time is linear in the size of the page, even if nothing is closed.
 #include "pages.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kLinks = 500;          // Links of a page, and images.
 constexpr std::size_t kAddress = 2000;       // Characters of an address.
-constexpr std::size_t kBeginning = 120;      // Characters of an address of the rest: its host is there.
+constexpr std::size_t kBeginning = 120;      // Characters of an address in the rest of a page: they have its host.
 constexpr std::size_t kPointers = 4 * kLinks;  // Tags of the rest whose addresses are read.
 constexpr std::size_t kRest = 30'000;        // Characters after the last interpreted tag that are read as text.
 constexpr std::size_t kMarks = 30;           // Elements within each other that hide text or show it again.
@@ -36,7 +36,7 @@ struct Element {
   Action start = Action::kOdd;
   Action end = Action::kOdd;
   bool is_void = false;
-  bool is_box = false;  // Its end closes all within.
+  bool is_box = false;  // Whether its end tag closes all elements within.
   TextView address;     // The attribute that holds an address.
 };
 
@@ -125,7 +125,7 @@ std::size_t find_attributes_end(TextView text, std::size_t place) {
   return place;
 }
 
-// The first tag at `place` or later.
+// Returns the first tag at `place` or later.
 std::optional<Tag> find_tag(TextView text, std::size_t place) {
   for (; (place = find_character(text, U'<', place)) != kNowhere; ++place) {
     std::size_t end = place + 1;
@@ -402,8 +402,8 @@ bool is_all_space(TextView text) { return std::all_of(text.begin(), text.end(), 
 
 // One space between words and one line break between blocks.
 void normalise_lines(Text& text) {
-  std::size_t end = 0;      // Of what is normalised; it never gets longer than what was read.
-  char32_t separator = 0;   // What is due before the next word.
+  std::size_t end = 0;      // The end of the normalised text, which is never longer than the text that was read.
+  char32_t separator = 0;   // The character to write before the next word.
   for (const char32_t c : text) {
     if (is_space(c)) {
       if (c == U'\n') {
@@ -440,7 +440,7 @@ struct State {
 // An element that hides text or shows it again.
 struct Mark {
   Text name;
-  std::int64_t count;  // Open elements of its name, with it.
+  std::int64_t count;  // The number of open elements of its name, itself included.
   std::int64_t boxes;
   State before;
 };
@@ -465,7 +465,7 @@ class PageReader {
   void point_all(TextView text);
   std::optional<Text> record(TextView name, const Element& element, TextView attributes, std::size_t longest);
   void append_visible(TextView text);
-  // Text that follows goes there.
+  // Returns where the text that follows belongs.
   void append(TextView text) {
     if (state_.is_shown()) {
       append_visible(text);
@@ -476,8 +476,8 @@ class PageReader {
 
   struct Link {
     Text address;
-    std::size_t start;  // Of its text.
-    std::size_t end;    // Of the first pieces of its text, once there are so many.
+    std::size_t start;  // The start of its text.
+    std::size_t end;    // The end of the first kLinkPieces pieces of its text, once there are so many.
     int pieces;
   };
 
@@ -487,10 +487,10 @@ class PageReader {
   std::vector<Mark> marks_;
   // Elements that are open, by name, since the first mark. A hostile page cannot make a map slow as it can a hash table.
   std::map<Text, std::int64_t, std::less<>> counts_;
-  std::int64_t boxes_ = 0;  // Of them, those whose end closes all within.
+  std::int64_t boxes_ = 0;  // The number of those whose end tag closes all elements within.
   State state_;
-  Colour background_ = kWhite;   // Of the page.
-  bool has_background_ = false;  // Some element has a background whose extent is unknown without a tree.
+  Colour background_ = kWhite;   // The background of the page.
+  bool has_background_ = false;  // Whether an element has a background, whose extent is unknown without a tree.
   std::optional<Link> link_;
 };
 

@@ -1,5 +1,5 @@
-// HTML to a page: visible text, hidden text, links, images, and the tricks that were used. Edition 2 of
-// `tamis_mail.message.html`, which says what is meant; tests/mail/tokens/test_compiled_pages.py keeps the two equal.
+// Reads HTML: visible text, hidden text, links, images, and the tricks that were used. The reference is edition 2 of
+// `tamis_mail.message.html`; tests/mail/tokens/test_compiled_pages.py compares the two.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,7 @@
-// Messages as bytes → digests, headings, dates and features, many at a time and without the lock of the interpreter.
+// Reads digests, headings, dates and features of messages, many at a time and without the interpreter's lock.
 //
-// What is unusual in a message is left to Python, whose modules say what everything means: the answer is None then. A text
-// that needs a codec or a table of Python takes the lock for so long. tests/mail/message/test_compiled_messages.py keeps the two
-// equal.
+// Unusual messages are left to the reference in Python: None is returned for them. To decode a text by a codec or a table of
+// Python, the lock is taken meanwhile. tests/mail/message/test_compiled_messages.py compares the two.
 #include "reading.hpp"
 
 #include <nanobind/stl/string.h>
@@ -34,7 +33,7 @@ namespace tamis::mail {
 
 namespace {
 
-constexpr int kViewBits = 3;  // Of tokens of version 2.
+constexpr int kViewBits = 3;  // Bits of the view in a feature, with tokens of version 2.
 constexpr std::size_t kFields = 1001, kLongestName = 100, kLongestValue = 10'000;
 constexpr std::size_t kHeaderBytes = std::size_t{1} << 21;
 constexpr std::size_t kHeadingBytes = std::size_t{1} << 16;  // Bytes of a message that are searched for its heading.
@@ -89,7 +88,7 @@ class CanonicalForm {
     nb::list plain, names;
     for (std::string& bytes : canonical) {
       plain.append(to_bytes(bytes.data(), bytes.size()));
-      bytes = std::string();  // Large messages are not held twice.
+      bytes = std::string();  // To free the memory of a large message.
     }
     for (const Digest& digest : digests) names.append(to_bytes(digest.data(), digest.size()));
     return nb::make_tuple(plain, names);
@@ -101,7 +100,7 @@ class CanonicalForm {
 
 struct Features {
   bool is_read = false;
-  bool has_date = false;  // False: only Python can read it.
+  bool has_date = false;  // False if only Python can read it.
   std::optional<std::int64_t> date;
   std::vector<std::uint64_t> keys;
 };
@@ -112,7 +111,7 @@ nb::object to_date(const Features& features) {
   return nb::int_(*features.date);
 }
 
-// Features as `pack_features` writes them.
+// Returns features in the form of `pack_features`.
 std::vector<std::uint64_t> unpack_features(const nb::bytes& packed) {
   require(packed.size() % 8 == 0, "expected eight bytes per feature");
   std::vector<std::uint64_t> features(packed.size() / 8);
@@ -152,12 +151,12 @@ class MessageReader {
   MessageReader(std::unordered_map<std::string, std::string> aliases, std::unordered_set<std::string> codecs)
       : charsets_(std::move(aliases), std::move(codecs)) {}
 
-  // The features of messages in canonical form, as packed numbers, and their dates.
+  // Returns the packed features of messages in canonical form, and their dates.
   nb::list read_features(const nb::list& messages) const;
-  // Reads the features of those messages of a batch that have these indices. The answer is the date of each, False for a date that
-  // Python must read, and True for a message of which Python must read features and date.
+  // Reads the features of the messages of a batch with these indices. Returns the date of each; False for a date that Python must
+  // read, and True for a message whose features and date Python must read.
   nb::list read_batch(MessageBatch& batch, const std::vector<std::size_t>& places) const;
-  // The sender and the subject of messages.
+  // Returns the sender and the subject of messages.
   nb::list read_headings(const nb::list& messages, const nb::list& canonical, const CanonicalForm& form) const;
   nb::list read_batch_headings(const nb::list& messages, const MessageBatch& batch, const CanonicalForm& form) const;
 

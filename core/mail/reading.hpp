@@ -1,4 +1,4 @@
-// Messages as bytes to what the filter keeps of them: digests, headings, dates and features.
+// Reads messages, given as bytes: their digests, headings, dates and features.
 #pragma once
 
 #include "../common.hpp"

@@ -19,13 +19,13 @@ constexpr std::size_t kLongestLink = 300;  // Characters of a link that are read
 constexpr std::size_t kParts = 20;
 constexpr std::size_t kPage = 20000;  // Characters of a page that are searched for style sheets.
 constexpr std::size_t kRaw = 10000;   // Bytes of the message that are searched for quoted-printable lines.
-constexpr int kNested = 3;            // Comments within each other that are removed.
+constexpr int kNested = 3;            // Comments are removed up to this depth of nesting.
 constexpr int kBreaks = 50;           // Broken lines that are measured.
 constexpr std::size_t kLongestLine = 100;
 
 using Names = std::unordered_set<TextView>;
 
-// A name of one of these below a top-level domain of two letters is no domain that somebody registered: co.uk.
+// Names that form a public suffix with a top-level domain of two letters, such as co.uk.
 bool is_second_level(TextView label) {
   static const Names names{U"ac",  U"asn",  U"co",  U"com", U"edu", U"firm", U"gen", U"go",  U"gob", U"gouv",
                            U"gov", U"gv",   U"id",  U"ind", U"info", U"ltd", U"me",  U"mil", U"ne",  U"net",
@@ -33,7 +33,7 @@ bool is_second_level(TextView label) {
   return names.count(label) > 0;
 }
 
-// Each customer has a domain of his own below these.
+// Public suffixes of providers: each customer has a domain below them.
 bool is_shared(TextView domain) {
   static const Names names{
       U"amazonaws.com", U"appspot.com",     U"azurewebsites.net", U"blogspot.com",   U"br.com",         U"cloudfront.net",
@@ -46,7 +46,7 @@ bool is_shared(TextView domain) {
   return names.count(domain) > 0;
 }
 
-// Anybody can have an address there: below any top-level domain, and these domains only.
+// Providers of free addresses: names below any top-level domain, and complete domains.
 bool is_free(TextView domain) {
   static const Names names{U"aol",  U"gmail", U"gmx",     U"googlemail", U"hotmail", U"icloud",
                            U"live", U"msn",   U"outlook", U"protonmail", U"yahoo",   U"yandex"};
@@ -164,7 +164,7 @@ Text describe_sender(const Fields& fields, Tokens& tokens) {
   const std::vector<TextView> words = find_runs(names, is_name_letter, 3, 30);
   if (words.empty()) {
     add(tokens, "name:none");
-  } else if (is_free(own)) {  // The domain is that of anybody.
+  } else if (is_free(own)) {  // A provider of free addresses.
     const Place last = find_addresses(sender).back();
     const TextView local = before_first(cut(sender, last.first, last.second), U'@');
     add(tokens, is_like(words, local) ? "name:like-address" : "name:unlike-address");
@@ -179,7 +179,7 @@ Text describe_sender(const Fields& fields, Tokens& tokens) {
   return own;
 }
 
-// The host of a link; empty if it has none.
+// Returns the host of a link; empty if it has none.
 TextView find_host(TextView link) {
   link = first(link, kLongestLink);
   const std::size_t colon = link.find(U"://");
@@ -277,8 +277,8 @@ void read_result(TextView text, Tokens& tokens) {
   }
 }
 
-// Tokens of the signatures, and of the results that the user's own server wrote: it adds its results at the top, and
-// results further down may be those of anybody, even the sender's.
+// Adds tokens of the signatures, and of the authentication results of the user's own server. That server adds its results at the
+// top; results further down may come from any server, even the sender's.
 void describe_authentication(const Fields& fields, TextView own, Tokens& tokens) {
   std::vector<Text> signers;
   for (const TextView value : fields.all("dkim-signature")) find_signers(lower(value), signers);

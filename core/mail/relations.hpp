@@ -1,4 +1,4 @@
-// A message and its links to tokens that say whether its parts agree: `tamis_mail.tokens.relations`.
+// Computes the tokens of relations, which say whether parts of a message agree. The reference is `tamis_mail.tokens.relations`.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tamis::mail {
 
-// What is used of a part of a message (`tamis_mail.message.Part`).
+// The properties of a part of a message (`tamis_mail.message.Part`) that relations use.
 struct PartFacts {
   Text kind;
   Text encoding;
@@ -19,10 +19,10 @@ struct PartFacts {
   std::vector<Text> styles;  // Names of the constructs of style sheets and pages that its text contains.
 };
 
-// What is used of the first parts of a message.
+// The properties of the first parts of a message that relations use.
 std::vector<PartFacts> describe_parts(const std::vector<Part>& parts);
 
-// What is used of a message and its body, besides the header fields.
+// The properties of a message and its body, besides the header fields, that relations use.
 struct MessageFacts {
   std::string_view raw;
   const std::vector<PartFacts>& parts;
@@ -31,10 +31,10 @@ struct MessageFacts {
   std::size_t hidden_words;
 };
 
-// The tokens of a message, in UTF-8, separated by spaces.
+// Returns the tokens of a message, in UTF-8, separated by spaces.
 std::string read_relations(const std::vector<Field>& fields, const MessageFacts& message);
 
-// The part of a host that somebody registered.
+// Returns the registrable domain of a host.
 Text find_domain(TextView host);
 
 }  // namespace tamis::mail

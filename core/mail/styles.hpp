@@ -1,4 +1,4 @@
-// Attributes of a tag to their effect on the text within: edition 2 of `tamis_mail.message.styles`.
+// Computes the effect of a tag's attributes on the text within: edition 2 of `tamis_mail.message.styles` is the reference.
 #pragma once
 
 #include <array>
@@ -8,10 +8,10 @@
 
 namespace tamis::mail {
 
-using Colour = std::array<int, 3>;  // Red, green and blue, each up to 999 if it was written so.
+using Colour = std::array<int, 3>;  // Red, green and blue, each from 0 to 999, as it was written.
 constexpr Colour kWhite{255, 255, 255};
 
-// The effect of attributes on the text within; empty where they have none.
+// The effect of attributes on the text within; a member without value means none.
 struct Effect {
   bool is_hidden = false;
   std::optional<bool> is_visible;
@@ -22,9 +22,9 @@ struct Effect {
   bool has_image = false;  // The background is an image, so that its colours are unknown.
 };
 
-// Whether attributes, in either case of letters, hold one of the words without which they have no effect.
+// Returns whether attributes, in any case, have one of the words without which they have no effect.
 bool may_have_effect(TextView attributes);
-// The effect of attributes, given in lower case.
+// Returns the effect of attributes, given in lower case.
 Effect find_effect(TextView attributes);
 bool is_same_colour(const Colour& left, const Colour& right);
 

@@ -69,7 +69,7 @@ constexpr Values kValues;
 
 std::uint32_t value_of(char c) { return kValues.of[static_cast<unsigned char>(c)]; }
 
-// Appends what digits of base64 stand for; a single digit at the end stands for nothing.
+// Appends the bytes that digits of base64 encode; a single digit at the end encodes none.
 void append_decoded(std::string_view digits, std::string& decoded) {
   std::size_t place = 0;
   for (; place + 4 <= digits.size(); place += 4) {
@@ -87,7 +87,7 @@ void append_decoded(std::string_view digits, std::string& decoded) {
   if (rest > 2) decoded.push_back(static_cast<char>(bits >> 2));
 }
 
-// The digits of base64 without padding, if a text is valid base64.
+// Returns the digits of base64 without padding, if a text is valid base64.
 bool is_valid_base64(std::string_view text, std::string_view& digits) {
   std::size_t size = 0;
   while (size < text.size() && value_of(text[size]) < 64) ++size;

@@ -1,4 +1,4 @@
-// The bytes of a part to decoded bytes: transfer encodings, also wrong ones. See `tamis_mail.message.bodies`.
+// Decodes the transfer encoding of a part, also if it is wrong. The reference is `tamis_mail.message.bodies`.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace tamis::mail {
 
-// Thrown where a message is so unusual that only the reference in Python reads it.
+// Thrown for a message that is so unusual that only the reference in Python reads it.
 struct LeftToPython {};
 
-// What is wrong with a message, in the order of the names.
+// Faults of a message, in the order of their names.
 enum class Fault : unsigned {
   kBase64, kBinary, kBoundary, kCharset, kDepth, kDuplicateField, kDuplicateParameter, kHeaders, kLong, kNul, kParts,
   kQuotedPrintable, kTruncated, kUuencode,

@@ -103,8 +103,8 @@ Text lower(TextView text) {
     if (c < 128) {
       c += is_ascii_class(c, character_class::kUpper) ? 32 : 0;
     } else if (c == 0x130 || c == 0x3a3) {
-      // The only two letters whose lower case is not one letter that is always the same: a capital I with a dot becomes
-      // two characters, and a Greek sigma depends on its neighbours.
+      // The lower case of all other letters is one letter. A capital I with a dot becomes two characters, and that of a Greek
+      // sigma depends on its neighbours.
       const nb::gil_scoped_acquire locked;
       return to_text(nb::object(to_str(text).attr("lower")()));
     } else {

@@ -1,9 +1,9 @@
 // Text as Python has it: strings of code points, with Python's own classes of characters.
 //
-// A Python str may hold any code point, lone surrogates and NUL too, and so may a `Text`. What a letter, a digit or a
-// space is, is asked of CPython itself, so that the core and the reference in Python agree under every version of Unicode.
-// For ASCII, which most mail is, a table answers. What takes or returns an object of Python needs the lock of the interpreter;
-// all other functions take it themselves where they need it.
+// A Python str may have any code point, also lone surrogates and NUL, and so may a `Text`. CPython itself decides which characters
+// are letters, digits or spaces, so that the core and the reference in Python agree under every version of Unicode. For ASCII,
+// which most mail is, there is a table. Callers of functions that take or return a Python object hold the interpreter's lock; all
+// other functions take it themselves if they need it.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ TAMIS_FOR_EACH_PROCESSOR void write_ascii_words(const char32_t* __restrict text,
   for (std::size_t place = 0; place < size; ++place) {
     const auto c = static_cast<std::uint8_t>(text[place]);
     const auto letter = static_cast<std::uint8_t>((c | 32) - 'a'), digit = static_cast<std::uint8_t>(c - '0');
-    // A sum, because GCC would make a jump of "or".
+    // A sum, because GCC would compile "or" to a branch.
     const int is_kept = (letter < 26) + (digit < 10) + (c == '$') + (c == '!');
     words[place] = static_cast<char>(is_kept != 0 ? c : ' ');
   }
@@ -72,7 +72,7 @@ std::vector<std::string> split_words(TextView text, std::size_t limit) {
       continue;
     }
     const std::size_t start = place;
-    std::size_t end = separated.size();  // Of the letters that are used.
+    std::size_t end = separated.size();  // The end of the letters that are used.
     std::size_t letters = 0;
     for (; place < separated.size() && separated[place] != ' '; ++place) {
       // Bytes 10xxxxxx continue a letter.

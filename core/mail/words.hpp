@@ -1,4 +1,4 @@
-// Folded text to words, in any script: `tamis_mail.tokens.words`.
+// Divides folded text into words, in any script. The reference is `tamis_mail.tokens.words`.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace tamis::mail {
 
 constexpr std::size_t kLongestToken = 40;  // Letters of a token: only the beginning of a longer one is used.
 
-// The words of folded text, in UTF-8, separated by spaces.
+// Returns the words of folded text, in UTF-8, separated by spaces.
 std::string separate_words(TextView text);
-// The first words of folded text, at most `limit`, each in UTF-8 and cut to the letters of a token.
+// Returns the first `limit` words of folded text, each in UTF-8 and truncated to kLongestToken letters.
 std::vector<std::string> split_words(TextView text, std::size_t limit);
 
-// A host and its parent domains, without the top-level domain: parts of `name`.
+// Returns a host and its parent domains, without the top-level domain: they are parts of `name`.
 std::vector<TextView> find_hosts(TextView name);
-// A numeric address and its networks: parts of `address`.
+// Returns a numeric address and its networks: they are parts of `address`.
 std::vector<TextView> find_networks(TextView address);
 
 }  // namespace tamis::mail

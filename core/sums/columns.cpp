@@ -1,9 +1,9 @@
-// Columns of floats that lie apart in memory, as Arrow tables have them, to settled words: exact sums of values and squares,
-// by group, in one pass.
+// Exact sums of the values and squares of columns of floats, by group, in one pass. Each column has a memory of its own, as in
+// Arrow tables.
 //
 // Rows are taken in tiles that stay in the cache. The rows of a tile are sorted by group once, for all columns; the values of
-// one group are then gathered from a column and added to lanes of pieces (pieces.hpp) side by side. The exponents that bound a
-// column are found tile by tile: where values grow, the pieces so far are moved into words first.
+// one group are then gathered from a column and added to lanes of pieces (lanes.hpp). The exponents that bound a column are
+// found tile by tile: if a tile has larger values, the pieces so far are moved into words first.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,16 +22,17 @@ namespace {
 
 constexpr size_t kTile = 4096;  // rows: 16 columns of them are half of a second-level cache; places in a tile have 16 bits
 constexpr size_t kSide = static_cast<size_t>(kLanes);  // values that are added side by side
-// A lane adds at most so many values: pieces are at most 2**42 units, and a sum that begins at 1.5 * 2**52 of them may differ
-// from that by 2**51 units.
+// A lane adds at most so many values: a piece is at most 2**42 units of its grid, and a sum that begins at 1.5 * 2**52 units may
+// change by at most 2**51 units.
 constexpr int64_t kMost = 1 << 9;
-// The number that the sum of each plane of pieces begins with.
+// The number at which the sum of each plane of pieces begins.
 constexpr double kStarts[6] = {kGrid1, 0.0, kGrid1, kGrid2, kGrid3, 0.0};
 constexpr uint64_t kMagnitude = ~uint64_t{0} >> 1;   // all bits of a float but its sign
 constexpr uint64_t kNotFinite = uint64_t{0x7ff} << 52;  // the bits of infinity: those of NaN are larger
 constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
 
-// The bits of the largest magnitude, and of the smallest that is not zero, less one. Bits of floats are ordered as the floats.
+// The bits of the largest magnitude, and those of the smallest nonzero one, minus 1. The bits of positive floats, as integers,
+// have the order of the floats.
 struct Magnitudes {
   uint64_t largest = 0;
   uint64_t smallest = ~uint64_t{0};
@@ -44,7 +45,7 @@ static TAMIS_INLINE void extend(const double* __restrict x, size_t n, uint64_t* 
     std::memcpy(&bits, x + k, sizeof bits);
     const uint64_t magnitude = bits & kMagnitude;
     largest[k] = magnitude > largest[k] ? magnitude : largest[k];
-    smallest[k] = magnitude - 1 < smallest[k] ? magnitude - 1 : smallest[k];  // zero becomes the largest number
+    smallest[k] = magnitude - 1 < smallest[k] ? magnitude - 1 : smallest[k];  // zero minus 1 is the largest number
   }
 }
 
@@ -94,12 +95,12 @@ class ColumnSums {
     for (size_t k = 0; k < pieces_.size(); k++) pieces_[k] = kStarts[k / kSide % planes_];
   }
 
-  // Add all rows; false if a value is not finite.
+  // Add all rows; return false if a value is not finite.
   bool add_rows() {
     for (size_t start = 0; start < n_; start += kTile) add_tile(start, std::min(kTile, n_ - start));
     if (first_broken_ >= 0) return false;
     for (size_t j = 0; j < columns_.size(); j++) flush_column(j);
-    make_room();  // where all values are zero, nothing has asked for it
+    make_room();  // if all values are zero, nothing has made it
     settle(first_);
     if (planes_ > 2) settle(second_);
     return true;
@@ -117,14 +118,14 @@ class ColumnSums {
       const double* x = columns_[j] + start;
       Magnitudes magnitudes;
       find_magnitudes(x, rows, magnitudes);
-      if (j + 1 < columns_.size()) {  // the next column comes into the cache meanwhile
+      if (j + 1 < columns_.size()) {  // load the next column into the cache meanwhile
         for (size_t i = 0; i < rows; i += 8) prefetch(columns_[j + 1] + start + i);
       }
       if (magnitudes.largest >= kNotFinite) {
         const int64_t column = static_cast<int64_t>(j);
         first_broken_ = first_broken_ < 0 ? column : std::min(first_broken_, column);
       }
-      // Without a sum, the tiles that follow are only searched for columns that are not finite.
+      // After a value that is not finite, further tiles are only searched for the first column with such values.
       if (first_broken_ >= 0 || magnitudes.largest == 0) continue;
       const int64_t low = to_exponent(magnitudes.smallest + 1);
       fit_scale(j, to_exponent(magnitudes.largest), low);
@@ -156,7 +157,7 @@ class ColumnSums {
     }
   }
 
-  // Let column j hold magnitudes from 2**(low - 1) to 2**high.
+  // Make pieces of column j fit magnitudes from 2**(low - 1) to 2**high.
   void fit_scale(size_t j, int64_t high, int64_t low) {
     const int64_t scale = std::max(high, kFaint);
     if (scale > scales_[j]) {
@@ -229,7 +230,7 @@ class ColumnSums {
     }
   }
 
-  // Let the words hold sums of all magnitudes that were seen.
+  // Make words with room for sums of all magnitudes that were seen, and move the sums into them.
   void make_room() {
     if (room_high_ == high_ && room_low_ == low_) return;
     widen(first_, high_, low_ - 53);

@@ -1,7 +1,7 @@
-// Values that are added to the pieces of their sum, and of that of their squares, in lanes side by side.
+// Add values to the pieces (pieces.hpp) of their sum and of the sum of their squares, many lanes at a time.
 //
-// A sum of pieces begins at the constant s of its grid (pieces.hpp), not at 0: to add v then is to round v to the grid, and the
-// difference of the two sums is what was added. That saves an addition per piece. The sums of the last grids, which need no
+// A sum of pieces begins at the constant s of its grid, not at 0. So adding v also rounds v to the grid, and the difference of
+// the sum after and before is what was added. That saves an addition per piece. The sums of the last grids, which need no
 // rounding, begin at 0.
 #pragma once
 
@@ -17,7 +17,7 @@ TAMIS_INLINE double add_rounded(double number, double& sum) {
   return number - (sum - before);
 }
 
-// The loops have functions of their own, because compilers believe `__restrict` of parameters, not of variables.
+// The loops are functions of their own, because compilers heed `__restrict` for parameters, not for variables.
 template <bool IsDeep>
 TAMIS_INLINE void add_value_lanes(const double* TAMIS_RESTRICT x, double factor, double* TAMIS_RESTRICT a,
                                   double* TAMIS_RESTRICT b) {

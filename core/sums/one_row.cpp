@@ -1,5 +1,5 @@
-// Models that learn and answer row by row: one more row in exact sums, and the moments that exact sums describe. Each is
-// what several of the other functions compute, in one call, because for one row the calls take longer than the numbers do.
+// For models that learn and predict row by row: add one row to exact sums, and compute moments from exact sums. Each function does
+// in one call what several others do, because for one row the calls take longer than the arithmetic.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ constexpr int64_t kFarthestOfSums = 1000;  // words: no sum of products of three
 constexpr int64_t kKeep = 8;               // words of a scaled sum that are kept: _KEEP in stats/exact.py
 constexpr size_t kDigits = 6;              // a product of three significands has 159 bits, and is shifted by up to 31
 
-// |weight * value**power| is the number that the digits write, times 2**unit.
+// The digits of a number; |weight * value**power| is the number times 2**unit.
 struct Term {
   uint64_t digits[kDigits];
   int64_t unit;

@@ -1,4 +1,4 @@
-// Pieces of floats that add without error, so that exact sums become loops over vectors.
+// Split floats into pieces that add without rounding, so that exact sums are loops of vector instructions.
 //
 // Values within 2**31 of the largest of their column are split, not rounded: scaled so that the largest is below 1, and with
 // s = 1.5 * 2**(52 - 42 t), the float (v + s) - s is v rounded to a multiple of 2**(-42 t), and the remainder is exact. Such
@@ -20,7 +20,7 @@ constexpr int64_t kRows = 1 << 11;          // pieces are at most 2**42 units, s
 constexpr double kDepth = 0x1p-31;          // of the largest value: what is smaller has bits below the grids of the pieces
 constexpr double kSplitter = 134217729.0;   // 2**27 + 1: cuts a significand of 53 bits into two halves (Veltkamp)
 constexpr double kGrid1 = 1.5 * 0x1p10, kGrid2 = 1.5 * 0x1p-32, kGrid3 = 1.5 * 0x1p-74;
-constexpr int64_t kFaint = -1000;           // a largest value with a lower exponent could not be scaled up to 1
+constexpr int64_t kFaint = -1000;           // the lowest exponent of a largest value that can be scaled up to 1
 
 // Add a scaled value, which is not too small, to its two pieces.
 static TAMIS_INLINE void split_value(double v, double& first, double& second) {
@@ -60,7 +60,7 @@ static TAMIS_INLINE double find_square_rounding(double v, double p) {
 #endif
 }
 
-// Add a scaled value to the pieces of its sum, and its square to those of its own.
+// Add a scaled value to the pieces of the sum of values, and its square to those of the sum of squares.
 static TAMIS_INLINE void split_powers(double v, double& a, double& b, double& c, double& d, double& e, double& f) {
   split_value(v, a, b);
   const double p = v * v;

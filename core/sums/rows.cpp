@@ -1,4 +1,4 @@
-// Rows of floats to settled words: exact sums of values, squares and products, by group.
+// Exact sums of the values, squares and products of rows of floats, by group.
 //
 // Values are split into pieces (pieces.hpp); values that are too small for pieces, and sums of few rows or in many cells, are
 // added digit by digit.
@@ -14,16 +14,16 @@ namespace tamis::sums {
 
 namespace {
 
-constexpr size_t kLanes = 64;               // columns that fill the vector units; rows of fewer are laid side by side
-constexpr size_t kCells = 1 << 15;          // cells whose pieces fit a second-level cache
-constexpr size_t kFewRows = 8;              // rows per group for which pieces do not pay
-constexpr size_t kManyWords = 1 << 17;      // words beyond a second-level cache: rows are then taken group by group
+constexpr size_t kLanes = 64;               // columns that fill the vector units; several rows of fewer columns are treated as one
+constexpr size_t kCells = 1 << 15;          // the pieces of so many cells fit a second-level cache
+constexpr size_t kFewRows = 8;              // with at most so many rows per group, pieces are slower than digits
+constexpr size_t kManyWords = 1 << 17;      // more words do not fit a second-level cache: rows are then taken group by group
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // ---- The extents of columns ----
 
-// For each column: the largest magnitude (0 if there is none), the smallest that is not zero (infinite if there is none), and 0
-// if all values are finite, else NaN.
+// For each column: the largest magnitude (0 if there is none), the smallest nonzero one (infinity if there is none), and 0 if all
+// values are finite, NaN otherwise.
 struct Extents {
   double* largest;
   double* smallest;
@@ -41,7 +41,7 @@ static TAMIS_INLINE void extend(double value, double& largest, double& smallest,
 TAMIS_FOR_EACH_PROCESSOR void extend_all(const double* __restrict values, size_t n, size_t width, double* __restrict largest,
                                          double* __restrict smallest, double* __restrict broken) {
   size_t i = 0;
-  for (; i + 4 <= n; i += 4) {  // four rows at a time: the extents are fetched and put back a quarter as often
+  for (; i + 4 <= n; i += 4) {  // four rows at a time: the extents are loaded and stored a quarter as often
     const double* row = values + i * width;
     for (size_t j = 0; j < width; j++) {
       double high = largest[j], low = smallest[j], sum = broken[j];
@@ -60,7 +60,7 @@ TAMIS_FOR_EACH_PROCESSOR void extend_all(const double* __restrict values, size_t
   }
 }
 
-// How many rows of m columns to lay side by side so that the vector units are full.
+// Return how many rows of m columns to treat as one row, so that the vector units are full.
 size_t count_side_by_side(size_t n, size_t m) { return 0 < m && 4 * m <= kLanes && n >= kLanes ? kLanes / m : 1; }
 
 void find_extents(const double* values, size_t n, size_t m, const Extents& out) {
@@ -129,7 +129,7 @@ void write_extents(Input<double, 2> values, Output<double, 2> extents) {
   find_extents(values.data(), values.shape(0), m, extents_at(extents.data(), m));
 }
 
-// The answer of `span` for rows in several chunks, from the extents of each: (chunks, 3, m).
+// Return what `span` returns, for rows in several chunks; `chunks` has the extents of each: (chunks, 3, m).
 nb::tuple join_extents(Input<double, 3> chunks, Output<int64_t, 2> bounds) {
   const size_t m = chunks.shape(2);
   require(chunks.shape(1) == 3 && bounds.shape(0) == 2 && bounds.shape(1) == m, "got extents and bounds of several sizes");
@@ -198,7 +198,7 @@ void two_product(Input<double, 2> x, Input<double, 2> y, Output<double, 2> produ
 
 // ---- Sums ----
 
-// Exponents that bound columns (2, m), as `span` gives them; others would be no exponents of floats.
+// Return exponents that bound columns (2, m), as `span` writes them, clipped to exponents that floats can have.
 std::vector<int64_t> take_bounds(const Input<int64_t, 2>& bounds, size_t columns) {
   require(bounds.shape(0) == 2 && bounds.shape(1) == columns, "got columns and bounds of several sizes, expected one");
   std::vector<int64_t> taken(bounds.data(), bounds.data() + 2 * columns);
@@ -206,7 +206,7 @@ std::vector<int64_t> take_bounds(const Input<int64_t, 2>& bounds, size_t columns
   return taken;
 }
 
-// The group of each row, or nullptr if all rows are one group.
+// Return the group of each row, or nullptr if all rows are one group.
 const int64_t* take_group(const Input<int64_t, 1>& group, size_t n, int64_t groups) {
   require(groups >= 0 && (n == 0 || groups > 0), "got rows without groups, expected at least one");
   require(group.shape(0) == 0 || group.shape(0) == n, "got rows and groups of several sizes, expected one");
@@ -230,8 +230,8 @@ Extremes find_extremes(const std::vector<int64_t>& bounds) {
 
 bool is_digitwise(size_t n, size_t m, size_t groups) { return n <= kFewRows * groups || groups * m > kCells; }
 
-// Call add(row, cell) for the rows from `start` on, with the first cell of their group. If the words do not fit the cache, rows
-// are taken group by group; they are then fetched from anywhere, and asked for some rows ahead.
+// Call add(row, cell) for the rows from `start` on, with the first cell of the row's group. If the words do not fit the cache,
+// rows are taken group by group; they are then anywhere in memory, and are prefetched.
 template <class Add>
 void for_each_row(const Input<double, 2>& values, const int64_t* group, size_t groups, size_t start, const Words& words,
                   Add add) {
@@ -252,7 +252,7 @@ void for_each_row(const Input<double, 2>& values, const int64_t* group, size_t g
   }
 }
 
-// Powers of two that bring columns below 1, and their exponents, for rows side by side.
+// Powers of two that scale columns below 1, and their exponents, for `fold` rows that are treated as one.
 struct Scales {
   std::vector<int64_t> exponents;
   std::vector<double> factors;
@@ -265,7 +265,7 @@ struct Scales {
   }
 };
 
-// Whether any column holds a value more than so many bits below its largest.
+// Whether a column has a value that is more than `most` bits below its largest.
 bool is_deep(const std::vector<int64_t>& exponents, const int64_t* low, size_t m, int64_t most) {
   for (size_t j = 0; j < m; j++) {
     if (exponents[j] - low[j] > most) return true;
@@ -273,7 +273,7 @@ bool is_deep(const std::vector<int64_t>& exponents, const int64_t* low, size_t m
   return false;
 }
 
-// Sums of pieces that are on their way into words: (groups, planes, width), and the rows that each group has added.
+// Sums of pieces that are not in words yet: (groups, planes, width), and the number of rows that each group has added.
 struct Pieces {
   size_t planes;
   size_t width;
@@ -300,7 +300,7 @@ void flush_planes(double* pieces, size_t planes, const std::vector<int64_t>& exp
 struct Rows {
   const double* values;
   size_t n;
-  size_t width;    // of the rows, or of several side by side
+  size_t width;    // columns of a row, or of several rows that are treated as one
   size_t columns;  // of one row
   const int64_t* group;
   bool is_deep;    // whether there are values that are too small for pieces
@@ -344,7 +344,7 @@ void flush_powers(double* pieces, const Scales& scales, const Words& words, cons
   flush_planes(pieces + 2 * scales.factors.size(), 4, scales.exponents, 2, squares, cell, columns);
 }
 
-// The rows' loops have functions of their own, because compilers believe `__restrict` of parameters, not of variables.
+// The loops over rows are functions of their own, because compilers heed `__restrict` for parameters, not for variables.
 static TAMIS_INLINE void add_row_powers(const double* __restrict row, const double* __restrict factors, size_t width,
                                  double* __restrict a, double* __restrict b, double* __restrict c, double* __restrict d,
                                  double* __restrict e, double* __restrict f) {

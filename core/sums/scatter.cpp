@@ -1,13 +1,13 @@
-// Entries that name their cells to settled words: sparse rows, and codes of categories.
+// Exact sums of entries that say to which cell they belong: those of sparse rows, and codes of categories.
 //
-// Few cells stay in the cache, and every thread gets a copy of them to add its rows to. With many cells rows are taken group by
-// group, and cut into chunks with no regard to where groups end: a chunk that begins within a group adds what it has of that
-// group to words apart, which join the others at the end. `src/tamis/_kernels/compiled.py` starts the threads.
+// If there are few cells, they stay in the cache, and every thread adds its rows to a copy of them. If there are many, rows are
+// taken group by group, and divided into chunks that may begin within a group: such a chunk adds its rows of that group to
+// separate words, which are added to the others at the end. `src/tamis/_kernels/compiled.py` starts the threads.
 //
-// Numbers are first taken for integers that add up to little, and added as such at 3 ns per entry while it is checked that they
-// are; if they are not, the sums are thrown away and made anew, digit by digit.
+// Numbers are first added as integers, at 3 ns per entry, while it is checked that they are integers whose sums fit 64 bits. If
+// they are not, these sums are discarded, and the numbers are added again, digit by digit.
 //
-// Indices, codes and groups are checked before, by the functions `are_…_within`.
+// The caller checks indices, codes and groups before, by the functions `are_…_within`.
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace tamis::sums {
 
 namespace {
 
-constexpr size_t kFewCells = 1 << 17;  // cells that stay in a second-level cache: rows in their own order are read twice as fast
+constexpr size_t kFewCells = 1 << 17;  // so many cells stay in a second-level cache: rows in their own order are twice as fast
 constexpr int64_t kTooLarge = int64_t{1} << 62;  // stands for a number that is no integer, or too large a one
 
 // ---- Checks ----
@@ -29,7 +29,7 @@ constexpr int64_t kTooLarge = int64_t{1} << 62;  // stands for a number that is 
 template <class Index>
 static TAMIS_INLINE uint64_t find_largest(const Index* places, size_t n) {
   using Unsigned = std::make_unsigned_t<Index>;
-  Unsigned largest = 0;  // negative places are large ones
+  Unsigned largest = 0;  // a negative place is a large unsigned number
   for (size_t i = 0; i < n; i++) largest = std::max(largest, static_cast<Unsigned>(places[i]));
   return largest;
 }
@@ -37,7 +37,7 @@ static TAMIS_INLINE uint64_t find_largest(const Index* places, size_t n) {
 TAMIS_FOR_EACH_PROCESSOR uint64_t find_largest_32(const int32_t* places, size_t n) { return find_largest(places, n); }
 TAMIS_FOR_EACH_PROCESSOR uint64_t find_largest_64(const int64_t* places, size_t n) { return find_largest(places, n); }
 
-// Whether all places are from 0 to below the size.
+// Whether all places are at least 0 and below the size.
 template <class Index>
 bool are_within(Input<Index, 1> places, int64_t size) {
   const size_t n = places.shape(0);
@@ -56,7 +56,7 @@ TAMIS_FOR_EACH_PROCESSOR bool are_in_order(const int64_t* numbers, size_t n) {
   return has_step_back == 0;
 }
 
-// Whether rows of entries, from indptr[i] to indptr[i + 1], follow each other within so many entries.
+// Whether indptr divides so many entries, or fewer, into rows: row i has the entries from indptr[i] to indptr[i + 1].
 bool are_rows_within(Input<int64_t, 1> indptr, int64_t entries) {
   const size_t n = indptr.shape(0);
   const WithoutLock without_lock(n);
@@ -89,13 +89,13 @@ bool are_codes_within(Input<int64_t, 2> codes, Input<int64_t, 1> offsets, int64_
 
 // ---- The order of rows ----
 
-// The rows group by group if there are many cells; empty for their own order.
+// Return the indices of the rows sorted by group if there are many cells; otherwise nothing, for their own order.
 std::vector<int64_t> sort_rows(const int64_t* group, size_t n, size_t groups, size_t columns) {
   if (group == nullptr || groups * columns <= kFewCells) return {};
   return sort_by_group(group, n, groups);
 }
 
-// Cuts of rows, in their order, into `count` chunks with about as many entries each.
+// Divide rows, in their order, into `count` chunks with about as many entries each; return the bounds.
 std::vector<int64_t> find_cuts(const int64_t* indptr, size_t n, const int64_t* order, size_t count) {
   std::vector<int64_t> cuts(count + 1, static_cast<int64_t>(n));
   cuts[0] = 0;
@@ -112,16 +112,17 @@ std::vector<int64_t> find_cuts(const int64_t* indptr, size_t n, const int64_t* o
 
 // ---- Sums ----
 
-// Rows in groups, the order in which to take them (nullptr for their own), and the part of them to add.
+// The weights, groups and order of rows, and the part of them to add.
 struct Chunk {
-  const double* weights;  // nullptr for 1 each
-  const int64_t* group;   // nullptr for one
-  const int64_t* order;
-  size_t start;
+  const double* weights;  // of each row; nullptr if all are 1
+  const int64_t* group;   // of each row; nullptr if all are one group
+  const int64_t* order;   // the index of the row at each place; nullptr if rows are in order
+  size_t start;           // the first place to add
+  // The place after the last one.
   size_t stop;
 };
 
-// Where a chunk adds: rows of the group `shared` to `apart`, which holds one group, and the others to `words`.
+// Where a chunk adds its rows: those of the group `shared`, in which it begins, to `apart`, and the others to `words`.
 struct Target {
   Words words;
   Words apart;
@@ -129,7 +130,8 @@ struct Target {
   size_t columns;
 };
 
-// The bits that any value and any weight has, and the sum of magnitudes: whether all were integers, and how large.
+// The bits that are set in some value and in some weight, and the sum of magnitudes: they tell whether all numbers are integers
+// whose sums fit 64 bits.
 struct Sizes {
   uint64_t value_bits = 0;
   uint64_t weight_bits = 1;
@@ -149,7 +151,7 @@ struct Codes {
   size_t d;
 };
 
-// The integer that a number is, or one that is too large.
+// Return the integer that a number equals, or kTooLarge.
 static TAMIS_INLINE int64_t to_whole(double value) {
   if (!(std::fabs(value) < 0x1p62)) return kTooLarge;
   const int64_t integer = static_cast<int64_t>(value);
@@ -166,7 +168,7 @@ static TAMIS_INLINE size_t row_at(const Chunk& chunk, size_t k) {
 
 static TAMIS_INLINE int64_t group_of(const Chunk& chunk, size_t i) { return chunk.group == nullptr ? 0 : chunk.group[i]; }
 
-// Parameters are copies: the compiler could not know that words are no part of what a reference refers to.
+// The parameters are copies: if they were references, the compiler would load them again after each write to words.
 template <class Index>
 Sizes add_integers(const Sparse<Index> rows, const Chunk chunk, const Target target) {
   Sizes sizes;
@@ -243,12 +245,12 @@ void add_digits(const Codes rows, const Chunk chunk, const Target target) {
   }
 }
 
-// Whether sums of so many integers cannot have left the range of int64.
+// Whether all were integers, and sums of so many of them cannot have overflowed int64.
 bool are_right(const Sizes& sizes, size_t entries) {
   return bit_length(sizes.value_bits) + bit_length(sizes.weight_bits) + bit_length(entries) <= 62;
 }
 
-// Settled words of the integers in one plane, whose magnitudes add up to `total` at most.
+// Settle one plane of integers, whose magnitudes add up to `total` at most.
 OwnedWords settle_integers(OwnedWords&& words, uint64_t total) {
   const auto fits = [](int64_t word) { return -kHalf <= word && word < kHalf; };
   if (total < static_cast<uint64_t>(kHalf) || std::all_of(words.data, words.data + words.cells, fits)) return std::move(words);
@@ -263,7 +265,7 @@ struct Exponents {
   int64_t low = 0;
 };
 
-// Exponents of the largest and of the smallest nonzero magnitude.
+// Return the exponents of the largest and of the smallest nonzero magnitude.
 Exponents find_exponents(const double* values, size_t n) {
   double largest = 0.0;
   double smallest = std::numeric_limits<double>::infinity();
@@ -280,13 +282,13 @@ Exponents find_exponents(const double* values, size_t n) {
   return {high, low};
 }
 
-// Numbers of which products are made; 1 each if there are none.
+// Numbers to be multiplied; if there are none, each is 1.
 struct Factors {
   const double* data;
   size_t size;
 };
 
-// The position and the number of the words for sums of so many products of factors.
+// The position and the number of words per cell.
 struct Window {
   int64_t low;
   size_t length;
@@ -305,7 +307,7 @@ Window find_window(const Factors& values, const Factors& weights, size_t entries
   return {position, static_cast<size_t>((high >> kLogBits) + 1 - position)};
 }
 
-// ---- Functions of Python ----
+// ---- Functions that Python calls ----
 
 using Ints = Input<int64_t, 1>;
 using Floats = Input<double, 1>;
@@ -340,7 +342,7 @@ Codes take_codes(const Input<int64_t, 2>& codes, const Ints& offsets) {
   return {codes.data(), offsets.data(), codes.shape(1)};
 }
 
-// All rows in this thread: `entries` numbers with these values, times the weights of their rows.
+// Add all rows in this thread: `entries` values, each times the weight of its row.
 template <class Rows>
 nb::tuple deposit_here(const Rows& rows, size_t n, size_t entries, const Factors& values, const Floats& weights,
                        const Ints& group, int64_t group_count, int64_t column_count) {
@@ -406,7 +408,7 @@ nb::tuple find_window_of(Floats values, Floats weights, int64_t entries) {
   return nb::make_tuple(window.low, window.length);
 }
 
-// One chunk of rows, from start to stop in their order. If `low` is None, numbers are added as integers to one plane of words.
+// Add one chunk of rows, at the places from start to stop. If `low` is None, numbers are added as integers to one plane of words.
 template <class Rows>
 nb::object add_chunk(const Rows& rows, size_t n, const Floats& weights, const Ints& group, const Ints& order, int64_t start,
                      int64_t stop, const Output<int64_t, 2>& words, const Output<int64_t, 2>& apart, int64_t shared,

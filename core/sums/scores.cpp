@@ -1,7 +1,7 @@
-// Rows to a score for each row and class.
+// Compute the score of each row for each class.
 //
-// Gaussian scores are taken in blocks of rows that lie side by side, so that a vector unit holds one column of several rows: it
-// is full whether there are two classes or a thousand, and every sum keeps its order.
+// Gaussian scores are computed in blocks of rows that are transposed, so that a vector holds one column of several rows: it is
+// full whether there are two classes or a thousand, and every sum keeps its order.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@ namespace tamis::sums {
 
 namespace {
 
-constexpr size_t kRows = 128;  // of a block: 20 columns of them fill half a first-level cache
+constexpr size_t kRows = 128;  // rows of a block: 20 columns of them fill half a first-level cache
 
 // Parameters of the columns of each class: constant[k] + Σ log_scale[k, j] - Σ half[k, j] * (x[j] - mean[k, j])**2.
 struct Gaussians {
@@ -25,7 +25,7 @@ struct Gaussians {
   size_t classes;
 };
 
-// Write (d, lanes) columns of some rows side by side; return whether any value is missing (NaN).
+// Write the transposed block (d, lanes) of some rows; return whether any value is missing (NaN).
 static TAMIS_INLINE bool lay_side_by_side(const double* __restrict x, size_t rows, size_t d, size_t lanes, double* __restrict beside) {
   int64_t missing = 0;
   for (size_t i = 0; i < rows; i++) {
@@ -38,8 +38,8 @@ static TAMIS_INLINE bool lay_side_by_side(const double* __restrict x, size_t row
   return missing != 0;
 }
 
-// Write the scores of rows that miss nothing; return whether there are others, whose scores are then NaN. `base` holds the terms
-// of each class that no row changes.
+// Write the scores of rows without missing values; return whether there are other rows, whose scores are NaN. `base` has the terms
+// of each class that do not depend on the row.
 TAMIS_FOR_EACH_PROCESSOR bool score_full_rows(const double* x, size_t n, const Gaussians& g, const double* base,
                                               double* __restrict beside, double* __restrict total, size_t lanes,
                                               double* __restrict scores) {
@@ -53,7 +53,7 @@ TAMIS_FOR_EACH_PROCESSOR bool score_full_rows(const double* x, size_t n, const G
       const double* half = g.half + k * d;
       for (size_t i = 0; i < lanes; i++) total[i] = base[k];
       size_t j = 0;
-      for (; j + 4 <= d; j += 4) {  // four columns at a time: the totals are fetched and put back a quarter as often
+      for (; j + 4 <= d; j += 4) {  // four columns at a time: the totals are loaded and stored a quarter as often
         const double* columns = beside + j * lanes;
         for (size_t i = 0; i < lanes; i++) {
           const double a = columns[i] - mean[j];
@@ -78,7 +78,7 @@ TAMIS_FOR_EACH_PROCESSOR bool score_full_rows(const double* x, size_t n, const G
   return has_missing;
 }
 
-// The sums of `Width` classes of one row that misses something, in the order of its columns.
+// Add the terms of one row with missing values for `Width` classes, in the order of columns.
 template <size_t Width>
 static TAMIS_INLINE void score_classes(const double* row, const size_t* present, size_t count, const Gaussians& turned, size_t k,
                                 double* scores) {
@@ -100,7 +100,7 @@ static TAMIS_INLINE void score_classes(const double* row, const size_t* present,
   for (size_t w = 0; w < Width; w++) scores[k + w] = total[w];
 }
 
-// Write the scores of rows that miss something; the parameters are (d, classes), to fill the vector units. `present` has room
+// Write the scores of rows with missing values; the parameters are (d, classes), to fill the vector units. `present` has room
 // for d columns.
 TAMIS_FOR_EACH_PROCESSOR void score_rows_with_gaps(const double* x, size_t n, const Gaussians& turned, size_t* present,
                                                    double* scores) {
@@ -192,7 +192,7 @@ TAMIS_FOR_EACH_PROCESSOR void add_table_rows(const int64_t* codes, size_t n, siz
   }
 }
 
-// The cells that codes name are checked before, by `are_codes_within`.
+// The caller checks the codes before, by `are_codes_within`.
 void gather_scores(Input<int64_t, 2> codes, Input<int64_t, 1> offsets, Input<double, 2> table, Input<double, 1> constant,
                    Output<double, 2> scores) {
   const size_t n = codes.shape(0);
@@ -205,7 +205,7 @@ void gather_scores(Input<int64_t, 2> codes, Input<int64_t, 1> offsets, Input<dou
   add_table_rows(codes.data(), n, d, offsets.data(), table.data(), constant.data(), classes, rows.data(), scores.data());
 }
 
-// log Σ_k exp(scores[k]); infinite or NaN if the largest score is infinite, or any score is NaN.
+// Return log Σ_k exp(scores[k]): infinite if the largest score is, NaN if any score is.
 double log_sum(const double* scores, size_t count) {
   double largest = -std::numeric_limits<double>::infinity();
   for (size_t k = 0; k < count; k++) largest = scores[k] > largest ? scores[k] : largest;

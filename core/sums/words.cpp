@@ -1,4 +1,4 @@
-// Words to words and to floats: carrying, adding, scaling and reading sums.
+// Carry, add, scale and read sums of words.
 #include "words.hpp"
 
 #include <algorithm>
@@ -9,11 +9,11 @@ namespace tamis::sums {
 
 namespace {
 
-constexpr int64_t kDeepest = -71;  // DEEPEST in reference.py: scaling cuts what lies below this word
+constexpr int64_t kDeepest = -71;  // DEEPEST in reference.py: scaling drops the words below this position
 
 constexpr size_t kBlock = 512;  // cells whose words stay in a first-level cache from one plane to the next
 
-// Carry what words hold beyond a digit to the next plane, for all planes but the last.
+// Carry what words have beyond a digit to the next plane, for all planes but the last.
 TAMIS_FOR_EACH_PROCESSOR void carry_planes(int64_t* words, size_t length, size_t cells) {
   for (size_t start = 0; start < cells; start += kBlock) {
     const size_t stop = std::min(cells, start + kBlock);
@@ -46,14 +46,14 @@ bool is_zero(const int64_t* plane, size_t cells) {
   return std::all_of(plane, plane + cells, [](int64_t word) { return word == 0; });
 }
 
-// The planes of words that are needed, and the position of the first.
+// The planes of words that are needed, from first to before last, and the position of the first.
 struct Planes {
   size_t first;
   size_t last;
   int64_t low;
 };
 
-// Carry in place what words hold beyond a digit, given that the last plane has room for the sign.
+// Carry in place what words have beyond a digit; the last plane must have room for the sign.
 Planes carry(const Words& words) {
   const size_t cells = words.cells;
   auto plane = [&words, cells](size_t j) { return words.data + j * cells; };
@@ -91,9 +91,9 @@ size_t write_magnitude(const int64_t* cell, size_t length, size_t cells, uint64_
 size_t write_product(const uint64_t* number, size_t length, uint64_t factor, int shift, uint64_t* product) {
   const uint64_t lower = factor & kMask;
   const uint64_t upper = factor >> kBits;
-  uint64_t before = 0;  // the digit of the number before this one, which the upper half of the factor multiplies
+  uint64_t before = 0;  // the digit before this one, which is multiplied by the upper half of the factor
   uint64_t carry = 0;
-  uint64_t beyond = 0;  // what the shift moves into the next digit
+  uint64_t beyond = 0;  // the bits that the shift moves into the next digit
   size_t size = 0;
   for (size_t j = 0; j < length + 4; j++) {
     const uint64_t digit = j < length ? number[j] : 0;
@@ -146,7 +146,7 @@ OwnedWords multiply_words(const Words& words, const double* factors, int64_t kee
     const int shift = static_cast<int>(factor.unit & (kBits - 1));
     size = write_product(number.data(), words.length, factor.integer, shift, product.data());
     const int64_t floor = std::max(offset + static_cast<int64_t>(size) - keep, kDeepest - out.low);
-    const bool is_one = std::fabs(factors[c]) == 1.0;  // a factor of 1 or -1 cuts nothing
+    const bool is_one = std::fabs(factors[c]) == 1.0;  // a factor of 1 or -1 drops no words
     for (size_t j = 0; j < size; j++) {
       const int64_t plane = static_cast<int64_t>(j) + offset;
       if (!is_one && plane < floor) continue;
@@ -267,7 +267,7 @@ void settle(OwnedWords& words) {
   const Planes planes = carry(words);
   const size_t length = planes.last - planes.first;
   if (length < words.length && words.cells > 0) {
-    // A copy, and not realloc: memory that was cut would be asked for anew, page by page, at the next call.
+    // A copy instead of realloc, which would return pages to the system that the next call needs again.
     const size_t size = length * words.cells * sizeof(int64_t);
     std::unique_ptr<int64_t, Free> settled(static_cast<int64_t*>(std::malloc(size)));
     if (!settled) throw std::bad_alloc();

@@ -1,8 +1,8 @@
 // Exact sums: integers in base 2**32, and how a float or a product of two is added to one.
 //
 // The digits of all numbers are an array of (length, cells) words and a position `low`; the number in cell c is the sum of
-// words[j, c] * 2**(32 * (low + j)). While sums are made, a word may hold more than a digit. *Settled* words are the one
-// canonical writing: every word but the last lies in [0, 2**32), the last is signed and lies in [-2**31, 2**31), and no
+// words[j, c] * 2**(32 * (low + j)). While sums are made, a word may hold more than a digit. *Settled* words are the
+// canonical form: every word but the last lies in [0, 2**32), the last is signed and lies in [-2**31, 2**31), and no
 // plane of words could be dropped at either end.
 //
 // Words are added as unsigned integers, whose overflow is defined: no input can make it happen before 2**30 rows.
@@ -33,9 +33,9 @@ constexpr int kBits = 32;
 constexpr int kLogBits = 5;  // 2**5 bits per word
 constexpr uint64_t kMask = 0xffffffffu;
 constexpr int64_t kHalf = int64_t{1} << 31;
-constexpr int64_t kFarthest = int64_t{1} << 40;  // no position beyond this is taken, so that none overflows
+constexpr int64_t kFarthest = int64_t{1} << 40;  // positions beyond this are refused, so that none overflows
 
-// Words that belong to another: to an array of NumPy, or to OwnedWords.
+// A view of words whose memory belongs to a NumPy array or to OwnedWords.
 struct Words {
   int64_t* data;
   size_t length;
@@ -47,7 +47,7 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// Words that are zero at first, unless the caller fills them. The system hands out large memory as zeros, page by page when it is first written to.
+// Words with memory of their own, zeroed if `are_zero`: the system zeroes large memory when a page is first written to.
 struct OwnedWords : Words {
   std::unique_ptr<int64_t, Free> memory;
 
@@ -61,26 +61,26 @@ struct OwnedWords : Words {
   }
 };
 
-// Room for sums of so many numbers below 2**high whose lowest bit is 2**low.
+// Return zero words with room for sums of `rows` numbers below 2**high that are multiples of 2**low.
 OwnedWords make_words(int64_t high, int64_t low, size_t rows, size_t groups, size_t columns);
 
-// Settle words whose last plane has room for the sign.
+// Bring words, whose last plane has room for the sign, to the canonical form.
 void settle(OwnedWords& words);
 
-// Products of cells and finite factors, settled: exact down to `keep` words from each cell's first.
+// Return the settled products of cells and finite factors; of each product, `keep` words from the highest on are exact.
 OwnedWords multiply_words(const Words& words, const double* factors, int64_t keep);
 
-// Each number correctly rounded, and the rounding error.
+// Write each number, correctly rounded to a float, and the rounding error.
 void read_words(const Words& words, double* value, double* rest);
 
-// An array of NumPy that takes the words over; and such an array with their position.
+// Return a NumPy array that takes over the memory of the words; `to_python` also returns their position.
 nb::object to_array(OwnedWords&& words);
 nb::tuple to_python(OwnedWords&& words);
 
-// The rows group by group, so that cells of one group are written while they are in the cache.
+// Return the indices of the rows, sorted by group: then the cells of a group are in the cache while its rows are added.
 std::vector<int64_t> sort_by_group(const int64_t* group, size_t n, size_t groups);
 
-// Run without the interpreter's lock while there is much to do. Handing it over takes as long as a few hundred cells.
+// Release the interpreter's lock if there are many cells. To release and take it takes as long as a few hundred cells.
 class WithoutLock {
  public:
   explicit WithoutLock(size_t cells) {
@@ -91,7 +91,7 @@ class WithoutLock {
   std::optional<nb::gil_scoped_release> release_;
 };
 
-// The position of words, if it is one that no computation takes out of the range of int64.
+// Return the position of words; refuse one that a computation could take out of the range of int64.
 inline int64_t check_position(int64_t low) {
   require(-kFarthest <= low && low <= kFarthest, "got words at a position beyond 2**40, expected one that floats reach");
   return low;
@@ -126,8 +126,8 @@ static TAMIS_INLINE Integer to_integer(double value) {
   return {fraction | (uint64_t{1} << 52), static_cast<int64_t>(exponent) - 1075};
 }
 
-// Add a digit, with the sign of the number, to word j of a cell. A word of zeros may lie outside the window, because only the
-// bits that a number has are promised a place; nothing is written there.
+// Add a digit, with the sign of the number, to word j of a cell. If j is outside of the words, the digit is zero, because there
+// is room for all bits of a number; nothing is written then.
 static TAMIS_INLINE void add_digit(const Words& words, size_t cell, int64_t j, uint64_t digit, bool is_negative) {
   const size_t plane = static_cast<size_t>(j);  // a negative one is large
   if (digit != 0 && plane < words.length) add_to(words.data[plane * words.cells + cell], is_negative ? 0 - digit : digit);

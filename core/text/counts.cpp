@@ -59,7 +59,7 @@ class RowWriter {
   // Add the counts of several numbers to the row. `find_count` returns the count of the k-th number.
   template <class FindCount>
   void add(const int32_t* numbers, int64_t size, FindCount find_count) {
-    // Local variables stay in registers, which members would not: the compiler cannot know that no array holds them.
+    // Local variables stay in registers. Members would not: for the compiler, a write to an array could change them.
     int32_t* const indices = indices_;
     double* const counts = counts_;
     int64_t* const entries = entries_.data();
@@ -70,13 +70,13 @@ class RowWriter {
       const int32_t number = numbers[k];
       if (static_cast<uint32_t>(number) >= n_numbers) refuse("got a number that is not below the number of numbers");
       if (total == capacity) refuse("got more counts than there is room for");
-      // Without branches, because nobody can predict which numbers are new: masks of ones choose between two values.
+      // Without branches, because the processor cannot predict which numbers are new: masks choose between two values.
       const int64_t known = entries[number], is_new = -static_cast<int64_t>(known < begin);
       const int64_t entry = known ^ ((known ^ total) & is_new);
       uint64_t bits;
       std::memcpy(&bits, counts + (known & ~is_new), sizeof bits);
       bits &= ~static_cast<uint64_t>(is_new);
-      double before;  // 0, or what was counted
+      double before;  // the count before; 0 if the number is new
       std::memcpy(&before, &bits, sizeof before);
       entries[number] = entry;
       indices[entry] = number;
@@ -242,7 +242,7 @@ void add_columns(Input<int64_t, 2> sums, Int64s numbers, Output<int64_t, 2> tabl
   }
 }
 
-// Round towards zero. What no integer equals becomes the least one, as in NumPy.
+// Round towards zero. NaN and numbers out of range become the lowest integer, as in NumPy.
 inline int64_t to_integer(double value) {
   constexpr double limit = 9223372036854775808.0;
   return value >= -limit && value < limit ? static_cast<int64_t>(value) : INT64_MIN;

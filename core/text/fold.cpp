@@ -32,7 +32,7 @@ struct Alphabet {
   }
 };
 
-// Writes folded text. Room is checked before each write, because an alphabet can be anything.
+// Writes folded text. Each write checks that there is room, because the alphabet comes from the caller.
 class Writer {
  public:
   Writer(uint8_t* out, int64_t capacity) : out_(out), capacity_(capacity) {}

@@ -21,7 +21,7 @@ namespace tamis::text {
 
 constexpr uint64_t kLongKey = uint64_t{255} << 56;
 
-// Return the key of a token. `seed` is odd, and random in each process, so that nobody can write tokens that collide.
+// Return the key of a token. `seed` is odd, and random in each process, so that nobody can prepare tokens that collide.
 inline uint64_t make_key(const uint8_t* token, int64_t length, uint64_t seed) {
   if (length < 8) {
     const uint64_t mask = (uint64_t{1} << (8 * length)) - 1;
@@ -59,7 +59,7 @@ struct Slots {
   }
 };
 
-// Memory of free slots. Large tables get large pages where the system has them: each access is to another page.
+// Memory of free slots. Large tables get huge pages where the system has them, because accesses are to many pages.
 class SlotMemory {
  public:
   explicit SlotMemory(uint64_t count) : slots_(allocate(count), &std::free) {

@@ -1,4 +1,4 @@
-"""tokens → the set of features of a message, each a 48-bit number.
+"""Compute the features of a message from its tokens: a set of 48-bit numbers.
 
 A feature is a token and its view (kind of token); its number is a hash of the token's bytes with the view in
 the lowest bits, so that a store of counts needs neither text nor a column for the view. The hash is part of
@@ -82,7 +82,7 @@ def pack_features(tokens: Tokens) -> bytes:
 
 
 def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, int | None]]:
-    """Compute the features of messages in canonical form, packed, and the date of each.
+    """Compute the features of messages in canonical form, packed, and the date of each message (or None).
 
     >>> ((packed, date),) = read_features([b"Date: Fri, 23 Aug 2002 23:10:22 +0800\\n\\nsee you"], 2)
     >>> len(packed) // 8, date
@@ -95,7 +95,7 @@ def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, 
     )
     features = []
     for raw, result in zip(messages, by_core, strict=True):
-        # The core returns None for an unusual message, and the date False for an unusual date.
+        # The core leaves some messages to Python: it returns None for one, or the date False.
         if result is None or result[1] is False:
             message = import_module("tamis_mail.message.tree").parse(raw)
             packed = pack_features(tokens.read(message, version)) if result is None else result[0]

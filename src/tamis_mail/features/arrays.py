@@ -1,4 +1,4 @@
-"""features of messages as NumPy arrays."""
+"""Features of messages as NumPy arrays."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ def expand_ranges(
 
 
 def find_keys(stored: Numbers, keys: Numbers) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Return whether each key is among the stored ones, and the indices of those that are.
+    """Return whether each key is stored, and the indices in `stored` of those that are.
 
     Both arrays are in ascending order.
 

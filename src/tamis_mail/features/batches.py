@@ -1,7 +1,7 @@
-"""The features of messages that the compiled core reads together and keeps in its own memory.
+"""Read the features of messages in batches, which the compiled core keeps in its own memory.
 
 A batch (`core.mail.MessageBatch`) has the canonical form, the digest and the features of each message. Python
-reads the few messages that the core leaves to it. Only tokens of the newest version are read this way.
+reads the few messages that the core leaves to it. Tokens of older versions are not read this way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def open_batch(messages: Sequence[bytes]) -> MessageBatch:
-    """Compute the canonical form and the digest of each message."""
+    """Make a batch of messages, with the canonical form and the digest of each."""
     if CANONICAL_FORM is None:
         raise AssertionError("a batch was opened without the compiled core")
     batch: MessageBatch = CANONICAL_FORM.open(list(messages))
@@ -27,7 +27,7 @@ def open_batch(messages: Sequence[bytes]) -> MessageBatch:
 
 
 def read_batch(batch: MessageBatch, places: Sequence[int]) -> list[int | None]:
-    """Read the features of those messages of a batch that have these indices; return their dates."""
+    """Read the features of some messages of a batch, given by their indices; return their dates."""
     if MESSAGE_READER is None:
         raise AssertionError("a batch was read without the compiled core")
     dates: list[int | None] = []
@@ -35,7 +35,7 @@ def read_batch(batch: MessageBatch, places: Sequence[int]) -> list[int | None]:
         if not isinstance(date, bool):
             dates.append(date)
             continue
-        # The core returns True for an unusual message, and False for an unusual date.
+        # The core leaves some messages to Python: it returns True for one, and False for its date only.
         message = import_module("tamis_mail.message.tree").parse(batch.canonical(place))
         if date:
             batch.set_features(place, pack_features(tokens.read(message, tokens.VERSION)))

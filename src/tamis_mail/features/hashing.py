@@ -1,4 +1,4 @@
-"""tokens → feature numbers, in plain Python: the reference for `core/mail/hash.cpp`."""
+"""Compute the numbers of features in plain Python: the reference for `core/mail/hash.cpp`."""
 
 from collections.abc import Collection
 
@@ -17,9 +17,9 @@ MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
 FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # an odd number with irregular bits
 SALTS = tuple(MULTIPLIER * (2 * kind + 1) & MASK for kind in range(len(VIEWS)))
 DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
-SPACE = 32  # bytes up to this one separate tokens
+SPACE = 32  # bytes from 0 to this one separate tokens
 _GAPS = bytes(max(code, SPACE) for code in range(256))
-BLOCK = 8  # bytes of a token per step of the hash
+BLOCK = 8  # bytes of a token that a step of the hash reads
 BLOCKS = 5  # the hash depends on a token's length and on its first 40 bytes
 
 
@@ -55,7 +55,7 @@ def name_features(tokens: Tokens, wanted: Collection[int] | None = None) -> dict
 
     def add(number: int, *parts: bytes, separator: str = " ") -> None:
         if wanted is None or number in wanted:
-            names[number] = separator.join(map(_readable, parts))
+            names[number] = separator.join(map(make_readable, parts))
 
     for state, gram in _grams(tokens.head).items():
         add(_number(state, GRAMS, bits), gram)
@@ -100,7 +100,7 @@ def _split(document: bytes) -> list[bytes]:
 
 
 def _grams(head: bytes) -> dict[int, bytes]:
-    """Return n-grams by hash state; a bit of the hash selects every second one, because they overlap."""
+    """Return n-grams by hash state; only those with an odd state, about half, because n-grams overlap."""
     grams = {head[start : start + GRAM_SIZE] for start in range(len(head) - GRAM_SIZE + 1)}
     states = ((_state(gram, GRAMS), gram) for gram in grams)
     return {state: gram for state, gram in states if state & 1}
@@ -110,13 +110,13 @@ def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
     """Return pairs of words of one line with at most PAIR_DISTANCE - 1 words between them."""
     pairs: set[tuple[bytes, bytes, int]] = set()
     for line in words.split(b"\n"):
-        row = _split(line)
+        tokens = _split(line)
         for distance in range(1, PAIR_DISTANCE + 1):
-            pairs.update(zip(row, row[distance:], [distance] * len(row), strict=False))
+            pairs.update(zip(tokens, tokens[distance:], [distance] * len(tokens), strict=False))
     return pairs
 
 
-def _readable(token: bytes) -> str:
+def make_readable(token: bytes) -> str:
     """Return the token as printable text on one line."""
     text = token.decode("utf-8", "replace")
     return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)

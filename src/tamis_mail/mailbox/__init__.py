@@ -1,6 +1,7 @@
-"""A path → messages: a message, an mbox, a Maildir, an MH folder, a tree of them, packed or not, or stdin.
+"""Read mail from a path: a message, an mbox, a Maildir, an MH folder or a tree of these; or from stdin.
 
-The kind of a mailbox is detected from its contents, not its name. Only one message is in memory at a time.
+Files may be compressed. The kind of a mailbox is detected by its contents, not by its name. A mailbox is
+read in blocks, so that it need not fit into memory.
 """
 
 from tamis_mail.mailbox.labels import find_labelled_folders

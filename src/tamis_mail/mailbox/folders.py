@@ -1,9 +1,9 @@
-"""A folder → the files in it that may hold mail, in a deterministic order.
+"""List the files in a folder that may hold mail, in a deterministic order.
 
-- A Maildir is its `cur` and `new`, by name and so by time; folders `.Junk` in it are other mailboxes, which
-  come after it on request.
-- An MH folder is its numbered files, by number.
-- Any other folder is all its files and folders by name, recursively, without hidden ones.
+- Of a Maildir: the files of `cur` and `new`, together, by name, and so by time of delivery. Its folders
+  `.Name` are other mailboxes, which follow on request.
+- Of an MH folder: the files whose names are numbers, by number.
+- Of any other folder: all files by name, and those of its folders, recursively, without hidden ones.
 - A link to a target outside the named folder is not followed: it could be any file, such as a password.
 """
 # pathlib would cost a cold process 8 ms.
@@ -12,8 +12,8 @@
 import os
 from collections.abc import Callable, Iterator
 
-Place = tuple[str, str, bool]  # path, displayed name, and whether it may be an mbox
-Note = Callable[[str, OSError], None]  # called with the name of what could not be read, and the error
+FoundFile = tuple[str, str, bool]  # path, displayed name, and whether it may be an mbox
+ReportError = Callable[[str, OSError], None]  # called with the name of what could not be read, and the error
 # Called with a path, its name and, if known, the reason to leave it out; returns whether it is left out.
 LeaveOut = Callable[[str, str, str | None], bool]
 
@@ -43,12 +43,16 @@ def kind_of(entries: list[os.DirEntry[str]]) -> str:
 
 
 def walk_files(
-    root: str, name: str, report_error: Note, leave_out: LeaveOut, *, subfolders: bool = False
-) -> Iterator[Place]:
-    """Yield each file below a folder, named by `name` and its relative path, unless `leave_out` says so."""
+    root: str, name: str, report_error: ReportError, leave_out: LeaveOut, *, subfolders: bool = False
+) -> Iterator[FoundFile]:
+    """Yield the files below a folder, except what `leave_out` leaves out.
+
+    The displayed name of a file is `name` and its path below the folder. With `subfolders`, the folders
+    `.Name` of a Maildir are read after it.
+    """
     root_folder = _RootFolder(root)
     visited: set[tuple[int, int]] = set()
-    # A stack and no recursion, because a tree can be deeper than the recursion limit.
+    # A stack, because a tree can be deeper than Python's limit of recursion.
     stack: list[tuple[str, str, bool]] = [(root, name, True)]
     while stack:
         path, display_name, is_directory = stack.pop()
@@ -80,21 +84,20 @@ def walk_files(
             continue
         else:
             children_to_visit = [entry for entry in children if not entry.name.startswith(".")]
-        new_places = [
+        found = [
             (entry.path, _join(display_name, entry.name), is_folder(entry)) for entry in children_to_visit
         ]
-        stack += reversed(
-            [place for place in new_places if not (place[2] and leave_out(place[0], place[1], None))]
-        )
+        stack += reversed([one for one in found if not (one[2] and leave_out(one[0], one[1], None))])
 
 
 class _RootFolder:
-    """Distinguishes links to targets inside the root folder from links to targets outside."""
+    """Recognises links whose targets are outside of the root folder."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.join(os.path.realpath(root), "")
 
     def contains(self, entry: os.DirEntry[str], display_name: str, leave_out: LeaveOut) -> bool:
+        """Whether an entry, or the target of a link, is inside; report to `leave_out` if it is not."""
         if not entry.is_symlink():
             return True
         target = os.path.realpath(entry.path)
@@ -115,10 +118,10 @@ def is_maildir(path: str) -> bool:
 def _maildir(
     entries: list[os.DirEntry[str]],
     display_name: str,
-    report_error: Note,
+    report_error: ReportError,
     root_folder: _RootFolder,
     leave_out: LeaveOut,
-) -> Iterator[Place]:
+) -> Iterator[FoundFile]:
     messages: list[tuple[str, str, str]] = []
     for folder in entries:
         if folder.name in ("cur", "new"):

@@ -1,8 +1,7 @@
-"""The first bytes of a file → whether it can be mail, and if not, what it is.
+"""Tell from the first bytes of a file whether it can be mail and, if not, what it is.
 
 Mail begins with a postmark or has a header field before the first blank line. A text without any header is
-also accepted as a message.
-Pictures, programs, databases, archives and binary data are not mail.
+also accepted as a message. Pictures, programs, databases, archives and binary data are not mail.
 """
 
 HEAD = 4096  # bytes of a file that callers read, to be examined here
@@ -26,13 +25,13 @@ _TAR = b"ustar", 257
 # Control characters that text does not have: all but backspace to carriage return, and the shifts and the
 # escape of ISO 2022.
 _CONTROLS = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 14, 15, 27})
-_SHARE = 0.02  # maximum fraction of these in a text; random bytes have 9 %
-_FEW = 10  # this many are accepted in any text, however short
+_MAX_FRACTION = 0.02  # of these characters in a text; random bytes have 9 %
+_ALWAYS_ACCEPTED = 10  # so many of them are accepted in any text, however short
 _SHORTEST = 2  # characters of a field's name; many lines of random bytes begin with one character and a colon
 
 
 def describe_non_mail(head: bytes, *, is_delivered: bool = False) -> str | None:
-    """Say what a file is if its first bytes show that it is not mail; None if it may be mail.
+    """Describe a file whose first bytes show that it is not mail; return None if it may be mail.
 
     `is_delivered` says that a mail system delivered the bytes: their control characters are not counted,
     because such mail may be binary.
@@ -49,11 +48,11 @@ def describe_non_mail(head: bytes, *, is_delivered: bool = False) -> str | None:
         return None
     head = head[:HEAD]
     controls = len(head) - len(head.translate(None, _CONTROLS))
-    return "binary data" if controls > max(_FEW, _SHARE * len(head)) else None
+    return "binary data" if controls > max(_ALWAYS_ACCEPTED, _MAX_FRACTION * len(head)) else None
 
 
 def begins_with_field(head: bytes) -> bool:
-    """Whether the first line is a postmark, or a line before the first blank line is a header field."""
+    """Whether the first line is a postmark, or some line before the first blank line is a header field."""
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").replace(b"\r\n", b"\n")
     if head.lstrip(b">").startswith(b"From "):
         return True

@@ -9,7 +9,7 @@ from tamis_mail.mailbox.names import guess_label, is_neither
 from tamis_mail.mailbox.source import is_mbox_file
 from tamis_mail.mailbox.stream import File, Text
 
-_EXAMINED = 100  # files of a folder without a label that are opened, to find out whether it holds mail
+_EXAMINED = 100  # so many files of a folder without a label are opened, to find out whether it holds mail
 _NOT_INCOMING = "its name says that it is not incoming mail"
 _UNKNOWN = "its name says neither spam nor ham"
 
@@ -19,16 +19,17 @@ PathsLeftOut = list[tuple[str, str]]  # paths of mailboxes without a label, and 
 
 
 def find_labelled_folders(root: str | os.PathLike[str]) -> LabelledPaths:
-    """Find the mailboxes in a tree, including its root, whose names imply a label: paths and labels.
+    """Find the mailboxes in a tree, including its root, whose names imply a label; return paths and labels.
 
-    The root of a Maildir tree is the inbox, whatever its name. Sent, Drafts and Trash are skipped with all
-    their subfolders. Everything below a plain folder with a label has that label.
+    A root that is a Maildir is the inbox, so its label is ham, unless its name implies another label or
+    none, such as Sent. Folders such as Sent, Drafts and Trash are skipped with all their subfolders.
+    Everything below a folder with a label that is no Maildir has that label.
     """
     return _survey(root, is_complete=False)[0]
 
 
 def survey_folders(root: str | os.PathLike[str]) -> tuple[LabelledPaths, PathsLeftOut]:
-    """Find the mailboxes in a tree as `find_labelled_folders` does, and what it leaves out, with reasons."""
+    """Find mailboxes as `find_labelled_folders` does; also return what it leaves out, with reasons."""
     return _survey(root, is_complete=True)
 
 
@@ -93,7 +94,7 @@ def _reason(path: str) -> str:
 
 
 def _find_mailbox(path: str, folder: str) -> str | None:
-    """Return the mailbox that a file without a label belongs to: itself if it is an mbox, or its folder."""
+    """Return the file if it is an mbox, its folder if it is a message, None otherwise."""
     try:
         with File(path) as file:
             head = Text(file).peek(kinds.HEAD)

@@ -1,14 +1,14 @@
-"""Blocks of an mbox → messages, in the dialects mboxo, mboxrd, mboxcl and mboxcl2. No I/O.
+"""Split the text of an mbox into messages, in the dialects mboxo, mboxrd, mboxcl and mboxcl2. No I/O.
 
 - A message begins after a postmark: a line "From …" with a time, a year and a day or month, at the very start
   or after a blank line. "From now on we meet at 12:30" is not a postmark, although it has no ">" before it.
 - It ends where its Content-Length says, if a postmark or the end of the file follows there; otherwise at the
   next postmark. The blank line before a postmark belongs to neither message.
-- If the length is right, nothing was escaped (mboxcl2). Otherwise one ">" is removed from lines ">From ",
-  ">>From ", … (mboxrd; for mboxo, which is ambiguous, this is the best guess).
+- If the length is correct, nothing was escaped (mboxcl2). Otherwise one ">" is removed from lines ">From ",
+  ">>From ", … (mboxrd; mboxo is ambiguous, and is read in the same way).
 
 The search is for "From ", at 1 GB/s, not for line ends, of which a message has a hundred. The compiled core
-finds the messages that lie in a block as a whole; this module defines which these are, and reads the others.
+finds the messages that end within a block; this module is the reference for them, and finds the others.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,24 +18,27 @@ from tamis_mail.framing import is_postmark
 
 BLOCK = 1 << 20  # bytes read at a time
 HEAD = 4096  # bytes that suffice to distinguish an mbox from a message
-_LINE = 1024  # no postmark is longer
-_HEADERS = 1 << 16  # a Content-Length further down is not looked for
-_DIGITS = 12  # of a Content-Length
-_FIELD = 80  # bytes after its colon, with the blanks around the digits
+_LINE = 1024  # bytes; a longer line is no postmark
+_HEADERS = 1 << 16  # bytes of a message in which a Content-Length is looked for
+_DIGITS = 12  # of a Content-Length, at most
+_FIELD = 80  # bytes after its colon that may have blanks, the digits and the end of the line
 _LENGTH = b"content-length:"
 _MARK = b"From "
 _NEWLINE, _RETURN, _QUOTE = b"\n\r>"
 
 
 def is_mbox(head: bytes) -> bool:
-    """Whether these first bytes begin with a postmark, after optional blank lines and a byte order mark."""
+    """Whether the first bytes of a file are a postmark, after an optional byte order mark and blank lines."""
     line, _, _ = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").partition(b"\n")
     # If lines end in CR alone, the whole file would be one line: such a file is one message.
     return line.startswith(_MARK) and b"\r" not in line[:-2] and is_postmark(line)
 
 
 def split(read: Callable[[int], bytes], largest: int) -> Iterator[tuple[bytes, int]]:
-    """Yield each message, cut to `largest` bytes, and the offset of its end; `is_mbox(head)` must be true."""
+    """Yield each message, truncated to `largest` bytes, and the offset of its end in the text.
+
+    `read(limit)` returns the next bytes of the text, which must be an mbox by `is_mbox`.
+    """
     return _Window(read, largest).messages()
 
 
@@ -85,7 +88,7 @@ class _Window:
         return index
 
     def _split_by_length(self) -> tuple[bytes, int] | None:
-        """Return the message and the mark after it (-1: none), if its Content-Length is correct."""
+        """Return the message and the position of the next postmark (-1: none); None without a good length."""
         body = self._body()
         place = self._buffer.find(b"ength:", self._begin, body)
         while place >= 0:
@@ -114,7 +117,7 @@ class _Window:
         return None
 
     def _body(self) -> int:
-        """Return the end of the headers; the beginning of the message, if no end is near."""
+        """Return the end of the header; the beginning of the message if there is no end within _HEADERS."""
         while True:
             buffer, begin = self._buffer, self._begin
             line = buffer.find(b"\n", begin, begin + _HEADERS)
@@ -127,7 +130,7 @@ class _Window:
             self._grow(0)
 
     def _mark_after(self, end: int) -> int | None:
-        """Return the mark after this end, -1 if the text ends there, None if neither follows."""
+        """Return the position of the postmark after this end, -1 if the text ends there, otherwise None."""
         buffer = self._buffer
         if end > len(buffer):
             return None
@@ -148,8 +151,8 @@ class _Window:
         )
 
     def _split_by_scan(self) -> tuple[bytes, int]:
-        """Return the message up to the next mark, and that mark (-1: none)."""
-        head = None  # the kept beginning of a message that is too large
+        """Return the message up to the next postmark, and the position of that (-1: none)."""
+        head = None  # the first `largest` bytes of a message that is longer
         has_escapes = False
         place = self._begin
         while True:
@@ -176,7 +179,7 @@ class _Window:
         return _unescape(raw) if has_escapes else raw
 
     def _end_before(self, mark: int) -> int | None:
-        """Return the end of the message if a blank line precedes this mark, else None."""
+        """Return the end of the message if a blank line precedes this position, otherwise None."""
         buffer, begin = self._buffer, self._begin
         end = mark - 1
         if end < begin or buffer[end] != _NEWLINE:

@@ -1,4 +1,4 @@
-"""The name of a folder or an mbox → spam, ham (wanted mail), or neither."""
+"""Guess from the name of a folder or an mbox whether it holds spam, ham (wanted mail), or neither."""
 # pathlib would cost a cold process 8 ms.
 # ruff: noqa: PTH100, PTH119
 
@@ -85,9 +85,9 @@ def is_neither(path: str | os.PathLike[str]) -> bool:
 
 
 def reason_to_leave_out(path: str, root: str, label: str) -> str | None:
-    """Return why this folder or mbox should not be learned with its root under a label, or None.
+    """Return why a folder or mbox below a root should not be learned with it under a label, or None.
 
-    The name of the root counts, too: everything in a folder Junk is spam, whatever the names below.
+    Below a root whose name means spam, everything is spam, whatever the names are.
 
     >>> reason_to_leave_out("Mail/Junk", "Mail", "ham")
     'its name says spam'
@@ -98,8 +98,8 @@ def reason_to_leave_out(path: str, root: str, label: str) -> str | None:
         return None
     if is_neither(path):
         return "its name says neither spam nor ham"
-    says = guess_label(path)
-    return f"its name says {says}" if says == ("ham" if label == "spam" else "spam") else None
+    guessed = guess_label(path)
+    return f"its name says {guessed}" if guessed == ("ham" if label == "spam" else "spam") else None
 
 
 def _words(path: str | os.PathLike[str]) -> frozenset[str]:
@@ -116,7 +116,9 @@ def _words_of(name: str) -> frozenset[str]:
 
 
 def decode_utf7(name: str) -> str:
-    """Decode modified UTF-7, in which IMAP servers write folder names (RFC 3501); else return the name.
+    """Decode modified UTF-7, in which IMAP servers write names of folders (RFC 3501).
+
+    A name that is not valid in this encoding is returned as it is.
 
     >>> decode_utf7("ind&AOk-sirable"), decode_utf7("R & D")
     ('indésirable', 'R & D')

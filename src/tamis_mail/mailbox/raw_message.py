@@ -1,14 +1,14 @@
-"""A message as bytes with its origin, which every source yields, and the error that sources raise."""
+"""`RawMessage`, the bytes of a message and where they came from, and the error of sources of mail."""
 
 from sys import getfilesystemencoding
 
 
 class SourceError(ValueError):
-    """A path or stream that is not a source of mail; the text says what was expected and what to do."""
+    """A path or stream cannot be read as mail. The message says what was expected and what to do."""
 
 
 class RawMessage:
-    """One message as it was read, up to the size limit of `framing`; frozen.
+    """One message as it was read, truncated to the largest size that its source allows; frozen.
 
     It is not a dataclass: that would import `inspect` and `re`, which takes 10 ms of each process.
     """
@@ -17,7 +17,8 @@ class RawMessage:
 
     raw: bytes
     name: str  # its origin, printable: "inbox.mbox#17", "cur/123:2,S", "mail/00017.eml"
-    position: int  # where this message ends in its source, in the bytes that `Source.size` counts
+    # Where this message ends in its source, in bytes as `Source.size` counts; in a compressed file, about.
+    position: int
     path: str  # of its file; undecodable bytes are surrogates (as `os.fsdecode`); empty if there is no file
 
     def __init__(self, raw: bytes, name: str, position: int, path: str = "") -> None:

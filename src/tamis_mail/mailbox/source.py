@@ -1,4 +1,4 @@
-"""A path, or stdin → a source: the kind of mailbox, its size, and its messages one by one."""
+"""Open a path, or stdin, as a source of mail: the kind of mailbox, its size, and its messages one by one."""
 # pathlib would cost a cold process 8 ms.
 # ruff: noqa: PTH100, PTH112, PTH114, PTH115, PTH116, PTH118, PTH119, PTH120, PTH208
 
@@ -24,11 +24,12 @@ def open_source(
 ) -> "Source":
     """Open a path as a source of mail; None or "-" is stdin.
 
-    Stdin is one message, byte for byte and of any length, because it may have to be written out again. With
-    `allow_mbox`, stdin that begins like an mbox is read as one. Messages of files are cut to `largest` bytes.
-    Below a folder with a `label`, folders and mboxes whose names contradict the label are left out. With
+    Without `allow_mbox`, stdin is one message, byte for byte, because it may have to be written out again.
+    With it, stdin that begins like an mbox is read as one, and may be compressed. Messages are truncated to
+    `largest` bytes; the default is `framing.LARGEST_RAW`, and no limit for a single message of stdin. If the
+    mail has a `label`, folders and mboxes below a folder are left out if their names contradict it. With
     `subfolders`, the folders `.Name` of a Maildir are read after it, except those with a real path in
-    `other_paths`.
+    `other_paths`. Raise SourceError for a path that cannot be read, or is no mail.
     """
     source_path = None if path is None else os.fspath(path)
     if source_path is None or source_path == "-":
@@ -65,7 +66,10 @@ def is_mbox_file(path: str) -> bool:
 
 
 class Source:
-    """An iterable of messages; stdin can be iterated only once."""
+    """An iterable of messages. Standard input can be iterated only once.
+
+    If a file cannot be read, an iteration raises SourceError or, in a folder, appends it to `unread`.
+    """
 
     __slots__ = (
         "_allow_mbox",
@@ -120,7 +124,7 @@ class Source:
 
     @property
     def size(self) -> int | None:
-        """Total bytes, the bound of `RawMessage.position`; None for stdin. A folder is measured on demand."""
+        """The bytes of all files, the bound of `RawMessage.position`; None for stdin."""
         if self._size is None and self.kind != "stdin":
             self._size = sum(_size_of(path) for path, _, _ in self.files([], [], []))
         return self._size
@@ -187,7 +191,9 @@ class Source:
 
     def files(
         self, unread: list[tuple[str, str]], left_out: list[tuple[str, str]], subfolders: list[str]
-    ) -> Iterator[folders.Place]:
+    ) -> Iterator[folders.FoundFile]:
+        """Yield the files of a folder; append to the lists what is not read, and subfolders that are."""
+
         def report_error(name: str, error: OSError) -> None:
             if not isinstance(error, FileNotFoundError):
                 unread.append((printable(name), printable(str(error))))
@@ -269,7 +275,7 @@ def _may_be_mail(path: str) -> bool:
     except IrregularFileError:
         return False
     except (OSError, SourceError):
-        return True  # it exists, and reading it will report the error
+        return True  # it exists, and reading it reports the error
 
 
 def _size_of(path: str) -> int:

@@ -1,6 +1,6 @@
-"""A regular file → its text in blocks, unpacked if its first bytes are those of gzip, bzip2 or xz.
+"""Read a regular file in blocks, decompressed if its first bytes are those of gzip, bzip2 or xz.
 
-Only regular files are opened: a FIFO would block for ever, and a device may act when opened.
+Other files are not opened: a FIFO would block for ever, and to open a device can have effects.
 """
 # pathlib would cost a cold process 8 ms.
 # ruff: noqa: PTH116
@@ -16,10 +16,10 @@ from tamis_mail.mailbox.raw_message import SourceError, printable
 
 _CHUNK = 1 << 16  # bytes of a file that are read first, and bytes of a packed file that are read at a time
 _BLOCK = 1 << 20
-# Mail compresses to 1/3, one newsletter repeated to 1/50, zeros to 1/1000: above this ratio it is no mail.
+# Mail compresses to 1/3, a repeated newsletter to 1/50, zeros to 1/1000. Above this ratio, it is no mail.
 _RATIO = 200
-_HARMLESS = LARGEST_RAW + (2 << 20)  # unpacked bytes that are always allowed: messages are truncated anyway
-_ENDLESS = 100 << 30  # bytes; no mailbox is this large
+_HARMLESS = LARGEST_RAW + (2 << 20)  # so many unpacked bytes are always allowed: they fit into memory
+_MAX_UNPACKED = 100 << 30  # bytes; no mailbox is this large
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MB to unpack; a hostile header may ask for 4 GB
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
@@ -63,7 +63,7 @@ class Stdin:
 
 
 class Text:
-    """The text of a file: its bytes, or their unpacked form."""
+    """The text of a file: its bytes, decompressed if the file is compressed and `as_it_is` is false."""
 
     __slots__ = ("_head", "_read", "_unpacker")
 
@@ -80,7 +80,7 @@ class Text:
         self._read = file.read
 
     def peek(self, limit: int) -> bytes:
-        """Return the next bytes without consuming them."""
+        """Return the next bytes, `limit` of them or all that follow, without consuming them."""
         while len(self._head) < limit and (block := self._read(limit - len(self._head))):
             self._head += block
         return self._head[:limit]
@@ -106,17 +106,17 @@ class Text:
         return self._unpacker is not None
 
     def verify_packed(self) -> None:
-        """Read a packed text to its end, to find out whether it is truncated or damaged."""
+        """Read a compressed text to its end; raise SourceError if it is truncated or damaged."""
         while self.is_packed and self.read(_BLOCK):
             pass
 
     def count_file_bytes(self, text_bytes: int) -> int:
-        """Return the bytes of the file that were read for the first `text_bytes` bytes of text."""
+        """Return the offset in the file of an offset in the text; in a compressed file, of what was read."""
         return text_bytes if self._unpacker is None else self._unpacker.bytes_read
 
 
 class _Unpacker:
-    """Unpacks bytes, never more at a time than requested."""
+    """Decompresses a file, with no more output at a time than requested."""
 
     __slots__ = (
         "_bytes_written",
@@ -164,7 +164,7 @@ class _Unpacker:
                 return text
 
     def _find_next(self) -> bool:
-        """Whether another packed file follows this one; other trailing bytes are ignored."""
+        """Whether another compressed stream follows this one; ignore other bytes at the end of the file."""
         rest = self._decompressor.unused_data
         while len(rest) < len(self._magic) and (block := self._file.read(_CHUNK)):
             rest += block
@@ -176,7 +176,7 @@ class _Unpacker:
         return True
 
     def _refuse_bombs(self) -> None:
-        if self._bytes_written > _ENDLESS or (
+        if self._bytes_written > _MAX_UNPACKED or (
             self._bytes_written > _HARMLESS and self._bytes_written > _RATIO * self.bytes_read
         ):
             raise SourceError(
@@ -197,7 +197,7 @@ class _Decompressor:
 
 
 class _Gunzip(_Decompressor):
-    """zlib with the same interface."""
+    """The decompressor of gzip, with the same interface."""
 
     def __init__(self) -> None:
         self._decompressor = import_module("zlib").decompressobj(wbits=31)
@@ -206,12 +206,12 @@ class _Gunzip(_Decompressor):
         self.unused_data = b""
 
     def decompress(self, block: bytes, limit: int, /) -> bytes:
-        machine = self._decompressor
-        text: bytes = machine.decompress(machine.unconsumed_tail + block, limit)
-        # Otherwise more output may be pending.
-        self.needs_input = not machine.unconsumed_tail and len(text) < limit
-        self.eof = machine.eof
-        self.unused_data = machine.unused_data
+        decompressor = self._decompressor
+        text: bytes = decompressor.decompress(decompressor.unconsumed_tail + block, limit)
+        # If the limit was reached, zlib may have more output without more input.
+        self.needs_input = not decompressor.unconsumed_tail and len(text) < limit
+        self.eof = decompressor.eof
+        self.unused_data = decompressor.unused_data
         return text
 
 

@@ -1,4 +1,4 @@
-"""Runs jobs in this thread for few messages, else in a pool of threads or processes, kept for later jobs."""
+"""Run jobs in this thread for few messages, otherwise in threads or processes that wait for later jobs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     RunJobs = Callable[[Job, Iterable[tuple[Any, ...]]], Iterator[Any]]  # a job and its inputs → results
     Message = TypeVar("Message")
 
-# Up to this many messages, of fewer bytes, are processed sooner than workers start.
+# With at most so many messages of fewer bytes in all, to start workers would take longer than the jobs.
 _LOCAL_MESSAGES = 150
 _LOCAL_BYTES = 4 << 20
-# A job ends at this many messages or bytes; the features of its messages are stored together.
+# A job has at most about so many messages or bytes; the features of its messages are stored together.
 JOB_MESSAGES = 250
 JOB_BYTES = 4 << 20
-MAX_BATCH_BYTES = 32 << 20  # a batch of large messages ends here, so that it fits into memory
+MAX_BATCH_BYTES = 32 << 20  # a batch that has reached so many bytes is complete, so that it fits into memory
 _JOBS = "tamis_mail.sieve.jobs"
 
 
@@ -37,7 +37,7 @@ def count_cores() -> int:
 
 
 def find_job(job: Job) -> Callable[..., Any]:
-    """Return the function of a job; `jobs` and NumPy are imported only for those that it has."""
+    """Return the function of a job. A job that is given by its name is in `jobs`, which imports NumPy."""
     function: Callable[..., Any] = getattr(import_module(_JOBS), job) if isinstance(job, str) else job
     return function
 
@@ -51,7 +51,7 @@ def run_locally(job: Job, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
 def batches(
     messages: Iterable[bytes], max_messages: int, max_bytes: int = MAX_BATCH_BYTES
 ) -> Iterator[list[bytes]]:
-    """Group messages into batches of limited number and size."""
+    """Group messages into batches; each ends with the message that reaches one of the limits."""
     batch: list[bytes] = []
     size = 0
     for raw in messages:
@@ -75,7 +75,11 @@ class Executor:
     def prepare(
         self, messages: Iterable[Message], processes: int | None, measure: Callable[[Any], int] = len
     ) -> tuple[Iterator[Message], RunJobs]:
-        """Return the messages, and a function to run their jobs; `measure` returns a message's size."""
+        """Return the messages and a function that runs jobs on them; `measure` returns a message's bytes.
+
+        The first messages are read here: if there are few, jobs run in this thread. With `processes=1` they
+        always do; otherwise `processes` is the number of workers, by default that of the cores.
+        """
         remaining = iter(messages)
         first: list[Message] = []
         size = 0
@@ -109,7 +113,7 @@ class Executor:
             raise
 
     def close(self, *, at_once: bool = False) -> None:
-        """Stop the workers."""
+        """Stop the workers; with `at_once`, without waiting for the jobs that have not begun."""
         if self._pool is not None:
             self._pool.close(at_once=at_once)
             self._pool = None

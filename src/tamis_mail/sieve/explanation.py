@@ -18,7 +18,7 @@ _STRONGEST = 20
 
 
 def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
-    """Return the evidence for `Verdict.strongest` on a message; the caller has opened a snapshot."""
+    """Return the evidence for `Verdict.strongest` on a message; the caller opens a snapshot before."""
     plain = canonical(raw)
     store = opened.store
     rule = Rule.of(store)
@@ -53,7 +53,7 @@ def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
 
 
 def _are_largest(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """(features,): whether a size is above 0 and not below the _STRONGEST-th largest."""
+    """(features,): whether each size is above 0 and at least the _STRONGEST-th largest one."""
     if len(sizes) <= _STRONGEST:
         return sizes > 0
     smallest: np.float64 = np.partition(sizes, -_STRONGEST)[-_STRONGEST]

@@ -1,10 +1,10 @@
-"""Selects the unlabelled messages that are confidently spam or ham.
+"""Select the unlabelled messages that are confidently spam or ham, and compute their responsibilities.
 
-A classifier learns from labelled messages, a mixture from unlabelled ones, and both are one model: a message
-without a label counts by its responsibilities. This is one step of EM, restricted to the most confident
-messages, equally many of either class: with all messages, or with more steps, one class absorbs the other
-when few labels are known (experiments/0005-mail-views: mean ROC area 98.2 % without, 99.1 % with one such
-step, 97.7 % with two steps of all messages).
+Naive Bayes with labels and a mixture model without are one model: a message without a label counts for each
+class by its responsibility. This is one step of EM, restricted to the most confident messages, equally many
+of each class: with all messages, or with more steps, one class absorbs the other when few labels are known
+(experiments/0005-mail-views: mean ROC area 98.2 % without, 99.1 % with one such step, 97.7 % with two steps
+of all messages).
 
 Guesses are based on labelled mail only, so that the same mail gives the same guesses when it comes again.
 """
@@ -18,18 +18,18 @@ from tamis_mail.labels import GUESS_UNITS
 from tamis_mail.sieve.jobs import judge_features
 from tamis_mail.store import Store
 
-_MAX_SHARE = 0.1  # maximum fraction of the messages that are used, per class
-_MIN_PROBABILITY = 0.9  # minimum probability of a message that is used
+_MAX_FRACTION = 0.1  # of the messages, for each class: at most so many are selected
+_MIN_PROBABILITY = 0.9  # of a class, for a message to be selected for it
 
 
 def guess_spam_units(features: Sequence[NDArray[np.uint64]], store: Store) -> list[int | None]:
-    """Return the responsibility of spam for each message in GUESS_UNITS; None if it is not confident."""
+    """Return the responsibility of spam for each message, in GUESS_UNITS; None if it is not selected."""
     judgements = judge_features(features, store, with_guesses=False)
     probability = np.array([judgement.probability for judgement in judgements])
     order = np.argsort(probability, kind="stable")
     hams = np.count_nonzero(probability <= 1 - _MIN_PROBABILITY)
     spams = np.count_nonzero(probability >= _MIN_PROBABILITY)
-    limit = min(int(_MAX_SHARE * len(features)), int(hams), int(spams))
+    limit = min(int(_MAX_FRACTION * len(features)), int(hams), int(spams))
     selected = {*order[:limit].tolist(), *order[len(order) - limit :].tolist()}
     units = np.rint(probability * GUESS_UNITS).astype(np.int64).tolist()
     return [spam_units if number in selected else None for number, spam_units in enumerate(units)]

@@ -1,4 +1,4 @@
-"""The jobs of a worker: computing features, counts or verdicts of a batch of messages."""
+"""The jobs that workers run: read the features of a batch of messages, count them, or judge messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,29 +22,14 @@ from tamis_mail.store.tables import Change, CountTable, RunCache
 from tamis_mail.verdict import Identity, Judgement, Rule, judge_sender, with_standing
 from tamis_mail.verdict.arrays import judge_many
 
-__all__ = [
-    "Change",
-    "CountedMessages",
-    "ReadMessages",
-    "count",
-    "count_and_pack",
-    "digest_messages",
-    "extract_features",
-    "identify_and_judge",
-    "judge",
-    "judge_features",
-    "read_messages",
-    "select_messages",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CountedMessages:
-    """The counts of some messages, and their features to be stored."""
+    """The counts of some messages, and the packed features of those that are to be stored."""
 
     table: CountTable
     bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
-    dates: list[int | None]  # of those messages
+    dates: list[int | None]  # of the messages in `bundles`
 
 
 def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings: bool) -> ReadMessages:
@@ -70,13 +55,13 @@ def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings
 
 
 def _bundle(features: Sequence[arrays.Numbers]) -> tuple[list[Bundle], list[tuple[int, bytes | None]]]:
-    """Return bundles of the features of messages; and of each the number of its messages, and its bytes."""
+    """Return bundles of the features of messages, and for each its number of messages and its bytes."""
     bundles = [Bundle.of(features[begin:end]) for begin, end in divide([len(keys) for keys in features])]
     return bundles, [(len(bundle), _pack(bundle)) for bundle in bundles]
 
 
 def select_messages(read: ReadMessages, places: Sequence[int], messages: Sequence[bytes]) -> ReadMessages:
-    """Return what was read of some of the messages; those that were not read are read now."""
+    """Return what `read_messages` would return for the messages at some places; read those it left out."""
     features: dict[int, arrays.Numbers] = {}
     dates = dict(zip(read.places, read.dates, strict=True))
     all_places = ((part, number) for part in read.parts for number in range(len(part)))
@@ -141,12 +126,12 @@ def identify_and_judge_by(opened: OpenStore, messages: Sequence[bytes]) -> list[
     """Judge messages by an open store, in a snapshot; return each with its digest, sender and subject."""
     plain, digests = identify(messages)
     headings = read_headings(messages, plain)
-    identities = [Identity(name, *heading) for name, heading in zip(digests, headings, strict=True)]
+    identities = [Identity(digest, *heading) for digest, heading in zip(digests, headings, strict=True)]
     return list(zip(_judge(opened, plain), identities, strict=True))
 
 
 def judge(path: str, messages: Sequence[bytes]) -> list[tuple[Judgement, None]]:
-    """Judge messages by the store at a path, without evidence and without what identifies them."""
+    """Judge messages by the store at a path; return each judgement with None in place of an identity."""
     with open_store(path) as opened:
         return [(judgement, None) for judgement in _judge(opened.judging, identify(messages)[0])]
 

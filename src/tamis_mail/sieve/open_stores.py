@@ -1,4 +1,4 @@
-"""Stores that stay open for many jobs, with what was read of them."""
+"""Keep stores open for many jobs, with a cache of their counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OpenStore:
-    """A store that stays open, with a cache of its counts, which is cleared when the store changes."""
+    """An open store with a cache of its runs, which is cleared when the store has changed."""
 
     def __init__(self, store: VerdictStore) -> None:
         self.store = store
@@ -26,7 +26,7 @@ class OpenStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all reads of the block see the same state of the store."""
+        """Let all reads in the block see one state of the store."""
         with self.store.snapshot():
             data_version = self.store.data_version()
             if data_version != self.data_version:
@@ -36,7 +36,7 @@ class OpenStore:
 
 
 class _Opened:
-    """The store at a path, and the store that verdicts read, which may include the site's."""
+    """The store at a path, and what verdicts read: this store, or an overlay of it and the site's."""
 
     def __init__(self, own: Store, judging: OpenStore) -> None:
         self.own = own
@@ -82,7 +82,7 @@ def keep_stores_open() -> Iterator[None]:
 
 @contextmanager
 def open_store(path: str) -> Iterator[_Opened]:
-    """Open a store, or take the open one of this thread; all reads of the block see the same state."""
+    """Open a store, or take the open one of this thread; all reads in the block see one state of it."""
     stores = _thread.stores
     if stores is None:
         opened = _Opened.open_path(path)

@@ -1,4 +1,4 @@
-"""Values that processes send to each other through a pipe: their length, and their pickled bytes."""
+"""Send values through a pipe to another process: their length, then their pickled bytes."""
 
 import pickle
 from typing import IO, Any
@@ -13,7 +13,7 @@ def send(stream: IO[bytes], value: object) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """Read one value from the other process; EOFError if it has ended."""
+    """Read one value from the other process; raise EOFError if it has closed the pipe."""
     size = int.from_bytes(_read_exactly(stream, 8), "little")
     return pickle.loads(_read_exactly(stream, size))  # the other process is our child or our parent
 

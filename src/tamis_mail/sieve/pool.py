@@ -30,7 +30,7 @@ class Pool:
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self._threads = ThreadPoolExecutor(size)
         self._workers: list[subprocess.Popen[bytes]] = []
-        for _ in range(size):  # started at once, so that they load while the first messages are read
+        for _ in range(size):  # now, so that they import modules while the first messages are read
             worker = _start()
             self._workers.append(worker)
             self._idle.put(worker)
@@ -42,7 +42,7 @@ class Pool:
         self.close(at_once=kind is not None)
 
     def close(self, *, at_once: bool = False) -> None:
-        """Stop the workers, after their current jobs or at once."""
+        """Stop the workers: after the jobs that they are running, or at once."""
         for worker in self._workers:
             if at_once:
                 worker.kill()
@@ -91,11 +91,11 @@ class Pool:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """Start a worker with our module path, without the current folder."""
-    # gc is disabled: jobs make no reference cycles, and collection would take a tenth of the run time.
+    """Start a worker with the `sys.path` of this process; `-P` does not add the current folder."""
+    # Jobs make no reference cycles, and garbage collection would take a tenth of the run time.
     imports = "from tamis_mail.sieve.worker import main"
     begin = f"import gc, sys; gc.disable(); sys.path[:] = {sys.path!r}; {imports}; main()"
-    command = [sys.executable, "-P", "-S", "-c", begin]  # our module path is complete without `site`
+    command = [sys.executable, "-P", "-S", "-c", begin]  # `sys.path` is complete without `site`
     # There is a worker per core already, and NumPy would start a thread per core in each of them.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)

@@ -1,13 +1,15 @@
-"""Pruning by effect: drops old features that hardly change verdicts.
+"""Prune by effect: drop words and pairs of words that hardly change verdicts.
 
-The score of a view is a mean of weights, so dropping features of weight at most e changes it by at most e,
-and the log-odds by at most e times the scales of the pruned views. Only features that were seen once, and
-have decayed since, are dropped: a common word of weight zero must stay, or it would seem rare when it comes
-again. Headers stay, because they measure how familiar a message is. The fitted weights stay, too: the bound
-is that of verdicts by these weights.
+The score of a view is a mean of weights, to which an unknown feature contributes zero. So dropping features
+of absolute weight at most e changes the score by at most e, and the log-odds by at most e times the scales of
+the pruned views. Only features with at most the weight of one message are dropped: those that were seen once,
+or more often before decays. A common word of weight zero must stay, or it would seem rare when it comes
+again. Headers stay, because they measure how familiar a message is. The fitted weights stay, too, because
+the bound is computed with them.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +28,12 @@ from tamis_mail.verdict.rule import questions, sides
 def prune(
     store: Store, bound: float, progress: maintenance.Progress | None = None
 ) -> maintenance.PruningSummary:
-    """Drop words and pairs seen once that together change log-odds by at most `bound`."""
+    """Drop words and pairs seen once; all of them change the log-odds of a message by at most `bound`."""
     if not bound > 0:
         raise ValueError(f"the bound is {bound}: give log-odds above 0, such as 0.5")
     rule, message_weight = Rule.of(store), store.message_weight()
-    max_weight = bound / sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
+    scale = sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
+    max_weight = bound / scale if scale else inf  # with both scales at zero, these views have no effect
 
     def select_negligible(table: CountTable, labels: Sequence[Label]) -> NDArray[np.bool_]:
         kinds = views(table.keys, rule.token_version)
@@ -38,7 +41,7 @@ def prune(
             table.counts.sum(axis=1) <= message_weight
         )
         for name, rest in questions(list_other_labels(labels)):
-            question = rule if name == SPAM else rule.drop_centres()
+            comparison_rule = rule if name == SPAM else rule.drop_centres()
             one, other = sides(labels, name, rest, message_weight, rule.guessed)
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)
             for kind in (WORDS, PAIRS):
@@ -47,7 +50,7 @@ def prune(
                     is_negligible[:] = False
                     continue
                 rows = np.flatnonzero(is_negligible & (kinds == kind) & (s + h > 0))
-                view = question.views[kind]
+                view = comparison_rule.views[kind]
                 weights = weigh(view, s[rows], h[rows], spams, hams) - view.centre
                 is_negligible[rows] = np.abs(weights) <= max_weight
         return is_negligible

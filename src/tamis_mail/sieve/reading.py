@@ -1,7 +1,7 @@
-"""Reads messages that are to be learned, many at a time, before the transaction that learns them.
+"""Read batches of messages that are to be learned, before the transaction that learns them.
 
-The compiled core reads them and keeps their features; NumPy is not needed, and is imported by the first
-thread meanwhile. Without the core, and for older tokens, `jobs` reads them in the same form.
+The compiled core reads them and keeps their features, without NumPy, which the main thread imports meanwhile.
+Without the core, and for older versions of the tokens, `jobs` reads them in the same form.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 @record(frozen=True, slots=True)
 class ReadMessages:
-    """What was read of some messages that are to be learned."""
+    """Digests, headings and features of messages that are to be learned."""
 
     token_version: int
     digests: list[bytes]
-    headings: list[Heading]  # empty if they were not asked for
+    headings: list[Heading]  # of all messages; empty if they were not asked for
     # The indices of the messages with features, in ascending order: neither copies nor known messages.
     places: list[int]
-    dates: list[int | None]  # of those messages
+    dates: list[int | None]  # of the messages at `places`
     bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
     parts: list[Part]  # the features of the messages of each bundle
-    features: dict[bytes, PlaceInPart]  # where the features of those messages are, by their digests
+    features: dict[bytes, PlaceInPart]  # digest → where the features of the message are
 
 
 def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings: bool) -> ReadMessages:
-    """Read messages that are to be learned under a label by the store at a path.
+    """Read messages that the store at a path is to learn under a label.
 
-    The features of messages that the store knows under that label are left out.
+    The features of copies, and of messages that the store knows under that label, are not read.
     """
     if core is None:
         return _read_by_numpy(path, messages, label, has_headings)
@@ -81,20 +81,20 @@ def _read_by_numpy(path: str, messages: Sequence[bytes], label: str, has_heading
 
 
 def find_new_places(digests: Sequence[bytes], known: set[bytes]) -> list[int]:
-    """Return the indices of messages that are not known, without copies."""
+    """Return the indices of messages that are not known; of equal messages, only the first one's."""
     first_places: dict[bytes, int] = {}
-    for place, name in enumerate(digests):
-        if name not in known:
-            first_places.setdefault(name, place)
+    for place, digest in enumerate(digests):
+        if digest not in known:
+            first_places.setdefault(digest, place)
     return list(first_places.values())
 
 
 def locate_features(digests: Sequence[bytes], parts: Sequence[Part]) -> dict[bytes, PlaceInPart]:
-    """Return where the features of messages are, which the parts have one after the other."""
+    """Return where the features of each message are; the parts have those of all messages in order."""
     located: dict[bytes, PlaceInPart] = {}
-    names = iter(digests)
+    remaining = iter(digests)
     for part in parts:
-        located.update({next(names): (part, place) for place in range(len(part))})
+        located.update({next(remaining): (part, place) for place in range(len(part))})
     return located
 
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 @record(frozen=True, slots=True)
 class Receipt:
-    """The outcome for a message: learned, moved, known, guessed, ignored, forgotten, or unknown."""
+    """The outcome for one message."""
 
-    action: str
-    label: str | None
-    before: str | None
+    action: str  # learned, moved, known, guessed, ignored, forgotten or unknown
+    label: str | None  # after the call; None if it has none
+    before: str | None  # the label before the call; None if it had none
     digest: bytes
     # The journal entries before and after, if they differ.
     old: Entry | None = field(default=None, compare=False, repr=False)

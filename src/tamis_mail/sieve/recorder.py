@@ -1,6 +1,6 @@
-"""Writes verdicts and learning events to the log, in batches.
+"""Write verdicts and learning events to the log, in batches.
 
-An error of the log stops nothing: `fault` keeps the first one, which the calling command may print.
+An error of the log is not raised: `fault` keeps the first one, which the calling command may print.
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ class Recorder:
         self._store_path = store_path
         self._is_on = is_on
         self._verdicts: list[Event] = []  # verdicts that are not written yet
-        self._logs_verdicts: bool | None = None  # cached for a batch; None: to be read again
+        self._logs_verdicts: bool | None = (
+            None  # the last result of `logs_verdicts`; None if it is out of date
+        )
 
     def logs_verdicts(self) -> bool:
-        """Whether verdicts are written: not if the user may only read the store."""
+        """Whether verdicts are written: the log is on, and the user may write the store."""
         if self._logs_verdicts is None:
             self._logs_verdicts = self._is_on() and os.access(find_local_path(self._store_path), os.W_OK)
         return self._logs_verdicts
 
     def logs_changes(self) -> bool:
-        """Whether changes of the store are written."""
+        """Whether learning events are written."""
         return self._is_on()
 
     def add_verdict(self, raw: bytes, verdict: Verdict, source: str) -> None:
-        """Record a verdict; it is written with others, or by `flush`."""
+        """Record a verdict; it is written with others, by `flush`, or before a message is forgotten."""
         if not self.logs_verdicts():
             return
         judgement, identity = verdict.judgement, verdict.identity or identify(raw)
@@ -91,16 +93,16 @@ class Recorder:
     def describe_changes(
         self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]
     ) -> tuple[list[Event], set[bytes]]:
-        """Return the events of changes of the store, and the digests of messages that are forgotten.
+        """Return the events of changes of the store, and the digests of messages to erase from older events.
 
-        A change has the bytes or the heading of its message, which give the event its sender and subject. If
-        it has neither, they are those of the message's last event. The event of a forgotten message has none.
+        The sender and the subject of an event are those of the bytes or the heading in the change or, if it
+        has neither, of the newest event of the message. They are empty if the message is forgotten.
         """
         forgotten: set[bytes] = set()
         events: list[Event] = []
         for source, changes in changes_by_source:
             forgotten |= {receipt.digest for receipt, _ in changes if receipt.label is None}
-            # A sent message that is forgotten had no label.
+            # No event for a sent message: it has no entry of the journal.
             logged = [(receipt, raw) for receipt, raw in changes if receipt.old or receipt.new]
             if logged and self._is_on():
                 events += [
@@ -132,7 +134,7 @@ class Recorder:
     def write_undoing(
         self, events: Sequence[Event], receipts: Sequence[Receipt], messages: Mapping[bytes, bytes]
     ) -> Sequence[int]:
-        """Record that events were undone; return the numbers of the new events, 0 if none was written."""
+        """Record that events were undone; return the number of each new event, 0 if it was not written."""
         numbers: Sequence[int] = ()
         if self._is_on():
             numbers = self._write(
@@ -144,7 +146,7 @@ class Recorder:
         return numbers or [0] * len(events)
 
     def _write(self, events: Sequence[Event], erase: Iterable[bytes] = ()) -> Sequence[int]:
-        """Write events, and erase senders and subjects of some messages; return no numbers after an error."""
+        """Write events, and erase some messages from older ones; return no numbers after an error."""
         digests = list(erase)
         try:
             return self.log.append(events, erase=digests)
@@ -163,13 +165,13 @@ def identify(raw: bytes) -> Identity:
 
 
 def _heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:
-    """Return the heading of an event, or of its message if forgetting has erased that of the event."""
+    """Return the heading of an event or, if it was erased, that of its message."""
     heading = Heading(event.sender, event.subject)
     return heading if any(heading) else read_heading(messages.get(event.digest, b""))
 
 
 def _event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0) -> Event:
-    """Describe a change of the store."""
+    """Make the event of a change of the store."""
     old, new = receipt.old, receipt.new
     # Positional arguments take a third of the time of named ones.
     return Event(

@@ -3,10 +3,10 @@
     sort(raw) -> Verdict            spam, ham or unsure, a probability, and the evidence
     learn(raw, label) -> Receipt    idempotent; learning another label moves the message
     learn_sent(messages)            the recipients of sent mail become correspondents
-    forget(raw) -> Receipt          exact: the store is as if the message had never been learned
-    undo(events) -> receipts        exact: what a learning event of the log changed is as it was before
+    forget(raw) -> Receipt          exact: the counts are as if the message had never been learned
+    undo(events) -> receipts        exact: counts and journal are as they were before a learning event
 
-Surfaces (commands, daemons, the web page) use these methods only.
+The commands, the daemons and the web page judge and learn mail by these methods only.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ Progress = Callable[[int], None]  # called from time to time with the number of 
 
 _LEARN_BATCH = 10_000  # messages per transaction: about two seconds of work, lost if the process is killed
 _SORT_BATCH = 250  # messages per job
-_UNDO_BATCH = 1000  # events that are undone in one transaction
+_UNDO_BATCH = 1000  # events per transaction that undoes them
 _UNDOING = "tamis_mail.sieve.undoing"
 _SCORE_TABLES = "tamis_mail.store.score_tables"
-_GUESS_BATCH = 8000  # messages that are guessed together: the most confident of them are used
+_GUESS_BATCH = 8000  # messages from which the most confident are selected, per transaction
 
 
 @record(frozen=True, slots=True)
@@ -70,11 +70,11 @@ class LabelledMail:
 
 
 class _NumberedMail:
-    """Iterates over messages, each with the index of its source; ends at a source that cannot be read."""
+    """Iterates over (index of the source, message) pairs; ends where a source raises an error."""
 
     def __init__(self, sources: Sequence[LabelledMail]) -> None:
         self._sources = sources
-        self.fault: tuple[int, Exception] | None = None  # the index of that source, and its error
+        self.fault: tuple[int, Exception] | None = None  # the index of the source that raised, and its error
         self.is_at_end = False  # whether all messages were read
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
@@ -82,7 +82,7 @@ class _NumberedMail:
             try:
                 for raw in one.messages:
                     yield number, raw
-            except Exception as error:  # noqa: BLE001 (raised when the sources before it are learned)
+            except Exception as error:  # noqa: BLE001 (raised again when the sources before this one are learned)
                 self.fault = number, error
                 return
         self.is_at_end = True
@@ -108,7 +108,7 @@ class Sieve:
         self.store = store
         self._executor = Executor(store.token_version)
         self._open_store: OpenStore | None = None  # for `sort_batch`
-        self._overlay: Overlay | None = None  # the store and the site's, if the address names one
+        self._overlay: Overlay | None = None  # of the store on a site's, if the address names one
         if is_address(store.path_name):
             self._overlay = import_module("tamis_mail.store.overlay").open_overlay(store)
         self._recorder = Recorder(store.path_name, lambda: log and self.store.is_log_on())
@@ -122,9 +122,10 @@ class Sieve:
         readonly: bool = False,
         log: bool = True,
     ) -> Sieve:
-        """Open the store at a path (default: the user's own); it is created if it does not exist.
+        """Open the store at a path or an address, by default the user's own.
 
-        With `log`, learning events are written to the log beside the store, unless it is switched off.
+        If it does not exist, it is created if `create` is true and `readonly` is false; otherwise StoreError
+        is raised. With `log`, events are written to the log beside the store, unless it is switched off.
         """
         store = Store(default_path_name() if path is None else path, create=create, readonly=readonly)
         try:
@@ -134,7 +135,7 @@ class Sieve:
             raise
 
     def close(self) -> None:
-        """Write the log, close the store and stop the worker processes."""
+        """Stop the workers, write the verdicts that were recorded, and close the store."""
         self._executor.close()
         self.flush_log()
         if self._overlay is not None:
@@ -148,13 +149,13 @@ class Sieve:
 
     @property
     def log_fault(self) -> str | None:
-        """The first error of the log, in one line, or None. Learning and sorting continue without the log."""
+        """The first error of the log, in one line, or None. It does not stop learning or sorting."""
         return self._recorder.fault
 
     def log_verdict(self, raw: bytes, verdict: Verdict, *, source: str = "") -> None:
         """Record a verdict in the log, for `tamis log` and `tamis digest`.
 
-        It is written with others, or by `flush_log`.
+        Verdicts are written in batches, by `flush_log` and by `close`.
         """
         self._recorder.add_verdict(raw, verdict, source)
 
@@ -205,16 +206,19 @@ class Sieve:
         return with_sender(verdict, judge_sender(senders, people.listed, people.correspondents), rule)
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
-        """Learn that a message has a label."""
+        """Learn a message under a label; if it was learned under another one, move it."""
         check_label(label)
         return self._change([raw], label, source, run_locally)[0]
 
     def forget(self, raw: bytes, *, source: str = "") -> Receipt:
-        """Forget a message."""
+        """Forget a message that was learned, sent or guessed."""
         return self._change([raw], None, source, run_locally)[0]
 
     def forget_digest(self, digest: bytes) -> Receipt:
-        """Forget the message with this digest by its stored features, exactly as `forget` does."""
+        """Forget the message with this digest by its stored features; raise StoreError if it has none.
+
+        A message that is not in the journal is unknown. Sent messages are not forgotten here.
+        """
         with self.store.transaction() as writer:
             transaction = self._begin(writer, "")
             (receipt,) = transaction.run([transaction.forget_digest(digest)], run_locally)
@@ -224,27 +228,29 @@ class Sieve:
     def relabel_digest(self, digest: bytes, label: str) -> Receipt:
         """Move the message with this digest to another label, by its stored features.
 
-        Its weight and time are those of a message that is learned now; features that pruning dropped do not
-        return. A message that is not in the journal is unknown.
+        Its weight and time are those of a message that is learned now; features that pruning dropped are not
+        counted again. A message that is not in the journal is unknown; StoreError is raised for one whose
+        features are not stored.
         """
         check_label(label)
         with self.store.transaction() as writer:
             transaction = self._begin(writer, "")
             (receipt,) = transaction.run([transaction.relabel_digest(digest, label)], run_locally)
-        self._recorder.write_changes([(receipt, None)], "")
+        if receipt.label is not None:  # else the log would erase a message that was judged, not learned
+            self._recorder.write_changes([(receipt, None)], "")
         return receipt
 
     def fit_weights(self) -> bool:
-        """Fit the weights to the messages that are remembered now.
+        """Fit the weights to the learned messages with stored features, and write them.
 
-        Return False if there are too few messages, or if they are of older tokens: then the store uses the
-        weights before fitting.
+        Return False if there are too few messages, or if the store counts tokens of version 1: then fitted
+        weights are deleted, and verdicts use the default weights.
         """
         with self.store.transaction() as writer:
             return _weights().fit_store(self.store, writer) is not None
 
     def write_rule(self, rule: Rule | None) -> None:
-        """Make a rule, or the default if it is None, the prior of the weights, and fit them again."""
+        """Write a rule, or None for the default, as the prior of the weights, and fit these again."""
         with self.store.transaction() as writer:
             writer.write_setting("rule", "" if rule is None else rule.to_json())
             _weights().fit_store(self.store, writer)
@@ -252,9 +258,9 @@ class Sieve:
     # Many messages.
 
     def sort_many(self, messages: Iterable[bytes], *, processes: int | None = None) -> Iterator[Verdict]:
-        """Judge messages, in order, on all cores.
+        """Judge messages and yield their verdicts, in order; use all cores, or `processes` workers.
 
-        The evidence of a verdict is computed on access, by the store's counts at that time.
+        The evidence of a verdict is computed when it is read, by the counts of the store at that time.
         """
         waiting: deque[list[bytes]] = deque()
         has_identity = self._recorder.logs_verdicts()
@@ -271,9 +277,9 @@ class Sieve:
                 yield Verdict(judgement, partial(self._evidence, raw), identity)
 
     def _choose_judging(self, *, has_identity: bool) -> tuple[Job, Any, tuple[bool, ...]]:
-        """Return the job that judges messages, and its arguments before and after them.
+        """Return the job that judges messages, and its arguments before and after the messages.
 
-        If the counts are few, the core holds all of them, and NumPy is not needed.
+        If there are few counts, the core holds all of them, and NumPy is not needed.
         """
         if self._overlay is None and import_module(_SCORE_TABLES).can_read_score_table(self.store):
             module = import_module("tamis_mail.sieve.table_judging")
@@ -281,12 +287,12 @@ class Sieve:
         return "identify_and_judge" if has_identity else "judge", self.store.path_name, ()
 
     def sort_batch(self, messages: Sequence[bytes], *, with_strongest: bool = False) -> list[Verdict]:
-        """Judge messages together, in this process, by counts that are kept until the store changes.
+        """Judge messages together, in this process; keep counts in memory until the store changes.
 
-        It is for daemons, which judge all messages together that arrived during the last batch. With a store
-        of 2,000 messages, a batch of ten took 9 ms and a batch of one took 3 ms; `sort` took 9 ms for one
-        message. With `with_strongest`, the strongest evidence is computed, too, in 4 ms per message; all
-        evidence took 20 ms.
+        Daemons use it: they judge all messages together that arrived while the last batch was judged. With a
+        store of 2,000 messages, a batch of ten took 9 ms and a batch of one took 3 ms; `sort` took 9 ms for
+        one message. `with_strongest` also computes `Verdict.strongest`, in 4 ms per message; all evidence of
+        a message took 20 ms.
         """
         jobs = import_module("tamis_mail.sieve.jobs")
         if self._open_store is None:
@@ -315,10 +321,10 @@ class Sieve:
         processes: int | None = None,
         progress: Progress | None = None,
     ) -> Counter[str]:
-        """Learn messages of one label, on all cores; return how many were learned, moved or known.
+        """Learn messages of one label; return how many were learned, moved or known.
 
-        A transaction has some thousand messages. After an interrupt, each message is learned once or not at
-        all, and a second call with the same messages learns the rest.
+        All cores are used, or `processes` workers. A transaction has thousands of messages. If the call is
+        interrupted, each message was learned once or not at all, and a second call learns the rest.
         """
         (actions,) = self.learn_sources(
             [LabelledMail(messages, label, source, progress)], processes=processes
@@ -330,8 +336,8 @@ class Sieve:
     ) -> Iterator[Counter[str]]:
         """Learn messages of several sources as `learn_many` does; yield the actions of each source.
 
-        A transaction may have messages of several sources, and while it is written, messages of the next one
-        are read. A source that cannot be read raises its error after the sources before it are learned.
+        A transaction may have messages of several sources. An error of a source is raised after the sources
+        before it are learned; some of its own messages may have been learned, too.
         """
         for one in sources:
             check_label(one.label)
@@ -367,7 +373,7 @@ class Sieve:
         n_readable = len(sources) if numbered.fault is None else numbered.fault[0]
         parts = [one for one in parts if one[0] < n_readable]
         if parts:
-            # The last parts are read while those before them are written: nobody waits for a slow source.
+            # All sources were read to their ends, so that the open transaction waits for no source.
             last_parts = ((*waiting.popleft(), read) for read in all_read)
             self._learn_read(chain(_take_all(parts), last_parts), sources, run_jobs, actions, has_more=False)
         if any(actions) and _weights().is_fit_due(self.store, has_removed=False):
@@ -385,7 +391,7 @@ class Sieve:
         *,
         has_more: bool,
     ) -> None:
-        """Learn messages that were read, in one transaction; log the changes, count the actions."""
+        """Learn messages that were read, in one transaction; log the changes and add to `actions`."""
         changes: dict[int, list[tuple[Receipt, bytes | Heading | None]]] = {}
         with self.store.postpone_checkpoints(), self.store.transaction() as writer:
             transaction = self._begin(writer, "")
@@ -413,13 +419,13 @@ class Sieve:
                 one.progress(actions[number].total())
 
     def _max_batch(self) -> int:
-        """Return the number of messages per transaction: fewer for many labels, each a column of counts."""
+        """Return the number of messages per transaction: the more labels, the fewer, to limit the memory."""
         return max(_LEARN_BATCH // max(1, len(self.store.labels()) // 2), JOB_MESSAGES)
 
     def learn_sent(self, messages: Iterable[bytes], *, progress: Progress | None = None) -> Counter[str]:
-        """Learn the recipients of sent messages; return how many messages were learned, known or ignored.
+        """Record the recipients of sent messages; return how many messages were learned, known or ignored.
 
-        The words of the messages are not learned. A message without recipients and an automatic reply are
+        Their features are not counted. A message without recipients and an automatic reply are
         ignored. `forget` and `forget_many` forget sent messages, too.
         """
         actions: Counter[str] = Counter()
@@ -442,8 +448,8 @@ class Sieve:
         """Learn from messages without labels; return how many were guessed, unsure or known.
 
         The most confident messages count by their probabilities of spam and ham (one step of EM); the others
-        are ignored. Guesses are based on labelled mail only, so that the same mail gives the same guesses.
-        Learning a guessed message with a label moves it; forgetting removes it exactly.
+        are unsure, and are not learned. Guesses are based on labelled mail only, so that guesses do not
+        change later ones. `learn` moves a guessed message to its label; `forget` subtracts it exactly.
         """
         kinds = {label.name == SPAM for label in self.store.labels() if label.weight + label.lent}
         if len(kinds) < 2:
@@ -462,7 +468,7 @@ class Sieve:
     def _guess(self, batch: list[bytes], source: str, run_jobs: RunJobs) -> Counter[str]:
         """Guess the labels of messages in one transaction.
 
-        Messages that were guessed before take part in the selection, so that the same mail gives the same
+        Messages that were guessed before take part in the selection, so that the same batch gives the same
         guesses, but they are not counted again.
         """
         with self.store.transaction() as writer:
@@ -501,9 +507,10 @@ class Sieve:
         processes: int | None = None,
         progress: Progress | None = None,
     ) -> Counter[str]:
-        """Learn messages as another store remembers them; return how many were learned, known or unknown.
+        """Learn messages with their journal entries of another store, which are given by digest.
 
-        `entries` has the journal of the other store by digest. Labels, weights, times and sources are kept.
+        Labels, weights, times and sources are kept. Return how many messages were learned, known (to this
+        store) or unknown (without an entry).
         """
         actions: Counter[str] = Counter()
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
@@ -526,7 +533,7 @@ class Sieve:
     ) -> Counter[str]:
         """Forget messages; return how many were forgotten or unknown.
 
-        The log forgets them, too: their senders and subjects are erased.
+        Their senders and subjects are erased from the log, too. If that fails, `log_fault` says so.
         """
         actions: Counter[str] = Counter()
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
@@ -568,8 +575,8 @@ class Sieve:
     def plan_undo(self, ranges: Iterable[tuple[int, int]]) -> list[Event]:
         """Return the learning events in ranges of event numbers (first, last), newest first.
 
-        Raise UndoError if one of them cannot be undone. In a range of several numbers, verdicts and events
-        that were undone before are left out.
+        Raise UndoError if one of them cannot be undone. A range of several numbers may have verdicts and
+        events that were undone before: they are left out.
         """
         events: list[Event] = import_module(_UNDOING).plan(self._recorder.log, ranges)
         return events
@@ -583,8 +590,8 @@ class Sieve:
     ) -> list[tuple[Receipt, int]]:
         """Undo events that `plan_undo` returned; return a receipt and the number of the new event for each.
 
-        `messages` has the messages of events for which `needs_message` holds, by digest. A number is 0 if the
-        log could not be written.
+        `messages` has the messages of the events for which `needs_message` is true, by digest. A number is 0
+        if the event could not be logged.
         """
         undone: list[tuple[Receipt, int]] = []
         undo_events = import_module(_UNDOING).undo_events
@@ -598,7 +605,7 @@ class Sieve:
 
 
 def _take_all(parts: list[ReadPart]) -> Iterator[ReadPart]:
-    """Yield the parts, and remove them from the list, so that their memory can be used again."""
+    """Yield the parts and remove them from the list, to free their memory."""
     while parts:
         yield parts.pop(0)
 

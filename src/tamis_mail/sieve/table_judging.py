@@ -1,6 +1,6 @@
-"""Judges batches of messages by a table of all counts of a store, in threads that share the table.
+"""Judge batches of messages by a table of all counts of a store, which several threads share.
 
-It needs neither NumPy nor a connection of each thread, so that `tamis sort` begins to read at once.
+Neither NumPy nor a connection per thread is needed, so that `tamis sort` starts faster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TableJudge:
-    """Judges by the table of a store, which is read again when the store has changed."""
+    """Judges messages by the table of a store; reads the table again when the store has changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class TableJudge:
         self._data_version = -1
 
     def prepare(self) -> None:
-        """Read the table, unless another thread does so now."""
+        """Read the table if no thread has read it or is reading it."""
         if self._rule is None and self._lock.acquire(blocking=False):
             try:
                 with self._store.snapshot():
@@ -41,7 +41,7 @@ class TableJudge:
                 self._lock.release()
 
     def judge(self, batch: MessageBatch) -> list[Judgement]:
-        """Judge the messages of a batch, whose features were read, by one state of the store."""
+        """Judge the messages of a batch, whose features are read, by one state of the store."""
         store = self._store
         offsets: list[float] | None = None
         with self._lock, store.snapshot():
@@ -68,7 +68,7 @@ class TableJudge:
         ]
 
     def _read(self) -> TableRule:
-        """Return the table of the present state of the store."""
+        """Return the table of the present state of the store; the caller holds the lock and a snapshot."""
         store = self._store
         data_version = store.data_version()
         if self._rule is None or data_version != self._data_version:

@@ -1,7 +1,7 @@
-"""Threads that run jobs in this process and return the results in order.
+"""Run jobs in threads of this process and return the results in order.
 
-The compiled core reads messages without the interpreter's lock, and NumPy computes without it. So threads use
-all cores, and no process is started and no message or result is copied.
+The compiled core and NumPy release the interpreter's lock while they read messages and compute. So threads
+use all cores, and neither messages nor results are copied to other processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Result:
         self._error: BaseException | None = None
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        """Do the job."""
+        """Run the job and keep its result or its error."""
         try:
             self._value = function(*arguments)
         except BaseException as error:  # noqa: BLE001 (raised where the result is asked for)
@@ -42,7 +42,7 @@ class _Result:
         self._lock.release()
 
     def wait(self) -> Any:
-        """Return the result when the job is done, or raise its error."""
+        """Wait for the end of the job; return its result or raise its error."""
         self._lock.acquire()
         if self._error is not None:
             raise self._error
@@ -58,11 +58,11 @@ class Threads:
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(size)]
         for thread in self._threads:
             thread.start()
-        # A thread that is in the core when the interpreter ends would end the process by a signal.
+        # If a thread is in the core when the interpreter ends, the process ends by a signal.
         atexit.register(self.close, at_once=True)
 
     def close(self, *, at_once: bool = False) -> None:
-        """Stop the threads, after all jobs or after their current ones."""
+        """Stop the threads: after all jobs or, with `at_once`, after those that are running."""
         atexit.unregister(self.close)
         while at_once:
             try:

@@ -1,7 +1,7 @@
-"""One transaction on the store: the journal entries and the counts of messages that are learned or forgotten.
+"""Learn and forget messages in one transaction of the store: their journal entries, features and counts.
 
-This process reads messages and writes the journal while workers count earlier messages. Nothing is visible
-in the store until the transaction is complete.
+This thread writes the journal while workers count the features of earlier messages. Other processes see
+nothing of the transaction until it is committed.
 """
 
 import time
@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
-from tamis_mail.message import canonical, digest
+from tamis_mail.message import canonical
+from tamis_mail.message import digest as compute_digest
 from tamis_mail.message.addresses import read_recipients, read_senders
 from tamis_mail.records import replace
 from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES
@@ -21,19 +22,17 @@ from tamis_mail.store import Entry, Store, StoreError, Writer, people
 
 if TYPE_CHECKING:
     from tamis_mail.sieve.executor import RunJobs
-    from tamis_mail.sieve.jobs import Change, CountedMessages
+    from tamis_mail.sieve.jobs import CountedMessages
     from tamis_mail.sieve.reading import Part, PlaceInPart, ReadMessages
     from tamis_mail.store.bundle_tables import BundleReader
     from tamis_mail.store.feature_sums import PendingSum
-    from tamis_mail.store.tables import CountTable, FeatureKeys
+    from tamis_mail.store.tables import Change, CountTable, FeatureKeys
 
-    Item = tuple[bytes | None, bytes, Change]  # digest if the message is added, its canonical bytes, change
-
-__all__ = ["Receipt", "Transaction"]
+    Item = tuple[bytes | None, bytes, Change]  # digest (None: subtract it), canonical bytes, change
 
 
 class Transaction:
-    """Learns and forgets messages; `run` writes the counts."""
+    """Learns and forgets messages: the methods change the journal at once, `run` writes the counts."""
 
     def __init__(self, store: Store, writer: Writer, source: str) -> None:
         self._store = store
@@ -42,50 +41,50 @@ class Transaction:
         self._message_weight, self._prunings = store.message_weight(), store.prunings()
         self._token_version = store.token_version()
         self._now = int(time.time())
-        self._work: list[Item] = []  # messages to be counted
-        self._bytes = 0  # size of the messages that wait to be counted
-        self._pruned: list[Item] = []  # to be subtracted from pruned counts
+        self._work: list[Item] = []  # messages that workers count
+        self._bytes = 0  # in the messages of `_work` that are added
+        self._pruned: list[Item] = []  # messages that workers count, to subtract them from pruned counts
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
-        # Features of messages that were read before the transaction, without known ones …
+        # Features of new messages that were read before the transaction, and what each message adds.
         self._parts: list[tuple[Part, Change]] = []
-        self._features: dict[bytes, PlaceInPart] = {}  # … by digest
+        self._features: dict[bytes, PlaceInPart] = {}  # digest of such a message → its place in a part
 
     def learn(self, raw: bytes, label: str) -> Receipt:
-        """Record that a message has a label."""
+        """Learn a message under a label; subtract it from another one, under which it is known."""
         plain = canonical(raw)
-        name = digest(plain)
-        old = self._store.find_entry(name)
+        digest = compute_digest(plain)
+        old = self._store.find_entry(digest)
         if old is not None:
             if old.label == label:
-                return Receipt("known", label, label, name)
+                return Receipt("known", label, label, digest)
             self._refuse_other_tokens(old)
             self._subtract(plain, old)
-        entry = self._entry(name, label, self._message_weight, 0)
+        entry = self._entry(digest, label, self._message_weight, 0)
         self._add(plain, entry)
         return _receipt(old, entry)
 
     def learn_read(
         self, messages: Sequence[bytes], read: "ReadMessages", label: str, source: str | None = None
     ) -> list[Receipt]:
-        """Record that messages, which `jobs.read_messages` has read, have a label.
+        """Learn messages that `reading.read_messages` has read for this label.
 
-        `source` is the source of the messages, if it is not that of the transaction.
+        `source` is the source of the messages, by default that of the transaction.
         """
         old_entries = self._store.find_entries(read.digests)
         new_entries: dict[bytes, Entry] = {}
         receipts, places = [], []
-        for place, name in enumerate(read.digests):
-            old = old_entries.get(name)
-            if name in new_entries or (old is not None and old.label == label):
-                receipts.append(Receipt("known", label, label, name))
+        for place, digest in enumerate(read.digests):
+            old = old_entries.get(digest)
+            if digest in new_entries or (old is not None and old.label == label):
+                receipts.append(Receipt("known", label, label, digest))
                 continue
             if old is not None:
                 self._refuse_other_tokens(old)
                 self._subtract(canonical(messages[place]), old)
-            entry = self._entry(name, label, self._message_weight, 0, source)
-            new_entries[name] = entry
+            entry = self._entry(digest, label, self._message_weight, 0, source)
+            new_entries[digest] = entry
             receipts.append(_receipt(old, entry))
             places.append(place)
         if not places:
@@ -98,58 +97,58 @@ class Transaction:
         self._writer.record(*new_entries.values())
         change = self._change(next(iter(new_entries.values())), 1)
         begin = 0
-        names = [read.digests[place] for place in places]
+        digests = [read.digests[place] for place in places]
         for n_messages, packed in read.bundles:
             part = slice(begin, begin + n_messages)
-            self._writer.store_features(names[part], packed, read.dates[part])
+            self._writer.store_features(digests[part], packed, read.dates[part])
             begin += n_messages
         self._parts += [(part, change) for part in read.parts]
-        self._features |= {name: read.features[name] for name in names}
+        self._features |= {digest: read.features[digest] for digest in digests}
         return receipts
 
     def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
-        """Record a message with its journal entry of another store; without an entry, it is unknown."""
+        """Learn a message with its journal entry of another store; without an entry, it is unknown."""
         plain = canonical(raw)
-        name = digest(plain)
-        entry = entries.get(name)
+        digest = compute_digest(plain)
+        entry = entries.get(digest)
         if entry is None:
-            return Receipt("unknown", None, None, name)
-        if self._store.find_entry(name) is not None:
-            return Receipt("known", entry.label, entry.label, name)
+            return Receipt("unknown", None, None, digest)
+        if self._store.find_entry(digest) is not None:
+            return Receipt("known", entry.label, entry.label, digest)
         self._add(plain, replace(entry, token_version=self._token_version, prunings=self._prunings))
-        return Receipt("learned", entry.label, None, name)
+        return Receipt("learned", entry.label, None, digest)
 
     def guess(self, plain: bytes, spam_units: int) -> Receipt:
-        """Record an unlabelled message in canonical form: `spam_units` of its GUESS_UNITS count as spam."""
+        """Learn an unlabelled message in canonical form: `spam_units` of its GUESS_UNITS count as spam."""
         weights = (spam_units * self._message_weight, (GUESS_UNITS - spam_units) * self._message_weight)
         likelier = int(weights[0] < weights[1])
         label, weight, other_weight = GUESSED_LABELS[likelier], weights[likelier], weights[1 - likelier]
-        name = digest(plain)
-        entry = self._entry(name, label, weight, other_weight)
+        digest = compute_digest(plain)
+        entry = self._entry(digest, label, weight, other_weight)
         self._add(plain, entry)
-        return Receipt("guessed", label, None, name, None, entry)
+        return Receipt("guessed", label, None, digest, None, entry)
 
     def forget(self, raw: bytes) -> Receipt:
-        """Record that a message is forgotten."""
+        """Forget a message, also as a sent one."""
         plain = canonical(raw)
-        was_sent = people.remove_sent(self._store, digest(plain))
+        was_sent = people.remove_sent(self._store, compute_digest(plain))
         receipt = self.unlearn(plain)
         return replace(receipt, action="forgotten") if was_sent else receipt
 
     def unlearn(self, raw: bytes) -> Receipt:
-        """Record that a message has no label any more; the recipients of a sent message stay known."""
+        """Remove a message and its counts; a sent message stays recorded with its recipients."""
         plain = canonical(raw)
-        name = digest(plain)
-        old = self._store.find_entry(name)
+        digest = compute_digest(plain)
+        old = self._store.find_entry(digest)
         if old is None:
-            return Receipt("unknown", None, None, name)
+            return Receipt("unknown", None, None, digest)
         self._subtract(plain, old)
-        return Receipt("forgotten", None, old.label, name, old)
+        return Receipt("forgotten", None, old.label, digest, old)
 
     def restore(self, raw: bytes | None, entry: Entry) -> Receipt:
-        """Record a message under the label and the weight of an earlier entry of it.
+        """Restore an earlier journal entry of a message.
 
-        A message of the journal is moved by its stored features, if there are any; else its text is needed.
+        If the message is in the journal, with stored features, these suffice; otherwise `raw` is needed.
         """
         old = self._store.find_entry(entry.digest)
         keys = self._find_stored(old) if old else None
@@ -168,18 +167,18 @@ class Transaction:
     def learn_sent(self, raw: bytes) -> Receipt:
         """Record the recipients of a sent message."""
         plain = canonical(raw)
-        name = digest(plain)
+        digest = compute_digest(plain)
         recipients = read_recipients(plain)
         if not recipients:
-            return Receipt("ignored", None, None, name)
-        is_new = people.record_sent(self._store, name, read_senders(plain).addresses, recipients)
-        return Receipt("learned" if is_new else "known", None, None, name)
+            return Receipt("ignored", None, None, digest)
+        is_new = people.record_sent(self._store, digest, read_senders(plain).addresses, recipients)
+        return Receipt("learned" if is_new else "known", None, None, digest)
 
     def _entry(
-        self, name: bytes, label: str, weight: int, other_weight: int, source: str | None = None
+        self, digest: bytes, label: str, weight: int, other_weight: int, source: str | None = None
     ) -> Entry:
         return Entry(
-            name,
+            digest,
             label,
             weight,
             other_weight,
@@ -189,21 +188,21 @@ class Transaction:
             self._now,
         )
 
-    def forget_digest(self, name: bytes) -> Receipt:
-        """Record that a message, known by its digest, is forgotten."""
-        old = self._store.find_entry(name)
+    def forget_digest(self, digest: bytes) -> Receipt:
+        """Forget the message with this digest, by its stored features."""
+        old = self._store.find_entry(digest)
         if old is None:
-            return Receipt("unknown", None, None, name)
+            return Receipt("unknown", None, None, digest)
         self._subtract(None, old)
-        return Receipt("forgotten", None, old.label, name, old)
+        return Receipt("forgotten", None, old.label, digest, old)
 
-    def relabel_digest(self, name: bytes, label: str) -> Receipt:
-        """Record that a message, known by its digest, has another label."""
-        old = self._store.find_entry(name)
+    def relabel_digest(self, digest: bytes, label: str) -> Receipt:
+        """Move the message with this digest to another label, by its stored features."""
+        old = self._store.find_entry(digest)
         if old is None:
-            return Receipt("unknown", None, None, name)
+            return Receipt("unknown", None, None, digest)
         if old.label == label:
-            return Receipt("known", label, label, name)
+            return Receipt("known", label, label, digest)
         keys = self._find_stored(old)
         if keys is None:
             raise self._missing_features_error()
@@ -218,7 +217,7 @@ class Transaction:
         return self._replace(old, new, keys)
 
     def _replace(self, old: Entry, new: Entry, keys: "FeatureKeys") -> Receipt:
-        """Replace the entry of a message whose features are stored."""
+        """Replace the entry of a message, and move its counts by its stored features."""
         self._writer.replace(new)
         self._stored.append((keys, self._change(old, -1)))
         self._relabelled.append((keys, self._change(new, 1)))
@@ -235,7 +234,7 @@ class Transaction:
         self._work.append((entry.digest, plain, self._change(entry, 1)))
 
     def _subtract(self, plain: bytes | None, old: Entry) -> None:
-        """Subtract a message by its stored features, or else by those of its text, if there is one."""
+        """Remove a message; subtract it by its stored features or, without these, by those of its bytes."""
         keys = self._find_stored(old)
         if keys is not None:
             self._stored.append((keys, self._change(old, -1)))
@@ -275,11 +274,12 @@ class Transaction:
         has_moved: bool = False,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> list[Receipt]:
-        """Process the steps one by one while workers count, and fit the weights if that is due.
+        """Take the steps one by one while workers count; then write the counts, and fit weights if due.
 
-        With `has_more`, the caller fits after further transactions of the same work. A transaction that
-        removes or moves a message fits in any case; `has_moved` says that `learn_read` has moved one.
-        `meanwhile` is called once, while the weights are fitted.
+        The steps are an iterator that calls the methods above; return its receipts. With `has_more`, further
+        transactions follow, after which the caller fits the weights, unless this one has removed or moved a
+        message; `has_moved` says that `learn_read` has moved one. `meanwhile` is called once, while the
+        weights are fitted if they are.
         """
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
@@ -319,7 +319,6 @@ class Transaction:
             pending = None
         has_removed = has_moved or any(receipt.action in ("moved", "forgotten") for receipt in receipts)
         if has_removed or not has_more:
-            # Only what this transaction has stored is sure to be what the store has.
             update_weights(
                 self._store,
                 self._writer,
@@ -335,7 +334,7 @@ class Transaction:
         return receipts
 
     def _sum(self, tables: "list[CountTable]") -> "PendingSum":
-        """Return the sum of tables of counts and of parts, and clear both lists, whose memory is large."""
+        """Prepare the sum of the tables and of `_parts`; clear both lists, whose memory is large."""
         total: PendingSum = import_module("tamis_mail.store.feature_sums").PendingSum(
             self._parts, tables, self._writer.n_labels
         )
@@ -348,13 +347,13 @@ class Transaction:
     ) -> "tuple[list[bytes], list[Change], int, int, list[bool]]":
         part = self._take(self._work)
         self._bytes = 0
-        digests.append([name for name, _, _ in part if name is not None])
+        digests.append([digest for digest, _, _ in part if digest is not None])
         return (
             [plain for _, plain, _ in part],
             [change for *_, change in part],
             self._writer.n_labels,
             self._token_version,
-            [name is not None for name, _, _ in part],
+            [digest is not None for digest, _, _ in part],
         )
 
     def _take(self, changes: "list[Item]") -> "list[Item]":

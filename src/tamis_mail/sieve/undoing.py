@@ -1,7 +1,7 @@
 """Undo learning events of the log, so that the store is as it was before them.
 
-An event is undone only if the message still has, in the journal, the label that the event gave it. The log
-has the message's label and weight from before the event.
+An event is undone only if the message still has, in the journal, the label that the event gave it. Its label,
+weight, source and time before the event are in the log.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -9,7 +9,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from tamis_mail import tokens
 from tamis_mail.message import canonical, digest
 from tamis_mail.sieve.executor import run_locally
-from tamis_mail.sieve.transaction import Receipt, Transaction
+from tamis_mail.sieve.receipt import Receipt
+from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import Entry, Store
 from tamis_mail.store.log import FORGOTTEN, MOVED, Event, EventLog
 
@@ -80,7 +81,7 @@ def _find_undo(undo_numbers: Mapping[int, int], number: int, planned: Container[
     The planned events count as undone.
     """
     undo_number = later = undo_numbers.get(number, 0)
-    length = 0  # of the chain of events of which each undid the one before
+    length = 0  # of the chain: the event that undid this one, the event that undid that one, …
     while later and later not in planned:
         length += 1
         later = undo_numbers.get(later, 0)
@@ -116,7 +117,7 @@ def describe(event: Event) -> str:
 
 
 def undo_events(store: Store, events: Sequence[Event], messages: Mapping[bytes, bytes]) -> list[Receipt]:
-    """Undo events in one transaction; `messages` has the messages whose features are not stored."""
+    """Undo events in one transaction; `messages` has the messages without stored features, by digest."""
     with store.transaction() as writer:
         transaction = Transaction(store, writer, "")
         receipts = (_undo(store, transaction, event, messages) for event in events)

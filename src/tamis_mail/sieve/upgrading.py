@@ -1,9 +1,9 @@
-"""Convert a store of an older token version to the present one, by learning its mail again.
+"""Convert a store of an older version of the tokens to the present one, by learning its mail again.
 
 The counts of older tokens cannot be converted: each remembered message is found in the mailboxes by its
 digest, and learned into a new file with its label, weight, time and source. The contents of the new file then
-replace those of the store in one transaction: if the process is killed, the store has the old contents or
-the new ones, never a mixture.
+replace those of the store in one transaction: if the process is killed, the store has either the old contents
+or the new ones. A message that is not found is not in the new contents.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class Upgrade:
         self._store = store
         self._sieve = sieve
         with store.snapshot():
-            self._state = store.data_version()
+            self._data_version = store.data_version()
             self._entries: dict[bytes, Entry] = {entry.digest: entry for entry in store.entries()}
             epoch = store.integer_setting("epoch")
         with sieve.store.transaction() as writer:
@@ -59,18 +59,18 @@ class Upgrade:
         return self._sieve.relearn_many(messages, self._entries, progress=progress)
 
     def finish(self, backup: Path) -> None:
-        """Save the old store, replace its contents in one transaction, and fit the weights to them."""
+        """Back up the store, replace its contents in one transaction, and fit its weights in another one."""
         path = self._sieve.store.path
         self._sieve.close()
         saving.backup(self._store, backup)
-        saving.replace_contents(self._store, path, self._state)
+        saving.replace_contents(self._store, path, self._data_version)
         with self._store.transaction() as writer:
             fit_store(self._store, writer)
 
 
 @contextmanager
 def begin_upgrade(store: Store) -> Iterator[Upgrade]:
-    """Begin an upgrade; without `Upgrade.finish`, the store stays as it is."""
+    """Begin an upgrade; until `Upgrade.finish` is called, the store is not changed."""
     path = store.path.resolve()
     with ExitStack() as stack:
         try:

@@ -1,9 +1,10 @@
-"""When the weights of a store are fitted to its messages, and how they are written.
+"""Fit the weights of a store to its messages, when that is due, and write them.
 
-They are fitted when the number of remembered messages passes a size of a fixed schedule (12, 13, …, 40, 42,
-44, …, each a twentieth more than the one before), after each change that removes or moves a message, and by
-`tamis tune`. A fit is a function of the set of remembered messages, so after `forget` a store has the weights
-of one that never had the message and was fitted at that moment.
+They are fitted when the number of learned messages passes a size of a fixed schedule (12, 13, …, 40, 42, 44,
+…, each a twentieth more than the one before), after a transaction that removes or moves messages, if there
+are weights, and by `tamis tune`. A fit depends only on the learned messages and the counts, not on their
+order. So after `forget` a store has the weights that a store without that message would get if it were
+fitted now.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
     from tamis_mail.store.feature_sums import PendingCounts, PendingSum
     from tamis_mail.verdict.fitting import PreparedFit, Training, WeightFit
 
-    Features = Mapping[bytes, PlaceInPart]  # where those of some messages are, by their digests
+    Features = Mapping[bytes, PlaceInPart]  # digest of a message → where its features are
 
 FIRST_FIT = 12  # messages
 _FITTED_VERSION = 2  # the first token version for which weights are fitted
 
 
 def prepare() -> None:
-    """Import NumPy and what else a fit needs, which takes 50 ms."""
+    """Import the modules of a fit, among them NumPy, which takes 50 ms."""
     import_module("tamis_mail.verdict.fitting")
     import_module("tamis_mail.store.feature_sums")
 
@@ -77,7 +78,10 @@ def update_weights(
 
 
 def is_fit_due(store: Store, *, has_removed: bool) -> bool:
-    """Whether a size of the schedule was passed, or the removal of a message makes a fit necessary."""
+    """Whether the number of messages passed a size of the schedule, or a fit must follow a removal.
+
+    With too few messages, a fit is due if there are weights, which it deletes.
+    """
     if not can_fit_tokens(store.token_version()):
         return False
     spams, others = count_messages(store.labels())
@@ -97,11 +101,11 @@ def fit_store(
     features: "Features | None" = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> "WeightFit | None":
-    """Fit the weights to the store's messages and write them.
+    """Fit the weights to the store's messages and write them, inside the open transaction.
 
-    With too few messages, or with older tokens, the result is None, and verdicts use the rule without fitted
-    weights. `pending` are counts of these messages that are not in the store: they are added while the fit
-    runs. `features` has stored features of some messages.
+    With too few messages, or with tokens of version 1, return None and delete the weights: verdicts use the
+    default rule. `pending` are counts of messages that this transaction has learned; they are added to the
+    store while the fit runs. `features` has the features of some messages, so that they are not read again.
     """
     prepared, counts = _prepare_fit(store, pending, features)
 
@@ -133,7 +137,7 @@ def fit_store(
 
 
 def fit_messages(store: Store) -> "WeightFit | None":
-    """Fit the weights to the store's messages, and write nothing; return None if that is not possible."""
+    """Fit the weights to the store's messages without writing them; return None if there are too few."""
     prepared, _ = _prepare_fit(store)
     if prepared is None:
         return None
@@ -145,14 +149,16 @@ def fit_messages(store: Store) -> "WeightFit | None":
 def _prepare_fit(
     store: Store, pending_sum: "PendingSum | None" = None, features: "Features | None" = None
 ) -> "tuple[PreparedFit | None, PendingCounts | None]":
-    """Read what the fit needs, while pending counts are summed.
+    """Read the messages of the fit while pending counts are summed.
 
-    Return the fit that can be computed, or None if that is not possible, and the pending counts.
+    Return the fit, which is not computed yet (None if there are too few messages), and the pending counts.
     """
     if not can_fit_tokens(store.token_version()):
         return None, None if pending_sum is None else pending_sum.compute()
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
-    rule = replace(Rule.read_prior(store), guessed=0.0)  # guesses are made by the weights
+    rule = replace(
+        Rule.read_prior(store), guessed=0.0
+    )  # guesses have no part in the fit, since they are made by its result
     views = import_module("tamis_mail.features.arrays").views
     labels, unit = store.labels(), store.message_weight()
     spam_columns = [label.id for label in labels if label.name == SPAM]
@@ -185,9 +191,9 @@ def _prepare_fit(
 def _make_training(
     store: Store, rows: "Sequence[MessageRow]", pending: "PendingCounts | None", features: "Features"
 ) -> "tuple[Training, NDArray[numpy.uint64]]":
-    """Return the messages of these rows, and the keys to whose counts they refer.
+    """Return the messages of these rows, and the keys of the counts that their features are indices into.
 
-    If all features are among the pending counts, these keys are all of theirs.
+    If the pending counts have the features of all messages, these are all keys of the pending counts.
     """
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
     if pending is not None and all(row[0] in features for row in rows):

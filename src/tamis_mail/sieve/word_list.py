@@ -11,11 +11,10 @@ if TYPE_CHECKING:
 
 
 def read_word_list(store: "VerdictStore", plain: bytes) -> tuple[Evidence, ...]:
-    """Return the evidence of the store's word list on a canonical message; none if nothing was imported."""
+    """Return the evidence of the store's word list on a message in canonical form; none without a list."""
     totals = store.word_list_totals()
     if totals is None:
         return ()
-    # Few stores have a word list.
     message = import_module("tamis_mail.message.tree").parse(plain)
     tokens = import_module("tamis_mail.tokens.bogofilter").read(message)
     keys = {token: word_key(token) for token in tokens}

@@ -1,8 +1,8 @@
-"""The program of a worker of `pool`: reads jobs from standard input, writes results to standard output.
+"""The program of a worker process of `pool`: read jobs from standard input, write results to standard output.
 
-Results are written to a copy of standard output, and standard output itself becomes standard error, so that
-a job that prints cannot damage results. An interrupt from the keyboard reaches all processes of the group;
-only the parent handles it.
+Results go to a duplicate of the descriptor of standard output, which is then redirected to standard error,
+so that a job that prints cannot damage results. Ctrl-C sends SIGINT to all processes of the terminal; workers
+ignore it, and the parent stops them.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Feature sets of messages ↔ bundles, in NumPy. See `bundles` for the format.
+"""Encode the feature sets of messages as bundles, and decode them, in NumPy. See `bundles` for the format.
 
 Keys are stored by Elias–Fano coding: the low bytes of each key as they are, and the high parts in unary. The
-indices of a message are stored as gaps: each is the number of keys between an index and the next lower one.
+indices of a message are stored as gaps: the numbers of indices that the message skips.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from tamis_mail.store.bundles import (
     write_bundle,
 )
 
-# Messages for the error codes that `decode_bundle` returns.
+# Error messages by the code that `decode_bundle` returns.
 _FAULTS = {
     1: "the number of high parts differs from the number of keys",
     2: "the keys of a bundle are not in ascending order",
@@ -64,7 +64,7 @@ class Bundle:
         return Bundle(self.keys[is_used], starts, (np.cumsum(is_used) - 1)[indices])
 
     def keep(self, is_kept: NDArray[np.bool_]) -> "Bundle":
-        """Return a bundle of the same messages with some of the keys."""
+        """Return a bundle of the same messages without those keys that are not kept."""
         feature_is_kept = is_kept[self.indices]
         starts = np.concatenate([[0], np.cumsum(feature_is_kept)])[self.starts]
         return Bundle(self.keys[is_kept], starts, (np.cumsum(is_kept) - 1)[self.indices[feature_is_kept]])
@@ -102,7 +102,7 @@ def pack(bundle: Bundle) -> bytes:
 def encode_by_numpy(
     keys: NDArray[np.uint64], starts: NDArray[np.int64], indices: NDArray[np.int64], low_bytes: int
 ) -> tuple[bytes, bytes]:
-    """Encode sizes and keys, and the gaps. NumPy version of `core.mail.encode_bundle`."""
+    """Encode sizes and keys, and gaps. This is the reference for `core.mail.encode_bundle`."""
     n_keys = len(keys)
     lows = keys.astype("<u8").view(np.uint8).reshape(n_keys, 8)[:, :low_bytes]
     bits = np.zeros(n_keys + (1 << KEY_BITS - 8 * low_bytes), np.uint8)
@@ -148,7 +148,7 @@ def decode_by_numpy(
 ) -> int:
     """Fill the output arrays `keys` and `indices`; return 0, or a code of `_FAULTS`.
 
-    NumPy version of `core.mail.decode_bundle`.
+    It is the reference for `core.mail.decode_bundle`.
     """
     n_keys = len(keys)
     parts = np.zeros((n_keys, 8), np.uint8)
@@ -215,7 +215,7 @@ def merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64]
 def merge_sorted(
     all_keys: NDArray[np.uint64], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """NumPy version of `core.mail.merge_lists`; `all_keys` is the concatenation of ascending lists."""
+    """Merge lists whose concatenation is `all_keys`, as `merge_lists` does: the reference for the core."""
     numbers = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
     tagged = all_keys << np.uint64(64 - KEY_BITS) | numbers
     tagged.sort(kind="stable")  # merges ascending lists

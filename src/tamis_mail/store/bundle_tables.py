@@ -1,9 +1,9 @@
-"""Reads the bundles of a store, combines small bundles and rewrites bundles without removed messages.
+"""Read the bundles of a store, remove messages from them and combine small ones.
 
 Learning one message writes a bundle of one message. When the eight newest bundles have fewer than 8 messages
-each, they are combined to one bundle, and likewise when they have fewer than 64 messages each. So a store has
-few small bundles. The features of messages that are learned one by one are rewritten five times on average,
-and at most nine times. The order of the messages in a bundle has no meaning.
+each, they are combined into one bundle, and likewise when they have fewer than 64 messages each. So a store
+has few small bundles. The features of messages that are learned one by one are rewritten five times on
+average, and at most nine times. The order of the messages in a bundle has no meaning.
 """
 
 import sqlite3
@@ -20,11 +20,11 @@ from tamis_mail.store.bundle_arrays import Bundle, MessageFeatures, combine, mer
 from tamis_mail.store.bundles import bundle_error, refuse_place_outside_bundle
 from tamis_mail.store.database import StoreError
 
-_MIN_COMBINED = 8  # the number of small bundles from which on they are combined
-_SMALL_SIZES = (8, 64)  # a bundle is small if it has fewer messages than this; both limits are tried in turn
+_MIN_COMBINED = 8  # small bundles are combined if there are at least so many
+_SMALL_SIZES = (8, 64)  # a bundle with fewer messages is small; each limit is tried in turn
 _CACHED = 4  # the number of bundles that a reader keeps in memory
 
-StoredBundle = tuple[int, object, object]  # its id, the number of its messages, and its bytes
+StoredBundle = tuple[int, object, object]  # a row of `bundle`: id, number of messages, bytes
 
 
 class BundleReader:
@@ -48,7 +48,7 @@ class BundleReader:
         return bundle.features(place)
 
     def find_many(self, digests: Sequence[bytes]) -> list[NDArray[np.uint64] | None]:
-        """Return `find` of many messages in any order; each bundle is read once."""
+        """Return the features of each message as `find` does; read each bundle once."""
         bundle_ids = [self._find_place(digest)[0] for digest in digests]
         order = sorted(range(len(digests)), key=lambda index: bundle_ids[index] or 0)
         features = {index: self.find(digests[index]) for index in order}
@@ -67,7 +67,7 @@ class BundleReader:
         return bundle_id, place
 
 
-Selection = Callable[[NDArray[np.intp]], NDArray[np.intp]]  # columns of labels → messages that are chosen
+Selection = Callable[[NDArray[np.intp]], NDArray[np.intp]]  # column of each message's label → indices
 
 
 # The digest of a message, its bundle and its place in it, its date, the column of its label and its weight.
@@ -100,8 +100,8 @@ def choose_messages(
 def read_messages(
     connection: sqlite3.Connection, rows: Sequence[MessageRow], at_hand: Mapping[bytes, NDArray[np.uint64]]
 ) -> MessageFeatures:
-    """Read the stored features of messages. `at_hand` has those of some messages, by their digests."""
-    members: dict[int, list[tuple[int, int]]] = {}  # bundle → message, place in the bundle
+    """Read the stored features of messages, except those that `at_hand` has, by digest."""
+    members: dict[int, list[tuple[int, int]]] = {}  # id of a stored bundle → message, place in it
     messages_at_hand = []
     for message, (digest, bundle_id, place, *_) in enumerate(rows):
         if digest in at_hand:
@@ -109,7 +109,7 @@ def read_messages(
         else:
             members.setdefault(bundle_id, []).append((message, place))
     bundles = []
-    places: list[list[tuple[int, int]]] = []  # the same, with places among the messages that are chosen
+    places: list[list[tuple[int, int]]] = []  # of each of `bundles`: message, place in this bundle
     sizes = np.zeros(len(rows), np.intp)
     if messages_at_hand:
         bundles.append(Bundle.of([at_hand[rows[message][0]] for message in messages_at_hand]))
@@ -145,9 +145,10 @@ def read_messages(
 def _unpack_messages(
     stored: StoredBundle, pairs: Sequence[tuple[int, int]]
 ) -> tuple[Bundle, NDArray[np.intp], NDArray[np.intp]]:
-    """Return a bundle of the chosen messages alone, their numbers, and their places in this bundle.
+    """Unpack some messages of a stored bundle.
 
-    `pairs` has the number of each chosen message and its place in the stored bundle.
+    `pairs` has for each of them its index among all messages that are read, and its place in the stored
+    bundle. Return a bundle of these messages alone, their indices, and their places in the new bundle.
     """
     bundle = _unpack(stored)
     for _, place in pairs:
@@ -184,7 +185,7 @@ def tidy(connection: sqlite3.Connection, changed_bundles: Iterable[int]) -> None
 
 
 def combine_all(connection: sqlite3.Connection) -> None:
-    """Combine small bundles, so that few are left."""
+    """Combine successive bundles, of any size, as far as the limits of a bundle allow."""
     _refuse_bad_values(connection, "bundle", ("messages",))
     _combine_small(connection, [bundle_id for (bundle_id,) in connection.execute("SELECT id FROM bundle")])
 
@@ -203,7 +204,7 @@ def drop_keys(connection: sqlite3.Connection, dropped: NDArray[np.uint64]) -> No
 
 
 def find_faults(connection: sqlite3.Connection) -> list[str]:
-    """List the faults of stored features."""
+    """List the faults of stored features, one line per fault."""
     faults = []
     for bundle_id, messages in connection.execute("SELECT id, messages FROM bundle ORDER BY id").fetchall():
         try:
@@ -217,7 +218,7 @@ def find_faults(connection: sqlite3.Connection) -> list[str]:
 
 
 def sum_fingerprints(connection: sqlite3.Connection, labels: Sequence[Label], seed: int) -> list[int]:
-    """Return the sum of the fingerprints of all stored features, times their weights, for each label."""
+    """Return for each label the weighted sum of the fingerprints of all stored features, modulo 2**64."""
     totals = [0] * len(labels)
     others = {label.id: _find_other_guess(label, labels) for label in labels}
     for (bundle_id,) in connection.execute("SELECT id FROM bundle ORDER BY id").fetchall():
@@ -254,7 +255,7 @@ def fingerprint(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 
 def _combine_small(connection: sqlite3.Connection, bundle_ids: Iterable[int]) -> None:
-    """Combine successive bundles to bundles that are as large as the limits of a bundle allow."""
+    """Combine successive bundles into bundles as large as the limits of a bundle allow."""
     group: list[tuple[int, Bundle]] = []
     for bundle_id in bundle_ids:
         bundle = _read(connection, bundle_id)
@@ -270,6 +271,7 @@ def _combine_small(connection: sqlite3.Connection, bundle_ids: Iterable[int]) ->
 
 
 def _combine(connection: sqlite3.Connection, group: Sequence[tuple[int, Bundle]]) -> None:
+    """Combine bundles, given by id and contents, into one."""
     if len(group) > 1:
         _replace(
             connection,
@@ -285,7 +287,7 @@ def _replace(
     `parts` has for each old bundle its id, the bundle, and the digests and places of its remaining messages.
     """
     first, *others = [bundle_id for bundle_id, _, _ in parts]
-    union = combine([bundle for _, bundle, _ in parts])
+    combined = combine([bundle for _, bundle, _ in parts])
     digests: list[bytes] = []
     places: list[int] = []
     offset = 0
@@ -297,10 +299,10 @@ def _replace(
         offset += len(bundle)
     if len(set(places)) < len(places):
         raise bundle_error("two messages have the same place in a bundle")
-    if len(places) < len(union):
-        union = union.select(places)
+    if len(places) < len(combined):
+        combined = combined.select(places)
     connection.execute(
-        "UPDATE bundle SET messages = ?, data = ? WHERE id = ?", (len(digests), pack(union), first)
+        "UPDATE bundle SET messages = ?, data = ? WHERE id = ?", (len(digests), pack(combined), first)
     )
     connection.executemany(
         "UPDATE message SET bundle = ?, place = ? WHERE digest = ?",
@@ -310,7 +312,7 @@ def _replace(
 
 
 def _list_places(connection: sqlite3.Connection, bundle_id: int) -> list[tuple[bytes, int]]:
-    """List the digests of a bundle's messages and their places in the bundle."""
+    """List the digests of a bundle's messages and their places, in the order of places."""
     return connection.execute(
         "SELECT digest, place FROM message WHERE bundle = ? ORDER BY place", (bundle_id,)
     ).fetchall()
@@ -330,7 +332,7 @@ def _fetch(connection: sqlite3.Connection, bundle_id: int) -> StoredBundle:
 
 
 def _unpack(stored: StoredBundle) -> Bundle:
-    """Read a bundle of a row; raise StoreError if it is invalid."""
+    """Unpack the bundle of a row; raise StoreError if it is invalid."""
     bundle_id, messages, data = stored
     bundle = unpack(data)
     if len(bundle) != messages:

@@ -10,12 +10,13 @@ messages it is 2.6, and with 512 it is 2.5.
     1 byte          bytes of the low part of a key: 3, 4 or 5; plus 16 if the gaps are compressed by zlib
     4 per message   number of its features
     low parts       of all keys
-    high parts      of all keys, in unary: a bit is set at (high part + number of the key)
-    1 per feature   of a message: the gap to its next lower index; 255 for a longer gap
-    4 per long gap
+    high parts      of all keys, in unary: bit h + i is set if key number i has the high part h
+    1 per feature   of a message: how many indices lie between its index and the next lower one of the
+                    message; 255 for 255 and more (a long gap)
+    4 per long gap  this number
 
 Numbers are little-endian, and the lowest bit of a byte is the first. This module reads one message in plain
-Python, `bundle_arrays` reads and writes bundles in NumPy.
+Python; `bundle_arrays` reads and writes bundles in NumPy.
 """
 
 import struct
@@ -32,13 +33,13 @@ from tamis_mail.store.database import StoreError
 LOW_BYTES = (3, 4, 5)
 LONG_GAP = 255
 HEAD = struct.Struct("<IIB")
-_COMPRESSED = 16  # added to the bytes of the low part
+_COMPRESSED = 16  # added to the number of bytes of the low part if the gaps are compressed
 _MAX_GAP_BYTES = 5 * MAX_BUNDLE_FEATURES
 
 
 @record(frozen=True, slots=True)
 class Layout:
-    """Where the parts of a bundle begin; each ends where the next begins."""
+    """The numbers in the head of a bundle, and the offsets of its other parts."""
 
     messages: int
     keys: int
@@ -55,7 +56,10 @@ class Layout:
 
 
 def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Split messages with these feature counts into consecutive ranges [begin, end) of one bundle each."""
+    """Divide messages with these numbers of features into ranges [begin, end), each for one bundle.
+
+    A message with more than MAX_BUNDLE_FEATURES has a range of its own.
+    """
     begin = total = 0
     for number, size in enumerate(sizes):
         if number > begin and (number - begin >= MAX_BUNDLE_MESSAGES or total + size > MAX_BUNDLE_FEATURES):
@@ -67,46 +71,47 @@ def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def choose_low_bytes(keys: int) -> int:
-    """Choose the bytes of the low part of a key so that a bundle of so many keys is short."""
+    """Choose the number of bytes of the low part that makes a bundle of so many keys shortest."""
     return min(LOW_BYTES, key=lambda size: 8 * size * keys + (1 << KEY_BITS - 8 * size))
 
 
 def write_bundle(messages: int, keys: int, low_bytes: int, parts: bytes, gaps: bytes) -> bytes:
-    """Write a bundle, given its parts before the gaps, and the gaps, which are compressed."""
-    # Gaps seldom repeat a sequence. Not looking for one takes half the time; bundles have 3 % more bytes.
+    """Return the bytes of a bundle; `parts` are those between head and gaps, and the gaps are compressed."""
+    # Huffman codes alone: to search for repeated sequences, which are rare in gaps, would take twice the time
+    # and make bundles 3 % shorter.
     packed = _compress_by_zlib(gaps) if core is None else core.mail.compress_bytes(gaps)
     return HEAD.pack(messages, keys, low_bytes + _COMPRESSED) + parts + packed
 
 
 def _compress_by_zlib(gaps: bytes) -> bytes:
     zlib = import_module("zlib")
-    machine = zlib.compressobj(1, zlib.DEFLATED, strategy=zlib.Z_HUFFMAN_ONLY)
-    packed: bytes = machine.compress(gaps) + machine.flush()
+    compressor = zlib.compressobj(1, zlib.DEFLATED, strategy=zlib.Z_HUFFMAN_ONLY)
+    packed: bytes = compressor.compress(gaps) + compressor.flush()
     return packed
 
 
 def expand_gaps(data: object) -> bytes:
-    """Return a bundle whose gaps are not compressed."""
+    """Return a bundle with its gaps decompressed; raise StoreError if that is not possible."""
     if not isinstance(data, bytes) or len(data) < HEAD.size:
         raise bundle_error("a bundle is cut off")
     messages, keys, low_bytes = HEAD.unpack_from(data)
     low_bytes -= _COMPRESSED
     if low_bytes not in LOW_BYTES:
         return data
-    gaps = _find_gaps(messages, keys, low_bytes)
+    begin = _find_gaps(messages, keys, low_bytes)
     zlib = import_module("zlib")
-    machine = zlib.decompressobj()
+    decompressor = zlib.decompressobj()
     try:
-        tail: bytes = machine.decompress(data[gaps:], _MAX_GAP_BYTES)
+        gaps: bytes = decompressor.decompress(data[begin:], _MAX_GAP_BYTES)
     except zlib.error as error:
         raise bundle_error("its gaps cannot be decompressed") from error
-    if not machine.eof or machine.unused_data:
+    if not decompressor.eof or decompressor.unused_data:
         raise bundle_error("a bundle has another length than its parts")
-    return HEAD.pack(messages, keys, low_bytes) + data[HEAD.size : gaps] + tail
+    return HEAD.pack(messages, keys, low_bytes) + data[HEAD.size : begin] + gaps
 
 
 def _find_gaps(messages: int, keys: int, low_bytes: int) -> int:
-    """Return the place where the gaps of a bundle begin."""
+    """Return the offset at which the gaps of a bundle begin."""
     highs = HEAD.size + 4 * messages + low_bytes * keys
     return highs + (keys + (1 << KEY_BITS - 8 * low_bytes) + 7) // 8
 
@@ -136,7 +141,7 @@ def read_layout(data: bytes) -> Layout:
 
 
 def read_message(stored: object, place: int) -> list[int]:
-    """Return the keys of the features of one message of a bundle, in ascending order."""
+    """Return the keys of the message at a place of a bundle, in ascending order."""
     data = expand_gaps(stored)
     layout = read_layout(data)
     refuse_place_outside_bundle(place, layout.messages)
@@ -164,7 +169,7 @@ def read_message(stored: object, place: int) -> list[int]:
 
 
 def refuse_place_outside_bundle(place: object, messages: int) -> None:
-    """Raise StoreError unless the place is from 0 to `messages` − 1, the places of a bundle's messages."""
+    """Raise StoreError unless the place is from 0 to `messages` − 1."""
     if not isinstance(place, int) or not 0 <= place < messages:
         raise bundle_error(f"a message has the place {place!r:.40} in a bundle of {messages} messages")
 

@@ -9,7 +9,7 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.features.arrays import find_firsts, find_keys
 from tamis_mail.store.coefficients import UNIT, choose_bits, entry_format, read_shelves, refuse_cut_off
 
-_LARGEST = 2**15 - 1  # UNITs
+_LARGEST = 2**15 - 1  # UNITs; a larger coefficient is clipped
 
 
 def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int) -> NDArray[np.float64]:
@@ -24,14 +24,17 @@ def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int)
 
 
 def count_units(coefficients: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round coefficients to the whole numbers of UNITs that are stored."""
+    """Round coefficients to whole numbers of UNITs, clipped to the two bytes in which they are stored."""
     return np.clip(np.rint(coefficients / UNIT), -_LARGEST, _LARGEST).astype(np.int64)
 
 
 def replace(
     connection: sqlite3.Connection, keys: NDArray[np.uint64], coefficients: NDArray[np.float64]
 ) -> int:
-    """Replace all coefficients inside the open transaction; return the bits of their shelves."""
+    """Replace all coefficients inside the open transaction; return b, where 2**b shelves hold them.
+
+    The keys are in ascending order.
+    """
     values = count_units(coefficients)
     keys, values = keys[values != 0], values[values != 0]
     bits = choose_bits(len(keys))
@@ -54,7 +57,10 @@ def replace(
 
 
 def find_faults(connection: sqlite3.Connection, bits: int) -> list[str]:
-    """List the faults of the stored coefficients: shelves that do not exist, entries out of order."""
+    """List the faults of the stored coefficients: shelves beyond 2**bits, entries out of order.
+
+    Raise StoreError for a shelf that is cut off or too long.
+    """
     rows = dict(connection.execute("SELECT id, data FROM coefficient ORDER BY id"))
     if any(not 0 <= number < 1 << bits for number in rows):
         return ["a shelf of coefficients is out of place"]
@@ -64,7 +70,7 @@ def find_faults(connection: sqlite3.Connection, bits: int) -> list[str]:
 
 
 def _decode(shelves: dict[int, bytes], bits: int) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
-    """Return the keys and the values of shelves, in the order of their numbers."""
+    """Return the keys and the values (in UNITs) of shelves, in the order of the shelves' numbers."""
     numbers = sorted(shelves)
     records = np.frombuffer(b"".join(shelves[number] for number in numbers), _record(bits))
     sizes = [len(shelves[number]) // records.itemsize for number in numbers]

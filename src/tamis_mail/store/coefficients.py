@@ -22,12 +22,12 @@ def entry_format(bits: int) -> str:
 
 
 def choose_bits(entries: int) -> int:
-    """Choose the bits of the shelves: about 64 entries each, and short keys where there are many."""
+    """Choose b for 2**b shelves of about 64 entries; many entries get more shelves, and so shorter keys."""
     return max(16 if entries >= 1 << 21 else 0, entries.bit_length() - 7)
 
 
 def look_up(connection: sqlite3.Connection, keys: Iterable[int], bits: int) -> dict[int, float]:
-    """Return the coefficients of the keys that have one. Plain Python, for one message."""
+    """Return the coefficients of those keys that have one, in plain Python, for one message."""
     shift = KEY_BITS - bits
     low_bits = (1 << shift) - 1
     sorted_keys = sorted(keys)
@@ -40,16 +40,16 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], bits: int) -> d
         if data is None:
             continue
         pattern = (key & low_bits).to_bytes(key_size, "little")
-        place = data.find(pattern)
-        while place > 0 and place % entry.size:
-            place = data.find(pattern, place + 1)
-        if place >= 0:
-            coefficients[key] = entry.unpack_from(data, place)[1] * UNIT
+        offset = data.find(pattern)
+        while offset > 0 and offset % entry.size:
+            offset = data.find(pattern, offset + 1)
+        if offset >= 0:
+            coefficients[key] = entry.unpack_from(data, offset)[1] * UNIT
     return coefficients
 
 
 def read_shelves(connection: sqlite3.Connection, numbers: Iterable[int], bits: int) -> dict[int, bytes]:
-    """Return the bytes of the shelves with these numbers, without those that do not exist."""
+    """Return the bytes of those shelves with these numbers that exist."""
     numbers_json = str(sorted(numbers))  # Python prints a list of integers as JSON
     rows = dict(
         connection.execute(

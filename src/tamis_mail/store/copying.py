@@ -9,23 +9,23 @@ from tamis_mail.store.shared_rows import SHARED_TABLES
 from tamis_mail.store.store import Store
 
 _ROWS = 5000  # rows that are in memory at once
-_READING = 0.5  # the part of the work (for the progress bar) before the rows are sent to a server
+_READING = 0.5  # the share of the work, for the progress bar, that comes before rows are sent to a server
 
 
 def copy(
     source: Store, target: Store, progress: Callable[[float], None] | None = None, *, replace: bool = False
 ) -> int:
-    """Copy all contents of a store to another one, which is empty or is replaced; return the messages.
+    """Copy the contents of a store to another one; return the number of learned messages.
 
-    Counts, weights, coefficients and lists are the same, to the bit. The log of events is not copied.
+    With `replace`, the contents of the other store are deleted; otherwise StoreError is raised if it has any.
+    Counts, settings, coefficients and lists are the same, to the bit. The log of events is not copied.
     """
     if source.path.resolve() == target.path.resolve():
         raise StoreError(f"the store {source.name} cannot be copied to itself: give another one")
     other = target.connection
-    is_remote = isinstance(other, ReplicaConnection)
-    reading = _READING if is_remote else 1.0
+    reading = _READING if isinstance(other, ReplicaConnection) else 1.0
     if isinstance(other, ReplicaConnection) and progress is not None:
-        other.progress = _shift(progress, reading)
+        other.progress = _scale(progress, reading)
     try:
         with source.snapshot(), target.transaction():
             sizes = {table: _count_rows(source, table) for table in SHARED_TABLES}
@@ -40,9 +40,9 @@ def copy(
                     other.execute(f"DELETE FROM {table} {_make_condition(table)}")
             for table in SHARED_TABLES:
                 rows = source.connection.execute(f"SELECT * FROM {table} {_make_condition(table)}")
-                places = ", ".join("?" * len(TABLES[table]))
+                placeholders = ", ".join("?" * len(TABLES[table]))
                 while part := rows.fetchmany(_ROWS):
-                    other.executemany(f"INSERT INTO {table} VALUES ({places})", part)
+                    other.executemany(f"INSERT INTO {table} VALUES ({placeholders})", part)
                     done += len(part)
                     if progress is not None:
                         progress(reading * done / total)
@@ -53,12 +53,13 @@ def copy(
     return messages
 
 
-def _shift(progress: Callable[[float], None], start: float) -> Callable[[float], None]:
+def _scale(progress: Callable[[float], None], start: float) -> Callable[[float], None]:
+    """Return a function that reports a completed share of the work that remains after the share `start`."""
     return lambda share: progress(start + (1 - start) * share)
 
 
 def _make_condition(table: str) -> str:
-    """Return the condition of the rows that belong to the contents of a store."""
+    """Return the SQL condition that leaves out the row that only a replica has."""
     return f"WHERE name <> '{REPLICA_POSITION}'" if table == "setting" else ""
 
 

@@ -1,7 +1,7 @@
-"""Opens a store: one SQLite connection with the current schema, its transactions and its errors.
+"""Open a store: an SQLite connection, the migrations of its schema, transactions and error messages.
 
 Write-ahead logging lets several processes read while one writes. A committed transaction is on disk
-(synchronous=FULL).
+(synchronous=FULL; of a replica, which can be loaded again, synchronous=NORMAL).
 """
 # pathlib would take 5 ms of a process that judges one message.
 # ruff: noqa: PTH103, PTH109, PTH110, PTH112, PTH116, PTH118, PTH120
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x74616D69  # "tami": identifies a store
 BUSY_SECONDS = 30.0  # a writer waits so long for another writer
-VERDICT_SECONDS = (
-    10.0  # limit per statement when a store is opened and one message judged, which takes milliseconds
-)
-MAINTENANCE_SECONDS = 1800.0  # limit per statement of other work: a check of 10**7 messages takes minutes
-_CACHE_KILOBYTES = 32768  # pages that a connection keeps: those of a transaction of 10,000 messages
-_REPLICA = "tamis_mail.store.replica"  # a store in a file does not import it
+# Limits of the time of one statement: when a store is opened and one message is judged, which takes
+# milliseconds, and in other work, such as a check of 10**7 messages, which takes minutes.
+VERDICT_SECONDS = 10.0
+MAINTENANCE_SECONDS = 1800.0
+_CACHE_KILOBYTES = 32768  # SQLite's page cache: it holds the pages of a transaction of 10,000 messages
+_REPLICA = "tamis_mail.store.replica"  # imported for stores on servers only
 _INSTRUCTIONS = 10_000  # of SQLite's virtual machine between two checks of the time: about a millisecond
 _SQLITE = b"SQLite format 3\0"
 _MIGRATION = "CREATE TABLE migration (name TEXT PRIMARY KEY, time INTEGER NOT NULL)"
 _FOREIGN = "{} is not a tamis store: give the path of a store, or one where nothing is yet"
 
-# Of the schema after all migrations: making it anew to compare would take a millisecond.
+# The digest of the schema after all migrations; to compute it in each process would take a millisecond.
 _NEWEST_OBJECTS = "0e037ff6cdcf789b11999ae56a770002"
 
 # Each migration is applied once, in this order, and never changed after a release. A change of the schema is
-# a new entry at the end. A migration after the first one only creates tables, so that a store without write
-# permission is read as if they were there and empty.
+# a new entry at the end. A migration after the first one only creates tables and indexes, so that an older
+# store without write permission is read as if the tables were there and empty.
 MIGRATIONS: dict[str, str] = {
     "0001-counts-and-journal": """
         CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -53,15 +53,15 @@ MIGRATIONS: dict[str, str] = {
             name TEXT NOT NULL UNIQUE,
             messages INTEGER NOT NULL,         -- in the journal
             weight INTEGER NOT NULL,           -- of those messages, in units
-            lent INTEGER NOT NULL,             -- of messages that another filter had counted
-            features INTEGER NOT NULL          -- sum of all counts: what `check` adds up again
+            lent INTEGER NOT NULL,             -- weight of messages that another filter had counted
+            features INTEGER NOT NULL          -- sum of its counts of all features, for `check`
         );
         CREATE TABLE source (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
         CREATE TABLE journal (
             digest BLOB PRIMARY KEY,
             label INTEGER NOT NULL,
             weight INTEGER NOT NULL,           -- under its label
-            rest INTEGER NOT NULL,             -- under the other guess, if the label is one
+            rest INTEGER NOT NULL,             -- under the other guessed label, if the label is guessed
             version INTEGER NOT NULL,          -- of the tokens
             era INTEGER NOT NULL,              -- how often the store had been pruned before
             source INTEGER NOT NULL,
@@ -126,7 +126,7 @@ class StoreError(Exception):
 
 
 class _Clock:
-    """The time limit of a statement."""
+    """Measures the time of a statement and compares it with a limit."""
 
     __slots__ = ("_end", "seconds")
     timeouts: ClassVar[int] = 0  # how often a limit was exceeded
@@ -139,14 +139,14 @@ class _Clock:
         self._end = time.monotonic() + self.seconds
 
     def is_late(self) -> bool:
-        late = time.monotonic() > self._end
-        _Clock.timeouts += late
-        return late
+        is_late = time.monotonic() > self._end
+        _Clock.timeouts += is_late
+        return is_late
 
 
 @contextmanager
 def _report_damaged_names() -> Iterator[None]:
-    """Raise a DatabaseError where SQLite's message quotes a name of the schema that is no text."""
+    """Raise DatabaseError where SQLite's message quotes a name of the schema that is not valid UTF-8."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -154,7 +154,7 @@ def _report_damaged_names() -> Iterator[None]:
 
 
 class Connection(sqlite3.Connection):
-    """A connection with a time limit per statement, so that a damaged or hostile file cannot block us."""
+    """A connection with a time limit per statement, so that a damaged file cannot block the process."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -179,12 +179,12 @@ class Connection(sqlite3.Connection):
             return super().executescript(sql_script)
 
     def begin_reading(self) -> None:
-        """Begin a transaction that reads one state of the store."""
+        """Begin a transaction in which all reads see one state of the store."""
         self.execute("BEGIN")
         self.execute("SELECT 1 FROM sqlite_master").fetchone()  # the first read fixes the state
 
     def begin_writing(self) -> None:
-        """Begin a transaction that writes, when no other process does."""
+        """Begin a transaction that writes; wait for other writers, at most BUSY_SECONDS."""
         self.execute("BEGIN IMMEDIATE")
 
     def commit_writing(self) -> None:
@@ -193,7 +193,7 @@ class Connection(sqlite3.Connection):
         self.commits += 1
 
     def roll_back(self) -> None:
-        """End the open transaction, if there is one, without its changes."""
+        """Roll back the open transaction, if there is one."""
         if self.in_transaction:  # SQLite has already rolled back if the disk was full
             self.execute("ROLLBACK")
 
@@ -204,7 +204,7 @@ class Connection(sqlite3.Connection):
 
     @contextmanager
     def limit(self, seconds: float) -> Iterator[None]:
-        """Set the time limit of each statement inside."""
+        """Set the time limit of each statement in the block."""
         before, self.clock.seconds = self.clock.seconds, seconds
         try:
             yield
@@ -230,7 +230,10 @@ def has_store(path: str | os.PathLike[str]) -> bool:
 
 
 def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> Connection:
-    """Open the store at a path or an address, create it if it does not exist and `create` is true."""
+    """Open the store at a path or an address; if it does not exist, create it or raise StoreError.
+
+    It is created if `create` is true and `readonly` is false.
+    """
     if is_address(path):
         connection: Connection = import_module(_REPLICA).connect(path, create=create, readonly=readonly)
         return connection
@@ -240,21 +243,24 @@ def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool
 def open_file(
     path: str | os.PathLike[str], factory: type[C], *, create: bool = True, readonly: bool = False
 ) -> C:
-    """Open a store in a file, create it if it does not exist and `create` is true, upgrade its schema."""
+    """Open a store in a file as `connect` does, by a connection of the class `factory`.
+
+    The migrations that the file lacks are applied, also with `readonly`, if it may be written.
+    """
     path = os.fspath(path)
     if path == ":memory:" or path.startswith("file:"):
         raise StoreError(
             f"{path} is a name with a special meaning to SQLite, expected a path: write it in full, "
             f"as {os.path.join(os.getcwd(), path)}"
         )
-    place = os.path.realpath(path)  # SQLite keeps its log beside the file, not beside a link
-    exists = _is_file(place, path)
-    if exists and not _may_be_store(place, path):
+    real_path = os.path.realpath(path)  # SQLite keeps its log beside the file, not beside a link
+    exists = _is_file(real_path, path)
+    if exists and not _may_be_store(real_path, path):
         raise StoreError(_FOREIGN.format(path))
     if not exists and (readonly or not create):
         raise StoreError(f"there is no store at {path}: learn some mail first (tamis learn --help)")
-    folder = os.path.dirname(place)
-    writable = os.access(place if exists else folder, os.W_OK) and os.access(folder, os.W_OK)
+    folder = os.path.dirname(real_path)
+    writable = os.access(real_path if exists else folder, os.W_OK) and os.access(folder, os.W_OK)
     if not exists and not os.path.isdir(folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         writable = True
@@ -262,12 +268,16 @@ def open_file(
         raise StoreError(f"the store {path} cannot be written: check its permissions and its folder's")
     with explain_errors(path):
         if readonly and not writable:
-            connection = _open_readonly(place, factory)
+            connection = _open_readonly(real_path, factory)
         else:
             if not exists:
-                os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))  # mail is private
+                os.close(os.open(real_path, os.O_CREAT | os.O_RDWR, 0o600))  # mail is private
             connection = sqlite3.connect(
-                place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
+                real_path,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                factory=factory,
             )
         try:
             connection.execute("PRAGMA mmap_size = 268435456")
@@ -288,30 +298,33 @@ def open_file(
     return connection
 
 
-def _is_file(place: str, path: str) -> bool:
-    """Whether a file exists; raises an error if that cannot be known, or if it is not a regular file."""
+def _is_file(real_path: str, path: str) -> bool:
+    """Whether a file exists.
+
+    Raise StoreError if that cannot be known, or if it, or a file that SQLite keeps beside it, is not regular.
+    """
     try:
         for ending in ("-wal", "-shm", "-journal", ""):  # the file itself is last: its result is returned
             exists = True
             try:
-                refuse_irregular(os.stat(f"{place}{ending}").st_mode, f"{path}{ending}")
+                refuse_irregular(os.stat(f"{real_path}{ending}").st_mode, f"{path}{ending}")
             except FileNotFoundError:
                 exists = False
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable_error(path, error) from error
     return exists
 
 
-def _may_be_store(place: str, path: str) -> bool:
-    """Whether a file is a store, or an empty file that another process may be making one."""
+def _may_be_store(real_path: str, path: str) -> bool:
+    """Whether a file is an SQLite database, or empty, as while another process creates a store in it."""
     try:
-        with open_regular(place) as file:
+        with open_regular(real_path) as file:
             return file.read(len(_SQLITE)) in (_SQLITE, b"")
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable_error(path, error) from error
 
 
-def _unreadable(path: str, error: OSError) -> StoreError:
+def _unreadable_error(path: str, error: OSError) -> StoreError:
     return StoreError(
         f"the store {path} cannot be read ({error.strerror}): check its permissions and its folder's"
     )
@@ -329,12 +342,12 @@ Objects = frozenset[tuple[str, str, str, str]]  # type, name, table and definiti
 
 
 def refuse_other_objects(connection: Connection, path: object) -> None:
-    """Raise StoreError unless the schema is that of a store. A trigger or a view could run for ever."""
+    """Raise StoreError unless the schema is that of a store: a trigger or a view could run for ever."""
     with snapshot(connection, path):  # another process may be creating the tables
         objects = _objects(connection)
         if _digest_objects(objects) == _NEWEST_OBJECTS and _list_applied(connection) == set(MIGRATIONS):
             return
-        migration_objects = {one for one in objects if one[1] == "migration"}
+        migration_objects = {row for row in objects if row[1] == "migration"}
         if not migration_objects <= _list_expected_objects(()):
             _refuse_objects(path, migration_objects)
         applied = _list_applied(connection)
@@ -384,10 +397,13 @@ def _objects(connection: sqlite3.Connection) -> Objects:
     )
 
 
-def _open_readonly(place: str, factory: type[C]) -> C:
-    """Open a store without write permission; if it has no log, nobody writes now and no locks are needed."""
-    has_log = os.path.exists(f"{place}-wal")
-    uri = f"{import_module('pathlib').Path(place).as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+def _open_readonly(real_path: str, factory: type[C]) -> C:
+    """Open a store without write permission.
+
+    If it has no write-ahead log, no process has it open for writing: it is read without locks.
+    """
+    has_log = os.path.exists(f"{real_path}-wal")
+    uri = f"{import_module('pathlib').Path(real_path).as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
     )
@@ -396,12 +412,13 @@ def _open_readonly(place: str, factory: type[C]) -> C:
 
 
 def _upgrade(connection: Connection, path: object) -> None:
+    """Configure a connection that may write, and apply the migrations that the file lacks."""
     connection.execute("PRAGMA synchronous = FULL")
-    # Pages that are written to the log before the end of a transaction, and change again, are written twice.
+    # A page that does not fit into the cache goes to the log before the commit, and again if it changes.
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KILOBYTES}")
     applied = _list_applied(connection)
     if not applied:
-        # Set before the log exists, so that both are in the file itself, even if the process is killed.
+        # Set before write-ahead logging, so that both are in the file itself, even if the process is killed.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):  # a copied backup has another mode
@@ -420,7 +437,7 @@ def _upgrade(connection: Connection, path: object) -> None:
 
 
 def _create_temporary_tables(connection: sqlite3.Connection) -> None:
-    """Create the tables that an older store, which cannot be written, does not have: empty and in memory."""
+    """Create the tables that an older store without write permission lacks, empty and in memory."""
     applied = _list_applied(connection)
     connection.execute("PRAGMA temp_store = MEMORY")
     for name, script in MIGRATIONS.items():
@@ -444,7 +461,7 @@ def _list_applied(connection: sqlite3.Connection) -> set[str]:
 
 @contextmanager
 def snapshot(connection: Connection, path: object) -> Iterator[None]:
-    """Read one consistent state of the store, which writers do not affect."""
+    """Let all reads in the block see one state of the store, whatever other connections write."""
     if connection.in_transaction:
         yield
         return
@@ -458,7 +475,7 @@ def snapshot(connection: Connection, path: object) -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: Connection, path: object) -> Iterator[None]:
-    """Run the block as one atomic transaction."""
+    """Run the block as one transaction: commit it at its end, or roll it back after an error."""
     with explain_errors(path):
         connection.begin_writing()
         try:

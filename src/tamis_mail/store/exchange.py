@@ -1,9 +1,9 @@
-"""The text form of a store: all of its contents, readable by programs and people.
+"""Export a store as text, which programs and people can read, and load such a text.
 
-Lines are ASCII, end with a line feed and come in this order, so that stores of equal contents have equal
-text. The history of a store does not change its text. Names are strings of JSON. A label is identified by
-its index among the label lines, from 0. The rest of a message is its weight under the other guessed label;
-its era is the number of prunings before it was learned.
+The text has all of the store but the fitted weights. Lines are ASCII, end with a line feed and come in this
+order, so that stores of equal contents have equal text, however they came about. Names are strings of JSON.
+A label is identified by its index among the label lines, from 0. The rest of a message is its weight under
+the other guessed label; its era is the number of prunings before it was learned.
 
     tamis-store 2 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
     setting "name" "value"                    other settings, by name
@@ -14,7 +14,7 @@ its era is the number of prunings before it was learned.
     features 9f…e2 00a1b2c3d4e5…              by digest: all features of a message, if they are stored; the
                                               features of a long message are divided among several lines
     count 00a1b2c3d4e5 3 0                    by feature: a count for each label
-    end 0 0 2 17 17 4711 ab…01                the number of each, and the SHA-256 of all lines before
+    end 0 0 2 17 17 4711 ab…01                the lines of each kind; the SHA-256 of all lines before
 
 Format 1 has no rows, no dates and no features of messages. It is read, too.
 """
@@ -76,7 +76,7 @@ _END = re.compile(rb"end ((?:\d{1,18} )+)([0-9a-f]{64})\n")
 
 
 def export(store: Store, file: IO[bytes]) -> None:
-    """Write the contents of the store."""
+    """Write a store to a file as text."""
     digest = hashlib.sha256()
     numbers = dict.fromkeys(_KINDS[:-1], 0)
     with store.snapshot():
@@ -139,9 +139,9 @@ def _feature_lines(digest: bytes, keys: FeatureKeys) -> Iterator[str]:
 
 
 def load(store: Store, file: IO[bytes]) -> int:
-    """Read an export into an empty store; return the number of messages.
+    """Load an export into an empty store in one transaction; return the number of messages.
 
-    Weights are not loaded: they are fitted to the messages (`Sieve.fit_weights`).
+    The settings of the store are replaced. Weights are not loaded: `Sieve.fit_weights` fits them again.
     """
     with store.transaction() as writer:
         for table in ("label", "journal", "run", *LISTS):
@@ -157,7 +157,7 @@ def load(store: Store, file: IO[bytes]) -> int:
 
 
 class _Reader:
-    """Reads an export line by line; errors name the line."""
+    """Reads an export line by line; error messages name the line."""
 
     def __init__(self, store: Store, writer: Writer, file: IO[bytes]) -> None:
         self._store = store
@@ -165,12 +165,14 @@ class _Reader:
         self._file = file
         self._line = 0
         self._format = FORMAT
-        self._digest = hashlib.sha256()
+        self._checksum = hashlib.sha256()
         self._numbers = dict.fromkeys(_KINDS[:-1], 0)
-        self._versions: set[int] = set()  # of the tokens
+        self._versions: set[int] = set()  # of the tokens, by the first line
         self._labels: list[str] = []
-        self._previous = b""  # the previous digest or feature, to check the order
-        self._messages: list[tuple[bytes, list[FeatureKeys]]] = []  # whose features wait to be stored
+        self._previous = b""  # the name, digest or feature of the line before, to check the order
+        self._messages: list[
+            tuple[bytes, list[FeatureKeys]]
+        ] = []  # digests, and features that are not stored yet
         self._n_features = 0  # of those messages
         self._keys: list[int] = []
         self._counts: list[list[int]] = []
@@ -183,7 +185,7 @@ class _Reader:
             kind = line.partition(b" ")[0]
             if kind not in _KINDS:
                 self._refuse(
-                    f"begins with {kind[:20]!r}, not with setting, row, label, message, count or end"
+                    f"begins with {kind[:20]!r}, expected {', '.join(known.decode() for known in _KINDS)}"
                 )
             if _KINDS.index(kind) < stage:
                 self._refuse(f"a {kind.decode()} comes after a {_KINDS[stage].decode()}")
@@ -192,7 +194,7 @@ class _Reader:
             if kind == b"end":
                 break
             self._numbers[kind] += 1
-            self._digest.update(line)
+            self._checksum.update(line)
             {
                 b"setting": self._read_setting,
                 b"row": self._read_row,
@@ -203,7 +205,7 @@ class _Reader:
             }[kind](line)
         self._read_end(line)
         self._store_features()
-        self._flush()
+        self._add_counts()
         if faults := maintenance.compare_features(self._store):
             self._refuse(faults[0])
         return self._numbers[b"message"]
@@ -245,7 +247,7 @@ class _Reader:
         for name, value in (("epoch", int(match[3])), ("era", int(match[4]))):
             if value:
                 self._writer.write_setting(name, value)
-        self._digest.update(line)
+        self._checksum.update(line)
 
     def _parse_strings(self, text: bytes, number: int) -> list[str]:
         """Read strings of JSON that are separated by spaces."""
@@ -385,9 +387,9 @@ class _Reader:
         self._keys.append(int(match[1], 16))
         self._counts.append(counts)
         if len(self._keys) * len(counts) >= _BATCH_COUNTS:
-            self._flush()
+            self._add_counts()
 
-    def _flush(self) -> None:
+    def _add_counts(self) -> None:
         if self._keys:
             self._writer.add(CountTable(np.array(self._keys, np.uint64), np.array(self._counts, np.int64)))
             self._keys, self._counts = [], []
@@ -402,7 +404,7 @@ class _Reader:
         if not match or list(map(int, match[1].split())) != list(numbers.values()):
             expected = ", ".join(f"{number} {kind}" for kind, number in numbers.items())
             self._refuse(f"does not say {expected}, as there are: get it again")
-        if match[2].decode() != self._digest.hexdigest():
+        if match[2].decode() != self._checksum.hexdigest():
             self._refuse("the checksum differs: the file was changed in transfer, get it again")
         if self._file.read(1):
             self._refuse("something follows the last line")

@@ -1,6 +1,7 @@
-"""The features of messages that were just read → the counts that are added to the store, and their places.
+"""Sum what the messages of a transaction add to the counts, in several threads.
 
-The features of a message are rows of these counts, so that a fit need not merge the features again.
+The sum remembers which of its rows are the features of which message, so that a fit of the weights in the
+same transaction need not merge the features again.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,23 +22,23 @@ if TYPE_CHECKING:
 
     Part = Bundle | MergedFeatures  # the features of some messages
 
-_RANGES = 2  # of keys, which threads sum at the same time
+_RANGES = 2  # the keys are divided into so many ranges, which threads sum at the same time
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCounts:
-    """Counts that are to be added to the store."""
+    """Counts that will be added to the store."""
 
     table: CountTable
-    sums: "FeatureSum | None"  # None if not all of the counts are those of merged features
-    numbers: "dict[int, int]"  # the identity of a part → its number in `sums`
+    sums: "FeatureSum | None"  # None if the counts are not the sum of parts that the core has merged
+    numbers: "dict[int, int]"  # id(part) → its number in `sums`
 
     def gather(
         self, messages: "Sequence[tuple[Part, int]]"
     ) -> "tuple[NDArray[np.int64], NDArray[np.intp]] | None":
-        """Return the rows of the table that are features of messages, and where those of each begin.
+        """Return (rows, starts): message i has the features rows[starts[i] : starts[i + 1]] of `table`.
 
-        Message i has rows[starts[i] : starts[i + 1]]. Return None if the counts do not have all of them.
+        A message is given as its part and its place there. Return None if `sums` does not have all parts.
         """
         if self.sums is None or any(id(part) not in self.numbers for part, _ in messages):
             return None
@@ -49,12 +50,12 @@ class PendingCounts:
 
 
 class PendingSum:
-    """A sum of counts in several tasks, which may run at the same time."""
+    """A sum of counts that is computed by `tasks`, which may run at the same time."""
 
     def __init__(
         self, parts: "Sequence[tuple[Part, Change]]", tables: Sequence[CountTable], labels: int
     ) -> None:
-        """Sum the changes of counts by the features of parts, and tables of counts."""
+        """Prepare the sum of `tables` and of what the messages of each part add, given the part's change."""
         self._parts, self._tables, self._labels = list(parts), list(tables), labels
         self._sums: FeatureSum | None = None
         merged = [(part, change) for part, change in parts if not isinstance(part, Bundle)]
@@ -66,9 +67,9 @@ class PendingSum:
             self.tasks += [partial(self._sums.sum_range, number) for number in range(_RANGES)]
 
     def finish(self) -> PendingCounts:
-        """Return the sum, after all tasks were done."""
+        """Return the sum; all tasks must have ended."""
         parts, tables = self._parts, self._tables
-        self._parts, self._tables = [], []  # their memory is large
+        self._parts, self._tables = [], []  # to free their memory, which is large
         if self._sums is None:
             tables += [
                 CountTable.multiply_change(*count_part(part), change, self._labels) for part, change in parts
@@ -83,7 +84,7 @@ class PendingSum:
         return PendingCounts(CountTable(keys, counts), self._sums, numbers)
 
     def compute(self) -> PendingCounts:
-        """Do all tasks and return the sum."""
+        """Run all tasks and return the sum."""
         run_together(self.tasks)
         return self.finish()
 

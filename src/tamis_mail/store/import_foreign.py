@@ -1,6 +1,6 @@
 """Import the word counts of another filter into a store, so that users need not start from nothing.
 
-Another filter has no n-grams and no pairs, and does not record which message had which word: what it counted
+Other filters do not count n-grams or pairs, and do not record which message had which word: their counts
 cannot be forgotten message by message.
 
 - bogofilter's tokens are kept as a word list of their own, and each message is judged by the tokens that
@@ -33,14 +33,14 @@ _TOTALS_TOKEN = b".MSG_COUNT"
 _SPAMASSASSIN = re.compile(rb"t\t(\d{1,12})\t(\d{1,12})\t-?\d+\t([0-9a-f]{10})\r?\n?")
 _MAX_LINE_BYTES = 1 << 16  # bytes; a token of bogofilter has 30, of SpamAssassin 5
 _COUNT_BITS = 40  # bits of a count of 12 digits
-_BATCH_LINES = 1 << 18  # lines whose counts are summed together
+_BATCH_LINES = 1 << 18  # lines whose counts are summed at a time
 _MAX_FEATURES = 1 << 26  # ten times the largest known list
 _MIN_WORD_BYTES, _MAX_WORD_BYTES = 3, 15  # bytes of words that SpamAssassin counts unabridged
 
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """The result of an import."""
+    """The numbers of an import."""
 
     spam: int  # messages that the other filter had learned
     ham: int
@@ -51,7 +51,10 @@ class ImportSummary:
 
 
 def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
-    """Import the output of `bogoutil -d wordlist.db`: lines of a token, spam count, ham count and date."""
+    """Import the output of `bogoutil -d wordlist.db`: lines of a token, spam count, ham count and date.
+
+    Tokens that begin with a dot are skipped: they are records of bogofilter, such as .MSG_COUNT.
+    """
     buffer = _CountBuffer()
     total: tuple[int, int] | None = None
     tokens = malformed = 0
@@ -75,7 +78,7 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a file, of limited length."""
+    """Yield the lines of a file; raise StoreError for a line that is too long."""
     readline: Callable[[int], bytes] | None = getattr(file, "readline", None)
     lines = file if readline is None else iter(lambda: readline(_MAX_LINE_BYTES + 1), b"")
     try:
@@ -91,7 +94,7 @@ def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _CountBuffer:
-    """Counts of features, summed from time to time, because a line may be repeated without end."""
+    """Counts of features, summed in batches, so that a file that repeats a line needs little memory."""
 
     def __init__(self) -> None:
         self._table = CountTable.total([], 2)
@@ -105,7 +108,7 @@ class _CountBuffer:
             self.table()
 
     def table(self) -> CountTable:
-        """Return the sums so far; counts are clipped to the largest number of a line, to avoid overflow."""
+        """Return the sums so far; sums are clipped to the largest count of a line, to avoid overflow."""
         recent = CountTable(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
         total = CountTable.total([self._table, recent], 2)
         self._table = CountTable(total.keys, np.minimum(total.counts, MAX_WORD_COUNT))
@@ -124,9 +127,8 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
     dictionary. Words of the body in lower case, and hosts after `UD:`, are matched; tokens of header
     fields are not.
     """
-    token_counts: dict[
-        int, int
-    ] = {}  # token → both counts in one number: a dictionary of pairs is twice as large
+    # token → both counts in one number: a dictionary of pairs is twice as large
+    token_counts: dict[int, int] = {}
     totals: dict[bytes, int] = {}
     malformed = 0
     digest = hashlib.sha256()
@@ -163,7 +165,7 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
 
 
 def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
-    """Return the possible tokens of a word: our name, and SpamAssassin's number."""
+    """Return the tokens that a word can be: the name of our token, and SpamAssassin's number of it."""
     names = [(word, word)] if _MIN_WORD_BYTES <= len(word) <= _MAX_WORD_BYTES else []
     if b"." in word:
         names.append((b"url:" + word, b"UD:" + word))
@@ -174,7 +176,7 @@ def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
 
 
 def _add_word_list(store: Store, name: str, digest: str, total: tuple[int, int], table: CountTable) -> int:
-    """Write a word list; return the number of its tokens. A token has at most one count per message."""
+    """Write a word list, with counts of at most the number of messages; return the number of its tokens."""
     with store.transaction() as writer:
         setting = _name_import(store, name, digest)
         if store.word_list_totals() is not None:
@@ -196,7 +198,7 @@ def _add_word_list(store: Store, name: str, digest: str, total: tuple[int, int],
 
 
 def _name_import(store: Store, name: str, digest: str) -> str:
-    """Return the setting that records an import. Refuse counts that the store already has."""
+    """Return the name of the setting that records an import; raise StoreError if the store has it already."""
     setting = f"imported {digest}"
     if store.setting(setting) is not None:
         raise StoreError(f"the store {store.name} already has these counts of {name}: nothing is left to do")
@@ -206,9 +208,12 @@ def _name_import(store: Store, name: str, digest: str) -> str:
 def _add_counts(
     store: Store, version: int, name: str, digest: str, total: tuple[int, int], totals: CountTable
 ) -> int:
-    """Add counts, at most one per message, because several tokens may have become one feature."""
+    """Add counts, and return the number of features.
+
+    Several tokens may have become one feature, so its counts are clipped to the number of messages.
+    """
     with store.transaction() as writer:
-        if versions(store) not in ([], [version]):  # another process may have learned the first mail
+        if versions(store) not in ([], [version]):  # another process may have learned mail meanwhile
             raise StoreError(
                 f"the store {store.name} counts tokens of version {versions(store)}, "
                 f"and these would be of version {version}: import into a new store"

@@ -1,11 +1,11 @@
 """The log: verdicts and learning events, numbered, in an SQLite file of its own beside the store.
 
-It is separate from the store, so that a verdict never waits for a lock on the store, and so that a full or
-damaged log never stops mail: every error is a `LogError`, which the caller reports or ignores. The journal of
-the store is the record of what was learned; the log says in which order, and what a message was before.
+It is separate from the store, so that a verdict waits for no lock of the store, and so that a full or damaged
+log does not stop mail: every error is a `LogError`, which the caller reports or ignores. The journal of the
+store says under which label each message is learned now; the log has the changes in their order.
 
-The log holds senders and subjects. It is readable by its owner only, holds a bounded number of events, and
-`erase` removes what it knows of a message.
+The log holds senders and subjects. Only its owner can read it, it holds a bounded number of events, and the
+sender, the subject, the paths and the digest of a forgotten message are erased from its earlier events.
 """
 # pathlib would take 5 ms of a process that judges one message.
 # ruff: noqa: PTH105, PTH108, PTH116, PTH120
@@ -33,11 +33,11 @@ VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED = "verdict", "learned", "moved", "fo
 _ACTIONS = frozenset({VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED})
 
 APPLICATION = 0x74616D6C  # "taml": identifies a log
-VERDICTS = 100_000  # numbers after which a verdict is deleted: about 25 MB
-LEARNINGS = 100_000  # learning events that are kept, so that verdicts on many messages do not displace them
-_TRIM = 500  # events between two deletions of old ones
-_PARAMETERS = 500  # values of a statement; SQLite allows at least 999
-_BUSY_SECONDS = 1.0  # writers hold the lock for milliseconds
+VERDICTS = 100_000  # a verdict is deleted when so many newer events were written: about 25 MB
+LEARNINGS = 100_000  # so many learning events are kept, however many verdicts there are
+_TRIM = 500  # old events are deleted each time that so many were written
+_PARAMETERS = 500  # values bound to one statement; older versions of SQLite allow 999
+_BUSY_SECONDS = 1.0  # how long to wait for another writer, which has the lock for milliseconds
 _SQLITE = b"SQLite format 3\0"
 _ENDINGS = ("", "-wal", "-shm", "-journal")
 
@@ -78,7 +78,7 @@ class Event:
 
     time: int  # seconds since 1970
     action: str
-    digest: bytes  # of the message; empty after it was forgotten
+    digest: bytes  # of the message; erased when the message is forgotten, except in that event
     label: str  # the verdict, or the label after the event; empty if the message was forgotten
     before: str = ""  # the label before the event
     probability: float | None = None  # of spam, of a verdict
@@ -96,7 +96,7 @@ class Event:
 
     @property
     def is_learning(self) -> bool:
-        """Whether it changed the store."""
+        """Whether the event changed the store."""
         return self.action != VERDICT
 
 
@@ -126,16 +126,17 @@ class EventLog:
         return cls(f"{find_local_path(store_path)}.log")
 
     def exists(self) -> bool:
-        """Whether anything has been logged."""
+        """Whether there is a file of the log."""
         with self._explain_errors():
             return is_there(self._name)
 
     # Writing.
 
     def append(self, events: Sequence[Event], *, erase: Iterable[bytes] = ()) -> Sequence[int]:
-        """Erase what is known of some messages, write events in one transaction, and return their numbers.
+        """Erase the events of some messages, write events, and return the numbers of these.
 
-        A log that is damaged is renamed to `.damaged`, and a new one begins.
+        It is one transaction. A file that SQLite finds damaged is renamed (`.damaged` is appended), the
+        events are written to a new log, and LogError says so.
         """
         digests = list(erase)
         try:
@@ -154,8 +155,8 @@ class EventLog:
             return []
         is_verdict = len(events) == 1 and not events[0].is_learning and not digests
         with self._explain_errors(), closing(self._open(create=bool(events))) as connection:
-            # A checkpoint that waits for the disk would take 20 ms of each delivery. After a kill the log is
-            # sound; after a power failure the last verdicts may be lost, or the log damaged.
+            # A checkpoint that waits for the disk would take 20 ms of each delivery. A kill of the process
+            # loses nothing; a power failure may lose the last verdicts, or damage the log.
             connection.execute(f"PRAGMA synchronous = {'OFF' if is_verdict else 'NORMAL'}")
             if digests:
                 connection.execute("PRAGMA secure_delete = ON")
@@ -181,6 +182,7 @@ class EventLog:
                     os.unlink(f"{self._name}{ending}")
 
     def _set_aside(self) -> None:
+        """Rename a damaged log; an older damaged one is replaced."""
         with self._explain_errors():
             for ending in reversed(_ENDINGS):
                 with suppress(FileNotFoundError):
@@ -205,7 +207,7 @@ class EventLog:
         ]
 
     def events(self, since: int | None = None) -> Iterator[Event]:
-        """Yield events, newest first, of a time or later."""
+        """Yield events, newest first; only those since a time, if it is given."""
         if since is None:
             return self._select("ORDER BY number DESC", ())
         return self._select("WHERE time >= ? ORDER BY number DESC", (since,))
@@ -235,25 +237,25 @@ class EventLog:
             ).fetchall()
 
     def find_headings(self, digests: Iterable[bytes]) -> dict[bytes, tuple[str, str]]:
-        """Return the sender and the subject of those messages that the log knows."""
+        """Return the sender and the subject in the newest event of each message that has events."""
         headings: dict[bytes, tuple[str, str]] = {}
         if not self.exists():
             return headings
-        names = list(digests)
+        remaining = list(digests)
         with self._read() as connection:
-            for start in range(0, len(names), _PARAMETERS):
-                part = names[start : start + _PARAMETERS]
-                places = ", ".join("?" * len(part))
+            for start in range(0, len(remaining), _PARAMETERS):
+                part = remaining[start : start + _PARAMETERS]
+                placeholders = ", ".join("?" * len(part))
                 rows = connection.execute(
                     "SELECT digest, CAST(sender AS TEXT), CAST(subject AS TEXT) FROM event "
-                    f"WHERE digest IN ({places}) ORDER BY number",
+                    f"WHERE digest IN ({placeholders}) ORDER BY number",
                     part,
                 )
                 headings.update({digest: (sender, subject) for digest, sender, subject in rows})
         return headings
 
     def undo_numbers(self) -> dict[int, int]:
-        """Return the numbers of undone events, with the number of the newest event that has undone each."""
+        """Return {number of an undone event: number of the newest event that has undone it}."""
         with self._read() as connection:
             rows = connection.execute(
                 "SELECT undoes, max(number) FROM event WHERE undoes <> 0 GROUP BY undoes"
@@ -278,7 +280,7 @@ class EventLog:
                 yield connection
 
     def _event(self, row: tuple[Any, ...]) -> Event:
-        """Make an event of a row; a row with a value of a wrong type is damage."""
+        """Make an event of a row; raise LogError for a value of a wrong type or an unknown action."""
         event = Event(*row)
         for column, value in zip((*_COLUMNS, "number"), row, strict=True):
             kind = _KINDS.get(column, str)
@@ -289,6 +291,7 @@ class EventLog:
     # The file.
 
     def _open(self, *, create: bool) -> Connection:
+        """Open the log; `create` says that it is created if it does not exist, and must be writable."""
         for ending in _ENDINGS:
             with suppress(FileNotFoundError):
                 refuse_irregular(os.stat(f"{self._name}{ending}").st_mode, f"{self._name}{ending}")
@@ -323,7 +326,7 @@ class EventLog:
         return connection
 
     def _check_schema(self, connection: Connection) -> None:
-        """Create the tables of an empty file; refuse other tables, and triggers, which could run for ever."""
+        """Create the tables of an empty file; raise LogError for other tables, or for triggers."""
         rows = connection.execute("SELECT name, substr(sql, 1, 9999) FROM sqlite_master LIMIT 99").fetchall()
         if not rows:
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -365,7 +368,7 @@ class EventLog:
             raise LogError(f"the log {self.path} cannot be used ({reason}): check its permissions") from error
 
 
-# The types of columns that are no text.
+# The types of the values of columns other than text.
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "time": int,
     "digest": bytes,

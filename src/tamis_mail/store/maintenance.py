@@ -1,8 +1,8 @@
 """Maintenance of a store: status, check, decay, compaction, pruning and merging.
 
 Each operation is one transaction: after a crash it is complete, or has no effect. Processes that read
-meanwhile see the previous state. An operation that changes what was counted drops the weights that were
-fitted to it: `Sieve.fit_weights` fits them again.
+meanwhile see the previous state. `decay`, `merge`, and `prune` and `drop` if they drop any features, delete
+the fitted weights: `Sieve.fit_weights` fits them again.
 """
 
 import os
@@ -33,35 +33,18 @@ from tamis_mail.store.people import PeopleCounts
 from tamis_mail.store.store import Entry, Store, Writer
 from tamis_mail.store.tables import CountTable, FeatureKeys
 
-__all__ = [
-    "MAX_DECAYS",
-    "MergeSummary",
-    "Progress",
-    "PruningSummary",
-    "Status",
-    "check",
-    "compact",
-    "compare_features",
-    "decay",
-    "drop",
-    "merge",
-    "prune",
-    "status",
-    "versions",
-]
+Progress = Callable[[float], None]  # called with the completed share of the work, from 0 to 1
+Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # → whether an entry is selected
 
-Progress = Callable[[float], None]  # called with the completed share, from 0 to 1
-Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # selects entries of a table
-
-_MIN_DATES = 10  # the least number of dated messages from which a period is computed
-_OUTERMOST = 0.05  # fraction of messages left out of a period at either end: clocks may be wrong
+_MIN_DATES = 10  # with fewer messages of known date, no period is computed
+_OUTERMOST = 0.05  # fraction of messages at either end that a period leaves out: clocks may be wrong
 _MERGE_MESSAGES = 5000  # messages that are merged at once
 _MAX_FAULTS = 20  # faults of one kind that are listed
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The contents of a store in numbers."""
+    """The numbers that describe the contents of a store."""
 
     labels: list[Label]
     messages: int
@@ -72,8 +55,9 @@ class Status:
     versions: list[int]  # of the tokens
     last: int | None  # seconds since 1970 of the last learned message
     sources: list[tuple[str, int]]  # mailboxes and their numbers of messages, largest first
-    spam_period: tuple[int, int] | None  # of the own dates of most spam, in seconds since 1970
-    wanted_period: tuple[int, int] | None  # of most other mail; None if few dates are known
+    # First and last date of most spam, by the dates in its headers, in seconds since 1970 …
+    spam_period: tuple[int, int] | None
+    wanted_period: tuple[int, int] | None  # … and of most other mail; None if few dates are known
     people: PeopleCounts
     word_list: tuple[int, int] | None  # spam and ham messages of an imported word list
 
@@ -98,7 +82,7 @@ class MergeSummary:
 
 
 def status(store: Store, sources: int = 10) -> Status:
-    """Return the contents of a store in numbers."""
+    """Describe the contents of a store in numbers, with its largest `sources`."""
     connection = store.connection
     with store.snapshot():
         messages, last = connection.execute("SELECT count(*), max(time) FROM journal").fetchone()
@@ -114,7 +98,7 @@ def status(store: Store, sources: int = 10) -> Status:
         return Status(
             labels=store.labels(),
             messages=messages,
-            # Runs contain entries whose sum is zero, and others several times.
+            # Runs may have several entries of a feature, also some whose sum is zero.
             entries=sum(int(np.count_nonzero(table.counts.any(axis=1))) for table in store.count_slices()),
             bytes=_bytes(store),
             decays=store.integer_setting("epoch"),
@@ -130,7 +114,7 @@ def status(store: Store, sources: int = 10) -> Status:
 
 
 def _find_period(store: Store, condition: str) -> tuple[int, int] | None:
-    """Return the period of the own dates of messages of some labels, without the outermost ones."""
+    """Return the first and last date of messages that meet a condition, without the outermost ones."""
     rows = store.connection.execute(
         "SELECT date FROM message JOIN journal USING (digest) JOIN label ON label.id = journal.label "
         f"WHERE date IS NOT NULL AND {condition} ORDER BY date"
@@ -143,7 +127,7 @@ def _find_period(store: Store, condition: str) -> tuple[int, int] | None:
 
 
 def versions(store: Store) -> list[int]:
-    """Return the versions of the counted tokens: of the journal, and of imported counts."""
+    """Return the versions of the tokens that are counted, by the journal and the imports."""
     with store.snapshot():
         rows = store.connection.execute(
             "SELECT DISTINCT version FROM journal WHERE typeof(version) = 'integer'"
@@ -169,9 +153,12 @@ def decay(store: Store) -> int:
 
 
 def compact(store: Store, progress: Progress | None = None) -> int:
-    """Merge all runs into one generation, return free space to the disk, and return the size in bytes."""
+    """Merge runs into one generation, combine bundles, and shrink the file; return its size in bytes.
+
+    The file shrinks later if another process is reading or writing.
+    """
     with store.transaction():
-        # A source of forgotten messages only leaves no trace, like their features.
+        # The name of a source whose messages were all forgotten is deleted, too.
         store.connection.execute("DELETE FROM source WHERE id NOT IN (SELECT source FROM journal)")
         bundle_tables.combine_all(store.connection)
         all_runs = runs.all_runs(store.connection)
@@ -185,8 +172,9 @@ def compact(store: Store, progress: Progress | None = None) -> int:
 def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> PruningSummary:
     """Drop features whose total weight over all labels is at most message_weight() / 2**halvings.
 
-    With halvings=1, these were seen once, before a decay; with 0, all that were seen once. Verdicts may
-    change, considerably so if little was learned: a feature that was seen once has a large weight.
+    With halvings=0, these are the features that were seen in one message; with 1, those whose only message
+    was learned before the last decay (or whose two messages before the last two). Verdicts may change,
+    considerably if few messages were learned: a feature that was seen once then has a large weight.
     """
     if halvings < 0:
         raise ValueError(
@@ -206,12 +194,12 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
 def drop(
     store: Store, select: Selection, progress: Progress | None = None, *, has_effect: bool = True
 ) -> PruningSummary:
-    """Drop the selected features, also from the stored features of messages.
+    """Drop the selected features from the counts and from the stored features of messages.
 
-    The fitted weights are dropped, too, unless the features have no effect that matters.
-
-    So forgetting a message subtracts what is left of it. Counts of a message without stored features may be
-    missing: in a store with `prunings() > 0`, forget by `Writer.add_clipped`.
+    So forgetting a message whose features are stored subtracts exactly what is left of it. A message whose
+    features are not stored may have features that were dropped: in a store with `prunings() > 0`, subtract
+    it by `Writer.add_clipped`. The fitted weights are deleted if any feature is dropped, unless `has_effect`
+    is False, which says that the features hardly change verdicts.
     """
     before = _bytes(store)
     with store.transaction() as writer:
@@ -220,7 +208,7 @@ def drop(
         dropped_keys = [np.empty(0, np.uint64)]
         features = 0
 
-        def remove_chosen(table: CountTable, *_: int) -> CountTable:
+        def remove_selected(table: CountTable, *_: int) -> CountTable:
             nonlocal features, dropped
             is_dropped = select(table, labels)
             dropped += table.counts[is_dropped].sum(axis=0)
@@ -228,7 +216,7 @@ def drop(
             features += int(np.count_nonzero(is_dropped))
             return CountTable(table.keys[~is_dropped], table.counts[~is_dropped])
 
-        entries = _rewrite(store, remove_chosen, progress)
+        entries = _rewrite(store, remove_selected, progress)
         for label, total in zip(labels, dropped.tolist(), strict=True):
             store.connection.execute(
                 "UPDATE label SET features = features - ? WHERE id = ?", (total, label.id)
@@ -238,16 +226,18 @@ def drop(
             writer.write_setting("era", store.prunings() + 1)
             if has_effect:
                 writer.drop_weights()
-    # If another process is reading or writing, a later operation returns the space.
+    # If another process is reading or writing, a later transaction or maintenance shrinks the file.
     with suppress(sqlite3.OperationalError), reraise_interrupts():
         store.shrink()
     return PruningSummary(features, entries, before, _bytes(store))
 
 
 def merge(store: Store, other: Store, progress: Progress | None = None) -> MergeSummary:
-    """Add the contents of another store. A message of both stores counts once, as `_is_preferred` decides.
+    """Add the contents of another store; return the numbers of added and shared messages.
 
-    The counts are then those of the union of the journals. Merging again changes nothing.
+    The counts are then those of the union of the journals: a message of both stores counts once, by the
+    entry that `_is_preferred` chooses. An entry of a list that both stores have stays as it is here. To merge
+    the same store again changes no counts, and is refused if it has counts of another filter.
     """
     if store.path.resolve() == other.path.resolve():
         raise StoreError(f"the store {store.name} cannot be merged with itself: give another one")
@@ -317,8 +307,8 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
 def _is_preferred(one: Entry, other: Entry) -> bool:
     """Whether `one` is kept of two entries of one message, whose weights are in the same units.
 
-    A label that somebody gave is preferred to a guessed one, then the later time of learning. The rest makes
-    the choice independent of the order of the two.
+    A label that the user gave is preferred to a guessed one, then the later time of learning. The other
+    fields only make the choice independent of which store is merged into which.
     """
 
     def rank(entry: Entry) -> tuple[bool, int, str, int, int, str]:
@@ -335,7 +325,7 @@ def _is_preferred(one: Entry, other: Entry) -> bool:
 
 
 class _JournalUnion:
-    """Adds the journal and the stored features of another store, and subtracts what would count twice."""
+    """Adds the journal and stored features of another store; sums the counts that would count twice."""
 
     def __init__(self, store: Store, other: Store, writer: Writer, factor: int) -> None:
         self._store = store
@@ -347,7 +337,7 @@ class _JournalUnion:
         self._added = self._shared = self._differing = self._unknown = 0
 
     def add_all(self) -> MergeSummary:
-        """Record the messages of the other store."""
+        """Add the messages of the other store to the journal, with their features."""
         # In the order of bundles, because messages that were learned together share many features.
         digests = [
             digest
@@ -423,7 +413,7 @@ class _JournalUnion:
             self._writer.store_features(digests, packed, dates)
 
     def subtract_shared(self) -> None:
-        """Subtract the counts of messages that both stores have counted."""
+        """Subtract the counts of the entries of shared messages that were not preferred."""
         if self._subtractions:
             total = CountTable.total(self._subtractions, self._writer.n_labels)
             (self._writer.add if self._is_unpruned else self._writer.add_clipped)(total)
@@ -464,7 +454,7 @@ def _rewrite(
     progress: Progress | None,
     extra_entries: int = 0,
 ) -> int:
-    """Rewrite all counts into one generation, after a change of each slice."""
+    """Rewrite all counts into one generation, after `change(table, low, high)` of each slice."""
     connection = store.connection
     old = runs.all_runs(connection)
     labels = len(store.labels())
@@ -478,8 +468,8 @@ def _rewrite(
 
 
 def _bytes(store: Store) -> int:
-    place = os.path.realpath(store.path)  # the log is beside the file, not beside a link
-    files = (Path(place), Path(f"{place}-wal"))
+    path = os.path.realpath(store.path)  # SQLite's log is beside the file, not beside a link
+    files = (Path(path), Path(f"{path}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
 
@@ -498,7 +488,11 @@ def check(store: Store, progress: Progress | None = None) -> list[str]:
                 faults = _find_bad_values(connection)
             if not faults:
                 all_runs, magnitude = runs.all_runs(connection), 0.0
-                faults = _find_strays(connection) + _compare_journal(store) + people.find_faults(connection)
+                faults = (
+                    _find_bad_references(connection)
+                    + _compare_journal(store)
+                    + people.find_faults(connection)
+                )
                 for run in all_runs:
                     run_faults, sum_of_counts = tables.find_faults(connection, run)
                     faults += run_faults
@@ -543,14 +537,14 @@ def _find_bad_coefficients(store: Store) -> list[str]:
     return coefficient_arrays.find_faults(store.connection, bits)
 
 
-def _find_strays(connection: sqlite3.Connection) -> list[str]:
-    """Find rows without the row that they refer to."""
-    stray = """SELECT count(*) FROM shelf WHERE NOT EXISTS
+def _find_bad_references(connection: sqlite3.Connection) -> list[str]:
+    """Find rows that refer to a missing row, and runs that overlap."""
+    outside = """SELECT count(*) FROM shelf WHERE NOT EXISTS
         (SELECT 1 FROM run WHERE shelf.id >= start AND shelf.id < start + (1 << bits))"""
     overlapping = """SELECT count(*) FROM run AS a JOIN run AS b ON a.id < b.id
         AND a.start < b.start + (1 << b.bits) AND b.start < a.start + (1 << a.bits)"""
-    questions = {
-        "shelves of no run": stray,
+    queries = {
+        "shelves of no run": outside,
         "pairs of runs on the same shelves": overlapping,
         "messages of no label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
         "messages of no source": "SELECT count(*) FROM journal WHERE source NOT IN (SELECT id FROM source)",
@@ -561,10 +555,12 @@ def _find_strays(connection: sqlite3.Connection) -> list[str]:
         "messages of no bundle": (
             "SELECT count(*) FROM message WHERE bundle IS NOT NULL AND bundle NOT IN (SELECT id FROM bundle)"
         ),
-        "labels out of line": "SELECT count(*) FROM label WHERE id < 0 OR id >= (SELECT count(*) FROM label)",
+        "labels that are not numbered from 0": (
+            "SELECT count(*) FROM label WHERE id < 0 OR id >= (SELECT count(*) FROM label)"
+        ),
     }
-    numbers = {what: connection.execute(question).fetchone()[0] for what, question in questions.items()}
-    return [f"there are {number} {what}" for what, number in numbers.items() if number]
+    numbers = {fault: connection.execute(query).fetchone()[0] for fault, query in queries.items()}
+    return [f"there are {number} {fault}" for fault, number in numbers.items() if number]
 
 
 def _compare_journal(store: Store) -> list[str]:
@@ -615,7 +611,7 @@ def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
 
 
 def compare_features(store: Store) -> list[str]:
-    """Check that the counts are the sum of the stored features of messages, if all messages have those."""
+    """Compare the counts with the stored features of messages, if they must be the sum of these."""
     if not _has_all_features(store):
         return []
     labels, seed = store.labels(), secrets.randbits(64)
@@ -632,7 +628,10 @@ def compare_features(store: Store) -> list[str]:
 
 
 def _has_all_features(store: Store) -> bool:
-    """Whether counts should be the sum of the stored features: nothing is imported, pruned or not stored."""
+    """Whether the counts must be the sum of the stored features of messages.
+
+    They need not be if counts were imported or pruned, or if a message has no stored features.
+    """
     messages, missing = store.connection.execute(
         "SELECT count(*), total(bundle IS NULL) FROM journal LEFT JOIN message USING (digest)"
     ).fetchone()

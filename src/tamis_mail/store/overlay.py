@@ -2,13 +2,13 @@
 
     counts(feature, label) = weight · own counts + the site's counts
 
-Both stores are separate: a user learns into and forgets from the user's own store, the administrator of the
-site from the site's. So forgetting a message is exact in either, and the sum is as if the message had never
-been learned. Each decay doubles the weight (unit) of later messages; the counts of the store with fewer
-decays are multiplied to the same unit.
+The stores stay separate: users learn and forget in their own stores, the administrator in the site's. So
+forgetting is exact in each store, and therefore in the sum. Each decay doubles the weight (unit) of later
+messages; the counts of the store with fewer decays are multiplied to the unit of the other.
 
-The fitted weights are the site's, which has more mail; before it has any, they are the user's own. The user's
-decision on a sender precedes the site's.
+The fitted weights, and the other settings, are those of the site's store, which has more mail; while only the
+user's store has fitted weights, they are its. Where both stores list the same sender or domain, the user's
+entry counts; a more specific entry of either store precedes it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class VerdictStore(Protocol):
-    """The methods of a store that a verdict needs; one store has them, and so has an overlay of two."""
+    """The methods that a verdict needs of a store. `Store` and `Overlay` have them."""
 
     def snapshot(self, seconds: float | None = None) -> "AbstractContextManager[None]":
         """Read one consistent state."""
 
     def data_version(self) -> int:
-        """Return a number that changes when another process has changed something."""
+        """Return a number that changes when this or another process changes a store."""
 
     def labels(self) -> list[Label]:
         """List the labels in the order of the columns of counts."""
@@ -54,35 +54,35 @@ class VerdictStore(Protocol):
         """Return the value of a setting; None if it is not set."""
 
     def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
-        """Return the counts of each feature by label, zeros if it is unknown."""
+        """Return the counts of each feature, one per label; zeros if the feature is unknown."""
 
     def count_arrays(self, keys: "FeatureKeys", cache: "RunCache | None" = None) -> "Counts":
         """(keys, labels): the counts of features, whose keys are in ascending order."""
 
     def coefficients(self, keys: Iterable[int]) -> dict[int, float]:
-        """Return the fitted coefficients of the features that have one."""
+        """Return the fitted coefficients of those features that have one."""
 
     def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
-        """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
+        """(keys,): the fitted coefficients of features with ascending keys; None without fitted weights."""
 
     def word_list_totals(self) -> tuple[int, int] | None:
-        """Return the spam and the ham messages of the imported word list; None if there is no list."""
+        """Return the numbers of spam and of ham that the imported word list counts; None without a list."""
 
     def word_counts(self, keys: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Return the spam and the ham messages of those keys that the imported word list has."""
+        """Return how many spam and ham messages have each key, for the keys in the imported word list."""
 
     def has_people(self) -> bool:
         """Whether any people are known."""
 
     def look_up_people(self, addresses: Iterable[str]) -> People:
-        """Return the entries that cover these addresses, and those of them that are in sent mail."""
+        """Return the entries that cover these addresses, and which of the addresses are in sent mail."""
 
     def close(self) -> None:
         """Close the store."""
 
 
 def open_overlay(store: Store) -> "Overlay | None":
-    """Open the site's store that the address of a user's store names; None if it names none."""
+    """Open the site's store if the address of a user's store names one, and return the overlay, or None."""
     if not is_address(store.path_name):
         return None
     address = parse_address(store.path_name)
@@ -100,12 +100,12 @@ class Overlay:
         self._cached = -1  # the data version of the caches
 
     def close(self) -> None:
-        """Close the site's store; the user's own is closed by its owner."""
+        """Close the site's store, but not the user's, which the caller has opened."""
         self._site.close()
 
     @contextmanager
     def snapshot(self, seconds: float | None = None) -> Iterator[None]:
-        """Read one consistent state of either store."""
+        """Read one consistent state of each store."""
         with self._own.snapshot(seconds), self._site.snapshot(seconds):
             yield
 
@@ -114,7 +114,7 @@ class Overlay:
         return hash((self._own.data_version(), self._site.data_version()))
 
     def labels(self) -> list[Label]:
-        """List the labels of the user, then those of the site only; their weights are weighted sums."""
+        """List the labels of the user's store, then others of the site's; their totals are weighted sums."""
         factors = self._factors()
         totals: dict[str, list[int]] = {}
         for store, factor in zip((self._own, self._site), factors, strict=True):
@@ -131,10 +131,11 @@ class Overlay:
         return [Label(place, name, *sums) for place, (name, sums) in enumerate(totals.items())]
 
     def message_weight(self) -> int:
-        """Return the weight that a message of the site, learned now, has in the sum."""
+        """Return the weight in the sum of a message that is learned now into the site's store."""
         return max(self._own.message_weight(), self._site.message_weight())
 
     def _factors(self) -> tuple[int, int]:
+        """Return the factors of the user's counts and of the site's in the sum."""
         unit = self.message_weight()
         return self._weight * (unit // self._own.message_weight()), unit // self._site.message_weight()
 
@@ -149,19 +150,19 @@ class Overlay:
             )
         return versions.pop() if versions else self._own.token_version()
 
-    def _choose_fitted(self) -> Store:
+    def _choose_by_weights(self) -> Store:
         """Return the store whose weights are used."""
         has_weights = self._site.setting("weights") or not self._own.setting("weights")
         return self._site if has_weights else self._own
 
     def setting(self, name: str) -> str | None:
         """Return a setting of the store whose weights are used."""
-        return self._choose_fitted().setting(name)
+        return self._choose_by_weights().setting(name)
 
     def _columns(self) -> tuple[list[int], list[int]]:
-        """Return the columns of the sum that have the labels of the user's store, and of the site's."""
-        places = {label.name: label.id for label in self.labels()}
-        own, site = ([places[label.name] for label in store.labels()] for store in (self._own, self._site))
+        """Return the column in the sum of each label of the user's store, and of each of the site's."""
+        columns = {label.name: label.id for label in self.labels()}
+        own, site = ([columns[label.name] for label in store.labels()] for store in (self._own, self._site))
         return own, site
 
     def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
@@ -179,7 +180,8 @@ class Overlay:
     def count_arrays(self, keys: "FeatureKeys", cache: "RunCache | None" = None) -> "Counts":
         """(keys, labels): the weighted sum of counts.
 
-        The caches of both stores are kept here, because either store numbers its runs.
+        `cache` only says that runs may be kept: there is a cache for each store here, because both may have a
+        run of the same id.
         """
         caches: tuple[RunCache | None, RunCache | None] = (None, None)
         if cache is not None:
@@ -195,12 +197,12 @@ class Overlay:
         return sums
 
     def coefficients(self, keys: Iterable[int]) -> dict[int, float]:
-        """Return the fitted coefficients of the features that have one."""
-        return self._choose_fitted().coefficients(keys)
+        """Return the fitted coefficients of those features that have one."""
+        return self._choose_by_weights().coefficients(keys)
 
     def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
-        """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
-        return self._choose_fitted().coefficient_array(keys)
+        """(keys,): the fitted coefficients of features with ascending keys; None without fitted weights."""
+        return self._choose_by_weights().coefficient_array(keys)
 
     def _choose_word_list(self) -> Store:
         """Return the store whose word list is used."""
@@ -219,9 +221,9 @@ class Overlay:
         return self._own.has_people() or self._site.has_people()
 
     def look_up_people(self, addresses: Iterable[str]) -> People:
-        """Return what both stores know of addresses; the user's decision precedes the site's."""
-        names = list(addresses)
-        own, site = self._own.look_up_people(names), self._site.look_up_people(names)
+        """Return what both stores know of addresses; of an entry of both, the user's decision."""
+        distinct = list(addresses)
+        own, site = self._own.look_up_people(distinct), self._site.look_up_people(distinct)
         correspondents = dict(site.correspondents)
         for address, (received, wrote) in own.correspondents.items():
             others = correspondents.get(address, (0, 0))

@@ -26,16 +26,16 @@ from tamis_mail.schema import (
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.store import Store
 
-_NAMES = 400  # names of one query: SQLite may limit the values of a statement to 999
+_NAMES = 400  # names that one statement looks up; older versions of SQLite allow 999 bound values
 _MAX_FAULTS = 20
 
 
 @record(frozen=True, slots=True)
 class People:
-    """What a store knows of some addresses."""
+    """The entries of the lists and the correspondents among some addresses."""
 
-    listed: Mapping[str, bool]  # entry → whether it is allowed; else it is blocked
-    correspondents: Mapping[str, tuple[int, int]]  # address → sent messages that it received, that it wrote
+    listed: Mapping[str, bool]  # entry → True if it is allowed, False if it is blocked
+    correspondents: Mapping[str, tuple[int, int]]  # address → numbers of sent messages to it and from it
 
 
 @record(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class PeopleCounts:
 
     allowed: int
     blocked: int
-    sent: int  # messages
+    sent: int  # messages of Sent folders
     correspondents: int  # addresses that the user wrote to, without the user's own
 
 
 def parse_entry(text: str) -> str:
-    """Return the normal form of an entry, as the user writes it; ValueError if it is none.
+    """Return the normal form of an entry that the user wrote; raise ValueError if it is none.
 
     >>> parse_entry("Ann <Ann@Example.org>"), parse_entry("Example.ORG"), parse_entry(".top")
     ('ann@example.org', '@example.org', '@top')
@@ -78,17 +78,17 @@ def parse_entry(text: str) -> str:
 
 
 def look_up(store: Store, addresses: Iterable[str]) -> People:
-    """Return the entries that cover these addresses, and those of them that are in sent mail."""
+    """Return the entries that cover these addresses, and which of the addresses are in sent mail."""
     names = list(dict.fromkeys(name for address in addresses for name in _covering_entries(address)))
     listed: dict[str, bool] = {}
     correspondents: dict[str, tuple[int, int]] = {}
     with store.snapshot():
         for start in range(0, len(names), _NAMES):
             part = names[start : start + _NAMES]
-            places = ", ".join("?" * len(part))
+            placeholders = ", ".join("?" * len(part))
             rows = store.connection.execute(
-                f"SELECT entry, is_allowed, NULL FROM listed WHERE entry IN ({places}) UNION ALL "
-                f"SELECT address, received, wrote FROM correspondent WHERE address IN ({places})",
+                f"SELECT entry, is_allowed, NULL FROM listed WHERE entry IN ({placeholders}) UNION ALL "
+                f"SELECT address, received, wrote FROM correspondent WHERE address IN ({placeholders})",
                 part * 2,
             )
             for name, number, wrote in rows:
@@ -117,7 +117,7 @@ def _refuse_fault(store: Store, fault: str | None) -> None:
 
 
 def list_entries(store: Store, *, is_allowed: bool) -> list[str]:
-    """List the allowed, or the blocked, entries: by domain, each domain before its addresses."""
+    """List the allowed, or the blocked, entries, ordered by domain; a domain comes before its addresses."""
     with store.snapshot():
         rows = store.connection.execute("SELECT entry FROM listed WHERE is_allowed = ?", (int(is_allowed),))
         entries = [str(entry) for (entry,) in rows]
@@ -125,7 +125,7 @@ def list_entries(store: Store, *, is_allowed: bool) -> list[str]:
 
 
 def add_entries(store: Store, entries: Sequence[str], *, is_allowed: bool) -> dict[str, bool | None]:
-    """Allow or block entries in one transaction. The newer decision replaces an older one.
+    """Allow or block entries in one transaction, whatever was decided on them before.
 
     Return for each entry whether it was allowed (True) or blocked (False) before; None if it is new.
     """
@@ -133,7 +133,7 @@ def add_entries(store: Store, entries: Sequence[str], *, is_allowed: bool) -> di
 
 
 def remove_entries(store: Store, entries: Sequence[str], *, is_allowed: bool) -> dict[str, bool | None]:
-    """Remove entries from the allowed, or the blocked, ones; return what each was before."""
+    """Remove entries from the allowed, or from the blocked, ones; return the same as `add_entries`."""
     return _change_entries(
         store, "DELETE FROM listed WHERE entry = ? AND is_allowed = ?", entries, is_allowed
     )
@@ -142,7 +142,7 @@ def remove_entries(store: Store, entries: Sequence[str], *, is_allowed: bool) ->
 def _change_entries(
     store: Store, statement: str, entries: Sequence[str], is_allowed: bool
 ) -> dict[str, bool | None]:
-    """Run a statement once for each entry, in one transaction; return what each entry was before."""
+    """Run a statement for each distinct entry, in one transaction; return what each entry was before."""
     before: dict[str, bool | None] = {}
     with store.transaction():
         for entry in entries:
@@ -169,7 +169,7 @@ def find_contradictions(store: Store, other: Store) -> list[tuple[str, bool]]:
 
 
 def record_sent(store: Store, digest: bytes, senders: Iterable[str], recipients: Iterable[str]) -> bool:
-    """Record the addresses of a sent message, inside a transaction; return False if it is known."""
+    """Record the addresses of a sent message, inside a transaction; return False if they are recorded."""
     own = _join(senders, MAX_SENDERS_LENGTH)
     others = _join(recipients, MAX_RECIPIENTS_LENGTH)
     row = (digest.hex(), own, others)
@@ -180,13 +180,13 @@ def record_sent(store: Store, digest: bytes, senders: Iterable[str], recipients:
 
 
 def _join(addresses: Iterable[str], max_length: int) -> str:
-    """Join addresses, one per line; those beyond the maximum length are left out."""
+    """Join addresses, one per line; leave out those that would exceed the maximum length."""
     text = "\n".join(addresses)
     return text if len(text) <= max_length else text[: max_length + 1].rpartition("\n")[0]
 
 
 def remove_sent(store: Store, digest: bytes) -> bool:
-    """Remove a sent message and its counts, inside a transaction; return False if it is unknown."""
+    """Remove a sent message and its counts, inside a transaction; return False if it was not recorded."""
     connection = store.connection
     row = connection.execute(
         "SELECT senders, recipients FROM sent WHERE digest = ?", (digest.hex(),)
@@ -201,6 +201,7 @@ def remove_sent(store: Store, digest: bytes) -> bool:
 
 
 def _add_counts(connection: sqlite3.Connection, senders: str, recipients: str, sign: int) -> None:
+    """Add (sign 1) or subtract (sign -1) a sent message from the counts of its correspondents."""
     received, wrote = set(recipients.splitlines()), set(senders.splitlines())
     for address in received | wrote:
         row = (address, sign * (address in received), sign * (address in wrote))
@@ -217,7 +218,7 @@ def _add_counts(connection: sqlite3.Connection, senders: str, recipients: str, s
 
 
 def rebuild(store: Store) -> None:
-    """Count the correspondents again, after rows of other stores were added; refuse invalid rows."""
+    """Count the correspondents again after rows were added; raise StoreError if a row is invalid."""
     connection = store.connection
     for row in connection.execute("SELECT * FROM sent"):
         _refuse_fault(store, find_row_fault("sent", dict(zip(TABLES["sent"], row, strict=True))))
@@ -253,7 +254,7 @@ def count_people(store: Store) -> PeopleCounts:
 
 
 def find_faults(connection: sqlite3.Connection) -> list[str]:
-    """Find entries and addresses that are not in normal form, and counts that differ from the sent mail."""
+    """List entries and addresses that are not in normal form or, if there are none, wrong counts."""
     faults = list(_find_bad_names(connection))[:_MAX_FAULTS]
     if faults:
         return faults

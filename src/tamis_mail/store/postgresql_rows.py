@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 10
-_RETRY_SECONDS = 5.0  # how long to try reconnecting; enough for a server restart
+_RETRY_SECONDS = 5.0  # a lost connection is made again for so long: enough for a restart of the server
 _ROWS = 2000  # rows that are read or written at once
 _KEPT_COMMITS = 10_000  # a replica that is further behind reads all rows
-_TRIM = 500  # delete expired commits and deleted rows every so many commits
-_SCHEMA_LOCK = 0x74616D69  # taken by the process that makes the tables
+_TRIM = 500  # old commits and deleted rows are removed every so many commits
+_SCHEMA_LOCK = 0x74616D69  # the advisory lock of the process that creates the tables
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS tamis_store (
         id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -79,7 +79,7 @@ class PostgresqlRows:
     """The rows of one store in a PostgreSQL database."""
 
     def __init__(self, address: Address) -> None:
-        self._name = address.own_name  # the whole address of the store, for error messages
+        self._name = address.own_name  # the address of the store, for error messages
         self._store = address.store  # the name of the store in the database
         self._url = address.url
         self._id: int | None = None  # the store's id in the database; set when its position is read
@@ -168,7 +168,7 @@ class PostgresqlRows:
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        """Read one state of the database. Inside a writer's transaction, read in that transaction."""
+        """Let all reads in the block see one state: that of the open transaction, or of a new one."""
         if self._is_in_transaction():
             yield
             return
@@ -286,7 +286,7 @@ class PostgresqlRows:
             )
 
     def _was_committed(self, position: Position) -> bool:
-        """Whether a commit is on the server, after its answer was lost."""
+        """Whether the server has made a commit whose answer was lost."""
 
         def find() -> bool:
             # The server may still run the transaction of the lost connection: wait for its lock.
@@ -318,13 +318,13 @@ class PostgresqlRows:
         return not self._connection.closed and self._connection.info.transaction_status != idle
 
     def _end(self, statement: str) -> None:
-        """End a transaction. If the connection is lost, the server has ended it."""
+        """End a transaction. If the connection is lost, the server rolls it back."""
         psycopg = import_module("psycopg")
         with suppress(psycopg.OperationalError):
             self._connection.execute(statement)
 
     def _retry(self, work: Callable[[], T]) -> T:
-        """Run work that may be repeated; if the connection is lost, connect again for a few seconds."""
+        """Run work; if the connection is lost, and no transaction was open, connect and run it again."""
         psycopg = import_module("psycopg")
         end = time.monotonic() + _RETRY_SECONDS
         with self._explain_errors():
@@ -338,6 +338,7 @@ class PostgresqlRows:
                 self._reconnect(end)
 
     def _reconnect(self, end: float) -> None:
+        """Connect again; try until a time, then raise StoreError."""
         while True:
             try:
                 self._connection = self._connect()

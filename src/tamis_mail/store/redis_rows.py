@@ -8,11 +8,12 @@
     tamis:{name}:new:…     the rows of a commit while they are sent
 
 The keys of a store have a hash tag in common, so that a cluster keeps them together. A commit is one script:
-it changes rows, log and position, or nothing. It checks that its client still holds the lock, and a repeated
-script of the same commit changes nothing, so that a client may send it again when an answer was lost.
+it changes rows, log and position, or nothing. It checks that its client still holds the lock. A client that
+lost the answer sends the script again: it answers "committed", and changes nothing, if the commit is the
+last one or in the log.
 
-The lock names the connection of its holder. Where that connection is gone, the next writer takes the lock
-over at once; a holder that hangs loses it after a minute, and its commit is refused.
+The lock names the connection of its holder. If that connection was closed, the next writer takes the lock
+over at once. A holder that sends nothing for a minute loses the lock, and its commit is refused.
 """
 
 import os
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
 _RETRIES = 6  # attempts to reconnect, within about five seconds: enough for a server restart
-_LOCK_SECONDS = 60  # after this time a holder that hangs loses the lock
-_STAGED_SECONDS = 3600  # after this time, rows that were sent but never committed are deleted
+_LOCK_SECONDS = 60  # a holder that sends nothing for so long loses the lock
+_STAGED_SECONDS = 3600  # rows that were sent, but not committed for so long, are deleted
 _PART_BYTES = 1 << 20  # bytes of rows that are sent at once
 _LOG_BYTES = 32 << 20  # bytes of recent commits that are kept; a replica further behind reads all rows
-_SCAN = 2000  # rows that are read at once
+_SCAN = 2000  # about how many rows are read at once
 _FORMAT = max(MIGRATIONS)
 
 _CREATE = """
@@ -131,8 +132,8 @@ class RedisRows:
 
     def __init__(self, address: Address) -> None:
         self._name = address.own_name
-        self._holder: bytes | None = None  # our name in the lock while we hold it
-        keys = [f"tamis:{{{address.store}}}:{what}" for what in ("head", "rows", "log", "writer", "new")]
+        self._holder: bytes | None = None  # the value of the lock while this client holds it
+        keys = [f"tamis:{{{address.store}}}:{part}" for part in ("head", "rows", "log", "writer", "new")]
         self._head, self._rows, self._log, self._lock, self._new = keys
         redis = import_module("redis")
         retry = import_module("redis.retry").Retry(
@@ -222,11 +223,12 @@ class RedisRows:
         return position
 
     def _acquire(self, seconds: float) -> None:
-        # The server draws a number when it starts: connections are numbered anew then.
-        questions = self._client.pipeline(transaction=False)
-        questions.info("server")
-        questions.client_id()
-        information, number = questions.execute()
+        """Take the lock; raise StoreError if another client holds it for longer."""
+        # The server has a random `run_id` since its start, and numbers its connections from then on.
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.info("server")
+        pipeline.client_id()
+        information, number = pipeline.execute()
         server = str(information["run_id"])
         holder = f"{server}:{number}:{token_hex(8)}".encode()
         end = time.monotonic() + seconds
@@ -247,17 +249,17 @@ class RedisRows:
         self._holder = holder
 
     def _is_gone(self, holder: bytes, server: str) -> bool:
-        """Whether the connection of the lock's holder was closed."""
-        run, _, rest = holder.decode("ascii", "replace").partition(":")
+        """Whether the connection of the lock's holder was closed; `server` is the run_id of the server."""
+        run_id, _, rest = holder.decode("ascii", "replace").partition(":")
         number = rest.partition(":")[0]
-        return run != server or not self._client.client_list(client_id=[number])
+        return run_id != server or not self._client.client_list(client_id=[number])
 
     def commit(
         self, base: Position, following: Position, changes: Changes, progress: Progress | None
     ) -> None:
         if self._holder is None:
             raise StoreError(f"the store {self._name} is not locked")
-        staged, deleted = (f"{self._new}:{following.commit_id.hex()}:{what}" for what in ("rows", "deleted"))
+        staged, deleted = (f"{self._new}:{following.commit_id.hex()}:{part}" for part in ("rows", "deleted"))
         try:
             with self._explain_errors():
                 self._stage(staged, changes.rows, progress)
@@ -288,9 +290,10 @@ class RedisRows:
             self.roll_back()
 
     def _stage(self, key: str, items: Sequence[tuple[bytes, ...]], progress: Progress | None) -> None:
-        """Send items in parts to a list that the commit reads.
+        """Append items, in parts, to a list that the script of the commit reads.
 
-        A part has whole items. So a part that is sent twice, because its answer was lost, does no harm.
+        A part has whole items (keys with values, or keys to delete). If its answer is lost, it is sent again,
+        and the list has it twice, which does no harm.
         """
         part: list[bytes] = []
         size = 0
@@ -313,7 +316,7 @@ class RedisRows:
     def roll_back(self) -> None:
         holder, self._holder = self._holder, None
         if holder is not None:
-            # If the server is gone, the lock ends with our connection.
+            # If the server cannot be reached, the next writer takes the lock of a closed connection over.
             with suppress(import_module("redis").RedisError):
                 self._release([self._lock], [holder])
 

@@ -1,14 +1,14 @@
-"""A store on a server ↔ its replica on this host: an SQLite store that is brought up to date before each use.
+"""Use a store on a server by its replica on this host, an SQLite store that is updated before each use.
 
-The server has the rows of the store (`shared_rows`), the replica has the same rows in the usual tables. So
-everything that works with a store in a file works with a store on a server, to the bit:
+The server has the rows of the store (`shared_rows`), and the replica has the same rows in the usual tables.
+So a store on a server gives the same results as a store in a file, to the bit:
 
-    reading   ask the server for its position; if it is another one, apply the changes since; read the replica
-    writing   take the server's lock, bring the replica up to date, change it, send the changed rows, commit
+    reading   ask the server for its position; if it differs, apply the changes since; read the replica
+    writing   take the server's lock, update the replica, change it, send the changed rows, commit
 
-The server's commit decides. A process that is killed before it has changed nothing. If it is killed after the
-commit, or loses its connection, the changes are on the server nevertheless. The replica of a host may be
-deleted at any time: it is loaded again. Processes of one host share it.
+The server's commit decides. If the process is killed before, nothing was changed; if it is killed after, or
+cannot write the replica, the changes are on the server all the same. While no process has it open, the
+replica of a host may be deleted: it is loaded again. Processes of one host share it.
 """
 
 import os
@@ -52,11 +52,11 @@ _DRIVERS = {
 _ENDINGS = ("", "-wal", "-shm")
 _KEYS = {table: next(iter(TABLES[table])) for table in SHARED_TABLES}  # the column of the primary key
 _PLACES = {table: ", ".join("?" * len(TABLES[table])) for table in SHARED_TABLES}
-_FORGOTTEN = ("journal", "sent")  # tables whose deleted rows are messages that were forgotten
+_MESSAGE_TABLES = ("journal", "sent")  # a deleted row is a message that was forgotten
 
 
 def has_store(name: str | os.PathLike[str]) -> bool:
-    """Whether the server has the store of this address; if the address names a site's store, that one."""
+    """Whether the server has the store of this address, or the site's store that the address names."""
     address = _parse(name)
     rows = _open_rows(_parse(address.site_name) if address.site else address)
     try:
@@ -76,12 +76,16 @@ def delete(name: str | os.PathLike[str]) -> None:
 
 
 def connect(name: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> Connection:
-    """Open a store on a server; it is created if it does not exist and `create` is true."""
+    """Open a store on a server.
+
+    If it does not exist, it is created if `create` is true and `readonly` is false, or if the address also
+    names a site's store, by which mail is judged until the user has learned some. Otherwise StoreError is
+    raised.
+    """
     address = _parse(name)
     rows = _open_rows(address)
     try:
         if rows.find_position() is None:
-            # A user's store on top of the site's is made when it is first used.
             if (readonly or not create) and not address.site:
                 raise StoreError(
                     f"there is no store at {address.own_name}: learn some mail first (tamis learn --help)"
@@ -150,22 +154,24 @@ def _open_replica(path: str, address: Address, rows: SharedRows, *, readonly: bo
 
 
 class ReplicaConnection(Connection):
-    """A connection to a replica. It asks the server before each query that is not in a transaction."""
+    """A connection to a replica. Outside a transaction, it updates the replica before each statement."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.progress: Progress | None = None  # of sending what a transaction has changed
-        self._rows: SharedRows | None = None  # None while the file is opened
+        self._rows: SharedRows | None = None  # None until `share`, and after `close`
         self._name = self._path = ""
         self._readonly = False
-        self._base: Position | None = None  # the position at which the open writing transaction began
+        self._base: Position | None = None  # of the store, when the open writing transaction began
         self._is_updating = False
 
     def share(self, name: str, path: str, rows: SharedRows, *, readonly: bool) -> None:
-        """Begin to follow the store on the server."""
+        """Record from now on which rows change, and update the replica from the server."""
         self._name, self._path, self._readonly = name, path, readonly
         with explain_errors(name):
-            super().execute("PRAGMA synchronous = NORMAL")  # what is lost is loaded again
+            super().execute(
+                "PRAGMA synchronous = NORMAL"
+            )  # after a power failure it is updated or loaded again
             super().execute("PRAGMA temp_store = MEMORY")
             super().execute(
                 "CREATE TEMP TABLE changed (number, key, PRIMARY KEY (number, key)) WITHOUT ROWID"
@@ -198,7 +204,7 @@ class ReplicaConnection(Connection):
     # Transactions.
 
     def begin_writing(self) -> None:
-        if self._rows is None:  # the tables of a new replica are made
+        if self._rows is None:  # before `share`, the tables of a new replica are created
             super().begin_writing()
             return
         if self._readonly:
@@ -258,7 +264,7 @@ class ReplicaConnection(Connection):
             self._is_updating = False
 
     def _update(self) -> None:
-        """Bring the replica to the server's position."""
+        """Update the replica to the present position of the server."""
         with self._updating():
             position = self.rows.find_position()
             if position is None:
@@ -269,14 +275,14 @@ class ReplicaConnection(Connection):
             self._apply(position)
 
     def _apply(self, position: Position) -> None:
-        """Apply all changes up to a position, or later ones."""
+        """Update the replica to a position, or to a later one."""
         if self._read_position() == position:
             return
         forgotten: set[bytes] = set()
         with explain_errors(self._name):
             sqlite3.Connection.execute(self, "BEGIN IMMEDIATE")
             try:
-                present = self._read_position()  # another process of this host may have been faster
+                present = self._read_position()  # another process of this host may have updated it
                 if present != position:
                     answer = None if present is None else self.rows.read_changes(present)
                     if answer is None:
@@ -295,7 +301,7 @@ class ReplicaConnection(Connection):
         self._erase(forgotten)
 
     def _load(self) -> set[bytes]:
-        """Replace all rows by those of the server; return the digests of messages that are not there."""
+        """Load all rows from the server; return the digests of messages that only the replica had."""
         before = self._list_digests()
         for table in SHARED_TABLES:
             super().execute(f"DELETE FROM {table}")
@@ -321,7 +327,7 @@ class ReplicaConnection(Connection):
         for data in changes.deleted:
             number, key = decode_key(data)
             by_table.setdefault(number, []).append((key,))
-            if SHARED_TABLES[number] in _FORGOTTEN:
+            if SHARED_TABLES[number] in _MESSAGE_TABLES:
                 forgotten.add(key if isinstance(key, bytes) else bytes.fromhex(str(key)))
         for number, keys in by_table.items():
             table = SHARED_TABLES[number]
@@ -364,10 +370,10 @@ class ReplicaConnection(Connection):
         return {digest if isinstance(digest, bytes) else bytes.fromhex(digest) for (digest,) in rows}
 
     def _erase(self, digests: set[bytes]) -> None:
-        """Erase from the log of this host what it knows of messages that another host has forgotten."""
+        """Erase the headings of messages that another host has forgotten from the log of this host."""
         log = f"{self._path}.log"
         if digests and is_there(log):
-            with suppress(LogError):  # `tamis log` tells what is wrong with it
+            with suppress(LogError):  # `tamis log` reports the error
                 EventLog(log).append((), erase=digests)
 
     def _read_position(self) -> Position | None:
@@ -386,10 +392,10 @@ class ReplicaConnection(Connection):
 
 
 def _make_triggers(number: int, table: str) -> Iterator[str]:
-    """Yield the statements that make triggers, which note the keys of the rows that change."""
+    """Yield statements that create triggers, which insert the keys of changed rows into `changed`."""
     key = _KEYS[table]
     for event, sides in (("INSERT", ("new",)), ("UPDATE", ("old", "new")), ("DELETE", ("old",))):
-        # The conflict clause of the statement outside would replace an OR IGNORE inside.
+        # Not INSERT OR IGNORE: the conflict clause of the statement that fires a trigger would override it.
         notes = "".join(
             f"INSERT INTO changed SELECT {number}, {side}.{key} WHERE NOT EXISTS "
             f"(SELECT 1 FROM changed WHERE number = {number} AND changed.key = {side}.{key});"

@@ -2,14 +2,14 @@
 
 The counts are a sum of *runs*. A run is a sorted list of entries, written once and never changed. An entry
 is the key of a feature (its number) with one count per label. Learning writes a small run, forgetting one
-with negative counts, and reading adds the counts of all runs. So a message costs one short write, which does
-not grow with the store. Runs of similar size are merged (each generation is at least RATIO times the next
-younger), so there are few, and each entry is rewritten only a logarithmic number of times.
+with negative counts, and reading adds the counts of all runs. Runs of similar size are merged: each
+generation has at least RATIO times the entries of the next younger one. So there are few runs, and an entry
+is rewritten only as often as the logarithm of the store's size.
 
 A run is divided by the highest bits of the key into *shelves* of about 64 entries, each one row of the table
-`shelf`: a verdict reads one small row per feature. Counts of 1, 2, 4 and 8 bytes go into separate runs, so a
-common entry has 6 bytes. experiments/0006-store compares this with one row per feature (a B-tree keyed by
-feature).
+`shelf`: a verdict reads one small row per feature and run. Counts of 1, 2, 4 and 8 bytes are in separate
+runs, so that in a large run a common entry of two labels has 6 bytes. experiments/0006-store compares this
+with one row per feature (a B-tree with the feature as its key).
 """
 
 import sqlite3
@@ -23,8 +23,8 @@ from tamis_mail.schema import MAX_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 
 _ENTRY_BYTES = 5  # the smallest entry: four bytes of a key and a count of one byte
-_UNDOUBTED_ENTRIES = 1 << 20  # a run may claim so many entries without a check against the file's size
-_BISECT_BYTES = 1 << 14  # bytes of a shelf above which its entries are bisected; a typical one has 400
+_UNCHECKED_ENTRIES = 1 << 20  # above this number, the claimed entries are compared with the file's size
+_BISECT_BYTES = 1 << 14  # bytes; longer shelves are searched by bisection; a typical one has 400
 WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count → its format in `struct`
 
 
@@ -52,7 +52,7 @@ class Run:
 
 
 def all_runs(connection: sqlite3.Connection) -> list[Run]:
-    """List all runs, the oldest first."""
+    """List all runs, the oldest first; raise StoreError for a run that is damaged."""
     rows = connection.execute("SELECT * FROM run ORDER BY generation, id LIMIT ?", (MAX_RUNS + 1,))
     runs = [Run(*row) for row in rows]
     faults = [find_row_fault("run", {name: getattr(run, name) for name in Run.__slots__}) for run in runs]
@@ -63,11 +63,11 @@ def all_runs(connection: sqlite3.Connection) -> list[Run]:
     ]
     if len(runs) > MAX_RUNS:
         faults.append(f"there are more than {MAX_RUNS} runs")
-    if not any(faults) and (entries := sum(run.entries for run in runs)) > _UNDOUBTED_ENTRIES:
+    if not any(faults) and (entries := sum(run.entries for run in runs)) > _UNCHECKED_ENTRIES:
         (file_bytes,) = connection.execute(
             "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         ).fetchone()
-        # Reading by slices would take time in proportion to the claimed entries.
+        # The counts are read in slices, whose number is proportional to the claimed entries.
         if entries * _ENTRY_BYTES > file_bytes:
             faults.append(
                 f"its runs claim {entries} entries, more than a file of {file_bytes} bytes can hold"
@@ -83,7 +83,7 @@ def damage_error(fault: str) -> StoreError:
 
 
 def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) -> dict[int, list[int]]:
-    """Return the counts of each key, zeros if it is unknown. Plain Python, for one message."""
+    """Return the counts of each key, zeros if it is unknown, in plain Python, for one message."""
     sorted_keys = sorted(keys)
     counts: dict[int, list[int]] = {key: [0] * labels for key in sorted_keys}
     for run in all_runs(connection):
@@ -91,22 +91,22 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
         shift, low_bits = run.shift, (1 << run.shift) - 1
         rows = shelves(connection, run, {run.start + (key >> shift) for key in sorted_keys})
         entry = struct.Struct("<" + run.format)
-        counts_of, size, key_size = entry.unpack_from, entry.size, struct.calcsize("<" + run.format[0])
+        size, key_size = entry.size, struct.calcsize("<" + run.format[0])
         for key in sorted_keys:
             data = rows.get(run.start + (key >> shift))
             if data is None:
                 continue
-            # Searching the bytes is about ten times as fast as bisecting the entries.
+            # A search of the bytes of a short shelf is ten times as fast as a bisection of its entries.
             pattern = (key & low_bits).to_bytes(key_size, "little")
             if len(data) > _BISECT_BYTES:
-                place = _bisect(data, size, key_size, key & low_bits)
+                offset = _bisect(data, size, key_size, key & low_bits)
             else:
-                place = data.find(pattern)
-                while place > 0 and place % size:
-                    place = data.find(pattern, place + 1)
-            if place >= 0:
+                offset = data.find(pattern)
+                while offset > 0 and offset % size:
+                    offset = data.find(pattern, offset + 1)
+            if offset >= 0:
                 total = counts[key]
-                for column, count in enumerate(counts_of(data, place)[1:]):
+                for column, count in enumerate(entry.unpack_from(data, offset)[1:]):
                     total[column] += count
     return counts
 
@@ -118,18 +118,18 @@ def refuse_more_labels(run: Run, labels: int) -> None:
 
 
 def _bisect(data: bytes, size: int, key_size: int, key: int) -> int:
-    """Return the offset of the entry of a key among sorted entries; -1 if there is none."""
-    place = bisect_left(
+    """Return the offset in bytes of the entry of a key among sorted entries; -1 if there is none."""
+    index = bisect_left(
         range(len(data) // size),
         key,
         key=lambda entry: int.from_bytes(data[entry * size : entry * size + key_size], "little"),
     )
-    is_there = data[place * size : place * size + key_size] == key.to_bytes(key_size, "little")
-    return place * size if is_there else -1
+    is_there = data[index * size : index * size + key_size] == key.to_bytes(key_size, "little")
+    return index * size if is_there else -1
 
 
 def shelves(connection: sqlite3.Connection, run: Run, numbers: Iterable[int]) -> dict[int, bytes]:
-    """Return the bytes of the shelves with these numbers, without those that do not exist."""
+    """Return the bytes of those shelves with these numbers that exist."""
     numbers_json = str(sorted(numbers))  # Python prints a list of integers as JSON
     rows = dict(
         connection.execute(

@@ -1,6 +1,6 @@
-"""Backups of a store: atomic, and safe while other processes read.
+"""Back up a store while other processes use it, and restore it.
 
-A backup is a compact store without SQLite's write-ahead log: one file, which can be copied. It is
+A backup is one file, which can be copied: a compact store without SQLite's write-ahead log. It is
 written under a temporary name and renamed when it is on disk.
 """
 
@@ -24,12 +24,12 @@ from tamis_mail.store.database import (
 from tamis_mail.store.maintenance import check
 from tamis_mail.store.store import Store
 
-# The tables of counts and messages.
+# The tables of counts and messages, which an upgrade of the tokens replaces.
 _LEARNED = ("label", "source", "journal", "run", "shelf", "bundle", "message")
 
 
 def backup(store: Store, path: str | os.PathLike[str]) -> None:
-    """Write the current store to one file; an older backup is replaced."""
+    """Write the present contents of a store to a file; replace an older backup there."""
     path = Path(os.path.realpath(path))  # the target of a link is replaced, not the link
     if path.exists() and (not is_store(path) or path.samefile(store.path)):
         raise StoreError(f"{path} is not a backup of a store: give the path of a backup, or a new path")
@@ -45,9 +45,10 @@ def backup(store: Store, path: str | os.PathLike[str]) -> None:
 def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) -> None:
     """Restore a store from a backup.
 
-    The backup is copied and checked first. A store that can be opened is then overwritten in one transaction:
-    processes that have it open see the new contents in their next transaction. A store that is too damaged
-    for that is renamed to `.damaged`.
+    The backup is copied and checked first. The contents of an existing store are then overwritten in one
+    transaction: processes that have it open see the new contents in their next transaction. A store that is
+    too damaged for that is renamed: `.damaged` is appended to its name, and an older file of that name is
+    replaced.
     """
     if is_address(store_path):
         raise StoreError(
@@ -59,7 +60,7 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
         raise StoreError(
             f"{path} is not a backup of a store: give the path of a file that `tamis store backup` wrote"
         )
-    # An empty file is overwritten. `is_there` also finds a link to nothing.
+    # An empty file counts as no store. `is_there` raises an error if existence cannot be known.
     exists = is_there(store_path) and (not store_path.is_file() or store_path.stat().st_size > 0)
     if exists and path.samefile(store_path):
         raise StoreError(
@@ -98,8 +99,8 @@ def replace_contents(store: Store, source: Path, data_version: int) -> None:
 
     Settings and lists stay, except what belongs to the old counts: the tuned rule, the fitted weights, the
     version of the tokens, the number of prunings and the record of imports. `data_version` is the value of
-    `store.data_version()` when the caller read the table `journal`; StoreError is raised if another process
-    has changed the store since.
+    `store.data_version()` when the caller read the table `journal`; StoreError is raised, and nothing
+    is changed, if another process has changed the store since.
     """
     connection = store.connection
     with explain_errors(store.path):
@@ -123,7 +124,7 @@ def replace_contents(store: Store, source: Path, data_version: int) -> None:
 
 
 def _overwrite(source: Path, target: Path) -> bool:
-    """Copy all pages in one transaction; return False if the target is too damaged."""
+    """Copy all pages in one transaction; return False, and change nothing, if the target is too damaged."""
 
     def refuse_busy(result: int, _remaining: int, _total: int) -> None:
         if result in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -1,6 +1,6 @@
-"""All counts and coefficients of a store → a table in the memory of the compiled core, for many verdicts.
+"""Read all counts and coefficients of a store into a table of the compiled core, for many verdicts.
 
-A table takes about 20 bytes per feature. A store with many features has none: its counts are looked up.
+A table takes about 20 bytes per feature. The counts of a store with many features are looked up instead.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from tamis._core.mail import ScoreTable
     from tamis_mail.store.store import Store
 
-_MAX_COUNTS = 1 << 22  # counts of features by label; a store of 6,000 messages has 1,600,000
+_MAX_COUNTS = 1 << 22  # features times labels; a store of 6,000 messages has 1,600,000
 
 
 def can_read_score_table(store: Store) -> bool:
-    """Whether the core can hold the counts of a store: it has few, and counts the newest tokens."""
+    """Whether there is a core, and the store counts tokens of the newest version and has few counts."""
     if core is None:
         return False
     with store.snapshot():
@@ -29,7 +29,7 @@ def can_read_score_table(store: Store) -> bool:
 
 
 def read_score_table(store: Store) -> ScoreTable:
-    """Read all counts and coefficients of a store. The caller has opened a snapshot."""
+    """Read all counts and coefficients of a store. The caller opens a snapshot before."""
     if core is None:
         raise AssertionError("a table was read without the compiled core")
     labels = len(store.labels())

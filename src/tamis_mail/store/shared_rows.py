@@ -1,11 +1,11 @@
 """The rows of a store on a server: their encoding as bytes, and the protocol that a server must implement.
 
 A row has a key (the number of its table, then its primary key) and a value (all of its columns). The rows of
-a store change by commits. A commit replaces and deletes rows, all of them or none, and takes the store from
-one *position* to the next. A position is a version, which is the number of commits, and the id of the last
-commit. This id is random, so that a *replica*, the local SQLite copy of the store on each host, can tell that
-the server lost its last commits, or that the store was deleted and created again. On servers the id has the
-name `token`.
+a store change by commits. A commit inserts, replaces and deletes rows, all of them or none, and takes the
+store from one *position* to the next. A position is a version, which is the number of commits, and the id of
+the last commit. This id is random. By it, a *replica*, the local SQLite copy of the store on each host,
+notices that the server has lost its last commits, or that the store was deleted and created again. On
+servers the id has the name `token`.
 """
 
 import struct
@@ -37,13 +37,13 @@ SHARED_TABLES = (
 )
 _INTEGER = struct.Struct("<cq")
 _LENGTH = struct.Struct("<cI")
-_DELETED = 0xFFFFFFFF  # in place of the length of a value
+_DELETED = 0xFFFFFFFF  # marks a deleted row, in place of the length of its value
 _SIZES = struct.Struct("<II")
 
 
 @record(frozen=True, slots=True)
 class Position:
-    """A state of a store: the number of commits, and the random id of the last one."""
+    """A state of a store: the number of its commits, and the random id of the last one."""
 
     version: int
     commit_id: bytes
@@ -51,43 +51,44 @@ class Position:
 
 @record(frozen=True, slots=True)
 class Changes:
-    """The rows that a commit replaces and deletes, in the order of their keys."""
+    """The rows that a commit writes (inserts or replaces) and deletes, each in the order of their keys."""
 
     rows: Sequence[tuple[bytes, bytes]]  # keys and values
     deleted: Sequence[bytes]  # keys
 
 
 class SharedRows(Protocol):
-    """The rows of one store on a server. Errors of the server are StoreErrors of one line."""
+    """The rows of one store on a server. Its methods raise StoreError if the server fails."""
 
     def find_position(self) -> Position | None:
         """Return the position of the store; None if the server has no such store."""
 
     def create(self) -> Position:
-        """Create the store, without rows, unless it is there; return its position."""
+        """Create the store, without rows, unless it exists; return its position."""
 
     def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
-        """Return the present position and all changes since another one; None if all rows must be read."""
+        """Return the present position and the changes since another; None if the server lacks them."""
 
     def read_all(self) -> Iterator[tuple[Position, list[tuple[bytes, bytes]]]]:
-        """Yield all rows in parts, each with a position from which on changes must be read.
+        """Yield all rows in parts, each with a position of the store at that time or before.
 
-        The rows of all parts, and then all changes since the position of the first part, are the store.
+        Rows may change meanwhile: apply the changes since the position of the first part to all rows.
         """
 
     def begin(self, seconds: float) -> Position:
-        """Take the lock of the writer; wait for it at most so long. Return the present position."""
+        """Take the writer's lock within a time, or raise StoreError; return the present position."""
 
     def commit(
         self, base: Position, following: Position, changes: Changes, progress: Progress | None
     ) -> None:
-        """Change the rows, all of them or none, and release the lock.
+        """Change the rows, all of them or none, take the store to `following`, and release the lock.
 
-        StoreError is raised, and nothing was changed, unless the store is at `base`.
+        If the store is not at `base`, or the lock was lost, StoreError is raised and nothing is changed. If
+        the server cannot be reached any more, StoreError is raised, and the commit may have happened.
         """
 
     def roll_back(self) -> None:
-        """Release the lock, and change nothing."""
+        """Release the lock, if this client has it."""
 
     def delete(self) -> None:
         """Delete the store with all of its rows."""
@@ -97,7 +98,7 @@ class SharedRows(Protocol):
 
 
 def encode_row(values: Iterable[Value]) -> bytes:
-    """Write the values of a row as bytes.
+    """Encode the values of a row as bytes.
 
     >>> decode_row(encode_row([1, "text", b"bytes", None]))
     [1, 'text', b'bytes', None]
@@ -117,26 +118,26 @@ def encode_row(values: Iterable[Value]) -> bytes:
 
 
 def decode_row(data: bytes) -> list[Value]:
-    """Read the values of a row; raise StoreError unless the bytes are valid."""
+    """Decode the values of a row; raise StoreError unless the bytes are valid."""
     values: list[Value] = []
-    place = 0
+    offset = 0
     try:
-        while place < len(data):
-            kind = data[place : place + 1]
+        while offset < len(data):
+            kind = data[offset : offset + 1]
             if kind == b"i":
-                values.append(_INTEGER.unpack_from(data, place)[1])
-                place += _INTEGER.size
+                values.append(_INTEGER.unpack_from(data, offset)[1])
+                offset += _INTEGER.size
             elif kind == b"n":
                 values.append(None)
-                place += 1
+                offset += 1
             elif kind in (b"b", b"t"):
-                _, length = _LENGTH.unpack_from(data, place)
-                place += _LENGTH.size
-                content = data[place : place + length]
+                _, length = _LENGTH.unpack_from(data, offset)
+                offset += _LENGTH.size
+                content = data[offset : offset + length]
                 if len(content) < length:
                     raise ValueError("it is cut off")
                 values.append(content if kind == b"b" else content.decode())
-                place += length
+                offset += length
             else:
                 raise ValueError(f"a value has the kind {kind!r}")
     except (ValueError, struct.error) as error:
@@ -145,12 +146,12 @@ def decode_row(data: bytes) -> list[Value]:
 
 
 def encode_key(table: int, key: Value) -> bytes:
-    """Write the key of a row as bytes."""
+    """Encode the key of a row: the number of its table and its primary key."""
     return bytes([table]) + encode_row([key])
 
 
 def decode_key(data: bytes) -> tuple[int, Value]:
-    """Read the number of a table and a primary key; raise StoreError unless the bytes are valid."""
+    """Decode the number of a table and a primary key; raise StoreError unless the bytes are valid."""
     values = decode_row(data[1:])
     if len(values) != 1 or data[0] >= len(SHARED_TABLES):
         raise _damage_error("a key is invalid, or of a table that a newer tamis has")
@@ -158,7 +159,7 @@ def decode_key(data: bytes) -> tuple[int, Value]:
 
 
 def encode_changes(changes: Changes) -> bytes:
-    """Write changes as bytes."""
+    """Encode changes as bytes."""
     parts: list[bytes] = []
     for key, value in changes.rows:
         parts += (_SIZES.pack(len(key), len(value)), key, value)
@@ -168,7 +169,7 @@ def encode_changes(changes: Changes) -> bytes:
 
 
 def decode_changes(data: bytes) -> Changes:
-    """Read changes; raise StoreError unless the bytes are valid.
+    """Decode changes; raise StoreError unless the bytes are valid.
 
     >>> changes = Changes([(b"key", b"value"), (b"empty", b"")], [b"gone"])
     >>> decode_changes(encode_changes(changes)) == changes
@@ -176,20 +177,20 @@ def decode_changes(data: bytes) -> Changes:
     """
     rows: list[tuple[bytes, bytes]] = []
     deleted: list[bytes] = []
-    place = 0
-    while place < len(data):
-        if len(data) < place + _SIZES.size:
+    offset = 0
+    while offset < len(data):
+        if len(data) < offset + _SIZES.size:
             raise _damage_error("a commit is cut off")
-        key_size, size = _SIZES.unpack_from(data, place)
-        place += _SIZES.size
-        key = data[place : place + key_size]
-        place += key_size
+        key_size, size = _SIZES.unpack_from(data, offset)
+        offset += _SIZES.size
+        key = data[offset : offset + key_size]
+        offset += key_size
         if size == _DELETED:
             deleted.append(key)
         else:
-            rows.append((key, data[place : place + size]))
-            place += size
-    if place > len(data):
+            rows.append((key, data[offset : offset + size]))
+            offset += size
+    if offset > len(data):
         raise _damage_error("a commit is cut off")
     return Changes(rows, deleted)
 

@@ -388,17 +388,15 @@ class Store:
         *,
         guessed: bool = False,
         choose: Selection | None = None,
-        at_hand: Mapping[bytes, FeatureKeys] | None = None,
     ) -> MessageFeatures:
         """Return the stored features of messages; of those with guessed labels only if `guessed`.
 
         `choose` is given the column of the label of each message that has stored features, and returns the
-        indices of the messages to read, in ascending order; by default, all are read. `at_hand` maps digests
-        to features that the caller has, which are not read again. The order of learning has no effect on
-        the result.
+        indices of the messages to read, in ascending order; by default, all are read. The order of learning
+        has no effect on the result.
         """
         with self.snapshot():
-            return self.read_chosen(self.choose_messages(guessed=guessed, choose=choose), at_hand)
+            return self.read_chosen(self.choose_messages(guessed=guessed, choose=choose))
 
     def choose_messages(self, *, guessed: bool = False, choose: Selection | None = None) -> list[MessageRow]:
         """Return the rows of the messages that `message_features` would read."""
@@ -410,7 +408,10 @@ class Store:
     def read_chosen(
         self, rows: Sequence[MessageRow], at_hand: Mapping[bytes, FeatureKeys] | None = None
     ) -> MessageFeatures:
-        """Read the features of messages whose rows `choose_messages` returned in the same snapshot."""
+        """Read the features of messages whose rows `choose_messages` returned in the same snapshot.
+
+        `at_hand` maps digests to features that the caller has, which are not read again.
+        """
         with self.snapshot():
             result: MessageFeatures = _bundle_tables().read_messages(self._connection, rows, at_hand or {})
         return result
@@ -434,7 +435,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[Writer]:
-        """Run the block as one transaction: its changes are committed at the end, or rolled back on an error."""
+        """Run the block as one transaction: commit it at its end, or roll it back after an error."""
         with self._lock, transaction(self._connection, self.path_name):
             writer = Writer(self, self._connection)
             yield writer
@@ -443,7 +444,7 @@ class Store:
 
     @contextmanager
     def postpone_checkpoints(self) -> Iterator[None]:
-        """Switch SQLite's automatic checkpoints off: transactions in the block write only its write-ahead log.
+        """Switch automatic checkpoints off: transactions in the block write only SQLite's write-ahead log.
 
         A transaction in that log is as durable as one in the file; `checkpoint` copies the log to the file.
         """

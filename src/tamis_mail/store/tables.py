@@ -1,4 +1,4 @@
-"""Arrays of counts, and how they are read from runs of the store and written to new runs."""
+"""Read counts from the runs of a store as arrays, and write arrays of counts as new runs."""
 
 import sqlite3
 from collections import defaultdict
@@ -23,19 +23,20 @@ from tamis_mail.store.runs import (
 
 FeatureKeys = NDArray[np.uint64]  # numbers of features
 Counts = NDArray[np.int64]
-Change = tuple[tuple[int, int], ...]  # (column, weight) of each label whose counts a message changes
+# What a message adds to the counts of each of its features: (column of a label, weight) pairs.
+Change = tuple[tuple[int, int], ...]
 
 RATIO = 3  # minimum ratio of the entries of a generation to the next younger one
-_SMALL_RUN = 1 << 20  # entries; a smaller run has few shelves, and its entries have long keys
-_SLICE_ENTRIES = 1 << 21  # entries in memory at once when runs are merged …
-_SLICE_LABELS = 4  # … if there are at most so many labels; fewer entries with more labels
-_EXACT_BOUND = 2.0**62.5  # sums up to this bound are exact in 64 bits
+_SMALL_RUN = 1 << 20  # entries; a smaller run has fewer shelves than 2**16, so its keys take 8 bytes
+_SLICE_ENTRIES = 1 << 21  # entries in memory at once when runs are merged, with at most _SLICE_LABELS labels
+_SLICE_LABELS = 4  # with more labels, fewer entries
+_EXACT_BOUND = 2.0**62.5  # a sum that floating point puts below this did not overflow 64 bits
 _MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
 
 
 @dataclass(frozen=True, slots=True)
 class CountTable:
-    """Counts of some features: distinct keys in ascending order with one count per label.
+    """An array of counts: keys of features in ascending order, with one count per label for each.
 
     It is no table of the database. The counts of a feature that is absent are zero.
     """
@@ -45,7 +46,7 @@ class CountTable:
 
     @classmethod
     def total(cls, tables: Sequence["CountTable"], labels: int) -> "CountTable":
-        """Sum tables and drop zeros."""
+        """Sum tables, whose keys need not ascend, and drop features whose counts are all zero."""
         tables = [table for table in tables if len(table.keys)]
         if not tables:
             return cls(np.empty(0, np.uint64), np.empty((0, labels), np.int64))
@@ -61,9 +62,9 @@ class CountTable:
             sizes = np.array([len(table.keys) for table in tables], np.int64)
             total = cls(np.empty_like(keys), np.empty_like(counts))
             entries = core.mail.sum_tables(keys, sizes, counts, total.keys, total.counts)
-            if entries >= 0:  # else the keys do not ascend, as in a list that is imported
+            if entries >= 0:  # otherwise the keys of a table do not ascend, as in an imported list
                 return cls(total.keys[:entries], total.counts[:entries])
-        order = np.argsort(keys, kind="stable")  # merges sorted pieces
+        order = np.argsort(keys, kind="stable")  # fast, because it merges runs that are sorted
         keys, counts = keys[order], counts[order]
         if len(keys):
             firsts = find_firsts(keys)
@@ -73,7 +74,7 @@ class CountTable:
 
     @classmethod
     def count_features(cls, keys: FeatureKeys) -> "CountTable":
-        """Count how often each feature occurs, in one column."""
+        """Count the occurrences of each key, in one column."""
         keys = np.sort(keys)
         firsts = find_firsts(keys)
         return cls(keys[firsts], np.diff(firsts, append=len(keys))[:, np.newaxis])
@@ -82,7 +83,7 @@ class CountTable:
     def sum_messages(
         cls, features: Sequence[FeatureKeys], changes: Sequence[Change], labels: int
     ) -> "CountTable":
-        """Sum the changes of counts of messages, given the keys of the features of each."""
+        """Sum what messages add to the counts: message i adds changes[i] to each of features[i]."""
         messages_by_change: dict[Change, list[int]] = defaultdict(list)
         for number, change in enumerate(changes):
             messages_by_change[change].append(number)
@@ -96,14 +97,14 @@ class CountTable:
     def multiply_change(
         cls, keys: FeatureKeys, messages: Counts, change: Change, labels: int
     ) -> "CountTable":
-        """Return the counts of features, each of so many messages, all of which change counts in one way."""
+        """Return what messages add to the counts, if all add `change`; messages[i] of them have keys[i]."""
         counts = np.zeros((len(keys), labels), np.int64)
         for column, weight in change:
             counts[:, column] += messages * weight
         return cls(keys, counts)
 
     def is_total(self, labels: int) -> bool:
-        """Whether the keys ascend, no row is zero, and there are so many labels."""
+        """Whether `total` could return this table: keys ascend, no row is zero, there are so many labels."""
         return (
             self.counts.shape[1] == labels
             and bool((self.keys[1:] > self.keys[:-1]).all())
@@ -135,7 +136,7 @@ def _find_nonzero(counts: Counts) -> NDArray[np.bool_]:
 
 
 def add(connection: sqlite3.Connection, table: CountTable) -> None:
-    """Add to the store's counts inside the open transaction, and merge runs."""
+    """Add a table to the counts inside the open transaction: as a new run, merged with small ones."""
     if not len(table.keys):
         return
     runs = all_runs(connection)
@@ -168,10 +169,10 @@ def rewrite(
     labels: int,
     progress: Callable[[float], None] | None = None,
 ) -> int:
-    """Replace some runs by one generation, slice by slice, so that memory stays small.
+    """Replace some runs by one generation, written in slices, so that memory stays small.
 
-    `read_slice(low, high)` returns the new entries with low <= key < high, about `entries` in all slices.
-    Return the number of entries.
+    `read_slice(low, high)` returns the new entries with low <= key < high; `entries` estimates their number
+    in all slices. Return the number that was written.
     """
     generation = 1 + max((run.generation for run in all_runs(connection)), default=0)
     ranges = list(slices(entries, labels))
@@ -185,7 +186,7 @@ def rewrite(
 
 
 def clip(connection: sqlite3.Connection, table: CountTable) -> CountTable:
-    """Raise negative counts so that the store's counts stay at least zero."""
+    """Raise the negative counts of a table so that adding it makes no count of the store negative."""
     (labels,) = connection.execute("SELECT count(*) FROM label").fetchone()
     table = CountTable.total([table], labels)
     counts = np.maximum(look_up(connection, table.keys, labels), 0)
@@ -202,7 +203,7 @@ def remove(connection: sqlite3.Connection, old: Sequence[Run]) -> None:
 
 
 def slices(entries: int, labels: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges [low, high) that cover all keys. Each has at most about _SLICE_ENTRIES entries."""
+    """Yield ranges [low, high) that cover all keys, each with at most about _SLICE_ENTRIES entries."""
     counts = entries * max(labels, _SLICE_LABELS) // _SLICE_LABELS
     parts = min(1 << max(0, -(-counts // _SLICE_ENTRIES) - 1).bit_length(), _MAX_SLICES)
     step = (1 << KEY_BITS) // parts
@@ -240,8 +241,8 @@ def look_up(
 ) -> Counts:
     """(keys, labels): the counts of keys in ascending order, zeros for unknown keys.
 
-    A run that is read completely is kept in the cache, if there is one. The cache is valid while no other
-    connection changes the store.
+    A run that is read completely is kept in the cache, if there is one. The cache is valid while nothing
+    changes the store.
     """
     counts = np.zeros((len(keys), labels), np.int64)
     for run in all_runs(connection):
@@ -264,7 +265,7 @@ def look_up(
 def add_counts(
     stored: FeatureKeys, stored_counts: NDArray[np.signedinteger], keys: FeatureKeys, counts: Counts
 ) -> None:
-    """Add the stored counts of keys to `counts`; stored keys and keys ascend."""
+    """Add to `counts` the stored counts of `keys`; both arrays of keys are in ascending order."""
     if core is None:
         is_present, places = find_keys(stored, keys)
         counts[is_present, : stored_counts.shape[1]] += stored_counts[places]
@@ -273,9 +274,9 @@ def add_counts(
 
 
 def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], float]:
-    """List the faults of the shelves of a run, and return the sum of the absolute values of its counts.
+    """Return the faults of the shelves of a run, and the sum of the absolute values of its counts.
 
-    If these sums of all runs are small, nothing can overflow.
+    If the sum over all runs is below 2**63, adding the runs cannot overflow.
     """
     record = _record(run)
     magnitude = 0.0
@@ -313,8 +314,8 @@ def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], fl
 
 
 def column_sums(counts: Counts) -> list[int]:
-    """Sum each column; approximately if the sum exceeds 64 bits."""
-    # One after the other, because NumPy takes ten times as long for all columns of a long array.
+    """Return the sum of each column, rounded if it exceeds 64 bits."""
+    # Column by column: NumPy takes ten times as long for counts.sum(axis=0) of a long array.
     exact = [int(column.sum()) for column in counts.T]
     approximate = [float(column.sum(dtype=np.float64)) for column in counts.T]
     return [a if abs(b) < _EXACT_BOUND else int(b) for a, b in zip(exact, approximate, strict=True)]
@@ -338,15 +339,16 @@ def _record(run: Run) -> np.dtype[np.void]:
 
 
 def _bits(entries: int) -> int:
-    """Choose the bits of a run: shelves of about 64 entries, or fewer where that makes keys short."""
+    """Choose b for a run of 2**b shelves: about 64 entries each, or fewer so that keys take 4 bytes."""
     return max(0 if entries < _SMALL_RUN else 16, entries.bit_length() - 7)
 
 
 class _Writer:
-    """Writes the runs of one generation, slice by slice.
+    """Writes the runs of one generation, one for each width of counts, slice by slice.
 
-    There is a run for each width of counts. With one slice, the number of its entries is known when the first
-    is written, so that a run of few entries has few shelves, which a verdict reads faster.
+    The number of shelves of each run is chosen before its first entry is written. If there is one slice, the
+    number of entries of each width is known then, and a run of few entries gets few shelves, which a verdict
+    reads faster. If there are several, each run gets as many as if it had all entries.
     """
 
     def __init__(
@@ -379,7 +381,7 @@ class _Writer:
         """Write entries whose keys are above all previous ones."""
         largest = np.zeros(len(table.keys), np.int64)
         for column in table.counts.T:
-            np.maximum(largest, column ^ (column >> 63), out=largest)  # of a negative count, -1 - count
+            np.maximum(largest, column ^ (column >> 63), out=largest)  # -1 - count if the count is negative
         entries = {}
         smaller = np.zeros(len(largest), bool)  # entries that fit into a smaller width
         for width in WIDTHS:
@@ -416,6 +418,7 @@ class _Writer:
         )
 
     def close(self) -> int:
+        """Write the rows of the runs that have entries; return the number of all entries."""
         for width, run in self._runs.items():
             if self._entries[width]:
                 self._connection.execute(

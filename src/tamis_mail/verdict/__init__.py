@@ -1,4 +1,4 @@
-"""The verdict: counts of a message's features → spam, ham or unsure, with a probability and the evidence."""
+"""Judge messages by the counts of their features: spam, ham or unsure, a probability and the evidence."""
 
 from tamis_mail.verdict.judging import judge
 from tamis_mail.verdict.rule import RULE, RULES, Rule, list_layer_keys

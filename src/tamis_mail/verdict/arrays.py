@@ -17,7 +17,7 @@ from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negativ
 from tamis_mail.verdict.rule import Rule, Side, View, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Judgement
 
-# One side of a comparison: its messages that have each feature (features,), and all its messages by view.
+# One side of a comparison: the number of its messages that have each feature, and of all, for each view.
 Counted = tuple[NDArray[np.float64], Sequence[float]]
 # The features of messages: message i has rows[begins[i] : ends[i]].
 Ranges = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -34,10 +34,10 @@ def judge_many(
     coefficients: NDArray[np.float64] | None = None,
     offsets: NDArray[np.float64] | None = None,
 ) -> list[Judgement]:
-    """Judge messages; message i has the keys of rows[starts[i] : starts[i + 1]], row j has counts[j].
+    """Judge messages: message i has the features rows[starts[i] : starts[i + 1]], feature j has counts[j].
 
-    `keys` and `coefficients` have one value per row of the counts. `offsets` are added to the log-odds of
-    spam: the evidence of an imported word list.
+    `keys` and `coefficients` have one value per row of the counts; `unit` is the weight of a message that is
+    learned now. `offsets` are added to the log-odds of spam: the evidence of an imported word list.
     """
     other_labels = list_other_labels(labels)
     kinds = views(keys, rule.token_version)
@@ -78,7 +78,7 @@ def judge_many(
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """The contributions of one message's features, header length and intercept to the log-odds."""
+    """What the features, the header length and the intercept of one message add to the log-odds of spam."""
 
     features: NDArray[np.float64]  # (features,)
     spam: NDArray[np.float64]  # (features,): weight of the learned spam that has the feature
@@ -155,7 +155,7 @@ def group_counts(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the group of each row of counts, and the first row of each group.
 
-    The rows of a group have the same view and the same counts, so their weight is the same and is computed
+    The rows of a group have the same view and the same counts, and so the same weight, which is computed
     once. There are few groups, because most features are in one or two messages.
     """
     if core is None:
@@ -206,7 +206,7 @@ def score_and_find_presences(
     spam: Side,
     rest: Side,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(messages, views): the scores, and what the scores would be if every known feature had weight 1."""
+    """(messages, views): the scores, and what they would be if the weight of each known feature were 1."""
     return _score_views(rows, ranges, kinds, rule, _count_side(counts, spam), _count_side(counts, rest))
 
 

@@ -1,4 +1,4 @@
-"""remembered messages → the weight of each kind of evidence, by two logistic regressions.
+"""Fit the weights of a store to its learned messages, by two logistic regressions.
 
 The first fits the scale of each view and the intercept. Each message is scored by the counts of all others
 (its own counts are subtracted), as a new message would be. The prior is Gaussian around the default scales,
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-MAX_MESSAGES = 2000  # of spam and of other mail that are fitted: those with the smallest digests
+MAX_MESSAGES = 2000  # of spam, and of other mail, to which weights are fitted: by the smallest digests
 PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010-learned-weights
-COEFFICIENT_PATIENCE = 10  # messages of the smaller class at which coefficients count half
+COEFFICIENT_PATIENCE = 10  # with so many messages of the smaller class, coefficients are halved
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
 INTERCEPT_WIDTH = 1.0  # standard deviation of the intercept before any mail
-_NEWTON_STEPS = 100  # ten suffice
-_STILL = 1e-10  # scales have converged at this gradient per message, or at this step
-_DECREMENT = 1e-4  # by how much the second objective may still fall when the iteration ends
-_FORCING = 0.1  # share of the squared residual that a step may leave; later steps remove it
-_PRODUCTS = 60  # products of the Hessian per step of the second fit
-_HALVINGS = 30
+_NEWTON_STEPS = 100  # at most; ten suffice
+_TOLERANCE = 1e-10  # the scales have converged at this gradient per message, or at this step
+_DECREMENT = 1e-4  # the second fit has converged if its objective would fall by no more than this
+_FORCING = 0.1  # forcing term: a step is solved until the squared residual is this fraction of the first
+_PRODUCTS = 60  # maximum number of products with the Hessian per step of the second fit
+_HALVINGS = 30  # of the length of a step, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class HeldOut:
     """The scores of messages, each by the counts of all others."""
 
     scores: Floats  # (messages, views + 1): of the views, without centres, and the factor of the intercept
-    presences: Floats  # (messages, views): the decrease of each score if the centre is 1
+    presences: Floats  # (messages, views): by how much each score is less if the centre is 1
 
     def find_centres(self, is_spam: NDArray[np.bool_], weights: Floats) -> Floats:
         """(views,): find the centres at which the mean scores of spam and of other mail sum to zero."""
@@ -138,7 +138,7 @@ class WeightFit:
 
 
 class PreparedFit:
-    """A fit of weights in two tasks for two threads: the matrix of the coefficients, and all the rest."""
+    """A fit of weights as tasks for two threads: make the matrix of the coefficients, compute the rest."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class PreparedFit:
         self._design: Future[Design] = Future()
 
     def make_design(self, then: Callable[[], None] = lambda: None) -> None:
-        """Make the matrix, for which `compute` waits, and call a function."""
+        """Make the matrix, for which `compute` waits, and then call `then`."""
         training, keys, _, _, rule, _ = self._arguments
         try:
             self._design.set_result(make_layer_design(training, keys, rule.token_version))
@@ -163,7 +163,7 @@ class PreparedFit:
         then()
 
     def compute(self) -> WeightFit:
-        """Compute the fit."""
+        """Fit the weights, while `make_design` runs in another thread or after it."""
         return fit_weights(*self._arguments, self._design.result)
 
 
@@ -212,7 +212,7 @@ def fit_weights(
 
 
 def _class_shares(is_spam: NDArray[np.bool_], labels: Sequence[Label]) -> Floats:
-    """(messages,): the number of learned messages of its class per message of the sample.
+    """(messages,): the number of learned messages per message of the sample, for the class of each message.
 
     With these weights, the classes have the same proportions in the sample as among all learned messages.
     """
@@ -313,7 +313,7 @@ def fit_scales(
         curvature = weights * p * (1 - p)
         hessian = _multiply_weighted(designs, curvature) + np.diag(precision)
         is_free = (point > 0) | (gradient < 0) | ~is_bounded
-        if np.abs(gradient[is_free]).max(initial=0) < _STILL * max(1, len(designs)):
+        if np.abs(gradient[is_free]).max(initial=0) < _TOLERANCE * max(1, len(designs)):
             break
         step = np.zeros_like(point)
         step[is_free] = np.linalg.solve(hessian[np.ix_(is_free, is_free)], gradient[is_free])
@@ -321,7 +321,7 @@ def fit_scales(
         while size > 1e-8 and loss(clip(point - size * step)) > current:
             size /= 2
         next_point = clip(point - size * step)
-        if np.abs(next_point - point).max() < _STILL:
+        if np.abs(next_point - point).max() < _TOLERANCE:
             break
         point = next_point
     is_free = (point > 0) | ~is_bounded

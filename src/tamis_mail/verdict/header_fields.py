@@ -1,4 +1,4 @@
-"""Adds the verdict to a message as header fields, and removes them again, byte for byte.
+"""Add the verdict to a message as header fields, and remove them again, byte for byte.
 
 The fields are one block at the top, after an mbox's postmark if there is one. Its lines end as the next line
 of the message does:
@@ -13,8 +13,9 @@ or, for programs that support bogofilter,
     X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.2.0
 
 A field that the message already has under one of these names is not our verdict, so it gets the prefix
-`X-Old-`; one that has the prefix gets another, so that removal restores it. A last line without a line end
-gets one. Nothing else is changed. The last field of the block is never folded, so that the block ends at the
+`X-Old-`; one that has the prefix gets another, so that removal restores it. If the message ends at the place
+of the block, in a line without a line end, this line gets one, and the block has none. Nothing else is
+changed. The last field of the block is never folded, so that the block ends at the
 end of its line. Lines at the top that begin with a space or tab would continue our last field, so the block
 comes after them. No I/O here.
 """
@@ -79,7 +80,7 @@ def add_verdict(
 
 
 def remove_verdict(raw: bytes) -> bytes:
-    """Remove the block of `add_verdict`, or an X-Bogosity of bogofilter at its place; else change nothing."""
+    """Remove the block of `add_verdict`, or an X-Bogosity of bogofilter in its place, if there is one."""
     start = _find_block_start(raw)
     if start and _BLOCK_AT_END.match(raw, start):
         return raw[:start].removesuffix(b"\n").removesuffix(b"\r")
@@ -135,7 +136,7 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
 
 
 def score_of(verdict: Verdict, required: float) -> tuple[float, float]:
-    """Return the score, as log-odds, and the score from which mail is spam, in agreement with the label."""
+    """Return the score of a verdict and the score from which mail is spam, as log-odds that fit the label."""
     spam = verdict.label == "spam"
     threshold = round(log(required / max(1 - required, 1e-9)), 2)
     # The score of other mail stays below the required score, also after rounding.
@@ -151,7 +152,7 @@ def tests_of(verdict: Verdict) -> list[str]:
 
 
 def bogosity(verdict: Verdict, version: str) -> str:
-    """Return the field in the format of bogofilter, where other labels are ham."""
+    """Return the field in the format of bogofilter; labels other than spam and unsure become Ham."""
     answer = {"spam": "Spam", "unsure": "Unsure"}.get(verdict.label, "Ham")
     return f"X-Bogosity: {answer}, tests=bogofilter, spamicity={verdict.probability:.6f}, version={version}"
 
@@ -170,7 +171,7 @@ def _to_ascii(token: str) -> str:
 
 
 def _fold(name: str, items: Iterable[str]) -> list[str]:
-    """Fold a field into lines of normal length; no line if it is empty."""
+    """Fold the items of a field into lines of at most _COLUMNS, if they fit; return no line without items."""
     lines = [name]
     for number, item in enumerate(items):
         if number:

@@ -29,7 +29,8 @@ def judge(
 ) -> Verdict:
     """Judge a message, given the counts of each of its features by label, and the features' coefficients.
 
-    `further_evidence` is that of an imported word list.
+    `unit` is the weight of a message that is learned now. `names` is called if the evidence is read, and
+    returns the name of each feature. `further_evidence` is that of an imported word list.
     """
     other_labels = list_other_labels(labels)
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
@@ -78,7 +79,7 @@ def judge(
 def _count_sides(
     counts: Mapping[int, Sequence[int]], spam: Side, rest: Side
 ) -> dict[int, tuple[float, float]]:
-    """Return for each feature the messages of either side that have it."""
+    """Return for each feature the numbers of spam and of other messages that have it."""
     cache: dict[tuple[int, ...], tuple[float, float]] = {}  # few rows of counts are distinct
     pairs = {}
     for key, row in counts.items():
@@ -103,7 +104,10 @@ def list_other_labels(labels: Sequence[Label]) -> list[str]:
 def decide(
     log_odds: float, other_labels: Sequence[str], log_odds_of_labels: Mapping[str, float], rule: Rule
 ) -> Judgement:
-    """Decide by the log-odds of spam and, if there are several other labels, by the log-odds of each."""
+    """Choose the label by the log-odds of spam and, if there are several other labels, of each of these.
+
+    Raise VerdictError if a number is not finite.
+    """
     if not all(map(isfinite, (log_odds, *log_odds_of_labels.values()))):  # NaN would be judged as ham
         raise VerdictError(_IMPOSSIBLE_COUNTS)
     probability = sigmoid(log_odds)
@@ -128,7 +132,7 @@ def refuse_negative(smallest: float) -> None:
 
 
 def shrinkage(spams: float, hams: float, rule: Rule) -> float:
-    """Return the factor by which log-odds shrink when few messages of either class were learned."""
+    """Return the factor of the log-odds: 0 without messages of a class, and near 1 with many of both."""
     smallest = min(spams, hams)
     if smallest <= 0:
         return 0.0
@@ -169,8 +173,8 @@ def _contributions(
 ) -> tuple[dict[int, float], float]:
     """Return the contribution of each feature to the log-odds, and that of the length of the headers.
 
-    `counts` holds the messages of either side that have each feature; `spams` and `hams` are all messages of
-    either side, by view.
+    `counts` has for each feature the numbers of messages on the two sides that have it; `spams` and `hams`
+    are the numbers of all messages on these sides, by view.
     """
     sizes = [0] * len(rule.views)
     mask = view_mask(rule.token_version)

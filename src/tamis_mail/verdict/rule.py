@@ -1,4 +1,4 @@
-"""counts → log-odds: naive Bayes for each view, which is a kind of features (words, headers, …).
+"""The rule by which counts become log-odds: naive Bayes for each view (kind of features: words, headers, …).
 
 The constants are from experiments 0005, 0010 and 0013.
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
         def token_version(self) -> int: ...
 
 
-LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # views with coefficients of single features; others gain nothing
-MIN_FITTED_MESSAGES = 5  # of spam and of other mail; with fewer, the default weights are used
+LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # the views whose features can have coefficients of their own
+MIN_FITTED_MESSAGES = 5  # of spam, and of other mail; with fewer, nothing is fitted
 
 
 @record(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class View:
         return log((spam + worth * rate) / (spams + worth)) - log((ham + worth * rate) / (hams + worth))
 
     def intercept(self, features: int) -> float:
-        """Return the part of the score that depends only on the number of features."""
+        """Return the part of the score that depends on the number of features alone."""
         return (features * self.tilt + self.reluctance * self.doubt) / (features + self.reluctance)
 
 
@@ -125,7 +125,7 @@ class Rule:
         return replace(rule, intercept=weights.intercept)
 
     def to_json(self) -> str:
-        """Write the rule in the form that `of` reads; the version of the tokens is that of the store."""
+        """Write the rule in the form that `read_prior` reads, without the version of the tokens."""
         return str(import_module("json").dumps(self.as_dict()))
 
     def as_dict(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class Rule:
         return replace(self, views=tuple(views))
 
     def drop_centres(self) -> Rule:
-        """Return the rule for a comparison of two labels of wanted mail: centres are those of spam."""
+        """Return the rule for comparing labels other than spam; the centres are fitted to spam."""
         return self.with_centres([0.0] * len(self.views))
 
 
@@ -153,7 +153,7 @@ class Rule:
 class Weights:
     """The parameters fitted to the messages of a store (`fitting`), without the coefficients of features."""
 
-    messages: int  # the number of messages that the store remembered when they were fitted
+    messages: int  # the number of learned messages at the time of the fit
     shelf_bits: int  # the store's table of coefficients has 2**shelf_bits rows (shelves)
     intercept: float
     scales: tuple[float, ...]  # of the views
@@ -184,17 +184,18 @@ class Weights:
 
 
 class RuleError(Exception):
-    """A tuned rule, or fitted weights, that are invalid."""
+    """The tuned rule or the fitted weights of a store are invalid. The message is one line for the user."""
 
 
 @record(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: its columns of counts with the value of a unit, and its messages by view."""
+    """One side of a comparison of labels."""
 
-    columns: tuple[tuple[int, float], ...]
-    messages: tuple[float, ...]  # by view, as `features.VIEWS`
+    columns: tuple[tuple[int, float], ...]  # column of each label's counts, messages per unit of a count
+    messages: tuple[float, ...]  # their number, for each view of `features.VIEWS`: imports have few views
 
     def count(self, counts: Sequence[int]) -> float:
+        """Return the number of messages of this side, given a row of counts."""
         return sum(worth * counts[column] for column, worth in self.columns)
 
 
@@ -238,7 +239,7 @@ def one_versus_rest(
 def sides(
     labels: Sequence[Label], chosen: str, against: Sequence[str], unit: int, guessed: float
 ) -> tuple[Side, Side]:
-    """Return a label, and the labels it is compared with, as sides; for spam, guessed mail is included."""
+    """Return a label and the labels that it is compared with as sides; for spam, with guessed messages."""
     guesses = GUESSED_LABELS if chosen == SPAM else ("", "")
     return (
         _side(labels, {chosen}, guesses[0], unit, guessed),
@@ -263,7 +264,7 @@ def _side(labels: Sequence[Label], names: set[str], guess: str, unit: int, guess
 
 
 def list_layer_keys(keys: Iterable[int], token_version: int) -> list[int]:
-    """List those of the features that may have coefficients."""
+    """List those of the features that can have coefficients."""
     mask = view_mask(token_version)
     return [key for key in keys if key & mask in LAYER_VIEWS]
 

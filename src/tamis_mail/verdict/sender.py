@@ -4,10 +4,11 @@ An allowed sender is ham, and a blocked one is spam, whatever the evidence. The 
 probability stay as they are. The most specific entry decides for an address. A message is blocked if one of
 its senders is, and allowed if all of them are.
 
-A sender to whom the user has written is known: that adds one piece of evidence to the log-odds.
+If the user has written to all senders of a message, they are known: that is evidence, which is added to the
+log-odds. If the user is one of the senders, it is not.
 
-From is easily forged. A message that failed DMARC, or whose From is ambiguous, is neither allowed nor known:
-its evidence decides.
+From is easily forged. If a message failed DMARC, or its From is ambiguous, its senders are neither allowed
+nor known, and its features decide; a blocked sender is blocked even then.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ _LOWEST = -745.0  # the logarithm of the smallest positive number, for a probabi
 
 @record(frozen=True, slots=True)
 class Standing:
-    """What is known of the senders of a message."""
+    """What the lists and the correspondents say of the senders of a message."""
 
     label: str | None = None  # ham or spam if the lists decide
     reason: str | None = None  # the entry that decides, such as "allowed: ann@example.org"
     remark: str | None = None  # a sentence that says why an entry or a known sender has no effect
-    evidence: Evidence | None = None
+    evidence: Evidence | None = None  # if the senders are known
 
     @property
     def has_effect(self) -> bool:
-        """Whether anything is known of the senders."""
+        """Whether the verdict changes or gets a remark."""
         return any((self.reason, self.remark, self.evidence))
 
 
@@ -100,7 +101,7 @@ def _name(entry: str) -> str:
 def _weigh_correspondents(
     addresses: tuple[str, ...], correspondents: Mapping[str, tuple[int, int]]
 ) -> Evidence | None:
-    """Return the evidence of senders who are all known, and none of whom is the user; else None.
+    """Return the evidence of senders if all are known and none is the user; otherwise None.
 
     Spam often forges the recipient's own address, which is no evidence.
     """
@@ -115,7 +116,7 @@ def _weigh_correspondents(
 
 
 def with_standing(judgement: Judgement, standing: Standing, rule: Rule) -> Judgement:
-    """Add what is known of the senders to a judgement."""
+    """Apply what is known of the senders to a judgement."""
     if not standing.has_effect:
         return judgement
     if standing.evidence is not None:
@@ -130,14 +131,14 @@ def with_standing(judgement: Judgement, standing: Standing, rule: Rule) -> Judge
 
 
 def _add_log_odds(judgement: Judgement, contribution: float, rule: Rule) -> Judgement:
-    """Add to the log-odds of spam; the odds among the other labels stay."""
+    """Add to the log-odds of spam; the odds of the other labels among themselves stay."""
     others = {name: p for name, p in judgement.probabilities.items() if name != SPAM}
     scores = {name: log(p) if p > 0 else _LOWEST for name, p in others.items()}
     return decide(judgement.log_odds + contribution, list(others) or [HAM], scores, rule)
 
 
 def with_sender(verdict: Verdict, standing: Standing, rule: Rule) -> Verdict:
-    """Add what is known of the senders to a verdict and to its evidence."""
+    """Apply what is known of the senders to a verdict, and add their evidence to its evidence."""
     if not standing.has_effect:
         return verdict
     sender_evidence = () if standing.evidence is None else (standing.evidence,)

@@ -46,6 +46,7 @@ class TableRule:
         rest_messages: Sequence[float],
         rule: Rule,
     ) -> None:
+        """Let the table compute the log-odds of some columns against others, by this rule."""
         views = [
             [
                 view.scale,
@@ -64,7 +65,7 @@ class TableRule:
         self._table.compare(list(columns), list(rest_columns), views, rule.acquaintance)
 
     def judge(self, batch: MessageBatch, offsets: Sequence[float] | None = None) -> list[Judgement]:
-        """Judge the messages of a batch, whose features were read.
+        """Judge the messages of a batch, whose features are read.
 
         `offsets` are added to the log-odds of spam: the evidence of an imported word list.
         """

@@ -6,14 +6,15 @@ from tamis_mail.records import field, record
 
 
 class VerdictError(Exception):
-    """Counts that yield no probability; the text is one line for the user."""
+    """No probability can be computed from the counts. The message is one line for the user."""
 
 
 @record(frozen=True, slots=True)
 class Evidence:
     """The contribution of one feature of a message to the log-odds of spam.
 
-    `spam` and `ham` are the weights of the learned messages of either kind that have it.
+    `spam` and `ham` are the numbers of spam and of other messages that have it. A message that was learned
+    before decays, or with a guessed label, counts as a part of one.
     """
 
     token: str
@@ -97,6 +98,6 @@ class Verdict:
     def strongest(self) -> tuple[Evidence, ...]:
         """At least the 20 strongest contributions, and the 20 strongest without n-grams, strongest first.
 
-        If `sort_batch` computed them with the verdict, they take much less time than all evidence.
+        It is all of the evidence, unless `sort_batch` has computed the strongest, which takes less time.
         """
         return self.evidence if self._strongest is None else self._strongest

@@ -2,21 +2,22 @@
 
 The constants are from experiments/0011-bogofilter-import.
 
-The list counts the tokens of another filter. A message is judged by those tokens, and separately by the
+The list has counts of the tokens of another filter. Those tokens of a message add evidence to that of the
 features of tamis. Tokens of the header and of the body have weights as in `rule.View`. A token is strong if
-its weight is at least LEAST_WEIGHT in absolute value; the others are ignored. A strong weight is divided by
-the number of tokens that are strong or unknown, plus the reluctance, and multiplied by the scale. All
-contributions are then multiplied by three factors:
+its weight is at least LEAST_WEIGHT in absolute value; weak tokens are ignored. A strong weight is divided by
+the number of tokens that are strong or unknown, plus the reluctance, and multiplied by the scale, for header
+and body separately. All contributions are then multiplied by three factors:
 
 - TOLERANCE / (TOLERANCE + c), where c is the smaller of the numbers of strong tokens for and against spam: a
   message with many of both is of a kind that the list does not know, such as new wanted mail;
 - m / (m + PATIENCE), where m is the number of messages of the smaller class of the list;
-- k / (k + n), where n is the number of messages of the smaller class that were learned here, and k is m, at
-  most ENDURANCE: the more mail the user has learned, the less the list counts.
+- k / (k + n), where n is the number of messages of the smaller class that were learned here, and k is the
+  smaller of m and ENDURANCE: the more mail the user has learned, the less the list counts.
 """
 
 from collections.abc import Mapping, Sequence
 
+from tamis_mail.features.hashing import make_readable
 from tamis_mail.labels import GUESSED_LABELS, SPAM, Label
 from tamis_mail.verdict.rule import View
 from tamis_mail.verdict.verdict import Evidence
@@ -25,7 +26,7 @@ IMPORTED = "imported"  # the view of the evidence
 LEAST_WEIGHT = 1.5
 TOLERANCE = 15
 PATIENCE = 2
-ENDURANCE = 100  # own messages of each class after which the list counts half
+ENDURANCE = 100  # with so many learned messages of the smaller class, a large list counts half
 HEADER_TOKENS = View(scale=2.5, prior=0.01, pooled=True, reluctance=10)
 BODY_TOKENS = View(scale=5.0, prior=0.1, pooled=False, reluctance=10)
 
@@ -35,7 +36,7 @@ Counts = tuple[int, int]  # messages of spam and of other mail
 def weigh_word_list(
     tokens: Mapping[bytes, Counts | None], totals: Counts, labels: Sequence[Label]
 ) -> tuple[Evidence, ...]:
-    """Weigh the tokens of a message, each with its counts in the word list (None if the list lacks it).
+    """Return the evidence of the tokens of a message, given the counts of each (None if the list lacks it).
 
     >>> (one,) = weigh_word_list({b"subj:Offer": (40, 0), b"the": (50, 60)}, (100, 100), [])
     >>> one.token, round(one.contribution, 2)
@@ -62,14 +63,9 @@ def weigh_word_list(
     factor = TOLERANCE / (TOLERANCE + contradictions) * smallest / (smallest + PATIENCE)
     factor *= endurance / (endurance + _count_learned(labels))
     return tuple(
-        Evidence(_readable(token), IMPORTED, factor * weight, *(tokens[token] or (0, 0)))
+        Evidence(make_readable(token), IMPORTED, factor * weight, *(tokens[token] or (0, 0)))
         for token, weight in weights.items()
     )
-
-
-def _readable(token: bytes) -> str:
-    """Return the token as printable text on one line."""
-    return "".join(c if c.isprintable() else "·" for c in token.decode("utf-8", "replace"))
 
 
 def _count_learned(labels: Sequence[Label]) -> int:

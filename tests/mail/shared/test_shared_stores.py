@@ -19,6 +19,7 @@ from tamis_mail.sample import messages
 from tamis_mail.schema import TABLES
 from tamis_mail.store import Store, StoreError, exchange, has_store, maintenance, people, replica
 from tamis_mail.store.copying import copy
+from tamis_mail.store.database import Connection
 from tamis_mail.store.log import EventLog
 from tamis_mail.store.postgresql_rows import PostgresqlRows
 from tamis_mail.store.redis_rows import RedisRows
@@ -159,7 +160,7 @@ def test_a_commit_of_the_server_stands_if_the_replica_cannot_be_written(
 
         def commit_and_fill_the_disk(*arguments: Any) -> None:
             commit(*arguments)
-            monkeypatch.setattr(replica.Connection, "commit_writing", fail)
+            monkeypatch.setattr(Connection, "commit_writing", fail)
 
         def fail(_: object) -> None:
             raise sqlite3.OperationalError("database or disk is full")

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from tamis_mail import Sieve
+from tamis_mail.features import PAIRS, WORDS
 from tamis_mail.sample import messages
 from tamis_mail.sieve.pruning import prune
 from tamis_mail.store import maintenance
+from tamis_mail.verdict import Rule
 
 SAMPLE = list(messages())
 
@@ -30,6 +32,18 @@ def test_no_verdict_moves_by_more_than_the_bound(tmp_path: Path, bound: float) -
         if bound > 1:
             assert pruned.dropped > 0
             assert moved > 0
+        assert maintenance.check(sieve.store) == []
+
+
+def test_views_that_have_no_effect_can_be_pruned(tmp_path: Path) -> None:
+    with Sieve.open(tmp_path / "store") as sieve:
+        for label, mail in (("ham", SAMPLE[:100]), ("spam", SAMPLE[100:200])):
+            sieve.learn_many([one.raw for one in mail], label)
+        rule = Rule.of(sieve.store)
+        assert all(rule.views[kind].scale == 0 for kind in (WORDS, PAIRS))  # the labels have no meaning
+        before = sieve.sort(SAMPLE[0].raw).log_odds
+        assert prune(sieve.store, 0.5).dropped > 0
+        assert sieve.sort(SAMPLE[0].raw).log_odds == pytest.approx(before, abs=1e-12)
         assert maintenance.check(sieve.store) == []
 
 

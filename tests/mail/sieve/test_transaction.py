@@ -23,7 +23,7 @@ from tamis_mail.sieve.pruning import prune
 from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import Entry, Store, StoreError, bundles, exchange, maintenance
 from tamis_mail.store.feature_sums import count_part
-from tamis_mail.store.tables import CountTable
+from tamis_mail.store.tables import Change, CountTable
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict import RULES, Rule, judge
 from tamis_mail.verdict.judging import list_other_labels
@@ -85,7 +85,7 @@ def learn_as_before(store: Store, raw: bytes, label: str) -> None:
     plain = canonical(raw)
     with store.transaction() as writer:
         writer.record(Entry(digest(plain), label, 1, 0, 1, 0, "", 0))
-        change: jobs.Change = ((writer.ensure_column(label), 1),)
+        change: Change = ((writer.ensure_column(label), 1),)
         writer.add(jobs.count([plain], [change], writer.n_labels, 1))
 
 
@@ -229,7 +229,7 @@ def test_features_of_many_messages_are_those_of_each() -> None:
 
 def test_a_count_is_the_sum_of_what_each_message_changes() -> None:
     plain = [canonical(raw) for raw in SAMPLE[:5]]
-    changes: list[jobs.Change] = [((0, 1),), ((1, 2),), ((0, 1),), ((0, 3), (2, -5)), ()]
+    changes: list[Change] = [((0, 1),), ((1, 2),), ((0, 1),), ((0, 3), (2, -5)), ()]
     total: dict[int, list[int]] = {}
     for raw, change in zip(plain, changes, strict=True):
         for key in jobs.extract_features([raw], VERSION)[0].tolist():
@@ -588,7 +588,8 @@ def test_features_at_hand_are_those_that_the_store_would_give(opened: Sieve) -> 
     }
     for n_at_hand in (1, 7, len(keys)):
         at_hand = dict(list(keys.items())[:n_at_hand])
-        found = opened.store.message_features(at_hand=at_hand)
+        with opened.store.snapshot():
+            found = opened.store.read_chosen(opened.store.choose_messages(), at_hand)
         assert found.digests == stored.digests
         for field in ("starts", "indices", "keys", "labels", "weights"):
             np.testing.assert_array_equal(getattr(found, field), getattr(stored, field))

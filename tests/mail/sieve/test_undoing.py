@@ -62,6 +62,17 @@ def test_a_verdict_that_is_not_written_yet_is_erased_when_its_message_is_forgott
     assert all(event.sender == event.subject == "" for event in log.events())
 
 
+def test_a_verdict_keeps_its_heading_when_its_message_is_relabelled_without_being_learned(
+    sieve: Sieve, log: EventLog
+) -> None:
+    sieve.log_verdict(A, sieve.sort(A))
+    sieve.flush_log()
+    (before,) = log.events()
+    assert sieve.relabel_digest(before.digest, "spam").action == "unknown"
+    assert [*log.events()] == [before]
+    assert before.subject
+
+
 def undo(sieve: Sieve, *numbers: int) -> list[str]:
     events = sieve.plan_undo((number, number) for number in numbers)
     return [receipt.action for receipt, _ in sieve.undo(events, BY_DIGEST)]

@@ -13,6 +13,7 @@ from typing_extensions import Buffer
 
 from tamis_mail.features import WORDS, key
 from tamis_mail.features.word_list import word_key
+from tamis_mail.schema import MAX_DECAYS
 from tamis_mail.store import Store, StoreError, import_foreign, maintenance
 from tamis_mail.store.import_foreign import (
     ImportSummary,
@@ -155,7 +156,7 @@ def test_what_is_lent_weighs_what_a_message_weighs_today(store: Store) -> None:
 
 
 def test_what_cannot_be_added_is_refused(store: Store) -> None:
-    for _ in range(maintenance.MAX_DECAYS):
+    for _ in range(MAX_DECAYS):
         maintenance.decay(careless(store))
     words = [b"word%d" % number for number in range(10)]
     large = [b"v\t999999999999\tnum_spam\nv\t1\tnum_nonspam\n".splitlines(keepends=True)]

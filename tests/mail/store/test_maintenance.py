@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tamis_mail.schema import MAX_DECAYS
 from tamis_mail.store import Store, StoreError, exchange, maintenance, saving
 from tamis_mail.store.runs import all_runs
 from tamis_mail.store.tables import CountTable
@@ -142,7 +143,7 @@ def test_check_finds_counts_below_zero(store: Store) -> None:
     with store.transaction() as writer:
         writer.add(bag(features(999), 1, 2, -1))
     faults = maintenance.check(store)
-    assert len(faults) <= maintenance.MAX_DECAYS
+    assert len(faults) <= MAX_DECAYS
     assert "has counts [0, -1]" in faults[0]
 
 
@@ -159,7 +160,7 @@ def test_decay_halves_what_was_learned_before(store: Store) -> None:
 
 
 def test_decay_ends_before_counts_are_too_large(store: Store) -> None:
-    for _ in range(maintenance.MAX_DECAYS):
+    for _ in range(MAX_DECAYS):
         maintenance.decay(store)
     with pytest.raises(StoreError, match="was decayed 40 times"):
         maintenance.decay(store)

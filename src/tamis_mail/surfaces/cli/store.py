@@ -173,10 +173,10 @@ def _configure_copy(parser: Parser) -> None:
 
 def _configure_prune(parser: Parser) -> None:
     parser.description = (
-        "Drop words that were seen once and have decayed, as long as all of them together change the "
-        "log-odds of any message by at most a bound. With --halvings, drop all features whose weight is at "
-        "most that of one message after that many decays: that saves the most space, and verdicts may "
-        "change. Pruned features return only by learning again."
+        "Drop words and pairs of words that were seen once, or more often before decays, as long as all of "
+        "them together change the log-odds of any message by at most a bound. With --halvings, drop all "
+        "features whose weight is at most that of one message after that many decays: that saves the most "
+        "space, and verdicts may change. Pruned features return only by learning again."
     )
     parser.add_argument(
         "--bound",
