@@ -138,6 +138,16 @@ def _refuse_empty(table: Table) -> None:
         raise ValueError(f"got 0 rows (shape=(0, {table.width})), expected at least 1: was the batch empty?")
 
 
+def refuse_empty_array(table: Table) -> None:
+    """Raise, in scikit-learn's words, if there are no columns or no rows."""
+    for size, what in ((table.width, "feature(s)"), (table.rows, "sample(s)")):
+        if size == 0:
+            raise ValueError(
+                f"Found array with 0 {what} (shape=({table.rows}, {table.width})) while a minimum of 1 is "
+                "required."
+            )
+
+
 def _are_exact(data: NDArray[Any]) -> bool:
     """Return whether the array holds integers that float64 represents exactly."""
     return (

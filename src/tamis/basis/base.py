@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from tamis.arrays import Array
 from tamis.basis.placement import Placement, Range
+from tamis.inputs import refuse_empty_array
 from tamis.tables import Table, runs
 
 Functions = dict[str, Any]  # a description of functions, by types that a file can hold
@@ -202,12 +203,7 @@ def _read(X: object) -> tuple[Table, Array]:
             f"Sparse data was passed: got a {type(X).__name__}, expected dense rows: call .toarray()"
         )
     table = Table.of(X)
-    for size, what in ((table.width, "feature(s)"), (table.rows, "sample(s)")):
-        if size == 0:
-            raise ValueError(
-                f"Found array with 0 {what} (shape=({table.rows}, {table.width})) "
-                "while a minimum of 1 is required."
-            )
+    refuse_empty_array(table)
     values = table.numbers()
     broken = ~np.isfinite(values)
     if broken.any():

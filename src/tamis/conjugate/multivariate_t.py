@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tamis.arrays import Array, floats
+from tamis.arrays import Array
 from tamis.conjugate import normals
 from tamis.conjugate.distribution import Distribution
 from tamis.conjugate.student_t import StudentT, log_one_plus_square, log_t_normalizer
@@ -17,7 +17,7 @@ from tamis.families.family import (
     freeze_parameter,
     set_fields,
 )
-from tamis.linalg import Cholesky, symmetric
+from tamis.linalg import Cholesky
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,25 +37,15 @@ class MultivariateT(Distribution):
 
     def __init__(self, freedom: ArrayLike, location: ArrayLike, scale: ArrayLike) -> None:
         nu = freeze_parameter(check_positive(freedom, "freedom"), "freedom")
-        centre, matrix = (
-            freeze_parameter(normals.check_location(location), "location"),
-            floats(scale, "scale"),
-        )
-        if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
-            raise ValueError(
-                f"got a location of shape {centre.shape} and a scale of shape {matrix.shape}, "
-                "expected (..., d) and (..., d, d)"
-            )
+        centre, matrix, lower = normals.check_location_and_scale(location, scale)
         d = centre.shape[-1]
-        matrix = freeze_parameter(symmetric(matrix, "scale matrix"), "scale matrix")
-        factor = Cholesky.of(matrix, "scale matrix")
         batch = np.broadcast_shapes(nu.shape, centre.shape[:-1], matrix.shape[:-2])
         set_fields(
             self,
             freedom=np.broadcast_to(nu, batch),
             location=np.broadcast_to(centre, (*batch, d)),
             scale=np.broadcast_to(matrix, (*batch, d, d)),
-            factor=Cholesky(np.broadcast_to(factor.lower, (*batch, d, d))),
+            factor=Cholesky(np.broadcast_to(lower, (*batch, d, d))),
         )
 
     @property

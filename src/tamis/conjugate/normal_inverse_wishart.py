@@ -65,22 +65,12 @@ class NormalInverseWishart(Prior):
         *,
         keys: Keys | None = None,
     ) -> None:
-        centre, matrix = (
-            freeze_parameter(normals.check_location(location), "location"),
-            floats(scale, "scale"),
-        )
+        centre, matrix, lower = normals.check_location_and_scale(location, scale)
         k = freeze_parameter(check_positive(strength, "strength"), "strength")
         nu = freeze_parameter(check_positive(freedom, "freedom"), "freedom")
-        if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
-            raise ValueError(
-                f"got a location of shape {centre.shape} and a scale of shape {matrix.shape}, "
-                "expected (..., d) and (..., d, d)"
-            )
         d = centre.shape[-1]
         if not (nu > d - 1).all():
             raise ValueError(f"got a freedom of {nu.min()}, expected above d − 1 = {d - 1}")
-        matrix = freeze_parameter(symmetric(matrix, "scale matrix"), "scale matrix")
-        lower = Cholesky.of(matrix, "scale matrix").lower
         batch = np.broadcast_shapes(centre.shape[:-1], k.shape, nu.shape, matrix.shape[:-2])
         refuse_unless_named(keys, batch[0] if batch else None, "keys")
         set_fields(

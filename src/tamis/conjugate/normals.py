@@ -12,8 +12,9 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.conjugate.ascent import MOST_STRENGTH, UNDERDISPERSED, maximize, warn_where
 from tamis.conjugate.prior import Prior, combine_keys, refuse_unless_grouped
+from tamis.families.family import freeze_parameter
 from tamis.families.stirling import digamma_rise, log_rising
-from tamis.linalg import Cholesky
+from tamis.linalg import Cholesky, symmetric
 from tamis.stats import Exact, Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
@@ -56,6 +57,21 @@ def check_location(data: ArrayLike) -> Array:
     if not np.isfinite(value).all():
         raise ValueError(f"got a location of {value[~np.isfinite(value)][0]}, expected finite numbers")
     return value
+
+
+def check_location_and_scale(location: ArrayLike, scale: ArrayLike) -> tuple[Array, Array, Array]:
+    """Return locations (..., d), scale matrices (..., d, d) and the lower factors of the matrices.
+
+    Raise unless the locations are finite and the matrices are symmetric and positive definite.
+    """
+    centre, matrix = freeze_parameter(check_location(location), "location"), floats(scale, "scale")
+    if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
+        raise ValueError(
+            f"got a location of shape {centre.shape} and a scale of shape {matrix.shape}, "
+            "expected (..., d) and (..., d, d)"
+        )
+    matrix = freeze_parameter(symmetric(matrix, "scale matrix"), "scale matrix")
+    return centre, matrix, Cholesky.of(matrix, "scale matrix").lower
 
 
 def combine_keys_of_moments(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | None:

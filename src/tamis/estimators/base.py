@@ -23,9 +23,10 @@ from sklearn.utils.metaestimators import available_if
 from tamis.arrays import one_line
 from tamis.engines import Batch, BatchShards, SummingShards, UnfitError
 from tamis.estimators.sharded import learn_in_one_pass, make_refusal
-from tamis.inputs import read_first_table, to_label_array
+from tamis.inputs import read_first_table, read_next_table, to_label_array
 from tamis.progress import Bar, StepReport
 from tamis.schema import Schema
+from tamis.tables import Table
 
 # Parameters that some face takes as an array; each face checks their shapes.
 _ARRAY_PARAMETERS = frozenset(
@@ -110,6 +111,15 @@ def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         return import_module(_CALLBACKS).with_callbacks(method)(face, *args, **kwargs)
 
     return check_and_call
+
+
+def refuse_to_forget_all(weight: float) -> None:
+    """Raise if the rows that are left have no weight."""
+    if not weight > 0:
+        raise ValueError(
+            "every row would be forgotten, expected some to be left: make a new model instead; nothing was "
+            "changed"
+        )
 
 
 def _check_and_copy(name: str, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -273,6 +283,12 @@ class TableFace(Face[T]):
                 raise ValueError("the models have different columns, expected the same in the same order")
             states.append(other.state_)
         return states
+
+    def _read_next_table(self, X: object) -> Table:
+        """Read further rows of the same columns."""
+        return read_next_table(
+            X, self.state_.schema, type(self).__name__, self._accepts_sparse, missing=False
+        )
 
     @property
     def n_features_in_(self) -> int:

@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array, Matrix
 from tamis.engines import SummingShards, UnfitError
-from tamis.estimators.base import TableFace, with_callbacks
+from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
 from tamis.estimators.linear import LinearExplanation, check_sample_count, explain_terms
 from tamis.estimators.reading import make_generator, read_folds
 from tamis.estimators.sharded import with_shards
-from tamis.inputs import read_first_table, read_next_table, read_numbers, read_weights
+from tamis.inputs import read_first_table, read_numbers, read_weights
 from tamis.models.components import (
     Components,
     Gaps,
@@ -245,7 +245,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         if state is not None:
             state.require_statistic("add to")
             self._change_statistic(
-                lambda statistic, part: statistic + part, self._read_next(X), sample_weight
+                lambda statistic, part: statistic + part, self._read_next_table(X), sample_weight
             )
             return self
         table, schema = read_first_table(X)
@@ -261,7 +261,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         error is raised if less than 1e-10 of the sum of squares of a column would be left.
         """
         self.state_.require_statistic("take from")
-        self._change_statistic(lambda statistic, part: statistic - part, self._read_next(X), sample_weight)
+        self._change_statistic(
+            lambda statistic, part: statistic - part, self._read_next_table(X), sample_weight
+        )
         return self
 
     def _change_statistic(
@@ -272,11 +274,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         part = self._observe(table, read_weights(sample_weight, table.rows), statistic.keys is not None)
         after = change(statistic, part)
         refuse_lost_precision(after, table)
-        if not float(after.weight.value.sum()) > 0:
-            raise ValueError(
-                "every row would be forgotten, expected some to be left: make a new model instead; "
-                "nothing was changed"
-            )
+        refuse_to_forget_all(float(after.weight.value.sum()))
         self.state_ = replace(state, statistic=after, components=None)
 
     def merge(self, *others: Self) -> Self:
@@ -334,12 +332,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     # ── answers ──
 
-    def _read_next(self, X: object) -> Table:
-        """Read further rows of the same columns."""
-        return read_next_table(
-            X, self.state_.schema, type(self).__name__, self._accepts_sparse, missing=False
-        )
-
     def _read_blocks(self, table: Table) -> Iterator[Array]:
         """Yield dense rows, a block at a time; NaN is allowed if missing="em"."""
         for block in dense_blocks(table):
@@ -364,7 +356,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def transform(self, X: object) -> Array:
         """Project rows on the components (n, n_components); gaps are replaced by their expectation."""
         components = self._get_components()
-        codes = np.concatenate([components.codes(block) for block in self._impute_blocks(self._read_next(X))])
+        codes = np.concatenate(
+            [components.codes(block) for block in self._impute_blocks(self._read_next_table(X))]
+        )
         return np.asarray(codes / components.scale if self.whiten else codes)
 
     def fit_transform(self, X: object, y: object = None, sample_weight: object = None) -> Any:
@@ -388,7 +382,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
                 log_densities_with_gaps(block, components)
                 if self.missing == "em"
                 else components.log_densities(block)
-                for block in self._read_blocks(self._read_next(X))
+                for block in self._read_blocks(self._read_next_table(X))
             ]
         )
 
@@ -431,7 +425,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
         Without `component`, it is the contribution to the row's squared reconstruction error.
         """
-        components, table = self._get_components(), self._read_next(X)
+        components, table = self._get_components(), self._read_next_table(X)
         rows = np.concatenate(list(self._impute_blocks(table)))
         if component is None:
             terms = np.square(components.residuals(rows))

@@ -12,7 +12,6 @@ from tamis import validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.estimators.generative import GenerativeClassifier
-from tamis.inputs import read_next_table
 from tamis.linalg import eigen
 from tamis.models.generative import Block, Generative
 from tamis.models.generative.block import Estimate
@@ -281,13 +280,8 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
 
     def transform(self, X: object) -> Array:
         """Project rows on the directions (n, components)."""
-        state = self.state_
-        table = read_next_table(
-            X, state.schema, type(self).__name__, self._accepts_sparse, self._takes_missing
-        )
-        return self._get_projection("transform").transform(
-            state.model.encode(table, learn=False).blocks[_BLOCK]
-        )
+        rows = self.state_.model.encode(self._read_next_table(X), learn=False)
+        return self._get_projection("transform").transform(rows.blocks[_BLOCK])
 
     @property
     def scalings_(self) -> Array:

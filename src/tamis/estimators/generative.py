@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tamis import decide, validate
 from tamis.arrays import Array
 from tamis.engines import Batch, BatchShards, SummingShards
-from tamis.estimators.base import TableFace, with_callbacks
+from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
 from tamis.estimators.generative_shards import RowReader, encode_rows
 from tamis.estimators.reading import drop_weightless, make_generator, read_folds, read_labels
 from tamis.estimators.sharded import learn_in_one_pass, with_shards
@@ -715,11 +715,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         keys = all_classes(rest, state.declared)
         # Raises if more was subtracted than was learned.
         self._make_model(state.schema, keys, state.declared).refuse_impossible(rest)
-        if not len(classes_of(rest)):
-            raise ValueError(
-                "every row would be forgotten, expected some to be left: make a new model instead; "
-                "nothing was changed"
-            )
+        refuse_to_forget_all(len(classes_of(rest)))
         self._fitted = state.replace(rest)
         return self
 

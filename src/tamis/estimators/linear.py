@@ -18,10 +18,10 @@ from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.engines import SummingShards, UnfitError
-from tamis.estimators.base import T, TableFace, with_callbacks
+from tamis.estimators.base import T, TableFace, refuse_to_forget_all, with_callbacks
 from tamis.estimators.reading import make_generator, read_folds
 from tamis.estimators.sharded import with_shards
-from tamis.inputs import read_first_table, read_next_table, read_numbers, read_targets, read_weights
+from tamis.inputs import read_first_table, read_numbers, read_targets, read_weights
 from tamis.models.explanation import Contributions
 from tamis.models.linear import (
     BayesianLinear,
@@ -64,12 +64,6 @@ class LinearFace(TableFace[T]):
         if state is None:
             return read_first_table(X, self._accepts_sparse)
         return self._read_next_table(X), state.schema
-
-    def _read_next_table(self, X: object) -> Table:
-        """Read further rows of the same columns."""
-        return read_next_table(
-            X, self.state_.schema, type(self).__name__, self._accepts_sparse, missing=False
-        )
 
     def _read_dense_rows(self, X: object) -> Array:
         """Read rows to predict as a dense array (n, d)."""
@@ -372,11 +366,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         rest = state.statistic - _check_targets(part, state)
         rest.refuse_impossible()
         rest.refuse_lost_precision(bool(self.fit_intercept), state.schema.names)
-        if not float(rest.weight.value) > 0:
-            raise ValueError(
-                "every row would be forgotten, expected some to be left: make a new model instead; "
-                "nothing was changed"
-            )
+        refuse_to_forget_all(float(rest.weight.value))
         self.state_ = self._with_statistic(state, rest)
         return self
 

@@ -1,5 +1,6 @@
 """Mixture models: the models of the generative classifiers, fitted by EM to rows without labels."""
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -12,7 +13,7 @@ from tamis import _kernels, decide, validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.engines import Batch, BatchShards
-from tamis.estimators.base import with_callbacks
+from tamis.estimators.base import refuse_to_forget_all, with_callbacks
 from tamis.estimators.generative import GenerativeFace
 from tamis.estimators.generative_shards import RowReader, encode_rows, gather_rows, survey_rows
 from tamis.estimators.reading import make_generator
@@ -38,7 +39,7 @@ from tamis.models.generative.gaussian_densities import precision_factors_of, pre
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
 from tamis.models.generative.state import GenerativeState
 from tamis.parameters import check_em_options, check_integer, check_nonnegative
-from tamis.protocols import Step, observe_shards
+from tamis.protocols import observe_shards
 from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
@@ -173,45 +174,20 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         last = self._get_state_or_none() if self.warm_start else None
         reader = self._make_reader(keys, None if last is None else last.schema)
         survey = survey_rows(shards, reader)
-        if survey.n_rows < len(keys):
-            raise ValueError(
-                f"got n_samples={survey.n_rows} rows for n_components={len(keys)}, expected one per component"
-            )
-        check_em_options(self.max_iter, self.tol, self.n_init)
+        self._refuse_few_rows(survey.n_rows)
         schema = survey.schema
         model = self._make_model(schema, keys, keys)
         tables = shards.map(replace(reader, schema=schema))
         data = tables.map(partial(encode_rows, model)).keep()
         rng = make_generator(self.random_state)
-        with self._report_progress(self.max_iter * (self.n_init if last is None else 1), None) as report:
 
-            def run(start: Posterior) -> em.Outcome:
-                def report_step(step: Step[Joint, Posterior]) -> None:
-                    report(step.objective)
+        def draw_start() -> Posterior:
+            row_numbers = em.draw_row_numbers(survey.n_rows, len(keys), rng)
+            sample = encode_rows(model, gather_rows(tables, survey, row_numbers))
+            given = self._read_initial_parameters(model, sample)
+            return em.start_shards(model, data, sample, len(keys), rng, self.init_params, given)
 
-                return em.run(model, data, start, self.max_iter, self.tol, report_step)
-
-            def draw_start() -> Posterior:
-                row_numbers = em.draw_row_numbers(survey.n_rows, len(keys), rng)
-                sample = encode_rows(model, gather_rows(tables, survey, row_numbers))
-                return em.start_shards(
-                    model,
-                    data,
-                    sample,
-                    len(keys),
-                    rng,
-                    self.init_params,
-                    self._read_initial_parameters(model, sample),
-                )
-
-            if last is None:
-                outcomes = [run(draw_start()) for _ in range(self.n_init)]
-                outcome = max(outcomes, key=lambda each: each.history.log_likelihoods[-1])
-            else:
-                self._refuse_other_model(last, model)
-                outcome = run(self.posterior_)
-        self._adopt_outcome(schema, model, outcome)
-        return self
+        return self._run_em(schema, model, data, draw_start)
 
     def _make_reader(self, keys: Keys, schema: Schema | None) -> RowReader:
         return RowReader(
@@ -242,48 +218,62 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         weights = read_weights(sample_weight, table.rows)
         if weights is not None and not weights.all():
             table, weights = table.take(np.flatnonzero(weights)), weights[weights > 0]
+        self._refuse_few_rows(table.rows)
         keys = self._list_components()
-        if table.rows < len(keys):
-            raise ValueError(
-                f"got n_samples={table.rows} rows for n_components={len(keys)}, expected one per component"
-            )
-        check_em_options(self.max_iter, self.tol, self.n_init)
         model = self._make_model(schema, keys, keys)
         data = _make_unlabelled_rows(model.encode(table), keys, weights)
         rng = make_generator(self.random_state)
+
+        def draw_start() -> Posterior:
+            given = self._read_initial_parameters(model, data)
+            return em.start(model, data, len(keys), rng, self.init_params, given)
+
+        return self._run_em(schema, model, data, draw_start, X)
+
+    def _refuse_few_rows(self, rows: int) -> None:
+        """Raise if there are fewer rows than components, or if the parameters of EM are not valid."""
+        k = len(self._list_components())
+        if rows < k:
+            raise ValueError(f"got n_samples={rows} rows for n_components={k}, expected one per component")
+        check_em_options(self.max_iter, self.tol, self.n_init)
+
+    def _run_em(
+        self,
+        schema: Schema,
+        model: Generative,
+        data: LabelledRows | em.RowShards,
+        draw_start: Callable[[], Posterior],
+        X: object = None,
+    ) -> Self:
+        """Run EM from `n_init` starts, or from the components of the last fit; adopt the best outcome.
+
+        Raise if a component has collapsed.
+        """
+        last = self._get_state_or_none() if self.warm_start else None
         with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as report:
 
-            def report_step(step: Step[Joint, Posterior]) -> None:
-                report(step.objective)
+            def run(start: Posterior, previous: float | None = None) -> em.Outcome:
+                return em.run(
+                    model, data, start, self.max_iter, self.tol, lambda step: report(step.objective), previous
+                )
 
-            outcome = (
-                self._run_em(model, data, rng, report_step)
-                if last is None
-                else self._continue_em(last, model, data, report_step)
-            )
-        self._adopt_outcome(schema, model, outcome)
-        return self
-
-    def _adopt_outcome(self, schema: Schema, model: Generative, outcome: em.Outcome) -> None:
-        """Adopt the result of EM as the state; raise if a component has collapsed."""
+            if last is None:
+                outcomes = (run(draw_start()) for _ in range(self.n_init))
+                outcome = max(outcomes, key=lambda each: each.history.log_likelihoods[-1])
+            else:
+                self._refuse_other_model(last, model)
+                history, previous = last.history, None
+                if history is not None and isinstance(data, LabelledRows):
+                    is_same_weight = history.weight == float(data.weight().sum())  # most likely the same rows
+                    previous = history.log_likelihoods[-1] if is_same_weight else None
+                outcome = run(self.posterior_, previous)
         if self.estimate == "mle":
             refuse_collapse(outcome.posterior.densities.get("gaussian"))
         self._warn_unless_converged(outcome.history)
         self._fitted = GenerativeState(
             schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history
         )
-
-    def _run_em(
-        self,
-        model: Generative,
-        data: LabelledRows,
-        rng: np.random.Generator,
-        report_step: em.StepReport | None = None,
-    ) -> em.Outcome:
-        """Run EM `n_init` times, each from another start; return the best run."""
-        k, start, tol = len(self._list_components()), self.init_params, self.tol
-        given = self._read_initial_parameters(model, data)
-        return em.run_best(model, data, k, rng, self.n_init, self.max_iter, tol, report_step, start, given)
+        return self
 
     def _read_initial_parameters(self, model: Generative, data: LabelledRows) -> em.Initial:
         """Check the parameters of the components to start from, which the user gave."""
@@ -299,17 +289,6 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 f"got warm_start=True with other parameters than the last fit had ({count} components), "
                 "expected the same components, families and covariance: set warm_start=False"
             )
-
-    def _continue_em(
-        self, last: GenerativeState, model: Generative, data: LabelledRows, report_step: em.StepReport
-    ) -> em.Outcome:
-        """Run EM from the components of the last fit."""
-        posterior = self.posterior_
-        self._refuse_other_model(last, model)
-        history, before = last.history, None
-        if history is not None and history.weight == float(data.weight().sum()):  # most likely the same rows
-            before = history.log_likelihoods[-1]
-        return em.run(model, data, posterior, self.max_iter, self.tol, report_step, before)
 
     def merge(self, *others: Self) -> Self:
         """Add the statistics of other mixtures' components, each to that of the component with its index.
@@ -344,11 +323,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         rest = state.statistic - self._observe_rows(state, self._read_rows(X, state), sample_weight)
         state.model.refuse_impossible(rest)
         counted: Any = rest["classes"]
-        if not counted.weight.value > 0:
-            raise ValueError(
-                "every row would be forgotten, expected some to be left: make a new model instead; "
-                "nothing was changed"
-            )
+        refuse_to_forget_all(float(counted.weight.value))
         self._fitted = state.replace(rest)
         return self
 
@@ -414,8 +389,17 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             is_held_out = fold == number
             data = _make_unlabelled_rows(rows, self._list_components(), weights)
             train = data.take(np.flatnonzero(~is_held_out))
-            rng = make_generator(self.random_state)
-            outcome = self._run_em(model, train, rng)
+            outcome = em.run_best(
+                model,
+                train,
+                len(self._list_components()),
+                make_generator(self.random_state),
+                self.n_init,
+                self.max_iter,
+                self.tol,
+                method=self.init_params,
+                initial=self._read_initial_parameters(model, train),
+            )
             self._warn_unless_converged(outcome.history)
             joint = outcome.posterior.log_joint(rows.take(np.flatnonzero(is_held_out)))
             log_densities[is_held_out] = _kernels.log_sum_rows(joint)

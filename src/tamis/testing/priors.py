@@ -162,29 +162,12 @@ def _make_beta_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
 
 def _make_gamma_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Gamma(a, b, likelihood), _positive(batch), _positive(batch))
-    if likelihood == "exponential":
-        return PriorCase(
-            name,
-            Gamma,
-            priors,
-            _tallies(batch),
-            _observe_count,
-            _exponential_log_likelihood,
-            transforms.RATE,
-            batch=batch,
-        )
-    base = lambda x: -special.gammaln(x + 1.0)  # noqa: E731
-    return PriorCase(
-        name,
-        Gamma,
-        priors,
-        _tallies(batch),
-        _observe_count,
-        _poisson_log_likelihood,
-        transforms.RATE,
-        base,
-        batch,
-    )
+    density: Any = _exponential_log_likelihood
+    base: Any = np.zeros_like
+    if likelihood == "poisson":
+        density, base = _poisson_log_likelihood, lambda x: -special.gammaln(x + 1.0)
+    transform = transforms.RATE
+    return PriorCase(name, Gamma, priors, _tallies(batch), _observe_count, density, transform, base, batch)
 
 
 def _make_dirichlet_case(name: str, batch: Shape) -> PriorCase:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from tamis import arrays
 from tamis.arrays import Array
+from tamis.inputs import refuse_empty_array
 from tamis.models.generative.counting import refuse_negative_sums, sum_counts
 from tamis.parameters import check_decay_factor
 from tamis.stats import Exact, Keys, Labels, Tally, refuse_excess_subtraction
@@ -45,12 +46,7 @@ class Counts(NamedTuple):
         """Read rows of any kind; negative numbers are refused unless `negative`."""
         table = Table.of(data)
         is_float32 = getattr(data, "dtype", None) == np.float32
-        for size, what in ((table.width, "feature(s)"), (table.rows, "sample(s)")):
-            if size == 0:
-                raise ValueError(
-                    f"Found array with 0 {what} (shape=({table.rows}, {table.width})) "
-                    "while a minimum of 1 is required."
-                )
+        refuse_empty_array(table)
         if table.sparse is None:
             matrix = arrays.import_scipy_sparse().csr_array(table.numbers())
         else:

@@ -269,6 +269,11 @@ class Catalog:
                 raise
             connection.execute("COMMIT")
 
+    def _query(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
+        """Return all rows of a query."""
+        with self._explain_errors():
+            return self._connection.execute(statement, parameters).fetchall()
+
     # Sources and files.
 
     def add_source(self, path: str, *, name: str = "", is_import: bool = False) -> int:
@@ -290,12 +295,11 @@ class Catalog:
 
     def sources(self) -> list[CatalogSource]:
         """Return all sources, each with the number of messages that it has."""
-        with self._explain_errors():
-            rows = self._connection.execute(
-                "SELECT source.id, source.path, name, is_import, count(message.id) FROM source "
-                "LEFT JOIN file ON file.source = source.id LEFT JOIN message ON message.file = file.id "
-                "GROUP BY source.id ORDER BY source.id"
-            ).fetchall()
+        rows = self._query(
+            "SELECT source.id, source.path, name, is_import, count(message.id) FROM source "
+            "LEFT JOIN file ON file.source = source.id LEFT JOIN message ON message.file = file.id "
+            "GROUP BY source.id ORDER BY source.id"
+        )
         return [
             CatalogSource(number, os.fsdecode(path), name, bool(is_import), messages)
             for number, path, name, is_import, messages in rows
@@ -303,9 +307,8 @@ class Catalog:
 
     def list_files(self, source: int) -> list[tuple[int, str]]:
         """Return the numbers and paths of the files of a source."""
-        with self._explain_errors():
-            rows = self._connection.execute("SELECT id, path FROM file WHERE source = ?", (source,))
-            return [(number, os.fsdecode(path)) for number, path in rows.fetchall()]
+        rows = self._query("SELECT id, path FROM file WHERE source = ?", (source,))
+        return [(number, os.fsdecode(path)) for number, path in rows]
 
     def remove_files(self, numbers: Iterable[int]) -> None:
         """Remove files, and their messages; a learned message stays in the list, without a file."""
@@ -317,11 +320,8 @@ class Catalog:
 
     def find_file(self, path: str) -> tuple[int, int] | None:
         """Return the size and the time of change that a file had when it was read, or None."""
-        with self._explain_errors():
-            row = self._connection.execute(
-                "SELECT size, changed FROM file WHERE path = ?", (os.fsencode(path),)
-            ).fetchone()
-        return None if row is None else (row[0], row[1])
+        rows = self._query("SELECT size, changed FROM file WHERE path = ?", (os.fsencode(path),))
+        return rows[0] if rows else None
 
     def note_file(self, source: int, path: str, size: int, changed: int) -> int:
         """Note that a file was read when it had this size and time of change; return its number."""
@@ -381,20 +381,14 @@ class Catalog:
 
     def find(self, digest: bytes) -> Row | None:
         """Return a message, or None."""
-        with self._explain_errors():
-            row = self._connection.execute(
-                f"SELECT {_COLUMNS} FROM message WHERE digest = ?", (digest,)
-            ).fetchone()
-        return None if row is None else self._make_row(row, self._read_state("learned"))
+        rows = self._query(f"SELECT {_COLUMNS} FROM message WHERE digest = ?", (digest,))
+        return self._make_row(rows[0], self._read_state("learned")) if rows else None
 
     def locate(self, digest: bytes) -> Location | None:
         """Return where a message lies, or None if no file is known."""
-        with self._explain_errors():
-            row = self._connection.execute(
-                "SELECT path, start, length FROM message JOIN file ON file.id = file WHERE digest = ?",
-                (digest,),
-            ).fetchone()
-        return None if row is None else Location(os.fsdecode(row[0]), row[1], row[2])
+        statement = "SELECT path, start, length FROM message JOIN file ON file.id = file WHERE digest = ?"
+        rows = self._query(statement, (digest,))
+        return Location(os.fsdecode(rows[0][0]), *rows[0][1:]) if rows else None
 
     def list_page(
         self, query: Query, *, after: Cursor | None = None, before: Cursor | None = None, limit: int = 50
@@ -417,8 +411,7 @@ class Catalog:
             order = ", ".join(f"+{column}" for column in order.split(", "))
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         statement = f"SELECT {_COLUMNS} FROM message {where} ORDER BY {order} LIMIT {limit + 1}"
-        with self._explain_errors():
-            values = self._connection.execute(statement, parameters).fetchall()
+        values = self._query(statement, parameters)
         learned = self._read_state("learned")
         rows = [self._make_row(one, learned) for one in values[:limit]]
         has_more = len(values) > limit
@@ -454,47 +447,39 @@ class Catalog:
         return conditions, parameters
 
     def _is_rare(self, condition: str, parameter: object) -> bool:
-        with self._explain_errors():
-            statement = (
-                f"SELECT count(*) FROM (SELECT 1 FROM message WHERE {condition} LIMIT {_MAX_SORTED + 1})"
-            )
-            return int(self._connection.execute(statement, (parameter,)).fetchone()[0]) <= _MAX_SORTED
+        statement = f"SELECT count(*) FROM (SELECT 1 FROM message WHERE {condition} LIMIT {_MAX_SORTED + 1})"
+        ((count,),) = self._query(statement, (parameter,))
+        return bool(count <= _MAX_SORTED)
 
     def _search(self, words: Sequence[str]) -> Sequence[int]:
         """Return the numbers of messages whose heading has all words, at most _MAX_SORTED + 1 of them."""
         quoted = " ".join('"' + word.replace('"', '""') + '"' for word in words)
-        with self._explain_errors():
-            rows = self._connection.execute(
-                f"SELECT rowid FROM search WHERE search MATCH ? LIMIT {_MAX_SORTED + 1}", (quoted,)
-            ).fetchall()
+        rows = self._query(
+            f"SELECT rowid FROM search WHERE search MATCH ? LIMIT {_MAX_SORTED + 1}", (quoted,)
+        )
         return [number for (number,) in rows]
 
     def count_verdicts(self) -> dict[str, int]:
         """Return the number of messages by verdict; the empty verdict stands for messages without one."""
-        with self._explain_errors():
-            rows = self._connection.execute("SELECT verdict, count(*) FROM message GROUP BY verdict")
-            return dict(rows.fetchall())
+        return dict(self._query("SELECT verdict, count(*) FROM message GROUP BY verdict"))
 
     def count_days(self) -> list[tuple[int, str, int]]:
         """Count the judged messages by the day of their date (days since 1970, UTC) and by verdict."""
-        with self._explain_errors():
-            return self._connection.execute(
-                "SELECT -age / 86400, verdict, count(*) FROM message WHERE verdict <> '' GROUP BY 1, 2"
-            ).fetchall()
+        return self._query(
+            "SELECT -age / 86400, verdict, count(*) FROM message WHERE verdict <> '' GROUP BY 1, 2"
+        )
 
     def digests_with_file(self, after: int = 0, limit: int = 200) -> list[tuple[int, bytes]]:
         """Return the numbers, greater than `after`, and digests of at most `limit` messages with a file."""
-        with self._explain_errors():
-            return self._connection.execute(
-                "SELECT id, digest FROM message WHERE file IS NOT NULL AND id > ? ORDER BY id LIMIT ?",
-                (after, limit),
-            ).fetchall()
+        return self._query(
+            "SELECT id, digest FROM message WHERE file IS NOT NULL AND id > ? ORDER BY id LIMIT ?",
+            (after, limit),
+        )
 
     def count_with_file(self) -> int:
         """Return the number of messages that have a file."""
-        with self._explain_errors():
-            row = self._connection.execute("SELECT count(*) FROM message WHERE file IS NOT NULL")
-            return int(row.fetchone()[0])
+        ((count,),) = self._query("SELECT count(*) FROM message WHERE file IS NOT NULL")
+        return int(count)
 
     def _make_row(self, row: tuple[Any, ...], learned: int) -> Row:
         number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = row
@@ -569,9 +554,8 @@ class Catalog:
                 self._write_state("learned", learned)
 
     def _read_state(self, name: str) -> int:
-        with self._explain_errors():
-            row = self._connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
-        return 0 if row is None else int(row[0])
+        rows = self._query("SELECT value FROM state WHERE name = ?", (name,))
+        return int(rows[0][0]) if rows else 0
 
     def _write_state(self, name: str, value: int) -> None:
         self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))

@@ -39,13 +39,11 @@ class Miss:
         return SPAM if self.is_spam else HAM
 
 
-def find_misses(
-    study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]], limit: int = _MAX_MISSES
-) -> list[Miss]:
+def find_misses(study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]]) -> list[Miss]:
     """Return the misses, the worst first. Messages are read again, up to the last one that is needed."""
     is_spam = corpus.is_spam[study.judged]
     wrong = np.flatnonzero((study.log_odds > 0) != is_spam)
-    worst = wrong[np.argsort(-np.abs(study.log_odds[wrong]), kind="stable")][:limit]
+    worst = wrong[np.argsort(-np.abs(study.log_odds[wrong]), kind="stable")][:_MAX_MISSES]
     numbers = study.judged[worst].tolist()
     raw_messages = _read_again(numbers, corpus, messages)
     verdicts: dict[int, tuple[RawMessage, Verdict]] = {}

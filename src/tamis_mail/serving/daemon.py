@@ -5,14 +5,14 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from tamis_mail.serving.filtering import Filtering
 from tamis_mail.serving.listeners import Listener
 from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics, PrometheusMetrics
-from tamis_mail.serving.server import Handler, Limits, Server
+from tamis_mail.serving.server import Limits, Server
 from tamis_mail.settings import default_path
 from tamis_mail.verdict.header_fields import DIALECTS
 
@@ -20,16 +20,11 @@ _USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,63}")
 _PLACEHOLDER = "{user}"
 
 
-@dataclass(frozen=True, slots=True)
-class Daemon:
-    """The parts of a running daemon, from which its handler of connections is made."""
+class Service(Protocol):
+    """A service handles connections."""
 
-    filtering: Filtering
-    log: Log
-    metrics: Metrics
-    limits: Limits
-    user_of: Callable[[str], str]
-    """Returns the user whose store serves a name that a client sent; "" stands for the store of `--store`."""
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, /) -> None:
+        """Handle one connection."""
 
 
 def add_options(parser: ArgumentParser, listen: str) -> None:
@@ -54,43 +49,29 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
         help="a store for each user that a client names: a path with {user} in it; a user without a store, "
         "and a name with other characters than letters, digits and _.+@-, get the store of --store",
     )
-    parser.add_argument(
-        "--max-size",
-        metavar="BYTES",
-        type=make_argument_type(read_positive),
-        default=Limits().size,
-        help="maximum size of a message; a larger one gets no verdict (default: %(default)s)",
+    limits = Limits()
+    add_number(
+        parser, "--max-size", "BYTES", limits.size, "maximum size of a message; a larger one gets no verdict"
     )
-    parser.add_argument(
-        "--max-connections",
-        metavar="N",
-        type=make_argument_type(read_positive),
-        default=Limits().connections,
-        help="maximum number of connections at once; further clients wait (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=make_argument_type(read_positive),
-        default=int(Limits().seconds),
-        help="maximum duration of a connection (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--idle-timeout",
-        metavar="SECONDS",
-        type=make_argument_type(read_positive),
-        default=int(Limits().idle_seconds),
-        help="maximum time in which a client sends nothing (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--threads",
-        metavar="N",
-        type=make_argument_type(read_positive),
-        default=2,
-        help="number of threads that judge messages (default: %(default)s)",
-    )
+    connections_help = "maximum number of connections at once; further clients wait"
+    add_number(parser, "--max-connections", "N", limits.connections, connections_help)
+    add_number(parser, "--timeout", "SECONDS", int(limits.seconds), "maximum duration of a connection")
+    idle_help = "maximum time in which a client sends nothing"
+    add_number(parser, "--idle-timeout", "SECONDS", int(limits.idle_seconds), idle_help)
+    add_number(parser, "--threads", "N", 2, "number of threads that judge messages")
     add_log_options(parser)
     parser.set_defaults(default_listen=listen)
+
+
+def add_number(parser: ArgumentParser, name: str, metavar: str, default: int, description: str) -> None:
+    """Add an option that takes a positive integer."""
+    parser.add_argument(
+        name,
+        metavar=metavar,
+        type=make_argument_type(read_positive),
+        default=default,
+        help=f"{description} (default: %(default)s)",
+    )
 
 
 def add_log_options(parser: ArgumentParser) -> None:
@@ -124,16 +105,19 @@ def add_marking_options(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Namespace, make_handler: Callable[[Daemon], Handler], source: str) -> int:
+def run(options: Namespace, make_service: Callable[..., Service], source: str) -> int:
     """Run a daemon until a signal ends it, and return its exit status.
+
+    `make_service` is called with a `Filtering`, a `Log`, `Metrics`, the `limits` and `user_of`, which returns
+    the user whose store serves a name that a client sent; "" stands for the store of `--store`.
 
     The log of events names `source` as the origin of what the daemon learns and judges.
     """
-    asyncio.run(_serve(options, make_handler, source))
+    asyncio.run(_serve(options, make_service, source))
     return 0
 
 
-async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], source: str) -> None:
+async def _serve(options: Namespace, make_service: Callable[..., Service], source: str) -> None:
     listeners = options.listen or [Listener.parse(options.default_listen)]
     store = Path(options.store).expanduser() if options.store else default_path()
     log = Log(sys.stderr, options.log_format)
@@ -144,9 +128,9 @@ async def _serve(options: Namespace, make_handler: Callable[[Daemon], Handler], 
     metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
     filtering = Filtering(path_of, threads=options.threads, source=source)
     try:
-        handle = make_handler(Daemon(filtering, log, metrics, limits, user_of))
+        service = make_service(filtering, log, metrics, limits=limits, user_of=user_of)
         server = Server(
-            listeners, handle, log, limits, socket_mode=options.socket_mode, reload=filtering.reopen
+            listeners, service.handle, log, limits, socket_mode=options.socket_mode, reload=filtering.reopen
         )
         await server.run()
     finally:

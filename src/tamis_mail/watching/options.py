@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tamis.progress import Line
-from tamis_mail.serving.daemon import add_log_options, make_argument_type, read_positive
+from tamis_mail.serving.daemon import add_log_options, add_number
 from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics, PrometheusMetrics
 from tamis_mail.settings import default_path
@@ -49,13 +49,7 @@ def add_options(parser: ArgumentParser) -> None:
         help="in the first pass, sort all messages of the inbox, not only unread ones",
     )
     parser.add_argument("--keywords", action="store_true", help="mark sorted mail with $Junk and $NotJunk")
-    parser.add_argument(
-        "--interval",
-        metavar="SECONDS",
-        type=make_argument_type(read_positive),
-        default=60,
-        help="maximum time between two passes over the mailbox (default: %(default)s)",
-    )
+    add_number(parser, "--interval", "SECONDS", 60, "maximum time between two passes over the mailbox")
     add_log_options(parser)
 
 

@@ -7,6 +7,7 @@ to the weight of the row's ratings plus five (Zhou et al. 2008). The ridge λ of
 rows; it has the effect of λ further ratings in each row, whose residuals without the offset are zero.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt
@@ -139,8 +140,40 @@ def compute_rmse(ratings: Ratings, factors: Factors) -> float:
     return sqrt(sum_squared_residuals(ratings, factors) / ratings.total_weight)
 
 
+class SweepModel(ABC):
+    """A model of ratings whose steps are sweeps: of explicit ratings, or of implicit ones."""
+
+    __slots__ = ()
+
+    def observe(self, data: Ratings, given: Sweep | None = None) -> RatingsGiven[Sweep]:
+        """The ratings, given factors; nothing is summed yet."""
+        return RatingsGiven(data, refuse_no_factors(given))
+
+    @abstractmethod
+    def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
+        """Make one sweep."""
+
+    def objective(self, statistic: RatingsGiven[Sweep]) -> float:
+        """The objective of the sweep that was given to `observe`."""
+        return statistic.posterior.objective
+
+    def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
+        """The rows of all users, or of some, given the items (rows, k + 1)."""
+        side = ratings.by_user if rows is None else ratings.by_user.select_rows(rows)
+        return self._solve_rows(ratings, side, factors.items, factors)
+
+    def solve_items(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
+        """The rows of all items, or of some, given the users (rows, k + 1)."""
+        side = ratings.by_item if rows is None else ratings.by_item.select_rows(rows)
+        return self._solve_rows(ratings, side, factors.users, factors)
+
+    @abstractmethod
+    def _solve_rows(self, ratings: Ratings, side: GroupedRatings, other: Array, factors: Factors) -> Array:
+        """The rows of one side (rows, k + 1), given those of the other."""
+
+
 @dataclass(frozen=True, slots=True)
-class Alternating:
+class Alternating(SweepModel):
     """Alternating least squares: each step of `iterate` is a sweep over items, offsets of times and users.
 
     Users are solved last, so that each user's row is the exact solution given the items. With `held_out`
@@ -198,10 +231,6 @@ class Alternating:
         """Whether the model has a level and offsets."""
         return bool(np.isfinite(self.offset_ridge))
 
-    def observe(self, data: Ratings, given: Sweep | None = None) -> RatingsGiven[Sweep]:
-        """The ratings, given factors; nothing is summed yet."""
-        return RatingsGiven(data, refuse_no_factors(given))
-
     def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
         """Make one sweep: items given users, offsets of times given both, users given items."""
         ratings, factors = statistic.ratings, statistic.posterior.factors
@@ -214,10 +243,6 @@ class Alternating:
         rmse = compute_rmse(self.held_out, factors)
         return Sweep(factors, rmse, rmse)
 
-    def objective(self, statistic: RatingsGiven[Sweep]) -> float:
-        """The penalised squared error, or the RMSE of the held-out ratings."""
-        return statistic.posterior.objective
-
     def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
         """Compute the RMSE of the ratings, and the objective: the squared errors plus all ridge penalties."""
         squares = objective = sum_squared_residuals(ratings, factors)
@@ -228,16 +253,6 @@ class Alternating:
             offsets = np.square(factors.time_offsets).sum() + np.square(factors.item_time_offsets).sum()
             objective += self.offset_ridge * float(offsets)
         return Sweep(factors, sqrt(squares / ratings.total_weight), objective)
-
-    def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
-        """The rows of all users, or of some, given the items (rows, k + 1)."""
-        side = ratings.by_user if rows is None else ratings.by_user.select_rows(rows)
-        return self._solve_rows(side, factors.items, compute_targets(ratings, side, factors))
-
-    def solve_items(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
-        """The rows of all items, or of some, given the users (rows, k + 1)."""
-        side = ratings.by_item if rows is None else ratings.by_item.select_rows(rows)
-        return self._solve_rows(side, factors.users, compute_targets(ratings, side, factors))
 
     def make_features(self, other: Array) -> Array:
         """The features of one side's regressions (rows, k + 1), or (rows, k) without offsets."""
@@ -250,12 +265,12 @@ class Alternating:
         ridges[:, self.rank :] = max(self.offset_ridge, 1e-12)
         return ridges
 
-    def _solve_rows(self, side: GroupedRatings, other: Array, targets: Array) -> Array:
+    def _solve_rows(self, ratings: Ratings, side: GroupedRatings, other: Array, factors: Factors) -> Array:
         rows = kernels.solve_rows(
             side.indptr,
             side.other_index,
             side.weights,
-            side.weights * targets,
+            side.weights * compute_targets(ratings, side, factors),
             self.make_features(other),
             self.compute_ridges(side),
             other_offsets=np.ascontiguousarray(other[:, -1]),
@@ -291,15 +306,7 @@ def refuse_no_factors(given: P | None) -> P:
     return given
 
 
-class AlternatingModel(Iterative[Ratings, RatingsGiven[Sweep], Sweep], Protocol):
-    """A model of ratings whose steps are sweeps: explicit or implicit."""
-
-    def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
-        """The rows of users given the items."""
-        ...
-
-
-def sweep(model: AlternatingModel, ratings: Ratings, start: Factors) -> Iterator[Sweep]:
+def sweep(model: SweepModel, ratings: Ratings, start: Factors) -> Iterator[Sweep]:
     """Yield one sweep after the other, without end; first, the users are solved given the items."""
     first = Sweep(replace(start, users=model.solve_users(ratings, start)))
     return (step.posterior for step in iterate(model, (ratings,), first))

@@ -13,13 +13,13 @@ import numpy as np
 from tamis import threads
 from tamis._kernels import factors as kernels
 from tamis.arrays import Array
-from tamis.models.factors.alternating import Factors, RatingsGiven, Sweep, predict_pairs, refuse_no_factors
-from tamis.models.factors.ratings import GroupedRatings, Indices, Ratings
+from tamis.models.factors.alternating import Factors, RatingsGiven, Sweep, SweepModel, predict_pairs
+from tamis.models.factors.ratings import GroupedRatings, Ratings
 from tamis.protocols import Iterative
 
 
 @dataclass(frozen=True, slots=True)
-class Implicit:
+class Implicit(SweepModel):
     """Alternating least squares over all pairs, with an action or without; no level and no offsets."""
 
     rank: int
@@ -33,20 +33,12 @@ class Implicit:
         users = np.zeros((ratings.n_users, self.rank + 1))
         return Factors(0.0, users, items, np.zeros(0), np.zeros((ratings.n_items, 0)))
 
-    def observe(self, data: Ratings, given: Sweep | None = None) -> RatingsGiven[Sweep]:
-        """The actions, given factors; nothing is summed yet."""
-        return RatingsGiven(data, refuse_no_factors(given))
-
     def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
         """Make one sweep: items given users, then users given items."""
         ratings, factors = statistic.ratings, statistic.posterior.factors
         factors = replace(factors, items=self.solve_items(ratings, factors))
         factors = replace(factors, users=self.solve_users(ratings, factors))
         return self.evaluate(ratings, factors)
-
-    def objective(self, statistic: RatingsGiven[Sweep]) -> float:
-        """The penalised squared error over all pairs."""
-        return statistic.posterior.objective
 
     def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
         """Compute the RMSE of pairs with an action, whose preference is 1, and the objective of all."""
@@ -63,16 +55,6 @@ class Implicit:
         objective = all_pairs + float(actions.sum()) + penalty
         return Sweep(factors, sqrt(squares / ratings.total_weight), objective)
 
-    def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
-        """The rows of all users, or of some, given the items (rows, k + 1)."""
-        side = ratings.by_user if rows is None else ratings.by_user.select_rows(rows)
-        return self._solve_rows(side, factors.items)
-
-    def solve_items(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
-        """The rows of all items, or of some, given the users (rows, k + 1)."""
-        side = ratings.by_item if rows is None else ratings.by_item.select_rows(rows)
-        return self._solve_rows(side, factors.users)
-
     def compute_confidence(self, side: GroupedRatings) -> Array:
         """c − 1 of each action (n,)."""
         return self.confidence * side.weights * side.values
@@ -81,7 +63,7 @@ class Implicit:
         """c times the preference of each pair (n,); an action of weight 0 counts as none."""
         return np.where(side.weights > 0.0, 1.0 + self.compute_confidence(side), 0.0)
 
-    def _solve_rows(self, side: GroupedRatings, other: Array) -> Array:
+    def _solve_rows(self, ratings: Ratings, side: GroupedRatings, other: Array, factors: Factors) -> Array:
         features = np.ascontiguousarray(other[:, :-1])
         confidence, pulls = self.compute_confidence(side), self.compute_pulls(side)
         ridge = np.full((len(side.counts), self.rank), self.ridge)

@@ -15,10 +15,9 @@ from textwrap import wrap
 from typing import TextIO
 
 from tamis_mail.settings import default_path
-from tamis_mail.store import has_store
-from tamis_mail.store.log import Event, EventLog
+from tamis_mail.store.log import Event
 from tamis_mail.surfaces.cli.layout import clip, replace_hidden
-from tamis_mail.surfaces.cli.log import describe_absence, format_time
+from tamis_mail.surfaces.cli.log import describe_absence, find_log, format_time
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.past import PAST_HELP, parse_past
 from tamis_mail.surfaces.cli.streams import text_width
@@ -60,11 +59,7 @@ def run(out: TextIO, options: Namespace) -> int:
             f"got {options.mail!r:.60} as the address, expected one plain address, as me@home.example"
         )
     path = options.store or default_path()
-    if not has_store(path):
-        raise ValueError(
-            f"there is no store at {path}, and so no log: learn some mail first (tamis learn --help)"
-        )
-    log = EventLog.of(path)
+    log = find_log(path)
     width = _MAIL_COLUMNS if options.mail else text_width()
     has_log = log.exists()
     summary = _summarise(list(log.events(since)) if has_log else [])

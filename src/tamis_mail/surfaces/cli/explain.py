@@ -3,13 +3,14 @@
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import import_module
 from typing import TextIO
 
 from tamis_mail.framing import exceeds_limit
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.message import canonical, digest
+from tamis_mail.reporting.evidence import select_strongest, sum_views
 from tamis_mail.reporting.gram_spans import join_grams
 from tamis_mail.reporting.wording import VIEW_TITLES, describe_verdict
 from tamis_mail.settings import default_path
@@ -19,7 +20,7 @@ from tamis_mail.surfaces.cli.layout import can_show, clip, make_displayable, pad
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.sources import describe_oversize, open_sources, path_bytes
 from tamis_mail.surfaces.cli.streams import text_width
-from tamis_mail.verdict import Evidence, Verdict
+from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
 _MAX_TOKENS = 10  # tokens that are shown for spam, and as many against it
@@ -112,10 +113,7 @@ def _as_json(verdict: Verdict, message: RawMessage, *, everything: bool) -> str:
     strongest = (
         evidence
         if everything
-        else [
-            *_select_strongest(evidence, 1, 2 * _MAX_TOKENS),
-            *_select_strongest(evidence, -1, 2 * _MAX_TOKENS),
-        ]
+        else [one for sign in (1, -1) for one in select_strongest(evidence, sign, 2 * _MAX_TOKENS)]
     )
     fields = {
         "name": message.name,
@@ -127,17 +125,8 @@ def _as_json(verdict: Verdict, message: RawMessage, *, everything: bool) -> str:
         "probability": verdict.probability,
         "log_odds": verdict.log_odds,
         "probabilities": dict(verdict.probabilities),
-        "views": {view: _sum_view(evidence, view) for view in _list_views(evidence)},
-        "evidence": [
-            {
-                "token": one.token,
-                "view": one.view,
-                "contribution": one.contribution,
-                "spam": one.spam,
-                "ham": one.ham,
-            }
-            for one in strongest
-        ],
+        "views": sum_views(evidence),
+        "evidence": [asdict(one) for one in strongest],
     }
     return str(import_module("json").dumps(fields))
 
@@ -190,7 +179,7 @@ class _Page:
         title = max(map(len, VIEW_TITLES.values()))  # width of the first column
         head = f"{'for':>{number}}{'against':>{number}}" if is_wide else ""
         lines = [f"{'':<{title}}{head}{'sum':>{number}}"]
-        for view in _list_views(self._evidence):
+        for view in sum_views(self._evidence):
             contributions = [one.contribution for one in self._evidence if one.view == view]
             parts = (sum(c for c in contributions if c > 0), sum(c for c in contributions if c < 0))
             cells = "".join(f"{part:>+{number}.2f}" for part in parts) if is_wide else ""
@@ -201,8 +190,8 @@ class _Page:
     def _format_side(self, title: str, sign: int) -> list[str]:
         max_spans = None if self._limit is None else _MAX_SPANS
         evidence = [
-            *_select_strongest(self._tokens, sign, self._limit),
-            *_select_strongest(self._grams, sign, max_spans),
+            *select_strongest(self._tokens, sign, self._limit),
+            *select_strongest(self._grams, sign, max_spans),
         ]
         if not evidence:
             return ["", f"{title}: nothing"]
@@ -233,21 +222,6 @@ class _Page:
 
     def _clip(self, text: str) -> str:
         return clip(make_displayable(self._out, text), self._width, self._dots)
-
-
-def _select_strongest(evidence: Sequence[Evidence], sign: int, limit: int | None) -> list[Evidence]:
-    """Select the first entries of a sign: evidence is sorted, the strongest first."""
-    return [one for one in evidence if one.contribution * sign > 0][:limit]
-
-
-def _list_views(evidence: Sequence[Evidence]) -> list[str]:
-    """Return the views of the evidence: those with a title in the order of VIEW_TITLES, then the others."""
-    present = {one.view for one in evidence}
-    return [view for view in VIEW_TITLES if view in present] + sorted(present - VIEW_TITLES.keys())
-
-
-def _sum_view(evidence: Sequence[Evidence], view: str) -> float:
-    return sum(one.contribution for one in evidence if one.view == view)
 
 
 def _format_count(number: float) -> str:

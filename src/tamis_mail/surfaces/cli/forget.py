@@ -7,8 +7,8 @@ from typing import TextIO
 
 from tamis_mail.mailbox import Source
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.learn import add_mbox_option
-from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
+from tamis_mail.surfaces.cli.learn import add_common_options
+from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
 from tamis_mail.surfaces.cli.streams import warn_of_log
 
@@ -25,10 +25,7 @@ def configure(parser: Parser) -> None:
         "again from there; with --no-log it keeps nothing."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
-    add_mbox_option(parser)
-    add_log_option(parser)
-    add_store_option(parser)
-    add_quiet_option(parser)
+    add_common_options(parser)
     parser.examples = [
         ("tamis forget < message", "one message"),
         ("tamis forget ~/Mail/Private", "a folder"),

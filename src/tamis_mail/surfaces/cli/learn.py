@@ -104,10 +104,7 @@ def configure(parser: Parser) -> None:
         help="mail that you sent, from which only the people to whom you write are learned",
     )
     add_since_option(parser)
-    add_mbox_option(parser)
-    add_log_option(parser)
-    add_store_option(parser)
-    add_quiet_option(parser)
+    add_common_options(parser)
     parser.examples = [
         (
             "tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox ~/Mail/Archive",
@@ -124,9 +121,12 @@ def configure(parser: Parser) -> None:
     ]
 
 
-def add_mbox_option(parser: Parser) -> None:
-    """Add the option for an mbox on standard input."""
+def add_common_options(parser: Parser) -> None:
+    """Add the options that learning shares with forgetting and learning under another label."""
     parser.add_argument("--mbox", action="store_true", help="standard input is an mbox of many messages")
+    add_log_option(parser)
+    add_store_option(parser)
+    add_quiet_option(parser)
 
 
 def run(out: TextIO, options: Namespace) -> int:

@@ -1,5 +1,6 @@
 """`tamis log`: the verdicts and what was learned, newest first."""
 
+import os
 import time
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
@@ -64,11 +65,7 @@ def run(out: TextIO, options: Namespace) -> int:
         options.parser.error(f"--{switches[0]} is given alone: leave the other options out")
     if options.limit is not None and options.limit < 0:
         options.parser.error(f"got --limit {options.limit}, expected a whole number from 0")
-    if not has_store(path):
-        raise ValueError(
-            f"there is no store at {path}, and so no log: learn some mail first (tamis learn --help)"
-        )
-    log = EventLog.of(path)
+    log = find_log(path)
     if switches:
         out.write(_switch(switches[0], path, log) + "\n")
         return 0
@@ -104,6 +101,15 @@ def _switch(switch: str, path: object, log: EventLog) -> str:
         return "verdicts and what is learned are logged from now on"
     rest = "; tamis log --clear deletes what was logged" if log.exists() else ""
     return f"nothing is logged from now on{rest}"
+
+
+def find_log(path: str | os.PathLike[str]) -> EventLog:
+    """Return the log of a store, which may be absent; raise if there is no store."""
+    if not has_store(path):
+        raise ValueError(
+            f"there is no store at {path}, and so no log: learn some mail first (tamis learn --help)"
+        )
+    return EventLog.of(path)
 
 
 def describe_absence(path: object) -> str:

@@ -7,8 +7,8 @@ from typing import TextIO
 
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox.raw_message import printable
-from tamis_mail.surfaces.cli.learn import add_mbox_option, learn
-from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
+from tamis_mail.surfaces.cli.learn import add_common_options, learn
+from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.sources import open_sources
 
 
@@ -21,10 +21,7 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("label", metavar="LABEL", help="spam, ham, or any other label")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
-    add_mbox_option(parser)
-    add_log_option(parser)
-    add_store_option(parser)
-    add_quiet_option(parser)
+    add_common_options(parser)
     parser.examples = [
         ("tamis relabel ham < message", "it was not spam"),
         ("tamis relabel spam ~/Mail/Missed", "all of these are"),

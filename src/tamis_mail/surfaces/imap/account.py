@@ -19,6 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from tamis_mail.files import write_file
+
 Security = Literal["implicit", "starttls", "none"]
 PasswordKind = Literal["keyring", "command", "credential", "prompt"]
 Login = Literal["password", "xoauth2"]
@@ -98,16 +100,7 @@ class Account:
             value = getattr(self, field.name)
             if field.name != "name" and value != field.default:
                 lines.append(f"{field.name} = {_format_value(value)}")
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123 (a descriptor)
-                stream.write("\n".join(lines) + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_file(path, ("\n".join(lines) + "\n").encode("utf-8"))
         return path
 
 

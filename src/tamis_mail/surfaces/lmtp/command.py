@@ -1,14 +1,12 @@
 """`tamis serve lmtp`: judge mail on its way from a mail server to its delivery."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import TextIO
 
 from tamis_mail.serving import daemon
-from tamis_mail.serving.daemon import Daemon
 from tamis_mail.serving.listeners import Listener
-from tamis_mail.serving.server import Handler
 from tamis_mail.surfaces.lmtp.next_hop import NextHop
 from tamis_mail.surfaces.lmtp.service import LmtpService, Marking
 
@@ -61,32 +59,9 @@ def run(out: TextIO, options: Namespace) -> int:
             f"--next is {options.next}, where this daemon listens: give the address of the next server"
         )
     hop = NextHop(options.next, options.next_protocol, float(options.next_timeout))
-
-    def make_handler(parts: Daemon) -> Handler:
-        return LmtpService(
-            parts.filtering,
-            parts.log,
-            parts.metrics,
-            limits=parts.limits,
-            hop=hop,
-            marking=Marking(options.dialect, version("tamis"), shows_evidence=not options.no_evidence),
-            user_of=_make_user_of(parts.user_of, options.user_name),
-        ).handle
-
-    return daemon.run(options, make_handler, "lmtp")
-
-
-def _make_user_of(user_of: Callable[[str], str], name: str) -> Callable[[bytes], str]:
-    """Return a function that finds the user of a recipient's address."""
-
-    def find_user(address: bytes) -> str:
-        local_part, at, domain = address.decode("utf-8", "replace").lower().rpartition("@")
-        if not at:
-            local_part, domain = domain, ""
-        local_part = local_part.partition("+")[0] or local_part
-        return user_of(local_part if name == "local-part" else f"{local_part}{at}{domain}")
-
-    return find_user
+    marking = Marking(options.dialect, version("tamis"), shows_evidence=not options.no_evidence)
+    make_service = partial(LmtpService, hop=hop, marking=marking, user_name=options.user_name)
+    return daemon.run(options, make_service, "lmtp")
 
 
 def _read_next(text: str) -> Listener:

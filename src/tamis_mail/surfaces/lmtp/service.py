@@ -125,7 +125,8 @@ class LmtpService:
     limits: Limits
     hop: NextHop
     marking: Marking
-    user_of: Callable[[bytes], str] = lambda address: ""
+    user_of: Callable[[str], str] = lambda name: ""
+    user_name: str = "address"  # or "local-part": the part of a recipient's address that names a user
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a client until it leaves."""
@@ -134,6 +135,14 @@ class LmtpService:
             await session.run()
         finally:
             await session.close()
+
+    def find_user(self, address: bytes) -> str:
+        """Return the user of a recipient's address."""
+        local_part, at, domain = address.decode("utf-8", "replace").lower().rpartition("@")
+        if not at:
+            local_part, domain = domain, ""
+        local_part = local_part.partition("+")[0] or local_part
+        return self.user_of(local_part if self.user_name == "local-part" else f"{local_part}{at}{domain}")
 
 
 class _ClientGoneError(Exception):
@@ -277,7 +286,7 @@ class _ClientSession:
         except NextHopError as error:
             reply = self._note_failure(error, _LOST)
         if reply.is_positive:
-            self._transaction.recipients.append(_Recipient(command.line, self._service.user_of(address)))
+            self._transaction.recipients.append(_Recipient(command.line, self._service.find_user(address)))
         return await self._reply(reply)
 
     async def _reset(self) -> None:

@@ -1,12 +1,11 @@
 """`tamis serve milter`: mark, and perhaps reject, mail while Postfix or Sendmail receives it."""
 
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from importlib.metadata import version
 from typing import TextIO
 
 from tamis_mail.serving import daemon
-from tamis_mail.serving.daemon import Daemon
-from tamis_mail.serving.server import Handler
 from tamis_mail.surfaces.milter.service import ON_FAULT, ON_SPAM, MilterService, Policy
 
 _LISTEN = "127.0.0.1:8783"
@@ -62,15 +61,5 @@ def run(out: TextIO, options: Namespace) -> int:
         judges_authenticated=options.judge_authenticated,
     )
 
-    def make_handler(parts: Daemon) -> Handler:
-        return MilterService(
-            parts.filtering,
-            parts.log,
-            parts.metrics,
-            limits=parts.limits,
-            version=version("tamis"),
-            policy=policy,
-            user_of=parts.user_of,
-        ).handle
-
-    return daemon.run(options, make_handler, "milter")
+    make_service = partial(MilterService, version=version("tamis"), policy=policy)
+    return daemon.run(options, make_service, "milter")

@@ -1,12 +1,11 @@
 """`tamis serve spamd`: answer spamc and other clients of SpamAssassin's daemon."""
 
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from importlib.metadata import version
 from typing import TextIO
 
 from tamis_mail.serving import daemon
-from tamis_mail.serving.daemon import Daemon
-from tamis_mail.serving.server import Handler
 from tamis_mail.surfaces.spamd.service import SpamdService
 
 _LISTEN = "127.0.0.1:783"
@@ -27,16 +26,5 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(out: TextIO, options: Namespace) -> int:
     """Serve until a signal ends it."""
-
-    def make_handler(parts: Daemon) -> Handler:
-        return SpamdService(
-            parts.filtering,
-            parts.log,
-            parts.metrics,
-            limits=parts.limits,
-            version=version("tamis"),
-            may_learn=not options.no_learn,
-            user_of=parts.user_of,
-        ).handle
-
-    return daemon.run(options, make_handler, "spamd")
+    make_service = partial(SpamdService, version=version("tamis"), may_learn=not options.no_learn)
+    return daemon.run(options, make_service, "spamd")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import ceil, exp, log
 
 from tamis_mail.message import Message, fold_text, read_html, remove_style_sheet
+from tamis_mail.reporting.evidence import select_strongest, sum_views
 from tamis_mail.reporting.wording import VIEW_TITLES
 from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.tokens.words import LONGEST, split
@@ -167,15 +168,11 @@ def list_steps(verdict: Verdict, evidence: Sequence[Evidence]) -> list[Step]:
     >>> [(step.title, step.start, step.end) for step in steps]
     [('before evidence', 0.0, 1.0), ('words', 1.0, 3.0), ('log-odds of spam', 0.0, 3.0)]
     """
-    sums: dict[str, float] = {}
-    for one in evidence:
-        sums[one.view] = sums.get(one.view, 0.0) + one.contribution
-    views = [view for view in VIEW_TITLES if view in sums] + sorted(sums.keys() - VIEW_TITLES.keys())
     bars: list[tuple[str, float, float]] = []
     total = 0.0
-    for view in views:
-        bars.append((VIEW_TITLES.get(view, view), total, total + sums[view]))
-        total += sums[view]
+    for view, contribution in sum_views(evidence).items():
+        bars.append((VIEW_TITLES.get(view, view), total, total + contribution))
+        total += contribution
     bars.append(("log-odds of spam", 0.0, verdict.log_odds))
     lowest = min(0.0, *(min(start, end) for _, start, end in bars))
     highest = max(0.0, *(max(start, end) for _, start, end in bars))
@@ -196,7 +193,7 @@ def list_steps(verdict: Verdict, evidence: Sequence[Evidence]) -> list[Step]:
 def find_strongest(evidence: Sequence[Evidence], sign: int, limit: int) -> list[Evidence]:
     """Return the strongest readable evidence for (1) or against (-1) spam."""
     readable = [one for one in evidence if one.view not in ("grams", "intercept")]
-    return [one for one in readable if one.contribution * sign > 0][:limit]
+    return select_strongest(readable, sign, limit)
 
 
 def find_changes(verdict: Verdict, evidence: Sequence[Evidence], rule: Rule) -> list[Change]:

@@ -58,10 +58,8 @@ class Jobs:
         """Return the job with a key, or None."""
         return self._jobs.get(key)
 
-    def start(
-        self, job: Job, work: Callable[[Connections, Job], None], *, writes: bool = False
-    ) -> "Future[None]":
-        """Run the work of a job in the background or in the writer thread; an error becomes its fault."""
+    def start(self, job: Job, work: Callable[[Connections, Job], None]) -> "Future[None]":
+        """Run the work of a job in the background; an error becomes its fault."""
 
         def run(connections: Connections) -> None:
             try:
@@ -72,8 +70,7 @@ class Jobs:
             finally:
                 job.is_finished = True
 
-        submit = self._threads.submit_writing if writes else self._threads.submit_background
-        return submit(run)
+        return self._threads.submit_background(run)
 
     def restart(self, title: str, work: Callable[[Connections, Job], None]) -> Job:
         """Run work in the background; an older job of this title ends."""
