@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tamis.arrays import is_missing
-from tamis.tables import Kind, Sparse, Table
+from tamis.tables import Kind, Sparse, Table, widen_kinds
 
 ColumnKind = Kind | Literal["unknown"]
 
@@ -55,6 +55,13 @@ class Schema:
         remarks = find_poor_categories(rows, columns) if isinstance(rows, Table) else ()
         return replace(self, kinds=kinds, remarks=remarks)
 
+    def widen_kinds(self, other: "Schema") -> "Schema":
+        """Replace each kind by one that holds the values of both schemas, such as "number" for "integer"."""
+        if self.kinds == other.kinds:
+            return self
+        kinds = tuple(_widen_kinds(self.kind(j), other.kind(j)) for j in range(self.width))
+        return replace(self, kinds=kinds)
+
     def with_columns(self, names: Iterable[object]) -> "Schema":
         """Append columns of these names, of kind "unknown"."""
         new = tuple(names)
@@ -83,6 +90,12 @@ def find_kinds(table: Table) -> tuple[ColumnKind, ...] | ColumnKind:
     if not empty:
         return table.kinds
     return tuple("unknown" if j in empty else table.kind(j) for j in range(table.width))
+
+
+def _widen_kinds(first: ColumnKind, second: ColumnKind) -> ColumnKind:
+    if first == "unknown" or second == "unknown":
+        return second if first == "unknown" else first
+    return widen_kinds(first, second)
 
 
 def _is_empty(table: Table, column: int) -> bool:

@@ -20,6 +20,7 @@ from tamis.stats.keys import Keys
 Kind = Literal["number", "integer", "bool", "category"]
 Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
+_WIDENING: tuple[Kind, ...] = ("bool", "integer", "number", "category")  # each can hold the values before it
 _ALL = slice(None)
 _NO_KEYS = Keys(())
 _LARGE = 1 << 16  # number of values: to copy fewer takes less than 0.1 ms
@@ -68,6 +69,15 @@ class Sparse:
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         entries = np.arange(indptr[-1]) + np.repeat(self.indptr[index] - indptr[:-1], lengths)
         return Sparse(indptr, self.indices[entries], self.values[entries], self.columns)
+
+
+def widen_kinds(*kinds: Kind) -> Kind:
+    """Return the kind of the values of several columns that follow each other in one.
+
+    >>> widen_kinds("bool", "integer"), widen_kinds("integer", "number"), widen_kinds("number", "category")
+    ('integer', 'number', 'category')
+    """
+    return max(kinds, key=_WIDENING.index)
 
 
 class Columns(tuple[Array, ...]):

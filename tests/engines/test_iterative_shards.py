@@ -10,6 +10,8 @@ import tamis
 from tamis.engines import Batch, Batches
 from tamis.engines.batches import Loaded
 from tamis.engines.local import LocalShards
+from tamis.estimators.generative_shards import RowReader, gather_rows, survey_rows
+from tamis.stats import Keys
 from tests.engines.iterative_cases import ITERATIVE, IterativeCase
 
 
@@ -185,3 +187,37 @@ def test_a_shard_of_implicit_feedback_may_have_no_action() -> None:
     whole, sharded = (tamis.MatrixFactorization(2, feedback="implicit", random_state=0) for _ in range(2))
     whole.fit(np.concatenate(parts))
     assert np.array_equal(whole.item_factors_, sharded.fit(Batches(parts)).item_factors_)
+
+
+def test_components_do_not_depend_on_which_shard_has_fractions_or_words() -> None:
+    counts = np.random.default_rng(0).poisson(np.repeat([[2, 9], [30, 4]], 20, axis=0))
+    whole = [[int(a), int(b)] for a, b in counts]
+    with_fractions = [[a + 0.5, b] for a, b in whole]
+    with_words = [["low" if a < 15 else "high", b] for a, b in whole]
+    for other, kinds in ((with_fractions, ("number", "integer")), (with_words, ("category", "integer"))):
+        shards = [np.array(whole, dtype=object), np.array(other, dtype=object)]
+        model, forth, back = (
+            tamis.Mixture(2, integers="poisson", random_state=0, tol=1e-9, max_iter=500) for _ in range(3)
+        )
+        model.fit(np.concatenate(shards))
+        forth.fit(Batches([(rows,) for rows in shards]))
+        back.fit(Batches([(rows,) for rows in shards[::-1]]))
+        assert model.state_.schema.kinds == forth.state_.schema.kinds == back.state_.schema.kinds == kinds
+        expected = np.sort(model.score_samples(shards[1]))
+        for fitted in (forth, back):
+            np.testing.assert_allclose(np.sort(fitted.score_samples(shards[1])), expected, rtol=1e-4)
+
+
+def test_a_sample_of_shards_with_and_without_weights_of_zero_has_all_keys() -> None:
+    keys = Keys((0, 1, 2))
+    shards: Any = LocalShards(
+        [
+            Loaded("first", Batch([[1.0], [2.0], [3.0]], sample_weight=[1.0, 0.0, 2.0])),
+            Loaded("second", Batch([[4.0], [5.0]], number=1)),
+        ]
+    )
+    reader = RowReader("Mixture", sparse=False, takes_missing=True, labels=keys)
+    rows = gather_rows(shards.map(reader), survey_rows(shards, reader), np.arange(4))
+    assert rows.labels.keys == keys
+    assert rows.labels.group.tolist() == [-1, -1, -1, -1]
+    assert reader(Batch([[1.0]], sample_weight=[0.0])) is None

@@ -1,9 +1,10 @@
 """Batches in shards → encoded rows in shards, for generative models that pass over the data several times.
 
 A shard is a part of the data, and a `Batch` is one shard with its labels and weights, not encoded yet.
-`survey_rows` finds the columns and their kinds, which are those of all shards together, in one pass.
-`encode_rows` encodes the rows of a shard. `gather_rows` copies the rows with given numbers from all shards to
-this process. `shards.total(f)` calls f with each shard, where the shard is, and adds what f returns.
+`BatchShards` are all shards, read or not, wherever they are; `shards.total(f)` calls f with each shard, where
+the shard is, and adds what f returns. `survey_rows` finds, in one pass, the columns, and of what kind the
+values of each column are in all shards together. `encode_rows` encodes the rows of a shard. `gather_rows`
+copies the rows with given numbers from all shards to this process.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from tamis.inputs import read_first_table, read_next_table, read_weights
 from tamis.models.generative import Generative, LabelledRows
 from tamis.schema import Schema
 from tamis.stats import Keys, Labels
-from tamis.tables import Kind, Sparse, Table
+from tamis.tables import Kind, Sparse, Table, widen_kinds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,14 +43,14 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowReader:
-    """A function that returns the rows of a batch with a weight above 0; None if the batch is empty."""
+    """A function that returns the rows of a batch with a weight above 0; None if there are none."""
 
     caller: str  # the class of the model, for messages
     sparse: bool  # whether sparse rows are taken
     takes_missing: bool
-    absent: object = None  # the value of a column that a row given as a dict does not name
+    absent: object = None  # the value where a row is a dict, and a column is not among its names
     missing_label: object = None
-    # If this is not None, `batch.y` is not read: every label is missing, and these are the classes.
+    # If this is not None, `batch.y` is not read: every label is missing, and these are the labels' keys.
     labels: Keys | None = None
     schema: Schema | None = None  # the columns that rows must have; None to take those of the batch
 
@@ -59,7 +60,7 @@ class RowReader:
         return self.read(batch)[0]
 
     def read(self, batch: Batch) -> tuple[TableRows, Schema]:
-        """Read the rows of a batch that is not empty; return them and their columns."""
+        """Read a batch that has rows with a weight above 0; return these rows and their columns."""
         if self.schema is None:
             table, schema = read_first_table(batch.X, self.sparse, self.absent)
         else:
@@ -73,6 +74,8 @@ class RowReader:
             labels = Labels(self.labels, np.full(table.rows, -1))
         weights = read_weights(batch.sample_weight, table.rows)
         labels, weights, table = drop_weightless(labels, weights, table)
+        if self.labels is not None:
+            labels = Labels(self.labels, labels.group)  # no row has these keys, so that all were dropped
         return TableRows(batch.number, table, labels, weights), schema
 
 
@@ -87,10 +90,11 @@ class RowSurvey:
     def __add__(self, other: "RowSurvey") -> "RowSurvey":
         first, second = (self, other) if self.number < other.number else (other, self)
         refuse_drift(second.schema, first.schema)
-        return RowSurvey(first.number, first.schema.with_kinds_of(second.schema), self.counts | other.counts)
+        schema = first.schema.widen_kinds(second.schema)
+        return RowSurvey(first.number, schema, self.counts | other.counts)
 
     def __mul__(self, weight: float) -> "RowSurvey":
-        return self  # engines require a product, but a survey does not depend on weights
+        return self  # engines require a product, but numbers of rows are not multiplied
 
     @property
     def n_rows(self) -> int:
@@ -99,7 +103,7 @@ class RowSurvey:
 
 
 def survey_rows(shards: BatchShards[Batch], reader: RowReader) -> RowSurvey:
-    """Find the columns of all shards, and how many rows each has."""
+    """Find the columns, which all shards share, and how many rows each shard has."""
     return shards.total(partial(_survey_shard, reader))
 
 
@@ -136,7 +140,8 @@ def gather_rows(
 ) -> TableRows:
     """Copy the rows of these numbers from all shards.
 
-    `row_numbers` are ascending indices into the concatenation of all shards, in the order of shard numbers.
+    `row_numbers` are ascending. A row's number is its index among the rows with a weight above 0 of all
+    shards, in the order of shard numbers.
     """
     numbers = sorted(survey.counts)
     ends = np.cumsum([survey.counts[number] for number in numbers])
@@ -177,9 +182,11 @@ def join_tables(tables: list[Table]) -> Table:
     kinds: list[Kind] = []
     for j in range(first.width):
         values = [_get_column(table, j) for table in tables]
-        has_category = any(table.kind(j) == "category" for table in tables)
-        columns.append(np.concatenate([each.astype(object) if has_category else each for each in values]))
-        kinds.append("category" if has_category else first.kind(j))
+        kind = widen_kinds(*(table.kind(j) for table in tables))
+        columns.append(
+            np.concatenate([each.astype(object) if kind == "category" else each for each in values])
+        )
+        kinds.append(kind)
     return Table(tuple(columns), rows, tuple(kinds), first.names)
 
 

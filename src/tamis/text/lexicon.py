@@ -278,7 +278,10 @@ def _regroup(lexicons: Sequence[Lexicon], phrase_sets: list[Phrases], numbers: l
 
 
 class ColumnSigns(NamedTuple):
-    """The column and the sign of each entry of a lexicon."""
+    """The column of each entry of a lexicon, and whether its counts are added there (1) or subtracted (-1).
+
+    Entries that share a hashed column are added and subtracted at random, so that they cancel on average.
+    """
 
     columns: Indices  # -1: the entry has no column
     signs: Floats

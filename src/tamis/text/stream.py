@@ -24,7 +24,7 @@ from tamis.text.hashing import Hashed
 from tamis.text.lexicon import Lexicon
 from tamis.text.matrix import to_csr
 from tamis.text.tokenizer import LexiconCounts
-from tamis.text.vocabulary import ChunkMerger, Sums, sum_by_class
+from tamis.text.vocabulary import ChunkMerger, ClassSums, sum_by_class
 from tamis.threads import map_ahead
 
 WIDTH = 2**18  # the number of hashed columns of a model that is given without TokenCounts: 2 MB per class
@@ -197,7 +197,7 @@ def _sum_new_columns(
         for chunk in chunks:
             yield chunk.corpus, classes.number(chunk.labels), len(classes.documents)
 
-    def count(item: tuple[Corpus | Tokenized, Int64s, int]) -> tuple[Lexicon, Sums]:
+    def count(item: tuple[Corpus | Tokenized, Int64s, int]) -> tuple[Lexicon, ClassSums]:
         corpus, group, count_of_classes = item
         lexicon, rows = tokenizer.count(corpus)
         return lexicon, sum_by_class(

@@ -1,4 +1,8 @@
-"""Merge the lexicons (distinct tokens) of many chunks of texts to a vocabulary, whose columns are sorted."""
+"""Merge the lexicons of many chunks of texts to a vocabulary, whose columns are sorted.
+
+A lexicon holds the distinct tokens and phrases (entries) of some texts. `Rows` are counts of entries by text,
+or by class, in the form of a compressed sparse matrix.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +21,9 @@ from tamis.text.tokenizer import Reader
 
 Mask = NDArray[np.bool_]
 
-_MERGE_SIZE = 1 << 22  # chunks are merged when they have more sums and entries than this: about 60 MB
+# Chunks are merged when their sums and entries, with the entries that were merged before, are more than this
+# number (about 60 MB) plus twice the entries that were merged before.
+_MERGE_SIZE = 1 << 22
 
 
 def _encode_names(names: NDArray[np.object_]) -> dict[str, Any]:
@@ -45,7 +51,10 @@ class Vocabulary:
         return cls(lexicon, columns)
 
     def find(self, lexicon: Lexicon) -> ColumnSigns:
-        """Return the columns of the entries of another lexicon."""
+        """Return the columns of the entries of another lexicon, −1 for those that have none.
+
+        All signs are 1: only hashed columns subtract some of their entries.
+        """
         columns = self._finder.find(lexicon).astype(np.int32)
         return ColumnSigns(columns, np.ones(len(columns)))
 
@@ -85,7 +94,11 @@ class GivenVocabulary:
 
     @classmethod
     def of(cls, terms: Iterable[str] | Mapping[str, int], tokenizer: Reader) -> "GivenVocabulary":
-        """Read terms, in the order of their columns, or as a mapping to columns; fold them as texts are."""
+        """Read terms, which the tokenizer folds as it folds texts.
+
+        A list has the terms in the order of their columns, and a mapping names the column of each. The terms
+        of a set are sorted.
+        """
         if isinstance(terms, str):
             raise TypeError(f"got vocabulary={terms!r}, expected a list of terms")
         listed = check_words("the vocabulary", sorted(terms) if isinstance(terms, set | frozenset) else terms)
@@ -122,7 +135,10 @@ class GivenVocabulary:
         return cls(names)
 
     def find(self, lexicon: Lexicon) -> ColumnSigns:
-        """Return the columns of the entries of another lexicon."""
+        """Return the columns of the entries of another lexicon, −1 for those that have none.
+
+        All signs are 1.
+        """
         column_of = self._column_of
         columns = np.array([column_of.get(name, -1) for name in lexicon.names.strings()], dtype=np.int32)
         return ColumnSigns(columns, np.ones(len(columns)))
@@ -136,7 +152,7 @@ class GivenVocabulary:
         return GivenVocabulary(self.names[columns])
 
 
-class Sums(NamedTuple):
+class ClassSums(NamedTuple):
     """Sums over the documents of each class, one row per class; None for a sum that is not needed."""
 
     document_frequency: Rows | None  # number of documents that contain an entry
@@ -144,25 +160,27 @@ class Sums(NamedTuple):
 
 
 class ChunkMerger:
-    """Merges chunks into one lexicon and its sums (classes, entries).
+    """Merges chunks into one lexicon and its sums (classes, entries). Chunks may have new classes.
 
-    The memory depends on the entries, not on the documents. Chunks may have new classes.
+    Chunks are in memory until they are merged. If `merge(always=False)` follows each `add`, the memory
+    depends on the number of entries, not on that of the documents.
     """
 
     def __init__(self) -> None:
         self.lexicons: list[Lexicon] = []
-        self.sums: list[Sums] = []  # the sums of the lexicons that are not merged yet
+        self.sums: list[ClassSums] = []  # the sums of the lexicons that are not merged yet
         self.document_frequency = self.term_frequency = np.zeros((0, 0), dtype=np.int64)
         self._merged_size = 0
 
-    def add(self, lexicon: Lexicon, sums: Sums) -> None:
+    def add(self, lexicon: Lexicon, sums: ClassSums) -> None:
         """Add a chunk."""
         self.lexicons.append(lexicon)
         self.sums.append(sums)
 
     def merge(self, always: bool = True) -> list[Int64s]:
-        """Merge the chunks; return the new numbers of each chunk's entries.
+        """Merge the chunks; return the new numbers of each chunk's entries, an array per chunk.
 
+        If chunks were merged before, the first array has the new numbers of the entries that they had then.
         Without `always`, chunks are merged only if they are large enough; otherwise [] is returned.
         """
         size = sum(len(rows.indices) for sums in self.sums for rows in sums if rows is not None)
@@ -184,7 +202,10 @@ class ChunkMerger:
 
 
 def _merge_sums(before: Int64s, sums: list[Rows | None], numbers: list[Int64s], entries: int) -> Int64s:
-    """Add the sums of chunks to those merged `before`, which belong to the first lexicon, by new numbers."""
+    """Add the sums of chunks to `before`, the sums (classes, entries) of what was merged earlier.
+
+    `numbers` has the new numbers of the entries, an array per lexicon; `before` belongs to the first one.
+    """
     known = [rows for rows in sums if rows is not None]
     if not known and not len(before):
         return before
@@ -198,17 +219,17 @@ def _merge_sums(before: Int64s, sums: list[Rows | None], numbers: list[Int64s], 
 
 def sum_by_class(
     rows: Rows, entries: int, group: Int64s, classes: int, documents: bool = True, terms: bool = True
-) -> Sums:
+) -> ClassSums:
     """Sum the rows of each class; `documents`, `terms`: whether to sum document and term frequencies."""
     presence = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if documents else None
-    return Sums(
+    return ClassSums(
         None if presence is None else kernels.sum_groups(presence, group, classes, entries),
         kernels.sum_groups(rows, group, classes, entries) if terms else None,
     )
 
 
 def compute_class_information(documents_with_token: Int64s, documents: Int64s) -> NDArray[np.float64]:
-    """Return the information, in nats over all texts, that the presence of each token has about the class.
+    """Return how much the presence of each token in a text tells about the text's class, in nats.
 
     `documents_with_token` (tokens, classes) and `documents` (classes,) are numbers of texts. The result is
     the number of texts times the mutual information; twice it is the G statistic of independence.

@@ -1,9 +1,10 @@
 """a message → the tokens that bogofilter 1.2.5 counts, for stores with a word list imported from bogofilter.
 
-A token of the header has a prefix that names its field: `subj:`, `from:`, `to:`, `rtrn:` (Return-Path),
-`rcvd:` (Received), `mime:` (headers of parts) and `head:` (all other fields, whose names are tokens, too). A
-token of the body has no prefix and no colon. Upper and lower case differ. The rules were found by experiment
-with `bogolexer -p`; experiments/0011-bogofilter-import measures how many tokens are the same.
+A token of the header has a prefix that names its field: `subj:`, `from:`, `to:` (To and Cc), `rtrn:`
+(Return-Path), `rcvd:` (Received), `mime:` (headers of parts) and `head:` (all other fields, whose names are
+tokens, too). A token of the body has no prefix, and no word contains a colon. Upper and lower case differ.
+The rules were found by experiment with `bogolexer -p`; experiments/0011-bogofilter-import measures how many
+tokens are the same.
 """
 
 import re
@@ -11,17 +12,20 @@ from itertools import islice
 
 from tamis_mail.message import Message, Part
 
-_MIN_LENGTH = 3  # bytes of a word; shorter words are ignored
+_MIN_LENGTH = 3  # bytes of a word; shorter words are ignored, but not amounts such as $5
 _MAX_LENGTH = 30  # bytes of a token with its prefix; longer tokens are ignored
-# Limits; what exceeds them is ignored.
+# Limits, which keep the time for one message short.
 _TEXT = 200_000  # characters of the body that are read
 _FIELDS = 300  # fields of a header that are read
 _BLOCKS = 100  # headers of parts that are read
-_HEADER = 200_000  # bytes of the header and characters of its values that are read
-_MAX_TAG = 5000  # characters of a tag or a comment
+# Characters of the values of the header that are read, bytes of the header of a part, and bytes of the header
+# in which the upper and lower case of names is looked up: the names of later fields are in lower case.
+_HEADER = 200_000
+_MAX_TAG = 5000  # characters of a tag or a comment: a longer tag, and the rest of a longer comment, are text
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|[01]?\d{1,2})"
-# A word begins with a letter, and ends with a letter, a digit or an exclamation mark.
+# An amount, an IPv4 address, or a word. A word begins with a letter, and ends with a letter, a digit or an
+# exclamation mark; every character that is not ASCII counts as a letter.
 _TOKEN = re.compile(
     rf"(\$\d++(?:\.\d++)?|{_OCTET}(?:\.{_OCTET}){{3}})"
     r"|[a-zA-Z\x80-\U0010ffff](?:[._~'`\-]*+[^\x00-\x20\x7f<>;=():&%$#@+|/\\{}^\"?*,\[\]._~'`\-]++)*+"
@@ -39,7 +43,8 @@ _PART_HEADER = re.compile(
 )
 _COMMENT = re.compile(rf"<!--(?:[^-]|-(?!->)){{0,{_MAX_TAG}}}+(?:-->)?")
 _TAG = re.compile(rf"<([/!?]?)([a-zA-Z][a-zA-Z0-9:]*+)([^<>]{{0,{_MAX_TAG}}}+)>")
-_BREAK_NAMES = "br dd form h1 h2 h3 h4 h5 hr li map p table td title tr"  # tags that end a word
+# Opening tags that end a word; any other tag, and any closing tag, may stand within a word.
+_BREAK_NAMES = "br dd form h1 h2 h3 h4 h5 hr li map p table td title tr"
 _BREAKS = frozenset(_BREAK_NAMES.split())
 _NUMERIC_ENTITY = re.compile(r"&#(\d{1,7});")
 
@@ -82,7 +87,10 @@ def _read_header(message: Message) -> dict[bytes, None]:
 
 
 def _read_text(part: Part, remaining: int) -> str:
-    """Return the text of a part with the attributes of links, images and fonts, and without other tags."""
+    """Return the first `remaining` characters of a part's text; of HTML, without tags and comments.
+
+    The attributes of links, images and fonts follow the text, because bogofilter reads them.
+    """
     text = part.text[:remaining]
     if part.kind != "text/html":
         return text

@@ -98,6 +98,17 @@ def test_several_from_fields_are_several_senders() -> None:
     assert (len(crowd.addresses), crowd.is_clear) == (SENDERS, False)
 
 
+@pytest.mark.parametrize(
+    "filler",
+    [b"X-A: b\n" * 1000, b"X-A: " + b"b" * (1 << 21) + b"\n", b"no field\nnor this\n"],
+    ids=["fields", "bytes", "lines"],
+)
+def test_a_from_behind_what_is_read_of_the_header_is_not_clear(filler: bytes) -> None:
+    senders = read_senders(b"From: ann@example.org\n" + filler + b"FROM : eve@evil.org\n\nFrom: x@y.org")
+    assert (senders.addresses, senders.is_clear) == (("ann@example.org",), False)
+    assert read_senders(b"From: ann@example.org\n" + filler + b"\nFrom: eve@evil.org").is_clear
+
+
 def test_a_field_that_is_too_long_to_be_read_is_not_clear() -> None:
     senders = read_senders(b"From: ann@example.org" + b" " * FIELD + b", eve@evil.org\n\n")
     assert (senders.addresses, senders.is_clear) == (("ann@example.org",), False)

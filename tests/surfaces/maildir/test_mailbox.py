@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,23 @@ def test_a_move_keeps_the_name_the_time_and_whether_it_is_new(maildir: Path) -> 
     assert moved.read_bytes() == RAW
     assert moved.stat().st_mtime == 1_000
     assert folder_of(mailbox, "Böses").exists
+
+
+def test_a_junk_folder_that_was_deleted_is_created_again(maildir: Path) -> None:
+    for number in range(3):
+        (maildir / "cur" / f"17{number}.M1P2.host:2,S").write_bytes(RAW)
+    mailbox = MaildirMailbox(str(maildir))
+    places = []
+    for number in range(3):
+        inbox, junk = folder_of(mailbox, "INBOX"), folder_of(mailbox, "Junk")
+        mailbox.list_messages(inbox)
+        assert mailbox.move(inbox, f"17{number}.M1P2.host", junk) == f"17{number}.M1P2.host"
+        (place,) = maildir.glob(f"*/cur/17{number}.M1P2.host:2,S")
+        places.append(place.parent.parent.name)
+        shutil.rmtree(maildir / ".Junk", ignore_errors=True)
+        if number == 1:
+            make_maildir(maildir / "Junk")
+    assert places == [".Junk", ".Junk", "Junk"]
 
 
 def test_a_name_that_the_target_has_already_is_changed(maildir: Path) -> None:

@@ -165,6 +165,15 @@ def test_a_thousand_forged_fields_hold_up_nobody(postfix: Postfix) -> None:
     assert delivered.index(b"X-Spam-Status: No, score=") < delivered.index(b"X-Spam-Flag: NO")
 
 
+def test_no_content_of_a_forged_field_is_lost(postfix: Postfix) -> None:
+    lines = b"".join(b"\r\n\t%04d %s" % (number, b"x" * 60) for number in range(100))
+    postfix.send(b"X-Spam-Status: No" + lines + b"\r\nX-Spam-Flag:\r\n" + HAM, "long@example.test")
+    (delivered,) = postfix.wait_for_mail("long@example.test", 1)
+    assert b"\nX-Old-X-Spam-Status: No" + lines.replace(b"\r", b"") + b"\n" in delivered
+    assert b"\nX-Old-X-Spam-Flag:" in delivered
+    assert delivered.count(b"\nX-Spam-Status: No") == 1
+
+
 def test_twenty_messages_in_one_connection(postfix: Postfix) -> None:
     with postfix.connect() as client:
         for number in range(20):

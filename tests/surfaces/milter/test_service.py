@@ -74,6 +74,28 @@ def test_fields_that_others_wrote_are_removed_from_the_last_on_and_kept_under_an
     assert {command for command, _ in changes[6:]} == {b"i"}
 
 
+def test_a_field_that_is_empty_or_long_keeps_its_value_and_one_that_is_too_long_its_name(
+    milter: Milter,
+) -> None:
+    long, too_long = b"x" * 50_000, b"y" * 70_000
+    fields = [b"X-Spam-Status: " + too_long, b"X-Spam-Status: " + long, b"X-Spam-Flag:"]
+    with MailServer(milter) as server:
+        changes = server.ask(b"".join(field + b"\r\n" for field in fields) + SPAM).changes
+    assert changes[:4] == [
+        (b"m", b"\0\0\0\1X-Spam-Flag\0\0"),
+        (b"m", b"\0\0\0\2X-Spam-Status\0\0"),
+        (b"h", b"X-Old-X-Spam-Status\0 " + long + b"\0"),
+        (b"h", b"X-Old-X-Spam-Flag\0\0"),
+    ]
+    assert {command for command, _ in changes[4:]} == {b"i"}
+    wait_for(milter, "event=old-fields-left queue=4711 count=1\n")
+
+
+def test_fields_stay_where_a_server_allows_to_remove_but_not_to_add(milter: Milter) -> None:
+    with MailServer(milter, (6, 0x10, 0x1FFFFF)) as server:
+        assert server.ask(b"X-Spam-Flag: NO\r\n" + SPAM).changes == []
+
+
 def test_an_old_server_gets_fields_at_the_end_of_the_header(milter: Milter) -> None:
     with MailServer(milter, VERSION_2) as server:
         assert (server.version, server.steps) == (2, 0x40)

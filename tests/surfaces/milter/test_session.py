@@ -195,6 +195,16 @@ def test_no_more_than_a_hundred_such_fields_are_remembered() -> None:
     assert (len(message.old_fields), message.n_old_fields) == (100, 301)
 
 
+def test_a_field_that_is_too_long_to_be_sent_back_is_known_without_its_value() -> None:
+    raw = b"X-Spam-Flag: " + b"x" * 70_000 + b"\r\nX-Spam-Flag: b\r\nX-Bogosity:" + b" y" * 5000 + b"\r\n\r\n"
+    message = only_message(run(offer(), *pack_message(raw, "ann@example.test")))
+    assert [(old.name, old.number, old.value) for old in message.old_fields] == [
+        (b"X-Spam-Flag", 1, None),
+        (b"X-Spam-Flag", 2, b" b"),
+        (b"X-Bogosity", 1, b" y" * 5000),
+    ]
+
+
 def test_exempt_mail_is_accepted_at_the_first_part_of_its_body_or_at_its_end() -> None:
     session = Session(10_000, ACTIONS, lambda envelope: envelope.auth_type == b"PLAIN")
     macros = ("{auth_type}", "PLAIN")

@@ -18,8 +18,11 @@ from tamis.models.factors.recommender import FoldedUser, Recommender, find_id
 class FactorExplanation:
     """The parts of a score, which is the sum of `contributions`, `level`, `item_offset` and `time_offset`.
 
-    The user's factors and offset are a linear function of the user's ratings; the contribution of a rating is
-    its term of this function, times the item's factors. The largest contributions come first.
+    Given the items, the user's factors and offset are the solution of a ridge regression, which is a sum of
+    one vector per rating of the user. The contribution of a rating is the inner product of its vector and the
+    item's factors, followed by a 1 for the offset. With implicit feedback there is no level, and no offset
+    but for an unknown user: then `item_offset` is the item's popularity, which is the score. Contributions
+    are ordered by absolute value, the largest first.
     """
 
     user: Any
@@ -34,12 +37,12 @@ class FactorExplanation:
 
     @property
     def score(self) -> float:
-        """The expected rating, not clipped."""
+        """The expected rating, not clipped; with implicit feedback the preference."""
         return self.level + self.item_offset + self.time_offset + float(self.contributions.sum())
 
     @property
     def top(self) -> list[tuple[Any, float, float]]:
-        """(item, rating, contribution) of the ratings that contribute most."""
+        """(item, rating, contribution) of the ratings that contribute most, by absolute value."""
         rows = range(min(self.shown, len(self.items)))
         return [(self.items[i], float(self.ratings[i]), float(self.contributions[i])) for i in rows]
 
@@ -58,7 +61,11 @@ class FactorExplanation:
 def explain(
     recommender: Recommender, user: Any, item: Hashable, shown: int, time: Array | None
 ) -> FactorExplanation:
-    """Explain the score of an item for a user as a sum over the user's ratings, under the first draw."""
+    """Explain the score of an item for a user as a sum over the user's ratings.
+
+    `user` is an id, or a user whose row was solved without adding it to the model. Factors that are draws
+    cannot be explained together, so that only the first draw is.
+    """
     factors, index = recommender.posterior.select_draw(), find_id(recommender.items, item)
     item = recommender.items[index] if index >= 0 else item
     time_bin = recommender.find_bins(time, 1)
@@ -76,7 +83,7 @@ def explain(
         return FactorExplanation(
             user_id, item, factors.level, item_offset, time_offset, (), empty, empty, shown
         )
-    ratings = recommender.weigh(entries, 1)
+    ratings = recommender.weigh(entries, n_users=1)
     contributions = _compute_contributions(recommender.solver, ratings, factors, index)
     order = np.argsort(-np.abs(contributions), kind="stable")
     side = ratings.by_user
@@ -109,21 +116,24 @@ def _find_ratings(recommender: Recommender, user: Any) -> Entries | None:
 
 
 def _compute_contributions(solver: Solver, ratings: Ratings, factors: Factors, item: int) -> Array:
-    """The contribution of each of a user's ratings to the score of an item (m,); an item of −1 is unknown.
+    """The contributions (m,) of a user's ratings to the score of the item of this index, −1 if it is unknown.
 
-    The user's row is x = A⁻¹ Σ pull · v, where v are the features of a rated item, A is the user's Gram
-    matrix plus the prior's precision, and pull is weight times target. With the features f of the scored
-    item, a rating contributes pull · vᵀA⁻¹f to the score fᵀx.
+    The user's row is x = A⁻¹ Σ pull · v, where v are the features of a rated item. With the features f of the
+    scored item, a rating contributes pull · vᵀA⁻¹f to the score fᵀx. For ratings, A is the user's Gram matrix
+    plus the prior's precision, and pull is weight times target, the target being the rating without the
+    level and the offsets of the time and of the rated item. For actions (implicit feedback), A also has the
+    Gram matrix of all items, for pairs without an action; its weights are c − 1 where pull is c, the
+    confidence of the action.
     """
     side = ratings.by_user
-    if isinstance(solver, Alternating):
+    if isinstance(solver, Alternating):  # ratings
         features = solver.make_features(factors.items)
         w = side.weights
         pulls = w * (compute_targets(ratings, side, factors) - factors.items[side.other_index, -1])
         prior = np.diag(solver.compute_ridges(side)[0])
         unknown = np.zeros(features.shape[1])
         unknown[solver.rank :] = 1.0
-    else:
+    else:  # actions
         features = np.ascontiguousarray(factors.items[:, :-1])
         w, pulls = solver.compute_confidence(side), solver.compute_pulls(side)
         prior = solver.ridge * np.eye(solver.rank) + features.T @ features

@@ -253,10 +253,12 @@ class MaildirMailbox:
         return Folder(name, role, exists=False)
 
     def _open_target(self, folder: Folder) -> MaildirTarget:
+        path = self._directories[folder.name].path
         target = self._targets.get(folder.name)
-        if target is None:
+        # A target that was used before may have been deleted since, and another folder may have its name now.
+        if target is None or target.path != path or not is_maildir(path):
             try:
-                target = MaildirTarget(self._directories[folder.name].path)
+                target = MaildirTarget(path)
             except SourceError as error:
                 raise FolderError(str(error)) from None
             self._targets[folder.name] = target

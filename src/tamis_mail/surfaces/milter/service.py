@@ -1,7 +1,11 @@
 """Decide on the messages of a mail server: add the verdict to the header, and accept them.
 
-After any error, the message is accepted without a verdict, unless `on_fault` says that the server tries
-again later. Only spam is ever rejected, quarantined or discarded, and only if `on_spam` says so.
+A message that cannot be judged is accepted without a verdict or, if `on_fault` is "tempfail", refused for
+now, so that its sender tries again later; one that is too large is accepted in any case. Only spam is ever
+rejected, quarantined or discarded, and only if `on_spam` says so.
+
+If the mail server sends invalid packets, or nothing for too long, the connection is closed. What happens to
+a message that has no answer then is up to the mail server (in Postfix, to `milter_default_action`).
 """
 
 import asyncio
@@ -45,7 +49,7 @@ class Policy:
 
     @property
     def needs_evidence(self) -> bool:
-        """Whether the fields name the evidence, which takes much longer than the verdict."""
+        """Whether the fields name the evidence; to find it takes much longer than the verdict alone."""
         return self.shows_evidence and self.dialect != "bogofilter"
 
     @property
@@ -72,7 +76,7 @@ class MilterService:
     verdict_seconds: float = _VERDICT_SECONDS
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until the mail server ends it, or is silent for too long."""
+        """Serve a connection until the mail server ends it, breaks the protocol or is silent for too long."""
         session = Session(self.limits.size, self.policy.actions, self._is_exempt)
         try:
             while not session.is_ended and (data := await self._read(reader)):
@@ -104,8 +108,8 @@ class MilterService:
 
     async def _judge(self, message: Message, agreed: Negotiation) -> bytes:
         queue_id = _clean_queue_id(message.envelope.queue_id)
-        if message.n_old_fields > len(message.old_fields):
-            self.log.write("old-fields-left", queue=queue_id, count=message.n_old_fields)
+        if (n_left := message.n_old_fields - len(_list_renamable(message))) > 0:
+            self.log.write("old-fields-left", queue=queue_id, count=n_left)
         if message.raw is None:
             self.log.write("too-large", queue=queue_id, bytes=message.size)
             return rename_old_fields(message, agreed) + codec.ACCEPT
@@ -135,7 +139,7 @@ class MilterService:
             return codec.encode_rejection(_REJECTION)
         if action == "discard":
             return codec.DISCARD
-        changes = rename_old_fields(message, agreed) + self._mark(judged, agreed)
+        changes = rename_old_fields(message, agreed) + self._add_verdict(judged, agreed)
         if action == "quarantine":
             changes += codec.encode_quarantine(_QUARANTINE)
         return changes + codec.ACCEPT
@@ -153,13 +157,16 @@ class MilterService:
             return "mark"  # the server does not offer a quarantine
         return action
 
-    def _mark(self, judged: TimedVerdict, agreed: Negotiation) -> bytes:
-        """Return the changes that add the verdict: one block at the top, as `tamis sort -p` writes it."""
+    def _add_verdict(self, judged: TimedVerdict, agreed: Negotiation) -> bytes:
+        """Return the changes that add the verdict as `tamis sort -p` writes it: one block at the top.
+
+        Servers of older versions of the protocol append the fields to the end of the header.
+        """
         if not agreed.actions & Action.ADD_HEADERS:
             return b""
         verdict = judged.verdict
         lines = fields(
-            verdict if self.policy.needs_evidence else Verdict(verdict.judgement, tuple),
+            verdict if self.policy.needs_evidence else Verdict(verdict.judgement, lambda: ()),
             dialect=self.policy.dialect,
             required=judged.required,
             version=self.version,
@@ -170,26 +177,32 @@ class MilterService:
         return b"".join(codec.encode_insert_header(0, name, value) for name, value in reversed(pairs))
 
     def _find_user(self, envelope: Envelope) -> str:
-        """Return the user whose store judges the message: the recipient, if there is only one."""
+        """Return the user whose store judges the message: the recipient, or "" if there are several."""
         address = envelope.recipient.removeprefix(b"<").removesuffix(b">")
         return self.user_of(address.decode("utf-8", "replace").lower())
 
 
 def rename_old_fields(message: Message, agreed: Negotiation) -> bytes:
-    """Return the changes that rename fields with the name of a verdict, which this filter did not write.
+    """Return the changes that rename the fields of others that have the name of a verdict's field.
 
-    A milter cannot rename: a field is removed, and added to the end of the header under its new name. The
-    last field of a name is removed first, so that the numbers of the others do not change.
+    A milter cannot rename: a field is removed, and added to the end of the header under its new name. A field
+    that cannot be added again is not removed. The last field of a name is removed first, so that the numbers
+    of the others do not change.
     """
-    if not agreed.actions & Action.CHANGE_HEADERS:
+    needed = Action.CHANGE_HEADERS | Action.ADD_HEADERS
+    if agreed.actions & needed != needed:
         return b""
-    old = message.old_fields
-    changes = [codec.encode_remove_header(field.name, field.number) for field in reversed(old)]
-    if agreed.actions & Action.ADD_HEADERS:
-        changes += [
-            codec.encode_add_header(OLD_PREFIX + field.name, field.value) for field in old if field.value
-        ]
+    renamable = _list_renamable(message)
+    changes = [codec.encode_remove_header(name, number) for name, number, _ in reversed(renamable)]
+    changes += [codec.encode_add_header(OLD_PREFIX + name, value) for name, _, value in renamable]
     return b"".join(changes)
+
+
+def _list_renamable(message: Message) -> list[tuple[bytes, int, bytes]]:
+    """Return name, number and value of the fields that can be added again under another name."""
+    return [
+        (field.name, field.number, field.value) for field in message.old_fields if field.value is not None
+    ]
 
 
 def _join_lines(lines: list[bytes], *, keeps_space: bool) -> list[tuple[bytes, bytes]]:

@@ -42,7 +42,9 @@ _OF_CONNECTION = frozenset((codec.CONNECT, codec.HELO))  # their macros hold for
 _LONGEST_NAME = 255  # bytes of the name of a host, of a macro's value, and of an old field's name
 _LONGEST_ADDRESS = 320  # bytes of a recipient
 _MAX_OLD_FIELDS = 100  # with the name of a verdict that are renamed; a server searches each from the top
-_LONGEST_OLD_FIELD = 4000  # bytes of a field with the name of a verdict that is kept under another name
+# Bytes of the value of a field with the name of a verdict, and of all such values of a message; a field
+# beyond that keeps its name. By default, mail servers and filters send packets of at most 65,535 bytes.
+_LONGEST_OLD_FIELD, _OLD_BYTES = 60_000, 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +64,22 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class OldField:
-    """A field that has the name of a verdict's field already; the first of its name has number 1."""
+    """A field of the message as it came that has the name of a verdict's field."""
 
     name: bytes
-    number: int
-    value: bytes
+    number: int  # the first field of its name has number 1
+    value: bytes | None  # None if it is too long to be kept, and sent back under another name
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message that waits for a decision; `raw` is None if it is larger than the limit."""
+    """A message that waits for a decision."""
 
-    raw: bytes | None
+    raw: bytes | None  # None if the message is larger than the limit
     size: int
     envelope: Envelope
-    old_fields: tuple[OldField, ...]
-    n_old_fields: int
+    old_fields: tuple[OldField, ...]  # the first of those with the name of a verdict's field
+    n_old_fields: int  # the number of all of them
 
 
 @dataclass(slots=True)
@@ -92,6 +94,7 @@ class _Draft:
     n_recipients: int = 0
     old_fields: list[OldField] = field(default_factory=list)
     n_old_fields: int = 0
+    old_bytes: int = 0  # of the values of `old_fields`
 
 
 class Session:
@@ -186,9 +189,9 @@ class Session:
         draft.n_old_fields += 1
         if len(draft.old_fields) < _MAX_OLD_FIELDS:
             number = 1 + sum(old.name.lower() == name.lower() for old in draft.old_fields)
-            draft.old_fields.append(
-                OldField(name, number, value if len(value) <= _LONGEST_OLD_FIELD else b"")
-            )
+            is_kept = len(value) <= min(_LONGEST_OLD_FIELD, _OLD_BYTES - draft.old_bytes)
+            draft.old_bytes += len(value) if is_kept else 0
+            draft.old_fields.append(OldField(name, number, value if is_kept else None))
 
     def _take_body(self, data: bytes) -> bytes:
         if self._draft.is_exempt or self._is_exempt(self._make_envelope()):
