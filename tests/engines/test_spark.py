@@ -297,6 +297,48 @@ def test_columns_without_any_value_are_told_in_one_line_or_learned_as_missing(se
     assert spread.statistic_ == local.statistic_
 
 
+def make_odd_rows() -> pa.Table:
+    """Values that sums round or lose, in columns whose names need quotes; one class is in one partition."""
+    rng = np.random.default_rng(5)
+    values = {
+        "mean.1e8": 1e8 + rng.normal(size=40),
+        "a`b": np.where(np.arange(40) == 7, 1e9, rng.normal(size=40)),
+        "tiny": rng.normal(size=40) * 1e-300,
+        "zeros": np.where(np.arange(40) % 2, 0.0, -0.0),
+        "NaN": np.where(np.arange(40) % 3, rng.normal(size=40), np.nan),
+    }
+    columns = {name: pa.array(column) for name, column in values.items()}
+    columns["null"] = pa.array([None if k % 4 == 1 else k / 3 for k in range(40)])
+    columns["empty"] = pa.nulls(40, pa.float64())
+    columns |= {f"n{k}": pa.array([None if j == k else 2**52 + j for j in range(40)]) for k in range(4)}
+    columns |= {f"f{k}": pa.array(rng.normal(size=40).astype(np.float32)) for k in range(4)}
+    columns |= {f"i{k}": pa.array(rng.integers(-9, 9, 40), pa.int16()) for k in range(5)}
+    weights = pa.array(rng.integers(1, 5, 40) / 4.0)
+    return pa.table(columns | {"weight": weights, "label": pa.array([k // 30 + k % 2 for k in range(40)])})
+
+
+def test_odd_values_of_many_columns_are_those_of_one_process_to_the_bit(session: Any) -> None:
+    rows = make_odd_rows()
+    numbered = session.createDataFrame(rows.append_column("number", pa.array(range(40))))
+    partitions = numbered.repartitionByRange(4, "number")
+    frame = partitions.union(numbered.where("number < 0")).drop("number")
+    plain = rows.drop_columns(["weight", "label"])
+    for face in (tamis.GaussianNB(), tamis.NaiveBayes()):
+        for weight in (None, "weight"):
+            columns = plain.column_names
+            spread = tamis.fit(face, frame, "label", weight, columns=columns)
+            weights = None if weight is None else rows[weight].to_numpy()
+            expected = type(face)().fit(plain, rows["label"].to_numpy(), sample_weight=weights)
+            assert spread.statistic_ == expected.statistic_
+            assert spread.feature_names_in_.tolist() == columns
+    infinite = frame.withColumn("tiny", frame["tiny"] * float("inf"))
+    with pytest.raises(
+        ValueError, match=r"column 'tiny' holds -?inf in row \d+, expected finite numbers"
+    ) as raised:
+        tamis.fit(tamis.GaussianNB(), infinite, "label")
+    assert "\n" not in str(raised.value)
+
+
 def test_an_error_in_the_code_of_a_task_is_one_line(session: Any) -> None:
     shards = open_shards(session.range(3), Request())
     with pytest.raises(

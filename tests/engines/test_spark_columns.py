@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tamis.engines.spark_columns import ReadRows, read_vectors
+from tamis.engines.spark_columns import Packing, ReadRows, read_vectors
 
 VECTOR = pa.struct(
     [
@@ -95,6 +95,63 @@ def test_labels_and_weights_are_beside_the_rows() -> None:
     assert batch.X.column_names == ["a"]
     assert (batch.y.tolist(), batch.sample_weight.tolist()) == (["x", "y"], [0.5, 1.0])
     assert batch.others["offset"].tolist() == [3.0, 4.0]
+
+
+NUMBERS: dict[str, list[float | None]] = {
+    "a": [0.0, -0.0, 1e-310],
+    "b": [None, np.nan, 1.0],
+    "c": [None, None, None],
+    "d": [np.inf, -np.inf, 1e8],
+}
+COLUMNS: dict[str, Any] = {
+    "word": pa.array(["x", None, "y"]),
+    **{name: pa.array(values, pa.float64()) for name, values in NUMBERS.items()},
+    **{f"n{k}": pa.array([2**62 + k, None, -k], pa.int64()) for k in range(4)},
+    "flag": pa.array([True, False, None]),
+    **{f"i{k}": pa.array([k, 1, 2], pa.int32()) for k in range(3)},
+}
+KINDS = {
+    name: {"string": "string", "double": "double", "int64": "bigint", "bool": "boolean", "int32": "int"}[
+        str(column.type)
+    ]
+    for name, column in COLUMNS.items()
+}
+
+
+def pack(packing: Packing) -> Any:
+    """What Spark returns for the query that the packing writes."""
+    arrays = [
+        pa.array(list(zip(*(COLUMNS[name].to_pylist() for name in names), strict=True)), kind)
+        for names, kind in zip(packing.arrays, (pa.list_(pa.float64()), pa.list_(pa.int64())), strict=True)
+    ]
+    columns = [*(COLUMNS[name] for name in packing.alone), *arrays]
+    return pa.record_batch(columns, names=[str(k) for k in range(len(columns))])
+
+
+def test_four_columns_of_one_type_travel_as_arrays_and_come_back_as_they_were() -> None:
+    packing = Packing.of(KINDS)
+    assert packing.arrays == (tuple(NUMBERS), ("n0", "n1", "n2", "n3"))
+    assert packing.alone == ("word", "flag", "i0", "i1", "i2")
+    batch = pack(packing)
+    for start, rows in ((0, 3), (1, 2), (2, 1), (3, 0)):
+        unpacked = packing.unpack(batch.slice(start, rows))
+        assert unpacked.schema.names == list(packing.names)
+        for name, column in COLUMNS.items():
+            own, expected = unpacked.column(packing.names.index(name)), column.slice(start, rows)
+            assert own.type == expected.type
+            # as text, in which NaN, a missing value and the sign of zero differ
+            assert repr(own.to_pylist()) == repr(expected.to_pylist())
+
+
+def test_a_query_has_names_of_its_own() -> None:
+    packing = Packing.of(dict.fromkeys(("x.y", "x`y", "c0", "c1"), "double") | {"word": "string"})
+    assert packing.write({name: f"<{name}>" for name in packing.names}) == [
+        "<word> AS c0",
+        "array(<x.y>, <x`y>, <c0>, <c1>) AS c1",
+    ]
+    alone = Packing.of({"x.y": "double"})
+    assert alone.write({"x.y": "<x.y>"}) == ["<x.y> AS c0"]
+    assert alone.unpack(pa.record_batch([pa.array([1.0])], names=["c0"])).schema.names == ["x.y"]
 
 
 def test_a_stage_without_spark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ class ReadTable:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Batch]:
         first = _find_shard() * _MOST_PIECES
-        for number, table in enumerate(_join_batches(batches), first):
+        for number, table in enumerate(_join_batches(map(self.read.packing.unpack, batches)), first):
             yield replace(self.read(table), number=number)
 
 
