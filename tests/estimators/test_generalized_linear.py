@@ -331,7 +331,7 @@ def test_too_few_rows_leave_the_dispersion_unknown() -> None:
         ({"family": "bernoulli"}, [1.0, 1.0, 1.0, 1.0, 1.0], "all targets are 1"),
         ({"family": "poisson"}, [0.0, 1.0, -1.0, 0.0, 2.0], "target 2 is -1, expected counts, 0 or more"),
         ({"family": "gamma"}, [1.0, 0.0, 1.0, 1.0, 1.0], "target 1 is 0, expected numbers above 0"),
-        ({"family": "bernoulli"}, [1.0, 0.0, 0.0, 1.0, 2.0], "target 4 is 2, expected 0, 1, or a share"),
+        ({"family": "bernoulli"}, [1.0, 0.0, 0.0, 1.0, 2.0], "target 4 is 2, expected 0, 1, or a fraction"),
         ({"link": "log"}, [-1.0, -2.0, 1.0, 0.0, 0.0], "the mean of the targets is -0.4, expected above 0"),
         ({"dispersion": "none"}, [1.0, 2.0, 3.0, 1.0, 2.0], "dispersion='none', expected 'estimate'"),
         ({"dispersion": 0.0}, [1.0, 2.0, 3.0, 1.0, 2.0], "or a number above 0"),

@@ -71,26 +71,18 @@ def has_all_rows_correct(objective: Objective, direction: Array) -> bool:
     return bool(least > _STRICT * largest) if least <= largest else False
 
 
-def _margins(objective: Objective, direction: Array) -> Array:
-    """Return the margins of rows with weight: the score of their own class minus the next best score."""
-    scores = objective.design.scores(objective.expand(direction))
-    return _with_weight(objective, objective.response.margins(scores, objective.targets))
-
-
-def _with_weight(objective: Objective, values: Array) -> Array:
-    return values if objective.weights is None else values[objective.weights > 0]
-
-
 def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDArray[np.bool_]) -> bool:
     """Return whether only very light rows are on the wrong side, and a fit with equal weights has none."""
     weights = objective.weights
     if weights is None or not flat.all():
         return False
-    wrong = _margins(objective, at) <= 0.0
-    positive = weights[weights > 0]
+    has_weight = weights > 0
+    scores = objective.design.scores(objective.expand(at))
+    wrong = objective.response.margins(scores, objective.targets)[has_weight] <= 0.0
+    positive = weights[has_weight]
     if not wrong.any() or positive[wrong].max() > _MAX_LIGHT_WEIGHT * positive.mean():
         return False
-    equal = replace(objective, weights=(weights > 0).astype(np.float64))
+    equal = replace(objective, weights=has_weight.astype(np.float64))
     return has_all_rows_correct(equal, minimise(equal, np.zeros_like(at)).point.parameters)
 
 
