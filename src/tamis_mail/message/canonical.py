@@ -12,6 +12,10 @@ This module defines which bytes belong to a message:
 - Line ends at the end of the message are removed: an mbox adds some, and removes some.
 - Bytes beyond LARGEST are removed. A message is empty if it begins with a thousand headers that have volatile
   fields only.
+
+Of one message, at most 100,000 quoted lines are changed, and volatile fields are removed from the first
+megabyte of the header, among the first 10,000 fields whose names begin like theirs. The canonical bytes of a
+message beyond these limits are not in canonical form themselves.
 """
 
 from _blake2 import blake2b  # noqa: PLC2701 (importing hashlib loads OpenSSL, which takes 4 ms)
@@ -22,7 +26,7 @@ from tamis_mail.message.compiled import CANONICAL_FORM
 
 
 def canonical(raw: bytes) -> bytes:
-    """Return the canonical bytes of a message; canonical bytes are returned unchanged.
+    """Return the canonical bytes of a message; canonical bytes within the limits are returned unchanged.
 
     >>> canonical(b"From me Mon\\r\\nX-Spam-Flag: YES\\r\\nSubject: hello\\r\\n\\r\\nbody\\r\\n")
     b'Subject: hello\\n\\nbody'

@@ -94,7 +94,9 @@ def date_of(raw: bytes) -> int | None:
 
 
 def parse_date(text: str) -> int | None:
-    """Return the last date in a text, in seconds since 1970; None if it has none, or an impossible one.
+    """Return the date in a text, in seconds since 1970; None if it has none, or an impossible one.
+
+    Of several dates, those of the first form of `_DATE_PATTERNS` that occurs count, and of these the last.
 
     >>> parse_date("by mail.example.org; Fri, 23 Aug 2002 23:10:22 +0800 (CST)")
     1030115422

@@ -13,7 +13,7 @@ from typing import Final
 from tamis.compiled import core
 from tamis_mail.message.bodies import decode_base64, decode_text
 
-# Limits; what exceeds them is ignored.
+# Limits; what exceeds them is ignored, except for encoded words, which then stay encoded.
 FIELDS: Final = 1000  # fields of a block that are kept
 LONGEST: Final = 10_000  # characters of a value that are kept
 NAME: Final = 100  # characters of a name that are kept

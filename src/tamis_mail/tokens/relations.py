@@ -98,6 +98,8 @@ def read(message: Message, body: Body) -> str:
 def find_domain(host: str) -> str:
     """Return the registered domain of a host: its last two labels, or three below a domain such as co.uk.
 
+    A numeric address is returned as it is.
+
     >>> find_domain("mail.shop.example.co.uk"), find_domain("www.example.com")
     ('example.co.uk', 'example.com')
     """

@@ -2,7 +2,7 @@
 
 import re
 
-LONGEST = 40  # characters of a token; a longer word is truncated
+LONGEST = 40  # characters of a word in a token of a field or of a mark; a longer word is truncated there
 _WORD_MARKS = "$!"
 _SPACE_FOR_NON_WORD = bytes(
     code if chr(code).isalnum() or chr(code) in _WORD_MARKS or code >= 128 else 32 for code in range(256)
@@ -43,8 +43,10 @@ def _pair_letters(match: re.Match[str]) -> str:
 def hosts(name: str) -> list[str]:
     """Return a host and its parent domains, without the top-level domain.
 
-    >>> hosts("www.shop.example.com")
-    ['www.shop.example.com', 'shop.example.com', 'example.com']
+    Of more than six labels, the last six count; a host of one label is returned as it is.
+
+    >>> hosts("www.shop.example.com"), hosts("localhost")
+    (['www.shop.example.com', 'shop.example.com', 'example.com'], ['localhost'])
     """
     name = name.strip(".")[:200]
     labels = name.split(".")

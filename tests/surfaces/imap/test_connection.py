@@ -198,6 +198,34 @@ def test_flags_of_a_message_without_uid_are_not_taken_for_those_of_another() -> 
         assert connection.list_flags() == ({2: frozenset()}, frozenset())
 
 
+def test_an_impossible_uid_of_a_moved_message_is_not_known() -> None:
+    answer = b"* OK [COPYUID 7 1 %s] moved\r\nTAG OK done\r\n"
+    uids = iter([b"9" * 5000, b"9"])
+
+    def script(number: int, command: str) -> bytes | None:
+        return answer % next(uids) if command.startswith("UID MOVE") else None
+
+    with (
+        run_fake_server(folders={"INBOX": make_folder(b"x")}, script=script) as server,
+        connect(server) as connection,
+    ):
+        connection.select("INBOX", writable=True)
+        assert connection.move(1, "Junk") is None
+        assert connection.move(1, "Junk") == (7, 9)
+
+
+def test_a_refused_idle_does_not_hinder_the_logout() -> None:
+    def script(number: int, command: str) -> str | None:
+        return "no" if command == "IDLE" else None
+
+    with run_fake_server(folders={"INBOX": make_folder(b"x")}, script=script) as server:
+        with connect(server) as connection:
+            connection.select("INBOX")
+            with pytest.raises(CommandRefusedError):
+                connection.wait(1.0)
+        assert server.commands[-1] == "LOGOUT"
+
+
 def test_flags_that_came_with_an_earlier_command_are_not_taken_for_the_present_ones() -> None:
     def script(number: int, command: str) -> bytes | None:
         return b"* 1 FETCH (UID 99 FLAGS ($Junk))\r\nTAG OK done\r\n" if command == "NOOP" else None

@@ -40,7 +40,7 @@ _SET_UIDS = 500  # maximum number of uids in one command
 _UID = re.compile(rb"[ (]UID (\d{1,10})[ )]", re.IGNORECASE)
 _FLAGS = re.compile(rb"[ (]FLAGS \(([^()]*)\)", re.IGNORECASE)
 _SIZE = re.compile(rb"[ (]RFC822\.SIZE (\d{1,15})[ )]", re.IGNORECASE)
-_COPYUID = re.compile(rb"(\d+) ([\d,:]+) ([\d,:]+)")
+_COPYUID = re.compile(rb"(\d{1,10}) [\d,:]+ (\d{1,10})")  # of a single message
 # The errors that imaplib and imapclient raise if they cannot parse an answer.
 _PARSE_ERRORS = (
     *(ProtocolError, ValueError, TypeError, LookupError, AttributeError),
@@ -407,8 +407,8 @@ class Connection:
     def wait(self, seconds: float) -> None:
         """Wait by IDLE until the open folder changes or the time is over."""
         seconds = min(seconds, _IDLE_SECONDS)
-        self._is_idle = True
         self._run(self._client.idle, "IDLE")
+        self._is_idle = True
         self._transport.set_limits(1 << 20, seconds + _CONNECT_SECONDS)
         deadline = time.monotonic() + seconds
         poller = select.poll()
@@ -449,8 +449,8 @@ class Connection:
         lines = self._transport.response("COPYUID")[1] or ()
         for line in lines:
             match = _COPYUID.fullmatch(line) if isinstance(line, bytes) else None
-            if match and match[3].isdigit():
-                return int(match[1]), int(match[3])
+            if match:
+                return int(match[1]), int(match[2])
         return None
 
     def _parse(self, read: Callable[[], T], command: str = _FETCH) -> T:

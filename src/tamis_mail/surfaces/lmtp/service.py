@@ -95,7 +95,7 @@ class Marking:
 
     def _trim(self, verdict: Verdict) -> Verdict:
         """Return the verdict without evidence that is not needed."""
-        return verdict if self.needs_evidence else Verdict(verdict.judgement, tuple)
+        return verdict if self.needs_evidence else Verdict(verdict.judgement, lambda: ())
 
 
 @dataclass(frozen=True, slots=True)
