@@ -1,6 +1,6 @@
 """Strong scaling of threads over shards: the same fit on one core and on two.
 
-    python -m benchmarks.engines_scaling [--rows N] [--repeats 3] [--output FILE]
+    python -m benchmarks.engines_scaling [--cases NAME …] [--rows N] [--repeats 3] [--output FILE]
 
 fits each model to the same shards in memory, in processes that may use one core or two (by their affinity),
 in turns, and prints the median of each and of their ratio. A model that reads its rows once is so quick that
@@ -96,6 +96,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument(
+        "--cases", nargs="+", choices=list(TASKS), default=list(TASKS), help="the models to fit"
+    )
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, help="write the raw results to this file, for the scoreboard")
@@ -110,7 +113,7 @@ def main() -> None:
     print(f"{options.rows:,} rows of {COLUMNS} columns in {SHARDS} shards; {load}")  # noqa: T201
     print("model         1 core   2 cores   speed-up   processor s, 1 and 2 cores")  # noqa: T201
     comparisons = []
-    for task in TASKS:
+    for task in options.cases:
         pairs = [(run(task, 1, options), run(task, 2, options)) for _ in range(options.repeats)]
         one, two = ([pair[k]["seconds"] for pair in pairs] for k in (0, 1))
         spent = (np.median([pair[k]["processor"] for pair in pairs]) for k in (0, 1))

@@ -275,6 +275,17 @@ def _deposit_columns(dice: Generator) -> Call:
     return Call("", call, arguments, refer)
 
 
+def _deposit_rows(dice: Generator) -> Call:
+    draw = _choose(dice, _finite, _any)
+    x = draw(dice, _size(dice), _small_size(dice))
+    arguments = (x, *_groups(dice, len(x)), int(dice.integers(1, 3)))
+
+    def refer(x: Any, group: Any, *others: Any) -> Any:
+        return reference.deposit_rows(x, _or_empty(group, np.int64), *others)
+
+    return Call("", _kernels.deposit_rows, arguments, refer)
+
+
 def _deposit_products(dice: Generator) -> Call:
     n, m = _size(dice), _small_size(dice)
     x, y = _finite(dice, n, m), _finite(dice, n, int(dice.choice((m, 1))))
@@ -639,6 +650,21 @@ def _multiply_blocks(dice: Generator) -> Call:
         return dense_reference.multiply_row_blocks(values, *arguments)
 
     arguments = (rows, centre, first, last, int(dice.choice((1, 7, 64, 4096))))
+    _use_any_variant(dice)
+    return Call("", call, arguments, refer if draw is _tame else None, _is_close(1e-10))
+
+
+def _deposit_blocks(dice: Generator) -> Call:
+    n, p = max(1, _size(dice)), max(1, _size(dice))
+    draw = _choose(dice, _tame, _any)
+    arguments = (draw(dice, n, p), draw(dice, p), int(dice.choice((1, 7, 64, 4096))))
+
+    def call(*arguments: Any) -> Any:
+        return dense.deposit_blocks(*arguments)[3]
+
+    def refer(*arguments: Any) -> Any:
+        return dense_reference.deposit_row_blocks(*arguments)[3]
+
     _use_any_variant(dice)
     return Call("", call, arguments, refer if draw is _tame else None, _is_close(1e-10))
 
@@ -1288,6 +1314,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "deposit_powers": _deposit_powers,
     "deposit_columns": _deposit_columns,
     "deposit_products": _deposit_products,
+    "deposit_rows": _deposit_rows,
     "deposit_sparse": _deposit_sparse,
     "deposit_codes": _deposit_codes,
     "gaussian_scores": _gaussian_scores,
@@ -1317,6 +1344,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "text.hash_tokens": _hash_tokens,
     "dense.multiply_centred": _multiply_centred,
     "dense.multiply_blocks": _multiply_blocks,
+    "dense.deposit_blocks": _deposit_blocks,
     "dense.sum_responsible": _sum_responsible,
     "factors.solve_rows": _solve_rows,
     "factors.row_squares": _row_squares,

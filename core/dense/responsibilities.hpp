@@ -250,7 +250,9 @@ TAMIS_INLINE void add_lane_rows(const double* x, const double* r, int64_t width,
 inline void transpose_rows(const double* TAMIS_RESTRICT rows, int64_t count, int64_t d, const double* TAMIS_RESTRICT origin,
                            double* TAMIS_RESTRICT x) {
   for (int64_t i = 0; i < count; ++i) {
-    for (int64_t j = 0; j < d; ++j) x[j * kTileOfRows + i] = rows[i * d + j] - origin[j];
+    const double* row = rows + i * d;
+    for (int64_t j = 0; j < d; j += 8) tamis::prefetch(row + kTileOfRows * d + j);  // of the next tile
+    for (int64_t j = 0; j < d; ++j) x[j * kTileOfRows + i] = row[j] - origin[j];
   }
   for (int64_t j = 0; j < d; ++j) fill(x + j * kTileOfRows + count, kTileOfRows - count, 0.0);
 }

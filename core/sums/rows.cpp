@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "../dense/require.hpp"
+#include "../dense/variants.hpp"
 #include "pieces.hpp"
 #include "words.hpp"
 
@@ -18,6 +22,7 @@ constexpr size_t kLanes = 64;               // columns that fill the vector unit
 constexpr size_t kCells = 1 << 15;          // the pieces of so many cells fit a second-level cache
 constexpr size_t kFewRows = 8;              // with at most so many rows per group, pieces are slower than digits
 constexpr size_t kManyWords = 1 << 17;      // more words do not fit a second-level cache: rows are then taken group by group
+constexpr size_t kAhead = 1 << 10;          // how many values ahead of the present one are fetched into the cache
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // ---- The extents of columns ----
@@ -43,6 +48,7 @@ TAMIS_FOR_EACH_PROCESSOR void extend_all(const double* __restrict values, size_t
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {  // four rows at a time: the extents are loaded and stored a quarter as often
     const double* row = values + i * width;
+    for (size_t k = 0; k < 4 * width; k += 8) prefetch(row + kAhead + k);
     for (size_t j = 0; j < width; j++) {
       double high = largest[j], low = smallest[j], sum = broken[j];
       extend(row[j], high, low, sum);
@@ -241,10 +247,10 @@ void for_each_row(const Input<double, 2>& values, const int64_t* group, size_t g
     for (size_t i = start; i < n; i++) add(i, group == nullptr ? 0 : static_cast<size_t>(group[i]) * m);
     return;
   }
-  constexpr size_t kAhead = 16;
+  constexpr size_t kRowsAhead = 16;
   const std::vector<int64_t> order = sort_by_group(group, n, groups);
   for (size_t k = 0; k < n; k++) {
-    const size_t ahead = static_cast<size_t>(order[std::min(k + kAhead, n - 1)]);
+    const size_t ahead = static_cast<size_t>(order[std::min(k + kRowsAhead, n - 1)]);
     prefetch(group + ahead);
     prefetch(values.data() + ahead * m);
     const size_t i = static_cast<size_t>(order[k]);
@@ -529,6 +535,190 @@ nb::tuple deposit_products(Input<double, 2> x_values, Input<int64_t, 2> given_x_
   return to_python(std::move(words));
 }
 
+// ---- Sums of rows that are read from memory once ----
+
+constexpr size_t kTileCells = 1 << 14;  // an eighth of a second-level cache
+
+// The sums of rows, by group, while they are made. Rows are taken in tiles that stay in the cache while their extents are found
+// and their values added. Where values grow, the pieces so far are moved into words first.
+class RowSums {
+ public:
+  RowSums(size_t n, size_t m, const int64_t* group, size_t groups, bool has_squares)
+      : n_(n),
+        m_(m),
+        group_(group),
+        groups_(groups),
+        planes_(has_squares ? 6 : 2),
+        fold_(group == nullptr ? count_side_by_side(n, m) : 1),
+        extents_(3 * m),
+        scales_(std::vector<int64_t>(m, kFaint).data(), m, fold_),
+        pieces_(groups, planes_, fold_ * m) {}
+
+  // Add `count` rows, of which `start` come before; false if a value is not finite: there are no sums then.
+  bool add_rows(const double* values, size_t start, size_t count) {
+    const size_t tile = std::max<size_t>(1, kTileCells / std::max<size_t>(1, m_ * fold_)) * fold_;
+    for (size_t i = 0; i < count; i += tile) {
+      const size_t rows = std::min(tile, count - i);
+      if (!add_tile(values + i * m_, group_ == nullptr ? nullptr : group_ + start + i, rows)) return false;
+    }
+    return true;
+  }
+
+  void finish() {
+    flush();
+    make_room();  // where there are no rows, nothing has asked for it
+    settle(first_);
+    if (planes_ > 2) settle(second_);
+  }
+
+  int64_t highest() const { return high_; }
+  OwnedWords& first() { return first_; }
+  OwnedWords& second() { return second_; }
+
+ private:
+  bool add_tile(const double* values, const int64_t* group, size_t rows) {
+    const Extents extents = extents_at(extents_.data(), m_);
+    find_extents(values, rows, m_, extents);
+    bool grows = false, is_deep = false;
+    for (size_t j = 0; j < m_; j++) {
+      if (extents.broken[j] != 0.0) return false;
+      if (extents.largest[j] == 0.0) continue;
+      int high = 0, low = 0;
+      std::frexp(extents.largest[j], &high);
+      std::frexp(extents.smallest[j], &low);
+      high_ = std::max<int64_t>(high_, high);
+      low_ = std::min<int64_t>(low_, low);
+      grows = grows || high > scales_.exponents[j];
+      is_deep = is_deep || std::max<int64_t>(high, scales_.exponents[j]) - low > 30;
+    }
+    if (grows) {
+      flush();
+      std::vector<int64_t> largest(scales_.exponents.begin(), scales_.exponents.begin() + static_cast<std::ptrdiff_t>(m_));
+      for (size_t j = 0; j < m_; j++) {
+        int high = 0;
+        if (extents.largest[j] > 0.0) std::frexp(extents.largest[j], &high);
+        if (extents.largest[j] > 0.0) largest[j] = std::max<int64_t>(largest[j], high);
+      }
+      scales_ = Scales(largest.data(), m_, fold_);
+    }
+    make_room();
+    const Rows given{values, rows / fold_, fold_ * m_, m_, group, is_deep};
+    if (planes_ > 2) {
+      sum_powers(given, scales_, pieces_, first_, second_);
+    } else {
+      sum_values(given, scales_, pieces_, first_);
+    }
+    for (size_t k = (rows - rows % fold_) * m_; k < rows * m_; k++) {
+      push(first_, k % m_, values[k], 0);
+      if (planes_ > 2) push_product(second_, k % m_, values[k], values[k]);
+    }
+    return true;
+  }
+
+  // Move the pieces so far into words.
+  void flush() {
+    const size_t width = fold_ * m_;
+    for (size_t g = 0; g < groups_; g++) {
+      if (pieces_.count[g] == 0) continue;
+      double* from = &pieces_.sums[g * planes_ * width];
+      flush_planes(from, 2, scales_.exponents, 1, first_, g * m_, m_);
+      if (planes_ > 2) flush_planes(from + 2 * width, 4, scales_.exponents, 2, second_, g * m_, m_);
+      pieces_.count[g] = 0;
+    }
+  }
+
+  // Let the words hold sums of all magnitudes that were seen.
+  void make_room() {
+    if (has_room_ && room_high_ == high_ && room_low_ == low_) return;
+    widen(first_, high_, low_ - 53);
+    if (planes_ > 2) widen(second_, 2 * high_, 2 * low_ - 106);
+    has_room_ = true;
+    room_high_ = high_;
+    room_low_ = low_;
+  }
+
+  void widen(OwnedWords& words, int64_t high, int64_t low) {
+    OwnedWords wider = make_words(high, low, n_, groups_, m_);
+    if (words.cells > 0) {
+      std::copy(words.data, words.data + words.length * words.cells,
+                wider.data + static_cast<size_t>(words.low - wider.low) * wider.cells);
+    }
+    words = std::move(wider);
+  }
+
+  size_t n_, m_;
+  const int64_t* group_;
+  size_t groups_, planes_;
+  size_t fold_;  // the number of rows that are laid side by side
+  std::vector<double> extents_;
+  Scales scales_;
+  Pieces pieces_;
+  OwnedWords first_ = make_words(0, 0, 0, 0, 0);
+  OwnedWords second_ = make_words(0, 0, 0, 0, 0);
+  int64_t high_ = 0, low_ = 0;            // exponents that bound all values so far
+  int64_t room_high_ = 0, room_low_ = 0;  // those that the words have room for
+  bool has_room_ = false;
+};
+
+nb::tuple deposit_rows(Input<double, 2> values, Input<int64_t, 1> given_group, int64_t group_count, int64_t power) {
+  const size_t n = values.shape(0);
+  const size_t m = values.shape(1);
+  const int64_t* group = take_group(given_group, n, group_count);
+  const size_t groups = static_cast<size_t>(group_count);
+  if (m > 0 && groups > SIZE_MAX / (6 * kLanes * sizeof(double)) / m) throw std::bad_alloc();
+  RowSums sums(n, m, group, groups, power > 1);
+  bool is_finite = false;
+  {
+    const WithoutLock without_lock(n * m);
+    is_finite = sums.add_rows(values.data(), 0, n);
+    if (is_finite) sums.finish();
+  }
+  nb::list words;
+  if (is_finite) {
+    words.append(to_python(std::move(sums.first())));
+    if (power > 1) words.append(to_python(std::move(sums.second())));
+  }
+  return nb::make_tuple(nb::tuple(words), is_finite ? sums.highest() : 0, is_finite);
+}
+
+// The sums of all rows, and the products about a centre of each block of so many of them (blocks, m(m+1)/2), packed. A block
+// stays in the cache between the two.
+nb::tuple deposit_row_blocks(Input<double, 2> values, Input<double, 1> centre, size_t block) {
+  const size_t n = values.shape(0);
+  const size_t m = values.shape(1);
+  require(centre.shape(0) == m, "got a centre, expected one number per column");
+  require(block > 0, "got blocks without rows, expected at least one");
+  const size_t pairs = m * (m + 1) / 2, blocks = n / block + (n % block > 0 ? 1 : 0);
+  auto out = std::make_unique<double[]>(blocks * pairs);
+  RowSums sums(n, m, nullptr, 1, false);
+  const int64_t width = static_cast<int64_t>(m);
+  CentredRows given = {values.data(), nullptr, nullptr, centre.data(), nullptr, nullptr, static_cast<int64_t>(n), width, width,
+                       0, 0};
+  bool is_finite = true;
+  Outcome outcome = Outcome::kDone;
+  {
+    const nb::gil_scoped_release release;
+    const auto products = std::make_unique<double[]>(m * m);
+    double* packed = out.get();
+    // Rows that are laid side by side are whole ones of each block, but for the last.
+    for (size_t start = 0; start < n && is_finite && outcome == Outcome::kDone; start += block) {
+      const size_t count = std::min(block, n - start);
+      is_finite = sums.add_rows(values.data() + start * m, start, count);
+      given.start = static_cast<int64_t>(start);
+      given.stop = static_cast<int64_t>(start + count);
+      if (is_finite) outcome = variant().multiply_centred(given, products.get());
+      for (size_t i = 0; i < m; i++) packed = std::copy(&products[i * m + i], &products[i * m] + m, packed);
+    }
+    if (is_finite) sums.finish();
+  }
+  require_done(outcome);
+  nb::capsule owner(out.get(), [](void* numbers) noexcept { delete[] static_cast<double*>(numbers); });
+  const nb::ndarray<nb::numpy, double, nb::ndim<2>> products(out.release(), {blocks, pairs}, owner);
+  nb::list words;
+  if (is_finite) words.append(to_python(std::move(sums.first())));
+  return nb::make_tuple(nb::tuple(words), is_finite ? sums.highest() : 0, is_finite, products);
+}
+
 }  // namespace
 
 void bind_rows(nb::module_& m) {
@@ -541,6 +731,10 @@ void bind_rows(nb::module_& m) {
         nb::arg("groups"));
   m.def("deposit_powers", &deposit_powers, nb::arg("values").noconvert(), nb::arg("bounds").noconvert(),
         nb::arg("group").noconvert(), nb::arg("groups"));
+  m.def("deposit_rows", &deposit_rows, nb::arg("values").noconvert(), nb::arg("group").noconvert(), nb::arg("groups"),
+        nb::arg("power"));
+  m.def("deposit_row_blocks", &deposit_row_blocks, nb::arg("values").noconvert(), nb::arg("centre").noconvert(),
+        nb::arg("block"));
   m.def("deposit_products", &deposit_products, nb::arg("x").noconvert(), nb::arg("x_bounds").noconvert(),
         nb::arg("y").noconvert(), nb::arg("y_bounds").noconvert(), nb::arg("group").noconvert(), nb::arg("groups"));
 }

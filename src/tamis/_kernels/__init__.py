@@ -29,6 +29,7 @@ __all__ = [
     "deposit_columns",
     "deposit_powers",
     "deposit_products",
+    "deposit_rows",
     "deposit_sparse",
     "describe_moments",
     "gather_scores",
@@ -84,6 +85,19 @@ def deposit_products(
     refuse_unless(y.shape in (x.shape, (len(x), 1)), "factors")
     rows = _ONE_GROUP if group is None else group
     return _kernels.deposit_products(x, x_bounds, y, y_bounds, rows, groups)
+
+
+def deposit_rows(
+    values: Floats, group: Words | None = None, groups: int = 1, power: int = 2
+) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
+    """Settled sums of the rows by group, reading them once; with power 2, also those of their exact squares.
+
+    Return the sums, the largest exponent of all values as `span` does, and True. If a value is not finite,
+    return no sums, 0 and False.
+    """
+    _refuse_groups(group, groups, len(values))
+    rows = _ONE_GROUP if group is None else group
+    return _kernels.deposit_rows(values, rows, groups, power)
 
 
 def deposit_columns(

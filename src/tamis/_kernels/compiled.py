@@ -36,6 +36,7 @@ __all__ = [
     "deposit_columns",
     "deposit_powers",
     "deposit_products",
+    "deposit_rows",
     "deposit_sparse",
     "describe_moments",
     "gather_scores",
@@ -114,6 +115,30 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
     return *first, *second
 
 
+def deposit_rows(
+    values: Floats, group: Words, groups: int, power: int
+) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
+    work = _count_shared_cells(values, groups)
+    if threads.count_chunks(work) == 1:
+        return sums.deposit_rows(values, group, groups, power)
+
+    def add(start: int, stop: int) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
+        return sums.deposit_rows(values[start:stop], group[start:stop], groups, power)
+
+    chunks = threads.map_row_chunks(len(values), work, add)
+    if not all(is_finite for _, _, is_finite in chunks):
+        return (), 0, False
+    return _add_chunks([each for each, _, _ in chunks]), max(largest for _, largest, _ in chunks), True
+
+
+def _add_chunks(chunks: list[tuple[tuple[Words, int], ...]]) -> tuple[tuple[Words, int], ...]:
+    """Add the sums of chunks of rows."""
+    totals = chunks[0]
+    for others in chunks[1:]:
+        totals = tuple(combine(*total, *other, 1) for total, other in zip(totals, others, strict=True))
+    return totals
+
+
 def deposit_columns(
     columns: list[Floats], group: Words, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
@@ -128,10 +153,7 @@ def deposit_columns(
     chunks = threads.map_row_chunks(len(columns[0]), work, add)
     if broken := [nonfinite for _, _, nonfinite in chunks if nonfinite >= 0]:
         return (), 0, min(broken)
-    totals = chunks[0][0]
-    for others, _, _ in chunks[1:]:
-        totals = tuple(combine(*total, *other, 1) for total, other in zip(totals, others, strict=True))
-    return totals, max(largest for _, largest, _ in chunks), -1
+    return _add_chunks([each for each, _, _ in chunks]), max(largest for _, largest, _ in chunks), -1
 
 
 def _count_shared_cells(values: Floats, groups: int) -> int:

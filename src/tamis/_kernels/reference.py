@@ -107,6 +107,22 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
     return *first, *deposit_products(values, bounds, values, bounds, group, groups)
 
 
+def deposit_rows(
+    values: Floats, group: Words, groups: int, power: int
+) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
+    """Settled sums of the rows by group, and of their exact squares if the power is 2; the largest exponent.
+
+    The last answer is whether all values are finite. If they are not, there are no sums.
+    """
+    bounds, largest, nonfinite = span(values)
+    if nonfinite >= 0:
+        return (), 0, False
+    first = deposit(values, bounds, group, groups)
+    if power == 1:
+        return (first,), largest, True
+    return (first, deposit_products(values, bounds, values, bounds, group, groups)), largest, True
+
+
 def deposit_columns(
     columns: list[Floats], group: Words, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:

@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 
 from tamis import _kernels, arrays
-from tamis._kernels import Floats
+from tamis._kernels import Floats, Words
 from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys, Labels
 from tamis.stats.products import (
@@ -31,6 +31,8 @@ Form = Literal["full", "diagonal", "none"]
 
 # `observe_columns` sorts tiles of 4,096 rows by group, which is slow for few rows per group in a tile.
 _MIN_ROWS, _MAX_GROUPS = 256, 64
+# `observe` reads rows once if they are at least so many values, and their sums by group stay in the cache.
+_MIN_CELLS, _MAX_CELLS = 1 << 14, 1 << 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,10 @@ class Moments(Sums):
             plain = cls._observe_plainly(table.values)
             if plain is not None:
                 return plain
+        if form == "diagonal" and weights is None and not table.had_one_axis:
+            at_once = cls._observe_at_once(table.values, by)
+            if at_once is not None:
+                return at_once
         rows = Rows.of(table, weights, by, missing)
         second: Exact | None = None
         rounded: Floats | None = None
@@ -112,13 +118,36 @@ class Moments(Sums):
         sums, largest, nonfinite = _kernels.deposit_columns(columns, group, groups, 2)
         if nonfinite >= 0 or not can_square(largest):
             return None
-        shape = (len(columns),) if keys is None else (groups, len(columns))
+        return cls._make_from_sums(sums, n, len(columns), by)
+
+    @classmethod
+    def _observe_at_once(cls, values: Floats, by: object) -> Self | None:
+        """Sum rows (n, d) without weights in the diagonal form, reading them once; None as above."""
+        n, d = values.shape
+        if values.size < _MIN_CELLS:
+            return None
+        labels = by if by is None or isinstance(by, Labels) else Labels.of(by)
+        groups = 1 if labels is None else len(labels.keys)
+        if n < _MIN_ROWS * groups or groups * d > _MAX_CELLS:
+            return None
+        if labels is not None and len(labels) != n:
+            return None
+        sums, largest, is_finite = _kernels.deposit_rows(
+            values, None if labels is None else labels.group, groups, 2
+        )
+        return cls._make_from_sums(sums, n, d, labels) if is_finite and can_square(largest) else None
+
+    @classmethod
+    def _make_from_sums(cls, sums: tuple[tuple[Words, int], ...], n: int, d: int, by: Labels | None) -> Self:
+        shape = (d,) if by is None else (len(by.keys), d)
         first, second = [Exact(words.reshape(len(words), *shape), low) for words, low in sums]
         if by is None:
             weight = Exact.count(n, shape)
         else:
-            weight = Exact.from_integers(np.repeat(by.counts[:, None], len(columns), axis=1))
-        return cls(weight=weight, first=first, second=second, keys=keys).drop_zeros()
+            weight = Exact.from_integers(np.repeat(by.counts[:, None], d, axis=1))
+        return cls(
+            weight=weight, first=first, second=second, keys=None if by is None else by.keys
+        ).drop_zeros()
 
     @classmethod
     def observe_columns_fully(cls, columns: list[Floats]) -> Self | None:

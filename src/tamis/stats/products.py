@@ -120,11 +120,16 @@ def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | 
 
     def sum_chunk(k: int) -> None:
         place = slice(k * step, min((k + 1) * step, n))
-        chunk = [column[place] for column in rows] if isinstance(rows, list) else rows[place]
-        first = _sum_squarable(chunk)
-        if first is not None:
-            blocks = dense.multiply_blocks(chunk, centre, slice(0, place.stop - place.start), _BLOCK)
-            chunks[k] = first, blocks
+        if isinstance(rows, list):
+            columns = [column[place] for column in rows]
+            sums, largest, nonfinite = _kernels.deposit_columns(columns, power=1)
+            if nonfinite < 0 and can_square(largest):
+                blocks = dense.multiply_blocks(columns, centre, slice(0, place.stop - place.start), _BLOCK)
+                chunks[k] = Exact(*sums[0]), blocks
+        else:
+            sums, largest, is_finite, blocks = dense.deposit_blocks(rows[place], centre, _BLOCK)
+            if is_finite and can_square(largest):
+                chunks[k] = Exact(*sums[0]), blocks
 
     threads.run_in_turns(len(chunks), n * d**2, sum_chunk)
     finished = [chunk for chunk in chunks if chunk is not None]
@@ -137,16 +142,6 @@ def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | 
     first = reduce(add, [sums for sums, _ in finished])
     cross = cross_terms(Exact.count(n, ()), first, centre, triangle(d))
     return first, _add_blocks(iter(blocks), d) + cross, squares
-
-
-def _sum_squarable(rows: Floats | list[Floats]) -> Exact | None:
-    """Return Σ x of rows or columns; None if a value is not finite or cannot be squared."""
-    if isinstance(rows, list):
-        sums, largest, nonfinite = _kernels.deposit_columns(rows, power=1)
-    else:
-        bounds, largest, nonfinite = _kernels.span(rows)
-        sums = () if nonfinite >= 0 else (_kernels.deposit(rows, bounds),)
-    return Exact(*sums[0]) if sums and can_square(largest) else None
 
 
 def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact, Floats | None]:

@@ -4,7 +4,7 @@ from functools import reduce
 
 import numpy as np
 
-from tamis._kernels.reference import Floats, Words
+from tamis._kernels.reference import Floats, Words, deposit_rows
 
 _PIECE = 1024  # rows: few enough that their copy is still in the cache when BLAS reads it
 
@@ -54,6 +54,15 @@ def multiply_row_blocks(values: Floats, centre: Floats, start: int, stop: int, b
         for first in range(start, stop, block)
     ]
     return np.array(blocks).reshape(len(blocks), d * (d + 1) // 2)
+
+
+def deposit_row_blocks(
+    values: Floats, centre: Floats, block: int
+) -> tuple[tuple[tuple[Words, int], ...], int, bool, Floats]:
+    """See `deposit_blocks` in `__init__`."""
+    sums, largest, is_finite = deposit_rows(values, np.zeros(0, dtype=np.int64), 1, 1)
+    products = multiply_row_blocks(values, centre, 0, len(values) if is_finite else 0, block)
+    return sums, largest, is_finite, products
 
 
 def multiply_column_blocks(
