@@ -4,9 +4,13 @@
   the test. `tools/fuzz` loads the profile `fuzz` instead, which takes a fresh seed in each round.
 - Each test begins with the same states of the global generators and of the generators of its module,
   whichever tests ran before it.
+- Commands that a test runs in its own process change the garbage collector and the switch interval of
+  threads, as they may in a process of their own (`prepare_bulk_work`); both are restored before each test.
 """
 
+import gc
 import random
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -46,13 +50,16 @@ def pytest_sessionstart() -> None:
 
 
 GENERATORS = pytest.StashKey[dict[str, Any]]()
+SWITCH_INTERVAL = sys.getswitchinterval()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Seed the global generators; give those of the test's module the states they had after its import."""
+    """Seed the global generators, give those of the test's module their first states, restore the collector."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  (scikit-learn draws from it where no seed is given)
+    gc.enable()
+    sys.setswitchinterval(SWITCH_INTERVAL)
     module = item.getparent(pytest.Module)
     if module is None:
         return
