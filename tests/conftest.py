@@ -55,7 +55,7 @@ SWITCH_INTERVAL = sys.getswitchinterval()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Seed the global generators, give those of the test's module their first states, restore the collector."""
+    """Seed the global generators; restore those of the test's module, and settings of the interpreter."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  (scikit-learn draws from it where no seed is given)
     gc.enable()

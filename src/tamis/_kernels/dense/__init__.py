@@ -58,7 +58,7 @@ def deposit_blocks(
     A block of few columns stays in the cache between the two, so that it is read from memory once. If a value
     is not finite, there are no sums, and products have no meaning.
     """
-    if len(centre) <= _WIDEST:
+    if len(centre) <= _MAX_COLUMNS:
         sums, largest, is_finite, products = _sums.deposit_row_blocks(values, centre, block)
         return sums, largest, is_finite, products
     sums, largest, is_finite = _kernels.deposit_rows(values, power=1)

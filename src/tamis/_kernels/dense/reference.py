@@ -86,8 +86,8 @@ def sum_responsible(
     """See `sum_responsible` in `__init__`."""
     k, d = linear.shape
     sums, log_likelihood = np.zeros((k, d + 1, d + 1)), 0.0
-    for first in range(start, stop, _CACHED):
-        piece = slice(first, min(first + _CACHED, stop))
+    for first in range(start, stop, _PIECE):
+        piece = slice(first, min(first + _PIECE, stop))
         with np.errstate(over="ignore", invalid="ignore"):
             x = np.ones((piece.stop - first, d + 1))
             np.subtract(rows[piece], origin, out=x[:, :d])
