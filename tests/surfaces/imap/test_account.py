@@ -1,5 +1,6 @@
 """An account's settings are read, checked and written without its password; mistakes get one line."""
 
+import io
 import stat
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis_mail.surfaces.imap import account as account_module
+from tamis_mail.surfaces.imap import setup
 from tamis_mail.surfaces.imap.account import Account, AccountError, list_accounts, settings_path
 from tamis_mail.surfaces.imap.account_options import load_mailbox
 
@@ -174,3 +176,12 @@ def test_without_imapclient_the_command_that_installs_it_is_named(monkeypatch: p
 def test_without_a_terminal_nothing_is_asked() -> None:
     with pytest.raises(AccountError, match="there is no terminal"):
         make("prompt").read_secret()
+
+
+def test_a_digit_that_is_not_ascii_is_no_number_of_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(["²", "٣", "2"])
+    monkeypatch.setattr(setup._Questions, "_read", lambda *_: next(answers))
+    out = io.StringIO()
+    choice = setup._Questions(out, takes_defaults=False).choose("Which?", "--which", {"a": "", "b": ""}, "a")
+    assert choice == "b"
+    assert out.getvalue().count("Please answer with a number from 1 to 2.") == 2

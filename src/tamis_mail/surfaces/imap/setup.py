@@ -154,7 +154,7 @@ class _Questions:
             answer = self._read(f"Number [{names.index(default) + 1}]: ", option) or default
             if answer in names:
                 return answer
-            if answer.isdigit() and 1 <= int(answer) <= len(names):
+            if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(names):
                 return names[int(answer) - 1]
             self._out.write(f"Please answer with a number from 1 to {len(names)}.\n")
 
