@@ -235,6 +235,11 @@ class Store:
             counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()), cache)
         return counts
 
+    def has_counts(self) -> bool:
+        """Whether there is a count of any feature."""
+        with self.snapshot():
+            return bool(runs.all_runs(self._connection))
+
     def word_list_totals(self) -> tuple[int, int] | None:
         """Return the spam and the ham messages of the imported word list; None if there is no list."""
         return self.word_counts([WORD_LIST_TOTALS]).get(WORD_LIST_TOTALS)
