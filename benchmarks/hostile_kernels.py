@@ -1127,8 +1127,12 @@ def _group_counts(dice: Generator) -> Call:
         number = _mail().group_counts(views, counts, groups, firsts)
         return groups, firsts[:number]
 
+    def refer(views: Any, counts: Any) -> Any:
+        groups, firsts = verdict_arrays.group_by_numpy(views, counts)
+        return groups.astype(np.int32), firsts
+
     views = dice.integers(0, 3, size=rows).astype(np.uint8)
-    return Call("", call, (views, counts), verdict_arrays.group_by_numpy)
+    return Call("", call, (views, counts), refer)
 
 
 def _sum_coefficients(dice: Generator) -> Call:
