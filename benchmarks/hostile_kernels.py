@@ -966,18 +966,20 @@ def _make_design(dice: Generator) -> Call:
     rows = np.concatenate([np.empty(0, np.int64), *of_messages])
 
     def call(rows: Any, starts: Any, kinds: Any) -> Any:
-        is_in_layer, is_used = np.array([0, 1, 1, 0, 1], np.uint8), np.empty(len(kinds), np.uint8)
-        entries = _mail().find_repeated(rows, kinds, is_in_layer, is_used)
-        entry_starts, columns = np.zeros(len(starts), np.int64), np.zeros(entries, np.int32)
-        values = np.zeros(entries)
-        _mail().make_design(rows, starts, kinds, is_in_layer, is_used, entry_starts, columns, values)
+        slots, is_used = np.array([4, 0, 1, 4, 2], np.uint8), np.empty(len(kinds), np.uint8)
+        matrix = _mail().FitMatrix(rows, starts, kinds, slots, is_used)
+        entry_starts = np.empty(len(starts), np.int64)
+        columns, values = np.empty(len(matrix), np.int32), np.empty(len(matrix))
+        matrix.write_starts(entry_starts)
+        matrix.write_entries(columns, values)
         return is_used.view(np.bool_), columns, values, entry_starts
 
     def refer(rows: Any, starts: Any, kinds: Any) -> Any:
         is_used, design = fitting.make_design_by_numpy(rows, starts, kinds)
         return is_used, design.columns, design.values, design.starts
 
-    return Call("", call, (rows, starts, dice.integers(0, 5, size=features)), refer)
+    rows = rows.astype(np.int32 if dice.random() < 0.5 else np.int64)
+    return Call("", call, (rows, starts, dice.integers(0, 5, size=features).astype(np.uint8)), refer)
 
 
 def _fit_matrix(dice: Generator) -> Call:
@@ -1041,7 +1043,7 @@ def _merged_features(dice: Generator) -> Call:
             sums.sum_range(number)
         total, counts = np.empty(len(sums), np.uint64), np.empty((len(sums), labels), np.int64)
         sums.write(total, counts)
-        rows = np.empty(len(keys), np.int64)
+        rows = np.empty(len(keys), np.int32)
         sums.gather(
             [(number, place) for number, part in enumerate(parts) for place in range(len(part))], rows
         )
@@ -1049,7 +1051,7 @@ def _merged_features(dice: Generator) -> Call:
 
     def refer(keys: Any, sizes: Any, *_: int) -> Any:
         distinct, indices = bundle_arrays.merge_sorted(keys, sizes)
-        return distinct, np.bincount(indices, minlength=len(distinct)), indices.astype(np.int64)
+        return distinct, np.bincount(indices, minlength=len(distinct)), indices.astype(np.int32)
 
     return Call("", call, (keys, sizes, 2, int(dice.integers(1, 5))), refer)
 
@@ -1136,33 +1138,36 @@ def _split_mbox(dice: Generator) -> Call:
     )
 
 
-def _judged_features(dice: Generator) -> tuple[Words, Words, Words, Words]:
+def _judged_features(dice: Generator) -> tuple[Words, Words, Words, NDArray[np.uint8]]:
     """Features of messages: their rows, where messages begin and end, and the views of the rows."""
     n, rows, messages = _size(dice), 1 + _size(dice), 1 + _small_size(dice)
     begins, ends = np.sort(dice.integers(0, n + 1, size=(2, messages)), axis=0)
-    return dice.integers(0, rows, size=n), begins, ends, dice.integers(0, 5, size=rows)
+    return dice.integers(0, rows, size=n), begins, ends, dice.integers(0, 5, size=rows).astype(np.uint8)
 
 
 def _sum_views(dice: Generator) -> Call:
     rows, begins, ends, views = _judged_features(dice)
+    rows = rows.astype(np.int32 if dice.random() < 0.5 else np.int64)
+    groups = dice.integers(0, len(views), size=len(views)).astype(np.int32)
     is_known = dice.integers(0, 2, size=len(views)).astype(np.uint8)
     cells = 5 * len(begins)
 
-    def call(rows: Any, begins: Any, ends: Any, views: Any, weights: Any, is_known: Any) -> Any:
+    def call(rows: Any, groups: Any, begins: Any, ends: Any, views: Any, weights: Any, is_known: Any) -> Any:
         sums = np.empty((cells // 5, 5)), *np.empty((2, cells // 5, 5), np.int64)
-        _mail().sum_views(rows, begins, ends, views, weights, is_known, *sums)
+        _mail().sum_views(rows, groups, begins, ends, views, weights, is_known, *sums)
         return sums
 
-    def refer(rows: Any, begins: Any, ends: Any, views: Any, weights: Any, is_known: Any) -> Any:
+    def refer(rows: Any, groups: Any, begins: Any, ends: Any, views: Any, weights: Any, is_known: Any) -> Any:
         places, owners = expand_ranges(begins, ends)
-        rows = rows[places]
-        cell = owners * 5 + views[rows]
-        sums = np.zeros(cells) + np.bincount(cell, weights[rows], cells)
+        of_features = groups[rows[places]]
+        cell = owners * 5 + views[of_features]
+        sums = np.zeros(cells) + np.bincount(cell, weights[of_features], cells)
         sizes = np.bincount(cell, minlength=cells)
-        known = np.bincount(cell[is_known[rows] != 0], minlength=cells)
+        known = np.bincount(cell[is_known[of_features] != 0], minlength=cells)
         return sums.reshape(-1, 5), sizes.reshape(-1, 5), known.reshape(-1, 5)
 
-    return Call("", call, (rows, begins, ends, views, _tame(dice, len(views)), is_known), refer)
+    arguments = rows, groups, begins, ends, views, _tame(dice, len(views)), is_known
+    return Call("", call, arguments, refer)
 
 
 def _group_counts(dice: Generator) -> Call:
@@ -1170,11 +1175,16 @@ def _group_counts(dice: Generator) -> Call:
     counts = dice.integers(-most, most, size=(rows, int(dice.integers(0, 4))))
 
     def call(views: Any, counts: Any) -> Any:
-        groups, firsts = np.empty((2, len(views)), np.int64)
+        groups, firsts = np.empty(len(views), np.int32), np.empty(len(views), np.int64)
         number = _mail().group_counts(views, counts, groups, firsts)
         return groups, firsts[:number]
 
-    return Call("", call, (dice.integers(0, 3, size=rows), counts), verdict_arrays.group_by_numpy)
+    def refer(views: Any, counts: Any) -> Any:
+        groups, firsts = verdict_arrays.group_by_numpy(views, counts)
+        return groups.astype(np.int32), firsts
+
+    views = dice.integers(0, 3, size=rows).astype(np.uint8)
+    return Call("", call, (views, counts), refer)
 
 
 def _sum_coefficients(dice: Generator) -> Call:
@@ -1363,7 +1373,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "mail.ScoreTable": _score_table,
     "mail.split_mbox": _split_mbox,
     "mail.compress_bytes": _compress_bytes,
-    "mail.make_design": _make_design,
+    "mail.FitMatrix of rows": _make_design,
     "mail.sum_views": _sum_views,
     "mail.group_counts": _group_counts,
     "mail.sum_coefficients": _sum_coefficients,

@@ -21,4 +21,13 @@ static TAMIS_INLINE void prefetch(const void* memory) {
 #endif
 }
 
+// Do so for memory so many bytes behind `start`, which may lie beyond the end of an array.
+static TAMIS_INLINE void prefetch_after(const void* start, unsigned long long bytes) {
+#if defined(__GNUC__)
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<__UINTPTR_TYPE__>(start) + bytes));
+#else
+  (void)start, (void)bytes;
+#endif
+}
+
 }  // namespace tamis

@@ -6,7 +6,6 @@
 #include "mail/deflate.hpp"
 #include "mail/entities.hpp"
 #include "mail/fit_matrix.hpp"
-#include "mail/fitting.hpp"
 #include "mail/hash.hpp"
 #include "mail/head.hpp"
 #include "mail/header_block.hpp"
@@ -163,7 +162,6 @@ void bind_mail(nb::module_& m) {
   bind_key_lists(m);
   bind_bundles(m);
   bind_deflate(m);
-  bind_fitting(m);
   bind_scoring(m);
   bind_score_table(m);
   bind_merged(m);

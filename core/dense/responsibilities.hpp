@@ -251,7 +251,7 @@ inline void transpose_rows(const double* TAMIS_RESTRICT rows, int64_t count, int
                            double* TAMIS_RESTRICT x) {
   for (int64_t i = 0; i < count; ++i) {
     const double* row = rows + i * d;
-    for (int64_t j = 0; j < d; j += 8) tamis::prefetch(row + kTileOfRows * d + j);  // of the next tile
+    for (int64_t j = 0; j < d; j += 8) tamis::prefetch_after(row, (kTileOfRows * d + j) * sizeof(double));  // of the next tile
     for (int64_t j = 0; j < d; ++j) x[j * kTileOfRows + i] = row[j] - origin[j];
   }
   for (int64_t j = 0; j < d; ++j) fill(x + j * kTileOfRows + count, kTileOfRows - count, 0.0);

@@ -1,5 +1,5 @@
-// A sparse matrix with few different values per row, its products, and the steps of Newton's method: `SparseRows` and `_solve` of
-// tamis_mail/verdict/fitting.py, with the same bits. tests/mail/verdict/test_fit_matrix.py keeps them equal.
+// A sparse matrix with few different values per row, its products, and the steps of Newton's method: `SparseRows`, `make_design` and
+// `solve` of tamis_mail/verdict/fitting.py, with the same bits. tests/mail/verdict/test_fit_matrix.py keeps them equal.
 //
 // A column has a slot, and all entries of a row whose columns have the same slot have one value. So an entry is its column alone,
 // which is a third of the memory that a product reads.
@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "../require.hpp"
@@ -20,6 +22,8 @@ namespace {
 constexpr std::size_t kSlots = 4;
 constexpr int kColumnBits = 30;
 constexpr std::uint32_t kColumnMask = (std::uint32_t{1} << kColumnBits) - 1;
+constexpr int kRowBits = 29;  // Of what is known of a row while the matrix is made, below its slot or kSlots.
+constexpr std::uint32_t kLeftOut = (std::uint32_t{1} << kRowBits) - 1;
 constexpr std::size_t kRows = 4;  // Rows that are summed at the same time: an addition need not wait for the one before it.
 
 // As NumPy adds the elements of an array.
@@ -75,6 +79,86 @@ class FitMatrix {
         is_set[slot] = true;
         values_[row][slot] = value;
         columns_[entry] = column | static_cast<std::uint32_t>(slot) << kColumnBits;
+      }
+    }
+  }
+
+  // The matrix of a fit: message i has the features j from starts[i] to starts[i + 1], and feature j has row rows[j] and the view
+  // views[rows[j]]. The view says which slot the row has, or kSlots if such rows are left out. Rows that are there more than once
+  // are columns, in their order, and are marked; a message has the value 1 / √n for each of its n features of a view.
+  template <class Row>
+  FitMatrix(Input<Row, 1> rows, Input<std::int64_t, 1> starts, Input<std::uint8_t, 1> views, Input<std::uint8_t, 1> slots_of_views,
+            Output<std::uint8_t, 1> is_used) {
+    const std::size_t all_rows = views.shape(0), features = rows.shape(0);
+    require(starts.shape(0) > 0 && is_used.shape(0) == all_rows, "expected arrays of matching sizes");
+    require(features <= UINT32_MAX && all_rows < kLeftOut, "expected fewer than 2**29 rows");
+    const std::size_t messages = starts.shape(0) - 1;
+    const Row* const row_of = rows.data();
+    const std::int64_t* const start = starts.data();
+    bool is_valid = start[0] == 0 && static_cast<std::uint64_t>(start[messages]) == features;
+    for (std::size_t message = 0; is_valid && message < messages; ++message) is_valid = start[message] <= start[message + 1];
+    std::make_unsigned_t<Row> largest = 0;
+    for (std::size_t feature = 0; feature < features; ++feature) {
+      largest = std::max(largest, static_cast<std::make_unsigned_t<Row>>(row_of[feature]));
+    }
+    is_valid = is_valid && (features == 0 || largest < all_rows);
+    for (std::size_t row = 0; is_valid && row < all_rows; ++row) is_valid = views.data()[row] < slots_of_views.shape(0);
+    if (!is_valid) refuse("an index is outside of its array");
+    for (std::size_t view = 0; view < slots_of_views.shape(0); ++view) {
+      require(slots_of_views.data()[view] <= kSlots, "expected at most four slots");
+    }
+    const nb::gil_scoped_release unlocked;
+    std::vector<std::uint8_t> counts(all_rows, 0);  // Of each row; two stands for more, too.
+    for (std::size_t feature = 0; feature < features; ++feature) {
+      std::uint8_t& count = counts[static_cast<std::size_t>(row_of[feature])];
+      count = static_cast<std::uint8_t>(count + (count < 2));
+    }
+    std::vector<std::uint32_t> facts(all_rows);  // The column of each row, or kLeftOut, and its slot in the highest bits.
+    for (std::size_t row = 0; row < all_rows; ++row) {
+      const std::uint8_t slot = slots_of_views.data()[views.data()[row]];
+      const bool is_column = counts[row] > 1 && slot < kSlots;
+      is_used.data()[row] = is_column;
+      facts[row] = (is_column ? static_cast<std::uint32_t>(slots_.size()) : kLeftOut) | static_cast<std::uint32_t>(slot) << kRowBits;
+      if (is_column) slots_.push_back(slot);
+    }
+    starts_.reserve(messages + 1);
+    starts_.push_back(0);
+    values_.resize(messages);
+    std::vector<std::uint32_t> entries;  // Of one message.
+    for (std::size_t message = 0; message < messages; ++message) {
+      std::array<std::uint32_t, kSlots + 1> sizes{};
+      entries.resize(static_cast<std::size_t>(start[message + 1] - start[message]));
+      std::size_t count = 0;
+      for (std::int64_t feature = start[message]; feature < start[message + 1]; ++feature) {
+        const std::uint32_t fact = facts[static_cast<std::size_t>(row_of[feature])], slot = fact >> kRowBits;
+        ++sizes[slot];
+        entries[count] = (fact & kLeftOut) | slot << kColumnBits;  // The next one takes the place of one that is left out.
+        count += (fact & kLeftOut) != kLeftOut;
+      }
+      columns_.insert(columns_.end(), entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(count));
+      starts_.push_back(static_cast<std::uint32_t>(columns_.size()));
+      for (std::size_t slot = 0; slot < kSlots; ++slot) {
+        values_[message][slot] = 1.0 / std::sqrt(std::max(static_cast<double>(sizes[slot]), 1.0));
+      }
+    }
+  }
+
+  std::size_t count_columns() const { return slots_.size(); }
+  std::size_t count_entries() const { return columns_.size(); }
+
+  // Writes where the entries of each row begin, and where the last ones end.
+  void write_starts(Output<std::int64_t, 1> starts) const {
+    require(starts.shape(0) == starts_.size(), "expected a place per row, and one more");
+    std::copy(starts_.begin(), starts_.end(), starts.data());
+  }
+
+  // Writes the column and the value of each entry.
+  void write_entries(Output<std::int32_t, 1> columns, Output<double, 1> values) const {
+    require(columns.shape(0) == columns_.size() && values.shape(0) == columns_.size(), "expected a place per entry");
+    for (std::size_t row = 0; row < values_.size(); ++row) {
+      for (std::size_t entry = starts_[row]; entry < starts_[row + 1]; ++entry) {
+        columns.data()[entry] = static_cast<std::int32_t>(columns_[entry] & kColumnMask);
+        values.data()[entry] = values_[row][columns_[entry] >> kColumnBits];
       }
     }
   }
@@ -193,6 +277,18 @@ void bind_fit_matrix(nb::module_& m) {
       .def(nb::init<Input<std::int64_t, 1>, Input<std::int32_t, 1>, Input<double, 1>, Input<std::uint8_t, 1>>(),
            nb::arg("starts").noconvert(), nb::arg("columns").noconvert(), nb::arg("values").noconvert(),
            nb::arg("slots").noconvert())
+      .def(nb::init<Input<std::int32_t, 1>, Input<std::int64_t, 1>, Input<std::uint8_t, 1>, Input<std::uint8_t, 1>,
+                    Output<std::uint8_t, 1>>(),
+           nb::arg("rows").noconvert(), nb::arg("starts").noconvert(), nb::arg("views").noconvert(),
+           nb::arg("slots_of_views").noconvert(), nb::arg("is_used").noconvert())
+      .def(nb::init<Input<std::int64_t, 1>, Input<std::int64_t, 1>, Input<std::uint8_t, 1>, Input<std::uint8_t, 1>,
+                    Output<std::uint8_t, 1>>(),
+           nb::arg("rows").noconvert(), nb::arg("starts").noconvert(), nb::arg("views").noconvert(),
+           nb::arg("slots_of_views").noconvert(), nb::arg("is_used").noconvert())
+      .def("__len__", &FitMatrix::count_entries)
+      .def("count_columns", &FitMatrix::count_columns)
+      .def("write_starts", &FitMatrix::write_starts, nb::arg("starts").noconvert())
+      .def("write_entries", &FitMatrix::write_entries, nb::arg("columns").noconvert(), nb::arg("values").noconvert())
       .def("multiply", &FitMatrix::multiply, nb::arg("vector").noconvert(), nb::arg("sums").noconvert())
       .def("multiply_transposed", &FitMatrix::multiply_transposed, nb::arg("vector").noconvert(), nb::arg("is_squared"),
            nb::arg("sums").noconvert())

@@ -142,6 +142,7 @@ class FeatureSum {
   void write(Output<std::uint64_t, 1> keys, Output<std::int64_t, 2> counts) {
     require(keys.shape(0) == size() && counts.shape(0) == size() && counts.shape(1) == labels_, "expected one row per key");
     require(!is_written_, "sums are written once");
+    require(size() <= INT32_MAX, "expected fewer than 2**31 keys");
     is_written_ = true;
     const nb::gil_scoped_release unlocked;
     std::size_t row = 0;
@@ -174,18 +175,18 @@ class FeatureSum {
   }
 
   // Writes the rows of the features of these messages, one message after the other.
-  void gather(const std::vector<std::pair<std::size_t, std::size_t>>& messages, Output<std::int64_t, 1> rows) const {
+  void gather(const std::vector<std::pair<std::size_t, std::size_t>>& messages, Output<std::int32_t, 1> rows) const {
     require(is_written_, "expected that the sums were written");
     std::size_t size = 0;
     for (const std::size_t one : count_features(messages)) size += one;
     require(rows.shape(0) == size, "expected one row per feature");
-    std::int64_t* row = rows.data();
+    std::int32_t* row = rows.data();
     const nb::gil_scoped_release unlocked;
     for (const auto& [number, place] : messages) {
       const MergedFeatures& features = *parts_[number].features;
       const std::vector<std::uint32_t>& row_of = parts_[number].rows;
       for (std::size_t feature = features.starts[place]; feature < features.starts[place + 1]; ++feature) {
-        *row++ = row_of[features.indices[feature]];
+        *row++ = static_cast<std::int32_t>(row_of[features.indices[feature]]);
       }
     }
   }

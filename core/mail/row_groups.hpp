@@ -12,7 +12,7 @@ namespace tamis::mail {
 class RowGroups {
  public:
   // Row i has the view views[i] and the counts from counts[i * labels] on.
-  RowGroups(const std::int64_t* views, const std::int64_t* counts, std::size_t labels)
+  RowGroups(const std::uint8_t* views, const std::int64_t* counts, std::size_t labels)
       : view_of_(views), count_of_(counts), labels_(labels), slots_(kFirstSlots, -1) {}
 
   // The group of a row; `firsts` has the first row of each group.
@@ -41,7 +41,7 @@ class RowGroups {
 
   std::uint64_t hash(std::size_t row) const {
     constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15;
-    std::uint64_t state = static_cast<std::uint64_t>(view_of_[row]);
+    std::uint64_t state = view_of_[row];
     for (std::size_t label = 0; label < labels_; ++label) {
       state = (state ^ state >> 32 ^ static_cast<std::uint64_t>(count_of_[row * labels_ + label])) * kMultiplier;
     }
@@ -63,7 +63,7 @@ class RowGroups {
     }
   }
 
-  const std::int64_t* view_of_;
+  const std::uint8_t* view_of_;
   const std::int64_t* count_of_;
   std::size_t labels_;
   std::vector<std::int64_t> slots_;  // Groups by their hashes; -1 where there is none.

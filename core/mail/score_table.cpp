@@ -195,8 +195,9 @@ class ScoreTable {
     }
     const std::size_t size = all.size();
     require(size < kUnknown, "expected fewer than 2**32 features");
-    std::vector<std::int64_t> views(size), firsts(size);
-    for (std::size_t row = 0; row < size; ++row) views[row] = static_cast<std::int64_t>(all.keys[row] & view_mask_);
+    std::vector<std::uint8_t> views(size);
+    std::vector<std::int64_t> firsts(size);
+    for (std::size_t row = 0; row < size; ++row) views[row] = static_cast<std::uint8_t>(all.keys[row] & view_mask_);
     RowGroups groups(views.data(), all.counts.data(), labels_);
     rows_.resize(size);
     for (std::size_t row = 0; row < size; ++row) {
@@ -204,7 +205,7 @@ class ScoreTable {
     }
     for (std::size_t group = 0; group < groups.size(); ++group) {
       const auto first = static_cast<std::size_t>(firsts[group]);
-      group_views_.push_back(static_cast<std::size_t>(views[first]));
+      group_views_.push_back(views[first]);
       for (std::size_t label = 0; label < labels_; ++label) group_counts_.push_back(all.counts[first * labels_ + label]);
     }
     while (size >> bucket_bits_ > 4 && bucket_bits_ < 24) ++bucket_bits_;

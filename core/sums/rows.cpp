@@ -48,7 +48,7 @@ TAMIS_FOR_EACH_PROCESSOR void extend_all(const double* __restrict values, size_t
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {  // four rows at a time: the extents are loaded and stored a quarter as often
     const double* row = values + i * width;
-    for (size_t k = 0; k < 4 * width; k += 8) prefetch(row + kAhead + k);
+    for (size_t k = 0; k < 4 * width; k += 8) prefetch_after(row, (kAhead + k) * sizeof(double));
     for (size_t j = 0; j < width; j++) {
       double high = largest[j], low = smallest[j], sum = broken[j];
       extend(row[j], high, low, sum);

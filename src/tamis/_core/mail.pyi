@@ -1,7 +1,7 @@
 """See core/mail.cpp."""
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,10 +116,11 @@ def encode_bundle(
     keys: NDArray[np.uint64], starts: NDArray[np.int64], indices: NDArray[np.int64], low_bytes: int
 ) -> tuple[bytes, bytes]: ...
 def sum_views(
-    rows: NDArray[np.int64],
+    rows: NDArray[np.int32] | NDArray[np.int64],
+    groups: NDArray[np.int32],
     begins: NDArray[np.int64],
     ends: NDArray[np.int64],
-    views: NDArray[np.int64],
+    views: NDArray[np.uint8],
     weights: NDArray[np.float64],
     is_known: NDArray[np.uint8],
     sums: NDArray[np.float64],
@@ -127,35 +128,19 @@ def sum_views(
     known: NDArray[np.int64],
 ) -> None: ...
 def group_counts(
-    views: NDArray[np.int64],
+    views: NDArray[np.uint8],
     counts: NDArray[np.int64],
-    groups: NDArray[np.int64],
+    groups: NDArray[np.int32],
     firsts: NDArray[np.int64],
 ) -> int: ...
 def sum_coefficients(
     rows: NDArray[np.int64],
     begins: NDArray[np.int64],
     ends: NDArray[np.int64],
-    views: NDArray[np.int64],
+    views: NDArray[np.uint8],
     values: NDArray[np.float64],
     n_views: int,
     sums: NDArray[np.float64],
-) -> None: ...
-def find_repeated(
-    rows: NDArray[np.int64],
-    views: NDArray[np.int64],
-    is_in_layer: NDArray[np.uint8],
-    is_used: NDArray[np.uint8],
-) -> int: ...
-def make_design(
-    rows: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    views: NDArray[np.int64],
-    is_in_layer: NDArray[np.uint8],
-    is_used: NDArray[np.uint8],
-    entry_starts: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    values: NDArray[np.float64],
 ) -> None: ...
 def add_counts(
     stored: NDArray[np.uint64],
@@ -206,9 +191,10 @@ class FeatureSum:
     def __len__(self) -> int: ...
     def write(self, keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None: ...
     def count_features(self, messages: Sequence[tuple[int, int]], /) -> list[int]: ...
-    def gather(self, messages: Sequence[tuple[int, int]], rows: NDArray[np.int64]) -> None: ...
+    def gather(self, messages: Sequence[tuple[int, int]], rows: NDArray[np.int32]) -> None: ...
 
 class FitMatrix:
+    @overload
     def __init__(
         self,
         starts: NDArray[np.int64],
@@ -216,6 +202,19 @@ class FitMatrix:
         values: NDArray[np.float64],
         slots: NDArray[np.uint8],
     ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        rows: NDArray[np.int32] | NDArray[np.int64],
+        starts: NDArray[np.int64],
+        views: NDArray[np.uint8],
+        slots_of_views: NDArray[np.uint8],
+        is_used: NDArray[np.uint8],
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def count_columns(self) -> int: ...
+    def write_starts(self, starts: NDArray[np.int64]) -> None: ...
+    def write_entries(self, columns: NDArray[np.int32], values: NDArray[np.float64]) -> None: ...
     def multiply(self, vector: NDArray[np.float64], sums: NDArray[np.float64]) -> None: ...
     def multiply_transposed(
         self, vector: NDArray[np.float64], is_squared: bool, sums: NDArray[np.float64]

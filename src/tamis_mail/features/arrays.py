@@ -15,9 +15,9 @@ def hash_tokens(tokens: Tokens) -> Numbers:
     return np.frombuffer(pack_features(tokens), "<u8")
 
 
-def views(keys: Numbers, version: int = VERSION) -> NDArray[np.intp]:
-    """Compute `hashing.view` of each key."""
-    return (keys & np.uint64(hashing.view_mask(version))).astype(np.intp)
+def views(keys: Numbers, version: int = VERSION) -> NDArray[np.uint8]:
+    """Compute `hashing.view` of each key. They are the lowest bits of its lowest byte."""
+    return keys.astype(np.uint8) & np.uint8(hashing.view_mask(version))
 
 
 def expand_ranges(

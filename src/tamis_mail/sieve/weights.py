@@ -179,6 +179,8 @@ def _prepare_fit(
             f"the store {store.name} is damaged (a message has a feature of no view): restore a backup "
             "(tamis store restore)"
         )
+    if pending is not None and distinct is pending.table.keys and not store.has_counts():
+        return fitting.PreparedFit(training, distinct, pending.table.counts, labels, rule, unit), pending
     counts = store.count_arrays(distinct)
     if pending is not None and distinct is pending.table.keys:
         counts += pending.table.counts

@@ -238,6 +238,11 @@ class Store:
             counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()), cache)
         return counts
 
+    def has_counts(self) -> bool:
+        """Whether there is a count of any feature."""
+        with self.snapshot():
+            return bool(runs.all_runs(self._connection))
+
     def word_list_totals(self) -> tuple[int, int] | None:
         """Return the numbers of spam and of ham that the imported word list counts; None without a list."""
         return self.word_counts([WORD_LIST_TOTALS]).get(WORD_LIST_TOTALS)

@@ -21,11 +21,14 @@ from tamis_mail.verdict.verdict import Judgement
 Counted = tuple[NDArray[np.float64], Sequence[float]]
 # The features of messages: message i has rows[begins[i] : ends[i]].
 Ranges = tuple[NDArray[np.intp], NDArray[np.intp]]
+Rows = NDArray[np.int32] | NDArray[np.intp]  # of counts, one per feature; those of a fit are millions
+Kinds = NDArray[np.uint8] | NDArray[np.intp]  # the view of each row
+Groups = NDArray[np.int32] | NDArray[np.intp]  # of each row
 
 
 def judge_many(
     keys: NDArray[np.uint64],
-    rows: NDArray[np.intp],
+    rows: Rows,
     starts: NDArray[np.intp],
     counts: NDArray[np.int64] | NDArray[np.float64],
     labels: Sequence[Label],
@@ -43,10 +46,10 @@ def judge_many(
     kinds = views(keys, rule.token_version)
     ranges = starts[:-1], starts[1:]
     groups, firsts = group_counts(kinds, counts)
-    group_rows, group_kinds, counts = groups[rows], kinds[firsts], counts[firsts]
+    group_kinds, counts = kinds[firsts], counts[firsts]
 
     def compute_log_odds(left: Counted, right: Counted, rule: Rule) -> NDArray[np.float64]:
-        view_scores, _ = _score_views(group_rows, ranges, group_kinds, rule, left, right)
+        view_scores, _ = _score_views(rows, ranges, group_kinds, rule, left, right, groups)
         return log_odds(view_scores, rule)
 
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
@@ -123,9 +126,9 @@ def contribute(
 
 
 def sum_coefficients(
-    rows: NDArray[np.intp],
+    rows: Rows,
     ranges: Ranges,
-    kinds: NDArray[np.intp],
+    kinds: Kinds,
     coefficients: NDArray[np.float64],
     rule: Rule,
 ) -> NDArray[np.float64]:
@@ -133,8 +136,9 @@ def sum_coefficients(
     messages, n_views = len(ranges[0]), len(rule.views)
     if core is not None:
         sums = np.empty(messages)
-        indices = [array.astype(np.int64, copy=False) for array in (rows, *ranges, kinds)]
-        core.mail.sum_coefficients(*indices, coefficients, n_views, sums)
+        indices = [array.astype(np.int64, copy=False) for array in (rows, *ranges)]
+        kinds = kinds.astype(np.uint8, copy=False)
+        core.mail.sum_coefficients(*indices, kinds, coefficients, n_views, sums)
         return sums
     positions, owners = expand_ranges(*ranges)
     rows = rows[positions]
@@ -151,8 +155,8 @@ def log_odds(view_scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64
 
 
 def group_counts(
-    kinds: NDArray[np.intp], counts: NDArray[np.int64] | NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    kinds: Kinds, counts: NDArray[np.int64] | NDArray[np.float64]
+) -> tuple[Groups, NDArray[np.intp]]:
     """Return the group of each row of counts, and the first row of each group.
 
     The rows of a group have the same view and the same counts, and so the same weight, which is computed
@@ -160,15 +164,15 @@ def group_counts(
     """
     if core is None:
         return group_by_numpy(kinds, counts)
-    groups, firsts = np.empty(len(kinds), np.int64), np.empty(len(kinds), np.int64)
+    groups, firsts = np.empty(len(kinds), np.int32), np.empty(len(kinds), np.int64)
     bits = np.ascontiguousarray(counts).view(np.int64)
-    number = core.mail.group_counts(kinds.astype(np.int64, copy=False), bits, groups, firsts)
-    return groups.astype(np.intp, copy=False), firsts[:number].astype(np.intp, copy=False)
+    number = core.mail.group_counts(kinds.astype(np.uint8, copy=False), bits, groups, firsts)
+    return groups, firsts[:number].astype(np.intp, copy=False)
 
 
 def group_by_numpy(
-    kinds: NDArray[np.intp], counts: NDArray[np.int64] | NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    kinds: Kinds, counts: NDArray[np.int64] | NDArray[np.float64]
+) -> tuple[Groups, NDArray[np.intp]]:
     """Group rows of counts in NumPy: the reference for `core.mail`."""
     columns = [kinds, *counts.T]
     order = np.lexsort(columns)
@@ -185,9 +189,9 @@ def group_by_numpy(
 
 
 def scores(
-    rows: NDArray[np.intp],
+    rows: Rows,
     ranges: Ranges,
-    kinds: NDArray[np.intp],
+    kinds: Kinds,
     counts: NDArray[np.int64] | NDArray[np.float64],
     rule: Rule,
     spam: Side,
@@ -198,16 +202,21 @@ def scores(
 
 
 def score_and_find_presences(
-    rows: NDArray[np.intp],
+    rows: Rows,
     ranges: Ranges,
-    kinds: NDArray[np.intp],
+    kinds: Kinds,
     counts: NDArray[np.int64] | NDArray[np.float64],
     rule: Rule,
     spam: Side,
     rest: Side,
+    groups: Groups | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(messages, views): the scores, and what they would be if the weight of each known feature were 1."""
-    return _score_views(rows, ranges, kinds, rule, _count_side(counts, spam), _count_side(counts, rest))
+    """(messages, views): the scores, and what the scores would be if every known feature had weight 1.
+
+    With `groups`, the views and the counts are those of groups of rows, and row i is of group groups[i].
+    """
+    sides_counted = _count_side(counts, spam), _count_side(counts, rest)
+    return _score_views(rows, ranges, kinds, rule, *sides_counted, groups)
 
 
 def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> Counted:
@@ -215,18 +224,19 @@ def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> 
 
 
 def _score_views(
-    rows: NDArray[np.intp],
+    rows: Rows,
     ranges: Ranges,
-    kinds: NDArray[np.intp],
+    kinds: Kinds,
     rule: Rule,
     spam: Counted,
     rest: Counted,
+    groups: Groups | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     weights = _weigh_features(kinds, rule, spam, rest)
     (s, spams), (h, hams) = spam, rest
     n_views = len(rule.views)
     shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
-    sums, sizes, known = _sum_views(rows, ranges, n_views, kinds, weights, s + h > 0)
+    sums, sizes, known = _sum_views(rows, ranges, n_views, kinds, weights, s + h > 0, groups)
     familiar = known[:, : HEADERS + 1].sum(axis=1)
     familiarity = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
@@ -236,7 +246,7 @@ def _score_views(
     return view_scores, presences
 
 
-def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Counted) -> NDArray[np.float64]:
+def _weigh_features(kinds: Kinds, rule: Rule, spam: Counted, rest: Counted) -> NDArray[np.float64]:
     """(features,): the weight of each feature, before the scale of its view; zero if it was never learned."""
     (s, spams), (h, hams) = spam, rest
     refuse_negative(float(min(s.min(initial=0), h.min(initial=0))))
@@ -250,26 +260,40 @@ def _weigh_features(kinds: NDArray[np.intp], rule: Rule, spam: Counted, rest: Co
 
 
 def _sum_views(
-    rows: NDArray[np.intp],
+    rows: Rows,
     ranges: Ranges,
     n_views: int,
-    kinds: NDArray[np.intp],
+    kinds: Kinds,
     weights: NDArray[np.float64],
     is_known: NDArray[np.bool_],
+    groups: Groups | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the sum of the weights, and the numbers of features and of known ones, by message and view."""
     shape = len(ranges[0]), n_views
     sums, sizes, known = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if core is None:
         positions, owners = expand_ranges(*ranges)
-        rows = rows[positions]
+        rows = rows[positions] if groups is None else groups[rows[positions]]
         cells = owners * n_views + kinds[rows]
         sums.reshape(-1)[:] = np.bincount(cells, weights[rows], sums.size)
         sizes.reshape(-1)[:] = np.bincount(cells, minlength=sums.size)
         known.reshape(-1)[:] = np.bincount(cells[is_known[rows]], minlength=sums.size)
         return sums, sizes, known
-    indices = [array.astype(np.int64, copy=False) for array in (rows, *ranges, kinds)]
-    core.mail.sum_views(*indices, weights, is_known.view(np.uint8), sums, sizes, known)
+    if groups is None:
+        groups = np.arange(len(kinds), dtype=np.int32)
+    begins, ends = (array.astype(np.int64, copy=False) for array in ranges)
+    core.mail.sum_views(
+        rows if rows.dtype == np.int32 else rows.astype(np.int64, copy=False),
+        groups.astype(np.int32, copy=False),
+        begins,
+        ends,
+        kinds.astype(np.uint8, copy=False),
+        weights,
+        is_known.view(np.uint8),
+        sums,
+        sizes,
+        known,
+    )
     return sums, sizes, known
 
 

@@ -36,7 +36,7 @@ from tamis.links import sigmoid
 from tamis.threads import run_together
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
-from tamis_mail.verdict.arrays import group_counts, score_and_find_presences
+from tamis_mail.verdict.arrays import Kinds, Rows, group_counts, score_and_find_presences
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
 from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rule, sides
 
@@ -56,6 +56,7 @@ _NEWTON_STEPS = 100  # at most; ten suffice
 _TOLERANCE = 1e-10  # the scales have converged at this gradient per message, or at this step
 _DECREMENT = 1e-4  # the second fit has converged if its objective would fall by no more than this
 _FORCING = 0.1  # forcing term: a step is solved until the squared residual is this fraction of the first
+_NO_SLOT = 4  # of the core's matrix: for rows of views without coefficients
 _PRODUCTS = 60  # maximum number of products with the Hessian per step of the second fit
 _HALVINGS = 30  # of the length of a step, at most
 
@@ -64,7 +65,7 @@ _HALVINGS = 30  # of the length of a step, at most
 class Training:
     """Labelled messages to which weights are fitted, in the order of their digests."""
 
-    rows: NDArray[np.intp]  # of the features of all messages, one message after the other: rows of the counts
+    rows: Rows  # of the features of all messages, one message after the other: rows of the counts
     starts: NDArray[np.intp]  # (messages + 1,): message i has rows[starts[i] : starts[i + 1]]
     columns: NDArray[np.intp]  # (messages,): the column of each message's label
     weights: NDArray[np.int64]  # (messages,): the weight with which each message is counted
@@ -73,7 +74,7 @@ class Training:
     @classmethod
     def from_messages(
         cls,
-        indices: NDArray[np.intp],
+        indices: Rows,
         starts: NDArray[np.intp],
         columns: NDArray[np.intp],
         weights: NDArray[np.int64],
@@ -242,7 +243,7 @@ def leave_one_out(
     """
     kinds = views(keys, rule.token_version)
     groups, firsts = group_counts(kinds, counts)
-    rows, kinds, counts = groups[training.rows], kinds[firsts], counts[firsts]
+    kinds, counts = kinds[firsts], counts[firsts]
     by_id = {label.id: label for label in labels}
     other_labels = list_other_labels(labels)
     rule = rule.drop_centres()
@@ -264,7 +265,7 @@ def leave_one_out(
         )
         ranges = training.starts[members], training.starts[members + 1]
         designs[members, :-1], present[members] = score_and_find_presences(
-            rows, ranges, kinds, remaining, rule, spam, rest
+            training.rows, ranges, kinds, remaining, rule, spam, rest, groups
         )
         designs[members, -1] = shrinkage(spam.messages[0], rest.messages[0], rule)
 
@@ -357,7 +358,7 @@ def fit_coefficients(
 class SparseRows:
     """A sparse matrix (messages, features) by its nonzero entries, in the order of messages."""
 
-    rows: NDArray[np.intp]  # empty where the core multiplies, which does not need them
+    rows: NDArray[np.intp]  # these three are empty where only the core has the entries
     columns: NDArray[np.int32]
     values: Floats
     starts: NDArray[np.int64]  # (messages + 1,): message i has the entries starts[i], …, starts[i + 1] - 1
@@ -398,9 +399,7 @@ class SparseRows:
         return sums
 
 
-def make_design(
-    rows: NDArray[np.intp], starts: NDArray[np.intp], kinds: NDArray[np.intp]
-) -> tuple[NDArray[np.bool_], SparseRows]:
+def make_design(rows: Rows, starts: NDArray[np.intp], kinds: Kinds) -> tuple[NDArray[np.bool_], SparseRows]:
     """Return which rows of the counts have a coefficient, and the matrix of these: 1 / √n for each feature.
 
     They are those of LAYER_VIEWS that more than one message has. `kinds` is the view of each row, and n the
@@ -408,20 +407,26 @@ def make_design(
     """
     if core is None:
         return make_design_by_numpy(rows, starts, kinds)
-    indices = [array.astype(np.int64, copy=False) for array in (rows, starts, kinds)]
-    is_in_layer = np.isin(np.arange(kinds.max(initial=0) + 1), LAYER_VIEWS).view(np.uint8)
+    slots_of_kinds = np.full(int(kinds.max(initial=0)) + 1, _NO_SLOT, np.uint8)
+    for slot, kind in enumerate(LAYER_VIEWS):
+        slots_of_kinds[kind : kind + 1] = slot
     is_used = np.empty(len(kinds), np.bool_)
-    entries = core.mail.find_repeated(indices[0], indices[2], is_in_layer, is_used.view(np.uint8))
+    matrix = core.mail.FitMatrix(
+        rows if rows.dtype == np.int32 else rows.astype(np.int64, copy=False),
+        starts.astype(np.int64, copy=False),
+        kinds.astype(np.uint8, copy=False),
+        slots_of_kinds,
+        is_used.view(np.uint8),
+    )
     entry_starts = np.empty(len(starts), np.int64)
-    columns, values = np.empty(entries, np.int32), np.empty(entries)
-    core.mail.make_design(*indices, is_in_layer, is_used.view(np.uint8), entry_starts, columns, values)
-    slots = np.searchsorted(LAYER_VIEWS, kinds[is_used]).astype(np.uint8)
-    matrix = core.mail.FitMatrix(entry_starts, columns, values, slots)
-    return is_used, SparseRows(np.empty(0, np.intp), columns, values, entry_starts, len(slots), matrix)
+    matrix.write_starts(entry_starts)
+    no_columns, no_values = np.empty(0, np.int32), np.empty(0)
+    features = matrix.count_columns()
+    return is_used, SparseRows(np.empty(0, np.intp), no_columns, no_values, entry_starts, features, matrix)
 
 
 def make_design_by_numpy(
-    rows: NDArray[np.intp], starts: NDArray[np.intp], kinds: NDArray[np.intp]
+    rows: Rows, starts: NDArray[np.intp], kinds: Kinds
 ) -> tuple[NDArray[np.bool_], SparseRows]:
     """Make the matrix in NumPy: the reference for `core.mail`."""
     messages = len(starts) - 1

@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_refused() -> None:
         sums.add(merged, [(1, 1)])
     sums.add(merged, [(0, 1)])
     with pytest.raises(ValueError, match="written"):
-        sums.gather([(0, 0)], np.empty(2, np.int64))
+        sums.gather([(0, 0)], np.empty(2, np.int32))
     sums.sum_range(0)
     with pytest.raises(ValueError, match="once"):
         sums.sum_range(0)
@@ -123,4 +123,4 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="places of messages"):
         sums.count_features([(0, 1)])
     with pytest.raises(ValueError, match="one row per feature"):
-        sums.gather([(0, 0)], np.empty(3, np.int64))
+        sums.gather([(0, 0)], np.empty(3, np.int32))

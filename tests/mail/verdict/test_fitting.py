@@ -312,52 +312,60 @@ def test_the_matrix_of_the_core_is_that_of_numpy(messages: int, features: int) -
     of_messages = [np.flatnonzero(rng.random(features) < 0.3) for _ in range(messages)]
     rows = np.concatenate([np.empty(0, np.intp), *of_messages])
     starts = np.cumsum([0, *map(len, of_messages)])
-    is_used, design = make_design(rows, starts, kinds)
     expected_is_used, expected = make_design_by_numpy(rows, starts, kinds)
-    np.testing.assert_array_equal(is_used, expected_is_used)
-    for name in ("columns", "values", "starts", "features"):
-        np.testing.assert_array_equal(getattr(design, name), getattr(expected, name))
+    for own_rows in (rows, rows.astype(np.int32)):
+        is_used, design = make_design(own_rows, starts, kinds)
+        np.testing.assert_array_equal(is_used, expected_is_used)
+        for name in ("starts", "features"):
+            np.testing.assert_array_equal(getattr(design, name), getattr(expected, name))
+        assert design.matrix is not None
+        entries = np.empty(len(design.matrix), np.int32), np.empty(len(design.matrix))
+        design.matrix.write_entries(*entries)
+        for found, name in zip(entries, ("columns", "values"), strict=True):
+            np.testing.assert_array_equal(found, getattr(expected, name))
 
 
 @needs_core
 @pytest.mark.parametrize(
-    ("rows", "starts", "kinds", "entries"),
+    ("rows", "starts", "kinds"),
     [
-        ([0, 2], [0, 2], [0, 0], 2),
-        ([0, -1], [0, 2], [0, 0], 2),
-        ([0, 0], [0, 2], [0, 5], 2),
-        ([0, 0], [0, 2], [-1, 0], 2),
-        ([0, 0], [0, 3], [0, 0], 2),
-        ([0, 0], [1, 2], [0, 0], 2),
-        ([0, 0], [0, 3, 2], [0, 0], 2),
-        ([0, 0], [], [0, 0], 2),
-        ([0, 0], [0, 2], [0, 0], 1),
-        ([0, 0], [0, 2], [0, 0], 3),
+        ([0, 2], [0, 2], [0, 0]),
+        ([0, -1], [0, 2], [0, 0]),
+        ([0, 0], [0, 2], [0, 5]),
+        ([0, 0], [0, 2], [255, 0]),
+        ([0, 0], [0, 3], [0, 0]),
+        ([0, 0], [0, 1], [0, 0]),
+        ([0, 0], [1, 2], [0, 0]),
+        ([0, 0], [0, 3, 2], [0, 0]),
+        ([0, 0], [], [0, 0]),
+        ([0, 0], [0, 2], [0]),
     ],
 )
 def test_features_outside_of_the_matrix_are_refused(
-    rows: list[int], starts: list[int], kinds: list[int], entries: int
+    rows: list[int], starts: list[int], kinds: list[int]
 ) -> None:
     assert core is not None
-    of_rows, of_starts, of_kinds = (np.array(one, np.int64) for one in (rows, starts, kinds))
-    is_in_layer, is_used = np.ones(5, np.uint8), np.ones(2, np.uint8)
-    with pytest.raises(ValueError, match=r"outside of its array|matching sizes|a place per entry"):
-        core.mail.make_design(
-            of_rows,
-            of_starts,
-            of_kinds,
-            is_in_layer,
-            is_used,
-            np.empty(len(starts), np.int64),
-            np.empty(entries, np.int32),
-            np.empty(entries),
+    slots, is_used = np.zeros(5, np.uint8), np.ones(2, np.uint8)
+    for kind in (np.int32, np.int64):
+        of_rows, of_starts, of_kinds = (
+            np.array(rows, kind),
+            np.array(starts, np.int64),
+            np.array(kinds, np.uint8),
         )
+        with pytest.raises(ValueError, match=r"outside of its array|matching sizes"):
+            core.mail.FitMatrix(of_rows, of_starts, of_kinds, slots, is_used)
 
 
 @needs_core
-@pytest.mark.parametrize(("rows", "kinds"), [([0, 2], [0, 0]), ([-1], [0, 0]), ([0], [0, 5]), ([0], [0])])
-def test_rows_without_a_view_are_refused(rows: list[int], kinds: list[int]) -> None:
+def test_a_view_has_one_of_four_slots_or_none_and_an_entry_has_a_place() -> None:
     assert core is not None
-    of_rows, of_kinds = np.array(rows, np.int64), np.array(kinds, np.int64)
-    with pytest.raises(ValueError, match=r"outside of its array|matching sizes"):
-        core.mail.find_repeated(of_rows, of_kinds, np.ones(5, np.uint8), np.empty(2, np.uint8))
+    rows, starts, kinds = np.zeros(2, np.int64), np.array([0, 2]), np.zeros(1, np.uint8)
+    is_used = np.ones(1, np.uint8)
+    with pytest.raises(ValueError, match="four slots"):
+        core.mail.FitMatrix(rows, starts, kinds, np.full(1, 5, np.uint8), is_used)
+    matrix = core.mail.FitMatrix(rows, starts, kinds, np.full(1, 3, np.uint8), is_used)
+    assert (len(matrix), matrix.count_columns()) == (2, 1)
+    with pytest.raises(ValueError, match="a place per entry"):
+        matrix.write_entries(np.empty(1, np.int32), np.empty(2))
+    with pytest.raises(ValueError, match="a place per row"):
+        matrix.write_starts(np.empty(1, np.int64))
