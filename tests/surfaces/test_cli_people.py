@@ -192,6 +192,14 @@ def test_a_mistake_is_said_in_one_line_and_changes_nothing(
     assert typed("store", "export").out == before
 
 
+def test_a_comment_in_a_file_begins_a_line_or_follows_a_blank(typed: Type) -> None:
+    lines = b"# friends\n\t# more\na#b@x.example\nc@x.example # Cy\r\n#d@x.example\ny.example\t#e#f\n"
+    answer = typed("allow", "--from", "-", stdin=lines)
+    assert (answer.status, answer.err) == (0, "")
+    assert sorted(typed("allow").text.splitlines()) == ["a#b@x.example", "c@x.example", "y.example"]
+    assert "line 1: 'x.example#note'" in typed("block", "--from", "-", stdin=b"x.example#note\n").err
+
+
 def test_a_file_with_a_mistake_names_the_line_and_changes_nothing(typed: Type, tmp_path: Path) -> None:
     path = tmp_path / "names.txt"
     for data, said in (

@@ -1,7 +1,7 @@
-"""Save and load models of a closed list of classes, and of no others.
+"""Save models of the listed classes to files, and load them; models of other classes are refused.
 
 A file names a class; the name is looked up in the list of entries. An entry has the module of the class, and
-the rule that the state in the file must satisfy before a model is made of it.
+the rule that the saved state must satisfy before the model is built.
 """
 
 import importlib
@@ -15,7 +15,8 @@ import numpy as np
 from tamis.persistence import archive, values
 from tamis.persistence.rules import Anything, DictOf, Rule, SequenceOf, Text, TupleOf, check
 
-_NESTED = DictOf({"params": Anything(), "state": Anything()})
+_CONTENT_RULE = DictOf({"params": Anything(), "state": Anything()})  # unless `Entry.is_state_inline`
+_CLASS_KEY = "face"  # the key of the manifest under which the name of the class stands, whatever the class
 _PIPELINE = "Pipeline"
 _MAX_REASON = 300  # characters of an error that are shown: it may quote long content of a file
 
@@ -38,19 +39,21 @@ class Entry:
     """A class that a file may name."""
 
     name: str
-    module: str  # the module that defines the class; imported when such a file is read
+    module: str  # the module or package that exports the class; imported when such a file is read
     rule: Rule  # of the state
-    is_state_inline: bool = (
-        False  # whether the fields of the state stand beside "params" in the file, not under "state"
-    )
+    # True: the content is {"params": …, **state}; False: it is {"params": …, "state": state}
+    is_state_inline: bool = False
 
     def matches(self, model: object) -> bool:
-        """Return whether the model is of this class, not only of one with the same name."""
-        kind = type(model)
-        return kind.__name__ == self.name and f"{kind.__module__}.".startswith(f"{self.module}.")
+        """Return whether the model's class has this name and is defined in this module or below it.
+
+        The class itself is not compared.
+        """
+        name, module = type(model).__name__, type(model).__module__
+        return name == self.name and f"{module}.".startswith(f"{self.module}.")
 
     def describe(self, model: Saveable) -> dict[str, Any]:
-        """Return the content of a file for this model."""
+        """Return what a file with this model has under "content"."""
         params = {
             name: sorted(value) if isinstance(value, set | frozenset) else value
             for name, value in model.get_params(deep=False).items()
@@ -60,19 +63,23 @@ class Entry:
         state = model.describe_state()
         return {"params": params, **state} if self.is_state_inline else {"params": params, "state": state}
 
-    def make(self, content: Any, length: int, parameters: Mapping[str, Rule]) -> Saveable:
-        """Make a model of the content that `describe` returned; `length` is that of the file in bytes."""
+    def make(self, content: Any, file_bytes: int, parameters: Mapping[str, Rule]) -> Saveable:
+        """Build the model from what `describe` returned, perhaps forged; raise if it breaks a rule.
+
+        `file_bytes` is the size of the file, which bounds what the rules let the model allocate. `parameters`
+        has rules for parameters of the constructor, by name.
+        """
         if type(content) is not dict or type(params := content.get("params")) is not dict:
             raise ValueError("it has no parameters")
         if self.is_state_inline:
             state = {name: value for name, value in content.items() if name != "params"}
         else:
-            check(_NESTED, content, self.name, length)
+            check(_CONTENT_RULE, content, self.name, file_bytes)
             state = content["state"]
-        check(self.rule, state, self.name, length)
+        check(self.rule, state, self.name, file_bytes)
         for name, rule in parameters.items():
             if name in params:
-                check(rule, params[name], name, length)
+                check(rule, params[name], name, file_bytes)
         model: Saveable = getattr(importlib.import_module(self.module), self.name)(**params)
         model.restore_state(state)
         return model
@@ -80,11 +87,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Registry:
-    """The classes whose models can be saved, and a class of pipelines of such models."""
+    """The classes whose models can be saved, and the class of pipelines, whose steps are such models."""
 
     entries: Sequence[Entry]
     pipeline: type  # its constructor takes a list of (name, model), which is its attribute `steps`
-    # rules for parameters of constructors, by name, that decide how much memory a model allocates
+    # Rules for the constructor parameters, of any class, by name, whose value decides how much memory a model
+    # takes.
     parameters: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
@@ -101,23 +109,27 @@ class Registry:
         else:
             name, content = self.describe(model)
         arrays: archive.Arrays = {}
-        archive.write(path, {"face": name, "content": values.pack(content, arrays)}, arrays)
+        archive.write(path, {_CLASS_KEY: name, "content": values.pack(content, arrays)}, arrays)
 
     def load(self, path: str | Path) -> Any:
-        """Read a model that `save` wrote; raise ValueError, which names the file, for any other file."""
+        """Read a model that `save` wrote.
+
+        Raise ValueError, which names the file, if the content is anything else; a missing or unreadable file
+        gives an OSError, such as FileNotFoundError.
+        """
         manifest, arrays = archive.read(path)
-        name, known = manifest.get("face"), [*self.names, _PIPELINE]
+        name, known = manifest.get(_CLASS_KEY), [*self.names, _PIPELINE]
         if not isinstance(name, str) or name not in known:
             raise ValueError(
                 f"{path} holds a {str(name)[:40]!r}, expected one of {', '.join(known)}: fetch the file anew"
             )
-        length = Path(path).stat().st_size
+        file_bytes = Path(path).stat().st_size
         try:
             content = values.unpack(manifest.get("content"), arrays)
             return (
-                self._make_pipeline(content, length)
+                self._make_pipeline(content, file_bytes)
                 if name == _PIPELINE
-                else self.restore(name, content, length)
+                else self.restore(name, content, file_bytes)
             )
         except Exception as problem:  # noqa: BLE001 (an untrusted file can make any line of a constructor fail)
             reason = " ".join(str(problem).split())[:_MAX_REASON] or type(problem).__name__
@@ -127,20 +139,23 @@ class Registry:
             ) from None
 
     def describe(self, model: Any) -> tuple[str, dict[str, Any]]:
-        """Return the name of a model's class, and the content of a file for the model."""
+        """Return the name of a model's class, and what a file has under "content" for the model."""
         for entry in self.entries:
             if entry.matches(model):
                 return entry.name, entry.describe(model)
         raise TypeError(f"a {type(model).__name__} cannot be saved, expected one of {', '.join(self.names)}")
 
-    def restore(self, name: str, content: Any, length: int) -> Saveable:
-        """Make the model of which `describe` returned name and content; the file has `length` bytes."""
+    def restore(self, name: str, content: Any, file_bytes: int) -> Saveable:
+        """Build the model from name and content: the inverse of `Registry.describe`."""
         entry = next(entry for entry in self.entries if entry.name == name)
-        return entry.make(content, length, self.parameters)
+        return entry.make(content, file_bytes, self.parameters)
 
-    def _make_pipeline(self, content: Any, length: int) -> Any:
-        step = TupleOf({"name": Text(), "kind": Text(tuple(self.names)), "content": Anything()})
-        check(DictOf({"steps": SequenceOf(list, step, "steps")}), content, "the pipeline", length)
+    def _make_pipeline(self, content: Any, file_bytes: int) -> Any:
+        step = TupleOf({"name": Text(), "class_name": Text(tuple(self.names)), "content": Anything()})
+        check(DictOf({"steps": SequenceOf(list, step, "steps")}), content, "the pipeline", file_bytes)
         return self.pipeline(
-            [(name, self.restore(kind, part, length)) for name, kind, part in content["steps"]]
+            [
+                (name, self.restore(class_name, part, file_bytes))
+                for name, class_name, part in content["steps"]
+            ]
         )

@@ -1,4 +1,7 @@
-"""data → Gram: Σw, Σw[φ z] and Σw[φ z][φ z]ᵀ, the normal equations of every linear model."""
+"""data → Gram: Σw, Σw[φ z] and Σw[φ z][φ z]ᵀ.
+
+The normal equations of every linear model are formed from these sums.
+"""
 
 from dataclasses import dataclass
 from typing import Self
@@ -49,10 +52,12 @@ class Gram(Sums):
     ) -> Self:
         """Sum the products of rows φ (n, p) and z (n,) or (n, q), by label if labels are given.
 
-        By default, the products of many rows are summed about their mean and rounded before they are added
-        to the exact sums; `scatter` then has a relative error below 1e-12. `exact=True` avoids the rounding,
-        and takes about six times as long. The products of at most 65,536 values (16,384 if there are
-        weights), of at most 16 rows per label, and of outliers (`tamis.stats.outliers`) are never rounded.
+        With many rows, the mean is subtracted first and the products are summed in float64, which rounds; the
+        result is added to the exact sums. The error of s_ij, an entry of `scatter`, is then below
+        1e-12 √(s_ii s_jj), as long as no rows are subtracted. `exact=True` avoids the rounding, and takes
+        several times as long. Nothing is rounded if n(p + q) ≤ 65,536 (16,384 with weights), or if there are
+        at most 16 rows per label on average. Products of rows far from the median (`tamis.stats.outliers`)
+        are never rounded.
         """
         phi, z = arrays.to_matrix(features), arrays.to_matrix(targets)
         if len(phi.values) != len(z.values):
@@ -114,7 +119,11 @@ class Gram(Sums):
         return unpack(compute_scatter(self.weight, self.first, self.products, self._pairs), self._n_columns)
 
     def refuse_impossible(self) -> None:
-        """Raise if no data has these sums, beyond rounding errors: more was subtracted than was added."""
+        """Raise if these sums cannot be those of any rows, even allowing for rounding errors.
+
+        That is so if more was subtracted than was added. Only the weight, and the sum and the square of each
+        column, are checked, not the products of two columns.
+        """
         tolerance = 0.0 if self.rounded is None else 1e-12 * self.rounded
         refuse_excess_subtraction(
             are_impossible(self.weight, self.first, self.products, self._pairs, tolerance)
@@ -123,8 +132,9 @@ class Gram(Sums):
     def refuse_lost_precision(self, about_mean: bool = True, names: tuple[object, ...] | None = None) -> None:
         """Raise if a column's sum of squares is too small compared with its rounding errors.
 
-        Subtracting rows does not subtract the rounding errors of their sums. Squares are about the mean, or
-        about zero if `about_mean` is false. `names` are those of the features, for the message.
+        Subtracting rows does not subtract the rounding errors of their sums, so a column may be left with
+        little but errors. Squares are about the mean, or about zero if `about_mean` is false. `names` are
+        those of the features, for the message.
         """
         if self.rounded is not None:
             remaining = np.diagonal(self.scatter if about_mean else self._full_products, axis1=-2, axis2=-1)

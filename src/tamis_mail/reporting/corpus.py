@@ -111,7 +111,7 @@ class Corpus:
     def log_odds(self, messages: Numbers, trained: Filter) -> Floats:
         """Return the log-odds of spam, (messages,), by the counts and the weights of a filter."""
         labels, rule = trained.labels, trained.rule
-        spam, ham = sides(labels, SPAM, [HAM], unit=1, guessed=rule.guessed)
+        spam, ham = sides(labels, SPAM, [HAM], unit=1, guessed_weight=rule.guessed)
         kinds = views(self.keys, self.token_version)
         counts = trained.statistic.total.value.T
         result = np.full(len(messages), rule.intercept * shrinkage(spam.messages[0], ham.messages[0], rule))

@@ -1,4 +1,7 @@
-"""Run jobs in this thread for few messages, otherwise in threads or processes that wait for later jobs."""
+"""Run jobs in this thread if there are few messages, otherwise in worker threads or processes.
+
+Workers are kept for later jobs.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ if TYPE_CHECKING:
     RunJobs = Callable[[Job, Iterable[tuple[Any, ...]]], Iterator[Any]]  # a job and its inputs → results
     Message = TypeVar("Message")
 
-# With at most so many messages of fewer bytes in all, to start workers would take longer than the jobs.
-_LOCAL_MESSAGES = 150
-_LOCAL_BYTES = 4 << 20
-# A job has at most about so many messages or bytes; the features of its messages are stored together.
+# At most this many messages, with fewer bytes in all than this, take less time than the start of workers.
+_INLINE_MESSAGES = 150
+_INLINE_BYTES = 4 << 20
+# A job of learning or guessing has at most about this many messages or bytes; other jobs have other limits.
 JOB_MESSAGES = 250
 JOB_BYTES = 4 << 20
-MAX_BATCH_BYTES = 32 << 20  # a batch that has reached so many bytes is complete, so that it fits into memory
+MAX_BATCH_BYTES = 32 << 20  # a batch ends with the message that reaches this, so that it fits into memory
 _JOBS = "tamis_mail.sieve.jobs"
 
 
@@ -37,13 +40,17 @@ def count_cores() -> int:
 
 
 def find_job(job: Job) -> Callable[..., Any]:
-    """Return the function of a job. A job that is given by its name is in `jobs`, which imports NumPy."""
+    """Return the function of a job.
+
+    Give the name of a function in `jobs`, so that a process that leaves the job to worker processes does not
+    import `jobs`, and so NumPy.
+    """
     function: Callable[..., Any] = getattr(import_module(_JOBS), job) if isinstance(job, str) else job
     return function
 
 
-def run_locally(job: Job, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Run jobs in this process."""
+def run_inline(job: Job, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Run jobs in this thread."""
     function = find_job(job)
     return (function(*arguments) for arguments in inputs)
 
@@ -77,24 +84,26 @@ class Executor:
     ) -> tuple[Iterator[Message], RunJobs]:
         """Return the messages and a function that runs jobs on them; `measure` returns a message's bytes.
 
-        The first messages are read here: if there are few, jobs run in this thread. With `processes=1` they
-        always do; otherwise `processes` is the number of workers, by default that of the cores.
+        The first messages are read here, to see whether there are few: then jobs run in this thread. With
+        `processes=1`, jobs always do, and no messages are read ahead. Otherwise `processes` is the number of
+        workers, by default that of the cores; workers that were started before are used again, whatever their
+        number.
         """
         remaining = iter(messages)
         first: list[Message] = []
         size = 0
-        while processes != 1 and len(first) <= _LOCAL_MESSAGES and size < _LOCAL_BYTES:
-            raw = next(remaining, None)
-            if raw is None:
-                return iter(first), run_locally
-            first.append(raw)
-            size += measure(raw)
-        return chain(first, remaining), run_locally if processes == 1 else self._start_pool(processes)
+        while processes != 1 and len(first) <= _INLINE_MESSAGES and size < _INLINE_BYTES:
+            message = next(remaining, None)
+            if message is None:
+                return iter(first), run_inline
+            first.append(message)
+            size += measure(message)
+        return chain(first, remaining), run_inline if processes == 1 else self._start_pool(processes)
 
     def _start_pool(self, processes: int | None) -> RunJobs:
         if self._pool is None:
             size = processes or count_cores()
-            # The core reads the newest tokens without the interpreter's lock; Python reads the others.
+            # The core reads tokens of the newest version without the interpreter's lock; Python reads others.
             if core is not None and self._token_version() == VERSION:
                 self._pool = import_module("tamis_mail.sieve.threads").Threads(size)
             else:
@@ -108,12 +117,15 @@ class Executor:
             yield from self._pool.map(job, inputs)
         except GeneratorExit:  # the caller stops early; the pool stays usable
             raise
-        except BaseException:  # after an interrupt, do not wait for running jobs
+        except BaseException:  # an interrupt, or a job that failed: the results of other jobs are not needed
             self.close(at_once=True)
             raise
 
     def close(self, *, at_once: bool = False) -> None:
-        """Stop the workers; with `at_once`, without waiting for the jobs that have not begun."""
+        """Stop the workers, after the jobs that they are running; with `at_once`, processes are killed.
+
+        Jobs that have not begun are dropped, except by threads without `at_once`, which run them first.
+        """
         if self._pool is not None:
             self._pool.close(at_once=at_once)
             self._pool = None

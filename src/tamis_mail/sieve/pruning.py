@@ -22,7 +22,7 @@ from tamis_mail.store.tables import CountTable
 from tamis_mail.verdict import Rule
 from tamis_mail.verdict.arrays import side_counts, weigh
 from tamis_mail.verdict.judging import list_other_labels
-from tamis_mail.verdict.rule import questions, sides
+from tamis_mail.verdict.rule import list_comparisons, sides
 
 
 def prune(
@@ -40,7 +40,7 @@ def prune(
         is_negligible: NDArray[np.bool_] = ((kinds == WORDS) | (kinds == PAIRS)) & (
             table.counts.sum(axis=1) <= message_weight
         )
-        for name, rest in questions(list_other_labels(labels)):
+        for name, rest in list_comparisons(list_other_labels(labels)):
             comparison_rule = rule if name == SPAM else rule.drop_centres()
             one, other = sides(labels, name, rest, message_weight, rule.guessed)
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)

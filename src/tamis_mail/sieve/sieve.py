@@ -24,7 +24,7 @@ from tamis_mail.locations import is_address
 from tamis_mail.message import canonical, digest
 from tamis_mail.records import record
 from tamis_mail.settings import default_path_name
-from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, MAX_BATCH_BYTES, Executor, batches, run_locally
+from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, MAX_BATCH_BYTES, Executor, batches, run_inline
 from tamis_mail.sieve.recorder import Recorder
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Store, StoreError
@@ -208,11 +208,11 @@ class Sieve:
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
         """Learn a message under a label; if it was learned under another one, move it."""
         check_label(label)
-        return self._change([raw], label, source, run_locally)[0]
+        return self._change([raw], label, source, run_inline)[0]
 
     def forget(self, raw: bytes, *, source: str = "") -> Receipt:
         """Forget a message that was learned, sent or guessed."""
-        return self._change([raw], None, source, run_locally)[0]
+        return self._change([raw], None, source, run_inline)[0]
 
     def forget_digest(self, digest: bytes) -> Receipt:
         """Forget the message with this digest by its stored features; raise StoreError if it has none.
@@ -221,7 +221,7 @@ class Sieve:
         """
         with self.store.transaction() as writer:
             transaction = self._begin(writer, "")
-            (receipt,) = transaction.run([transaction.forget_digest(digest)], run_locally)
+            (receipt,) = transaction.run([transaction.forget_digest(digest)], run_inline)
         self._recorder.write_changes([(receipt, None)], "")
         return receipt
 
@@ -235,7 +235,7 @@ class Sieve:
         check_label(label)
         with self.store.transaction() as writer:
             transaction = self._begin(writer, "")
-            (receipt,) = transaction.run([transaction.relabel_digest(digest, label)], run_locally)
+            (receipt,) = transaction.run([transaction.relabel_digest(digest, label)], run_inline)
         if receipt.label is not None:  # else the log would erase a message that was judged, not learned
             self._recorder.write_changes([(receipt, None)], "")
         return receipt

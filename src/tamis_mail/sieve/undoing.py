@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from tamis_mail import tokens
 from tamis_mail.message import canonical, digest
-from tamis_mail.sieve.executor import run_locally
+from tamis_mail.sieve.executor import run_inline
 from tamis_mail.sieve.receipt import Receipt
 from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import Entry, Store
@@ -121,7 +121,7 @@ def undo_events(store: Store, events: Sequence[Event], messages: Mapping[bytes, 
     with store.transaction() as writer:
         transaction = Transaction(store, writer, "")
         receipts = (_undo(store, transaction, event, messages) for event in events)
-        return transaction.run(receipts, run_locally)
+        return transaction.run(receipts, run_inline)
 
 
 def _undo(store: Store, transaction: Transaction, event: Event, messages: Mapping[bytes, bytes]) -> Receipt:

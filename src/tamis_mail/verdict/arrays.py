@@ -111,14 +111,14 @@ def contribute(
     if coefficients is not None:
         features += coefficients / np.sqrt(sizes[kinds])
     familiar = int(np.count_nonzero((s + h > 0) & (kinds <= HEADERS)))
-    intercepts = (
-        scale * view.intercept(int(size)) for scale, view, size in zip(scales, rule.views, sizes, strict=True)
+    offsets = (
+        scale * view.offset(int(size)) for scale, view, size in zip(scales, rule.views, sizes, strict=True)
     )
     return Contributions(
         features,
         s,
         h,
-        familiar / (familiar + rule.acquaintance) * sum(intercepts),
+        familiar / (familiar + rule.acquaintance) * sum(offsets),
         rule.intercept * shrinkage(spams[GRAMS], hams[GRAMS], rule),
         spams[GRAMS],
         hams[GRAMS],

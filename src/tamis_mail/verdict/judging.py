@@ -201,8 +201,8 @@ def _contributions(
         contributions[key] = cache[case]
         familiar += s + h > 0 and kind <= HEADERS
     familiarity = familiar / (familiar + rule.acquaintance)
-    intercepts = (
-        scale * view_rule.intercept(size)
+    offsets = (
+        scale * view_rule.offset(size)
         for scale, view_rule, size in zip(scales, rule.views, sizes, strict=True)
     )
-    return contributions, familiarity * sum(intercepts)
+    return contributions, familiarity * sum(offsets)

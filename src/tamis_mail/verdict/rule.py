@@ -3,30 +3,34 @@
 The constants are from experiments 0005, 0010 and 0013.
 
 A feature that s of Ns spam messages have and h of Nh others has the weight log P(feature | spam) - log
-P(feature | ham). Each probability is the posterior mean under a Beta prior: if `pooled`, one of `prior`
-messages that is centred on the feature's overall rate; else one of `prior` messages with the feature and
-`prior` messages without it. The score of a view is the mean of its weights: features of one view are
-correlated, so that their sum would be overconfident. The mean includes `reluctance` unseen features, so that
-a view with few features has little influence. The log-odds are the sum of the scores, each times its scale,
-and of the intercept, all times 1 / (1 + patience (1 / Ns + 1 / Nh)): the logarithm of a ratio of two rates is
-known with a variance of about 1 / s + 1 / h.
+P(feature | ham). Each probability is the posterior mean under a Beta prior: if `pooled`, a Beta with `prior`
+pseudo-messages in all and the feature's overall rate as its mean; else a Beta with `prior` pseudo-messages
+with the feature and `prior` without. The score of a view is the mean of the weights of the message's
+features, because features of one view are correlated and their sum would be overconfident. The mean includes
+`reluctance` pseudo-features, so that a view with few features has little influence.
 
-The scales and the intercept of a store are fitted to its messages (`fitting`), and so are the centres of the
-views and the coefficients of single features. The centre of a view is subtracted from the weight of each
-known feature: where most words are those of wanted mail, a word that both classes have equally suggests spam.
-So a feature that was never seen, or a view without features, adds nothing. A feature with the coefficient b
-adds b / √n, where n is the number of the message's features of that view.
+The score of each view is multiplied by its scale and by 1 / (1 + patience (1 / Ns + 1 / Nh)), with the Ns and
+Nh of the view, because the logarithm of a ratio of two rates is known with a variance of about 1 / s + 1 / h.
+The intercept has the same factor, with the numbers of learned messages. The log-odds are the sum of these
+products and of what the coefficients of single features add.
+
+Once there are MIN_FITTED_MESSAGES of spam and as many of other mail, the scales and the intercept of a store
+are fitted to its messages (`fitting`), and so are the centres of the views and the coefficients of single
+features. The centre of a view is subtracted from the weight of each known feature: where most words are those
+of wanted mail, a word that both classes have equally suggests spam. A feature that was never seen has the
+weight 0, and a view without features has the score 0. A feature with the coefficient b adds b / √n, where n
+is the number of the message's features of that view.
 
 Version 1 of the tokens has constants in place of the fit, and the factor m / (m + patience), where m is the
-number of messages of the smaller class. Unseen features have the weight `doubt`, and `tilt`
-is added to the weight of each present feature (few headers suggest ham and many suggest spam, beyond what the
-counts say). That part of the log-odds (`View.intercept`) is multiplied by k / (k + acquaintance), where k is
-the number of known grams and headers of the message.
+number of messages of the smaller class. The pseudo-features have the weight `doubt` instead of 0, and `tilt`
+is added to the weight of each feature of the message, known or not: few headers suggest ham and many suggest
+spam, beyond what the counts say. The sum of what `tilt` and `doubt` add (`View.offset`) is multiplied by
+k / (k + acquaintance), where k is the number of known grams and headers of the message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from math import log
 
@@ -48,7 +52,9 @@ if TYPE_CHECKING:
         def token_version(self) -> int: ...
 
 
-LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # the views whose features can have coefficients of their own
+# The views whose features can have coefficients of their own. These coefficients are the layer, which is
+# fitted after the scales.
+LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)
 MIN_FITTED_MESSAGES = 5  # of spam, and of other mail; with fewer, nothing is fitted
 
 
@@ -62,7 +68,8 @@ class View:
     reluctance: float
     tilt: float = 0.0
     doubt: float = 0.0
-    centre: float = 0.0  # subtracted from the weight of each known feature, for spam against other mail
+    # Subtracted from the weight of each known feature when spam is compared with other mail.
+    centre: float = 0.0
 
     def weigh(self, spam: float, ham: float, spams: float, hams: float) -> float:
         """Return the weight of a feature that `spam` of `spams` and `ham` of `hams` messages have.
@@ -72,17 +79,17 @@ class View:
         if spam + ham <= 0:
             return 0.0
         rate = (spam + ham) / (spams + hams) if self.pooled else 0.5
-        worth = self.prior if self.pooled else 2 * self.prior
-        return log((spam + worth * rate) / (spams + worth)) - log((ham + worth * rate) / (hams + worth))
+        pseudo = self.prior if self.pooled else 2 * self.prior  # pseudo-messages of the Beta prior
+        return log((spam + pseudo * rate) / (spams + pseudo)) - log((ham + pseudo * rate) / (hams + pseudo))
 
-    def intercept(self, features: int) -> float:
-        """Return the part of the score that depends on the number of features alone."""
+    def offset(self, features: int) -> float:
+        """Return what `tilt` and `doubt` add to the score, which depends on the number of features alone."""
         return (features * self.tilt + self.reluctance * self.doubt) / (features + self.reluctance)
 
 
 @record(frozen=True, slots=True)
 class Rule:
-    """All parameters of the verdict."""
+    """The parameters of the verdict, except the coefficients of features and imported word lists."""
 
     views: tuple[View, ...]  # as `features.VIEWS_OF[token_version]`
     patience: float
@@ -95,16 +102,17 @@ class Rule:
 
     @classmethod
     def of(cls, store: Settings) -> Rule:
-        """Read the rule of a store: its tuned or default rule, with the weights fitted to its messages."""
+        """Read the rule of a store: tuned or default, with the fitted scales, centres and intercept."""
         rule = cls.read_prior(store)
         weights = Weights.of(store)
         return rule if weights is None else rule.with_weights(weights)
 
     @classmethod
     def read_prior(cls, store: Settings) -> Rule:
-        """Read the rule that was tuned for a store, or return the default for its tokens.
+        """Read the rule without fitted weights: the one tuned for the store, or the default for its tokens.
 
-        Its scales and its intercept are the prior of the weights that are fitted to the store's messages.
+        Its scales and its intercept are the means of the Gaussian prior under which those of the store are
+        fitted to its messages.
         """
         text, version = store.setting("rule"), store.token_version()
         if not text:
@@ -145,7 +153,11 @@ class Rule:
         return replace(self, views=tuple(views))
 
     def drop_centres(self) -> Rule:
-        """Return the rule for comparing labels other than spam; the centres are fitted to spam."""
+        """Return the rule with all centres 0.
+
+        Labels other than spam are compared by it, because centres are fitted to spam against the rest; and so
+        are spam and the rest before the centres are fitted.
+        """
         return self.with_centres([0.0] * len(self.views))
 
 
@@ -154,7 +166,7 @@ class Weights:
     """The parameters fitted to the messages of a store (`fitting`), without the coefficients of features."""
 
     messages: int  # the number of learned messages at the time of the fit
-    shelf_bits: int  # the store's table of coefficients has 2**shelf_bits rows (shelves)
+    shelf_bits: int  # the store's table of coefficients has at most 2**shelf_bits rows (shelves)
     intercept: float
     scales: tuple[float, ...]  # of the views
     deviations: tuple[float, ...]  # standard deviations of the intercept and of the scales
@@ -191,20 +203,27 @@ class RuleError(Exception):
 class Side:
     """One side of a comparison of labels."""
 
-    columns: tuple[tuple[int, float], ...]  # column of each label's counts, messages per unit of a count
-    messages: tuple[float, ...]  # their number, for each view of `features.VIEWS`: imports have few views
+    # Per label: the column of its counts, and the factor that converts these counts to numbers of messages.
+    columns: tuple[tuple[int, float], ...]
+    # The number of messages of this side, per view of `features.VIEWS`: messages that another filter had
+    # counted are included only in _IMPORTED_VIEWS.
+    messages: tuple[float, ...]
 
     def count(self, counts: Sequence[int]) -> float:
-        """Return the number of messages of this side, given a row of counts."""
-        return sum(worth * counts[column] for column, worth in self.columns)
+        """Return how many messages of this side have a feature, given the feature's counts by column."""
+        return sum(factor * counts[column] for column, factor in self.columns)
 
 
-def questions(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the comparisons: spam against the others and, if these are several, each against the rest."""
-    yield SPAM, [*names]
+def list_comparisons(names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """List the comparisons of labels as (label, the labels that it is compared with).
+
+    `names` are the labels other than spam. Spam is compared with all of them and, if there are several, each
+    of them with the others.
+    """
+    comparisons = [(SPAM, [*names])]
     if len(names) > 1:
-        for name in names:
-            yield name, [rest for rest in names if rest != name]
+        comparisons += [(name, [other for other in names if other != name]) for name in names]
+    return comparisons
 
 
 @record(frozen=True, slots=True)
@@ -219,9 +238,9 @@ class OneVersusRest:
 def one_versus_rest(
     labels: Sequence[Label], names: Sequence[str], unit: int
 ) -> tuple[Side, list[OneVersusRest]]:
-    """Return all labels as one side and, if there are several, a comparison of each with the rest.
+    """Return the labels `names` as one side and, if there are several, a comparison of each with the others.
 
-    The counts of the rest are those of all labels minus the label's own, so that the work is linear in the
+    The counts of the others are those of all `names` minus the label's own, so that the work is linear in the
     number of labels. Units are powers of two, so the differences are exact.
     """
     all_labels = _side(labels, set(names), "", unit, 0.0)
@@ -237,50 +256,56 @@ def one_versus_rest(
 
 
 def sides(
-    labels: Sequence[Label], chosen: str, against: Sequence[str], unit: int, guessed: float
+    labels: Sequence[Label], chosen: str, against: Sequence[str], unit: int, guessed_weight: float
 ) -> tuple[Side, Side]:
-    """Return a label and the labels that it is compared with as sides; for spam, with guessed messages."""
-    guesses = GUESSED_LABELS if chosen == SPAM else ("", "")
+    """Return the label `chosen` as one side, and the labels `against` as the other.
+
+    If the label is spam, messages that were guessed to be spam or ham are on these sides, too, each with
+    `guessed_weight`.
+    """
+    guessed_labels = GUESSED_LABELS if chosen == SPAM else ("", "")
     return (
-        _side(labels, {chosen}, guesses[0], unit, guessed),
-        _side(labels, set(against), guesses[1], unit, guessed),
+        _side(labels, {chosen}, guessed_labels[0], unit, guessed_weight),
+        _side(labels, set(against), guessed_labels[1], unit, guessed_weight),
     )
 
 
-def _side(labels: Sequence[Label], names: set[str], guess: str, unit: int, guessed: float) -> Side:
+def _side(
+    labels: Sequence[Label], names: set[str], guessed_label: str, unit: int, guessed_weight: float
+) -> Side:
     columns, weight, imported = [], 0.0, 0.0
     for label in labels:
         if label.name in names:
-            worth = 1 / unit
-        elif label.name == guess:
-            worth = guessed / (unit * GUESS_UNITS)
+            factor = 1 / unit
+        elif label.name == guessed_label:
+            factor = guessed_weight / (unit * GUESS_UNITS)
         else:
             continue
-        columns.append((label.id, worth))
-        weight += worth * label.weight
-        imported += worth * label.lent
-    messages = (weight + imported if kind in _IMPORTED_VIEWS else weight for kind in range(len(VIEWS)))
+        columns.append((label.id, factor))
+        weight += factor * label.weight
+        imported += factor * label.lent
+    messages = (weight + imported if view in _IMPORTED_VIEWS else weight for view in range(len(VIEWS)))
     return Side(tuple(columns), tuple(messages))
 
 
 def list_layer_keys(keys: Iterable[int], token_version: int) -> list[int]:
-    """List those of the features that can have coefficients."""
+    """List those of the features that can have coefficients: those of LAYER_VIEWS."""
     mask = view_mask(token_version)
     return [key for key in keys if key & mask in LAYER_VIEWS]
 
 
 _IMPORTED_VIEWS = (HEADERS, WORDS)  # the views that an import from another filter can fill
-_FIRST_VIEWS = (
+_VERSION_1_VIEWS = (
     View(scale=1.6, prior=0.01, pooled=True, reluctance=100, tilt=1.0625, doubt=-1.9375),  # grams
     View(scale=1.0, prior=0.01, pooled=True, reluctance=10),  # headers
     View(scale=6.0, prior=0.1, pooled=False, reluctance=10),  # words
     View(scale=1.7, prior=0.3, pooled=True, reluctance=100),  # pairs
 )
-_FIRST = Rule(
-    views=_FIRST_VIEWS, patience=2, acquaintance=10, spam=0.95, ham=0.1, guessed=1.0, token_version=1
+_VERSION_1_RULE = Rule(
+    views=_VERSION_1_VIEWS, patience=2, acquaintance=10, spam=0.95, ham=0.1, guessed=1.0, token_version=1
 )
 RULES = {  # the default, by version of the tokens
-    1: _FIRST,
+    1: _VERSION_1_RULE,
     2: Rule(  # experiments/0010-learned-weights, 0013-centred-views
         views=(
             View(scale=1.6, prior=0.03, pooled=True, reluctance=100),  # grams

@@ -115,7 +115,7 @@ def test_memory_is_asked_for_in_pieces(corpus: Corpus, monkeypatch: pytest.Monke
 
 
 def test_several_processes_read_the_same_corpus(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "_LOCAL_MESSAGES", 50)
+    monkeypatch.setattr(executor, "_INLINE_MESSAGES", 50)
     again = read(LETTERS, processes=2)
     np.testing.assert_array_equal(again.keys, corpus.keys)
     np.testing.assert_array_equal(again.ids, corpus.ids)

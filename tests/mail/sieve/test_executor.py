@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis_mail.sieve import Sieve, executor, jobs, open_stores, pipe, pool
-from tamis_mail.sieve.executor import Executor, batches, run_locally
+from tamis_mail.sieve.executor import Executor, batches, run_inline
 from tamis_mail.sieve.threads import Threads
 from tamis_mail.store import Store, StoreError
 from tests.compiled_core import needs_core
@@ -55,34 +55,34 @@ def _workers(crew: Executor) -> list[subprocess.Popen[bytes]]:
 
 
 def test_few_small_messages_are_done_by_this_process(crew: Executor) -> None:
-    few = [b"x"] * executor._LOCAL_MESSAGES
+    few = [b"x"] * executor._INLINE_MESSAGES
     messages, work = crew.prepare(few, 2)
-    assert (list(messages), work) == (few, run_locally)
-    messages, work = crew.prepare([b"x" * (executor._LOCAL_BYTES - 1)], 2)
-    assert (sum(map(len, messages)), work) == (executor._LOCAL_BYTES - 1, run_locally)
+    assert (list(messages), work) == (few, run_inline)
+    messages, work = crew.prepare([b"x" * (executor._INLINE_BYTES - 1)], 2)
+    assert (sum(map(len, messages)), work) == (executor._INLINE_BYTES - 1, run_inline)
 
 
 def test_one_message_more_than_few_is_work_for_others(crew: Executor) -> None:
-    source = iter([b"x"] * (executor._LOCAL_MESSAGES + 5))
+    source = iter([b"x"] * (executor._INLINE_MESSAGES + 5))
     messages, work = crew.prepare(source, 1 + 1)
-    assert work is not run_locally
+    assert work is not run_inline
     assert next(source) == b"x"  # no more was read than it took to know
-    assert len(list(messages)) == executor._LOCAL_MESSAGES + 4
+    assert len(list(messages)) == executor._INLINE_MESSAGES + 4
     assert isinstance(crew._pool, pool.Pool)
     assert len(crew._pool._workers) == 2
 
 
 def test_messages_that_are_large_together_are_work_for_others(crew: Executor) -> None:
-    half = b"x" * (executor._LOCAL_BYTES // 2)
+    half = b"x" * (executor._INLINE_BYTES // 2)
     messages, work = crew.prepare(iter([half, half, b"y"]), 2)
-    assert work is not run_locally
+    assert work is not run_inline
     assert [len(raw) for raw in messages] == [len(half), len(half), 1]
 
 
 def test_one_process_reads_nothing_ahead_and_starts_no_other(crew: Executor) -> None:
     source = iter([b"x"] * 500)
     messages, work = crew.prepare(source, 1)
-    assert work is run_locally
+    assert work is run_inline
     assert crew._pool is None
     assert len(list(source)) == 500
     assert list(messages) == []

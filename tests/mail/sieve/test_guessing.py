@@ -11,7 +11,7 @@ from tamis_mail import Sieve
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
-from tamis_mail.sieve.executor import run_locally
+from tamis_mail.sieve.executor import run_inline
 from tamis_mail.sieve.guessing import guess_spam_units
 from tamis_mail.sieve.jobs import extract_features
 from tamis_mail.sieve.transaction import Transaction
@@ -54,7 +54,7 @@ def guess(sieve: Sieve, raw: bytes, share: int) -> Entry:
     with sieve.store.transaction() as writer:
         transaction = Transaction(sieve.store, writer, "guessed")
         transaction.guess(canonical(raw), share)
-        transaction.run((), run_locally)
+        transaction.run((), run_inline)
     entry = sieve.store.find_entry(digest(canonical(raw)))
     assert entry is not None
     return entry

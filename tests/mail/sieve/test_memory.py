@@ -18,7 +18,7 @@ from tamis_mail import Sieve
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
-from tamis_mail.sieve.executor import run_locally
+from tamis_mail.sieve.executor import run_inline
 from tamis_mail.sieve.jobs import extract_features
 from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import exchange, maintenance, people
@@ -216,7 +216,7 @@ class Memory(RuleBasedStateMachine):
         with self.sieve.store.transaction() as writer:
             transaction = Transaction(self.sieve.store, writer, "")
             transaction.guess(plain, share)
-            transaction.run((), run_locally)
+            transaction.run((), run_inline)
         parts = [("spam?", share * self.unit), ("ham?", (GUESS_UNITS - share) * self.unit)]
         likelier_first = sorted(parts, key=lambda part: -part[1])
         self.remembered[digest(plain)] = [part for part in likelier_first if part[1]]

@@ -18,7 +18,7 @@ from tamis_mail.message import canonical, digest, parse
 from tamis_mail.records import replace
 from tamis_mail.sample import messages
 from tamis_mail.sieve import jobs, reading, sieve, transaction
-from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, run_locally
+from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, run_inline
 from tamis_mail.sieve.pruning import prune
 from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import Entry, Store, StoreError, bundles, exchange, maintenance
@@ -27,7 +27,7 @@ from tamis_mail.store.tables import Change, CountTable
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict import RULES, Rule, judge
 from tamis_mail.verdict.judging import list_other_labels
-from tamis_mail.verdict.rule import questions, sides
+from tamis_mail.verdict.rule import list_comparisons, sides
 
 SAMPLE = [one.raw for one in messages()]
 LUNCH = b"Subject: Lunch?\n\nAt noon, as always?"
@@ -173,7 +173,7 @@ def job_sizes(opened: Sieve, raws: list[bytes]) -> list[int]:
     def note(job: str | Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         for given in inputs:
             sizes.append(len(given[0]))
-            yield next(run_locally(job, [given]))
+            yield next(run_inline(job, [given]))
 
     with opened.store.transaction() as writer:
         chosen = Transaction(opened.store, writer, "")
@@ -344,7 +344,7 @@ def test_pruning_drops_just_what_weighs_little_by_the_definition(
         kind = int(views(np.array([key], np.uint64))[0])
         if kind not in (WORDS, PAIRS) or sum(row) > unit:
             return False
-        for name, rest in questions(list_other_labels(known)):
+        for name, rest in list_comparisons(list_other_labels(known)):
             one, other = sides(known, name, rest, unit, rule.guessed)
             weight = rule.views[kind].weigh(
                 one.count(row), other.count(row), one.messages[kind], other.messages[kind]
@@ -549,7 +549,7 @@ def test_copies_and_messages_that_became_known_meanwhile_are_learned_once(
     with opened.store.transaction() as writer:
         transaction = Transaction(opened.store, writer, "")
         receipts = transaction.learn_read(mail[:10], read, "ham")
-        transaction.run((), run_locally, has_moved=True)
+        transaction.run((), run_inline, has_moved=True)
     actions = [receipt.action for receipt in receipts]
     assert actions == ["known"] * 3 + ["moved"] * 2 + ["learned", "known"] + ["learned"] * 3
     copies = [mail[10], mail[11], mail[10], mail[12], mail[0], mail[11], mail[13], mail[10]]
@@ -572,7 +572,7 @@ def test_messages_that_were_read_for_other_tokens_are_read_again(opened: Sieve) 
     with opened.store.transaction() as writer:
         transaction = Transaction(opened.store, writer, "")
         transaction.learn_read(mail, outdated, "ham")
-        transaction.run((), run_locally)
+        transaction.run((), run_inline)
     assert maintenance.check(opened.store) == []
     (table,) = opened.store.count_slices()
     assert table.keys.tolist() == count_part(read.parts[0])[0].tolist()

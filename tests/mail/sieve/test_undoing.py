@@ -13,7 +13,7 @@ from tamis_mail import Sieve
 from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
-from tamis_mail.sieve.executor import run_locally
+from tamis_mail.sieve.executor import run_inline
 from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.sieve.undoing import UndoError
 from tamis_mail.store import Entry, Store, maintenance
@@ -146,7 +146,7 @@ def test_a_guess_comes_back_with_both_of_its_weights(sieve: Sieve, log: EventLog
     with sieve.store.transaction() as writer:
         transaction = Transaction(sieve.store, writer, "guessed")
         transaction.guess(canonical(A), 7)
-        transaction.run((), run_locally)
+        transaction.run((), run_inline)
     before = contents(sieve.store)
     assert [(entry.weight, entry.other_weight) for entry in before[2]] == [(9, 7)]
     sieve.learn(A, "work")

@@ -10,7 +10,7 @@ from tamis_mail import features
 from tamis_mail.labels import GUESS_UNITS, Label
 from tamis_mail.verdict import RULE, RULES, judge
 from tamis_mail.verdict.judging import decide, list_other_labels, shrinkage, sigmoid
-from tamis_mail.verdict.rule import Rule, RuleError, View, questions, sides
+from tamis_mail.verdict.rule import Rule, RuleError, View, list_comparisons, sides
 
 
 def label(number: int, name: str, weight: int, lent: int = 0) -> Label:
@@ -73,8 +73,8 @@ def test_a_label_counts_as_known_if_messages_were_learned_or_lent() -> None:
 
 
 def test_questions_are_asked_of_each_label_only_if_there_are_several() -> None:
-    assert [*questions(["ham"])] == [("spam", ["ham"])]
-    assert [*questions(["ham", "work"])] == [
+    assert [*list_comparisons(["ham"])] == [("spam", ["ham"])]
+    assert [*list_comparisons(["ham", "work"])] == [
         ("spam", ["ham", "work"]),
         ("ham", ["work"]),
         ("work", ["ham"]),
@@ -84,7 +84,7 @@ def test_questions_are_asked_of_each_label_only_if_there_are_several() -> None:
 def test_a_side_counts_messages_in_units_and_guessed_ones_by_their_worth() -> None:
     known = [label(0, "spam", 8, lent=2), label(1, "ham", 6)]
     known += [label(2, "spam?", 4 * GUESS_UNITS), label(3, "ham?", 2 * GUESS_UNITS)]
-    spam, ham = sides(known, "spam", ["ham"], unit=2, guessed=0.5)
+    spam, ham = sides(known, "spam", ["ham"], unit=2, guessed_weight=0.5)
     guess = 0.5 / (2 * GUESS_UNITS)
     assert list(spam.columns) == [(0, 0.5), (2, guess)]
     assert list(ham.columns) == [(1, 0.5), (3, guess)]
@@ -98,7 +98,7 @@ def test_a_side_counts_messages_in_units_and_guessed_ones_by_their_worth() -> No
     assert list(ham.messages) == [3.5] * 5
     assert spam.count([2, 7, 8 * GUESS_UNITS, 7]) == 3.0
     assert ham.count([7, 2, 7, 4 * GUESS_UNITS]) == 2.0
-    one, other = sides(known, "ham", ["work"], unit=2, guessed=0.5)
+    one, other = sides(known, "ham", ["work"], unit=2, guessed_weight=0.5)
     assert (one.columns, other.columns) == (((1, 0.5),), ())
 
 
@@ -111,7 +111,7 @@ def test_a_feature_with_less_than_one_message_weighs_what_its_counts_say() -> No
 
 def test_the_lean_of_a_view_is_the_mean_of_tilts_and_doubts() -> None:
     view = View(scale=1, prior=1, pooled=True, reluctance=4, tilt=3.0, doubt=-2.0)
-    assert view.intercept(6) == pytest.approx((6 * 3.0 + 4 * -2.0) / 10)
+    assert view.offset(6) == pytest.approx((6 * 3.0 + 4 * -2.0) / 10)
 
 
 def test_the_evidence_of_one_message_is_worked_out_by_hand() -> None:
@@ -131,7 +131,7 @@ def test_the_evidence_of_one_message_is_worked_out_by_hand() -> None:
         "a": trusted * words.scale * words.weigh(5, 3, 10, 30) / (2 + words.reluctance),
         "b": 0.0,
         "c": trusted * headers.scale * headers.weigh(2, 2, 10, 30) / (1 + headers.reluctance),
-        "(length of the headers)": 1 / (1 + rule.acquaintance) * trusted * grams.scale * grams.intercept(0),
+        "(length of the headers)": 1 / (1 + rule.acquaintance) * trusted * grams.scale * grams.offset(0),
     }
     assert {one.token: one.contribution for one in verdict.evidence} == pytest.approx(expected, rel=1e-12)
     assert {one.token: (one.spam, one.ham) for one in verdict.evidence} == {
@@ -220,7 +220,7 @@ def test_scales_are_as_many_as_views(scales: tuple[float, ...]) -> None:
 
 
 def test_a_view_leans_nowhere_unless_it_is_told_to() -> None:
-    assert View(scale=1, prior=1, pooled=True, reluctance=4).intercept(6) == 0
+    assert View(scale=1, prior=1, pooled=True, reluctance=4).offset(6) == 0
 
 
 def test_a_feature_of_less_than_one_message_is_familiar() -> None:

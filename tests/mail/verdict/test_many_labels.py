@@ -10,7 +10,7 @@ from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE, judge
 from tamis_mail.verdict.arrays import judge_many
 from tamis_mail.verdict.judging import refuse_negative
-from tamis_mail.verdict.rule import one_versus_rest, questions, sides
+from tamis_mail.verdict.rule import list_comparisons, one_versus_rest, sides
 from tamis_mail.verdict.verdict import VerdictError
 
 
@@ -69,7 +69,7 @@ def test_the_others_of_a_contest_are_all_labels_but_its_own(unit: int) -> None:
     ]
     known = [label.name for label in labels[1:]]
     together, several = one_versus_rest(labels, known, unit)
-    asked = [(name, against) for name, against in questions(known) if name != "spam"]
+    asked = [(name, against) for name, against in list_comparisons(known) if name != "spam"]
     assert [contest.name for contest in several] == [name for name, _ in asked]
     for contest, (name, against) in zip(several, asked, strict=True):
         own, rest = sides(labels, name, against, unit, 0.0)
