@@ -31,7 +31,7 @@ SHARED_TABLES = (
     "bundle",
     "message",
     "listed",  # the senders that the user allowed or blocked
-    "sent",  # the digests of sent messages
+    "sent",  # the digests, senders and recipients of sent messages
     "correspondent",
     "coefficient",
     "word_list",  # the counts of words imported from another filter
