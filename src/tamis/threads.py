@@ -101,12 +101,14 @@ def run_in_turns(count: int, work: int, function: Callable[[int], object]) -> No
     run_together([take_numbers] * min(count_chunks(work), max(count, 1)))
 
 
-def map_ahead(function: Callable[[A], R], items: Iterable[A], finished: int = 0) -> Generator[R, None, None]:
+def map_ahead(
+    function: Callable[[A], R], items: Iterable[A], max_waiting: int = 0
+) -> Generator[R, None, None]:
     """Call `function` for each item, in threads; yield the results in order.
 
-    Items are read when they are needed: at most as many as there are threads, plus one, are unfinished.
-    `finished` is the number of further results that may wait for an earlier one, so that no thread is idle
-    while one item takes long; it should be small if results need much memory.
+    Items are read when they are needed: at most as many as there are threads, plus one, are unfinished, and
+    the next one is drawn. `max_waiting` is the number of further results that may wait for an earlier one, so
+    that no thread is idle while one item takes long; it should be small if results need much memory.
     """
     count = min(MOST, _processors())
     if count == 1 or hasattr(_this_thread, "is_worker"):
@@ -124,7 +126,7 @@ def map_ahead(function: Callable[[A], R], items: Iterable[A], finished: int = 0)
 
     try:
         for item in items:
-            while waiting and (waiting[0].done() or len(waiting) >= most_unfinished + finished):
+            while waiting and (waiting[0].done() or len(waiting) >= most_unfinished + max_waiting):
                 yield waiting.popleft().result()
             free.acquire()
             waiting.append(_pool.executor().submit(call, item))

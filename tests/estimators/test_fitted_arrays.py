@@ -9,9 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import decomposition
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 import tamis
-from tamis import PCA, GaussianDiscriminant, Mixture
+from tamis import PCA, CategoricalNB, GaussianDiscriminant, GaussianNB, Mixture
 from tamis.testing.components import COMPONENTS
 from tamis.testing.faces import FACES
 from tamis.testing.regressions import REGRESSIONS
@@ -88,3 +90,40 @@ def test_attributes_that_scikit_learn_has_are_there() -> None:
     assert_allclose(model.priors_, peer.priors_)
     assert_allclose(GaussianDiscriminant(priors=[0.2, 0.3, 0.5]).fit(X, Y).priors_, [0.2, 0.3, 0.5])
     assert PCA().fit(X).n_samples_seen_ == decomposition.IncrementalPCA().fit(X).n_samples_seen_
+
+
+def test_writing_to_a_fitted_list_of_arrays_changes_no_model() -> None:
+    model = CategoricalNB().fit(np.array([["a", "x"], ["b", "y"], ["a", "y"]], dtype=object), [0, 1, 1])
+    discriminant = GaussianDiscriminant(covariance="full").fit(X, Y)
+    for face, name in (
+        (model, "category_count_"),
+        (model, "feature_log_prob_"),
+        (discriminant, "scalings_"),
+        (discriminant, "rotations_"),
+    ):
+        before = [array.copy() for array in getattr(face, name)]
+        for array in getattr(face, name):
+            array[...] = 7.0
+        for array, expected in zip(getattr(face, name), before, strict=True):
+            assert_array_equal(array, expected)
+
+
+def test_a_model_that_only_knows_its_columns_is_not_fitted() -> None:
+    model = GaussianNB()
+    model.expect_columns(X[:, :2])
+    with pytest.raises(NotFittedError):
+        _ = model.state_
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    check_is_fitted(model.partial_fit(X[:, :2], Y > 0))
+
+
+def test_an_interrupted_inference_changes_no_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    model = PCA(2).fit(X)
+    monkeypatch.setattr(PCA, "_make_model", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.infer(n_components=3)
+    assert model.n_components == 2

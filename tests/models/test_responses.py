@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from tamis.arrays import Array
 from tamis.models.linear.generalized import estimate_dispersion
-from tamis.models.linear.responses import RESPONSES, Family, Link, Response, make_response
+from tamis.models.linear.responses import RESPONSES, Family, Link, Response, make_response, match_gamma
 
 each = pytest.mark.parametrize("pair", list(RESPONSES), ids="-".join)
 Pair = tuple[Family, Link]
@@ -171,3 +171,13 @@ def test_scores_out_of_range_have_an_infinite_loss() -> None:
     assert np.isinf(kind.loss(scores, y)[0]).all()
     assert np.isinf(kind.mean(scores)).all()
     assert np.isinf(kind.deviances(scores, y)).all()
+
+
+def test_a_gamma_has_the_mean_and_variance_of_the_logarithm() -> None:
+    variances = 10.0 ** np.linspace(-12, 200, 4000)
+    shapes, rates = match_gamma(np.full(4000, 0.25), variances)
+    assert_allclose(special.polygamma(1, shapes), variances, rtol=1e-13)
+    logarithms = special.digamma(shapes[variances < 1e4]) - np.log(rates[variances < 1e4])
+    assert_allclose(logarithms, 0.25, rtol=1e-12)
+    none, least = match_gamma(np.zeros(1), np.zeros(1)), match_gamma(np.zeros(1), np.full(1, 1e-12))
+    assert_allclose(none, least, rtol=0)

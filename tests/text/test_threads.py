@@ -155,7 +155,7 @@ def test_small_results_do_not_wait_for_a_slow_item(monkeypatch: pytest.MonkeyPat
                 others_are_done.set()
         return item
 
-    assert list(threads.map_ahead(slow_first, range(40), finished=8)) == list(range(40))
+    assert list(threads.map_ahead(slow_first, range(40), max_waiting=8)) == list(range(40))
     assert most_unfinished <= count + 1
 
 

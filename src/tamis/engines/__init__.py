@@ -10,19 +10,19 @@ from tamis.engines.iterables import Batches
 from tamis.engines.local import LocalShards
 from tamis.engines.opening import BatchShards, Request, is_source, open_shards
 from tamis.engines.parts import Part, finish, observe_part, observe_piece
-from tamis.engines.summing import SummingShards, UnfitError
+from tamis.engines.summing import DatabaseShards, UnsupportedSumsError
 
 __all__ = [
     "Batch",
     "BatchShards",
     "Batches",
+    "DatabaseShards",
     "Loaded",
     "LocalShards",
     "Part",
     "Piece",
     "Request",
-    "SummingShards",
-    "UnfitError",
+    "UnsupportedSumsError",
     "finish",
     "is_source",
     "observe_part",

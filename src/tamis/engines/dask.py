@@ -16,7 +16,7 @@ from tamis.arrays import one_line
 from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.iterables import read_batch
 from tamis.engines.opening import Request
-from tamis.engines.parts import Part, change_shard, finish, observe_part
+from tamis.engines.parts import Part, finish, observe_part, transform_shard
 from tamis.extras import import_package
 from tamis.protocols import Statistic
 
@@ -86,7 +86,7 @@ def _observe(given: _Constant[Any], number: int, name: str, shard: Any) -> Part[
 
 def _change(change: Callable[[Any], Any], name: str, shard: Any) -> Any:
     try:
-        return change_shard(change, shard)
+        return transform_shard(change, shard)
     except (TypeError, ValueError) as problem:
         if type(problem) not in (TypeError, ValueError):
             raise

@@ -1,7 +1,8 @@
 """Shards in this process: threads read and observe a few at a time, and statistics are added in order.
 
-Memory holds at most one shard more than there are threads. Kernels release the interpreter's lock, so threads
-read and observe different shards at the same time.
+Memory holds at most one shard more than there are threads; two more if an iterator yields shards that are
+already in memory, because the next one is drawn before a place is free. Kernels release the interpreter's
+lock, so threads read and observe different shards at the same time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from tamis import threads
 from tamis.engines.batches import Piece
-from tamis.engines.parts import change_shard, observe_piece, refuse_no_rows
+from tamis.engines.parts import observe_piece, require_rows, transform_shard
 from tamis.progress import Bar
 from tamis.protocols import Statistic
 
@@ -20,8 +21,8 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 S = TypeVar("S", bound=Statistic)
 
-
-_MAX_WAITING = 16  # statistics, which are small, that may wait until those of earlier shards are added
+# So many finished statistics, and one more per thread, may wait for an earlier shard; they are small.
+_MAX_WAITING = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +31,16 @@ class LocalShards(Generic[X]):
 
     pieces: Iterable[Piece[X]]  # it is iterated over at each pass
     count: int | None = None  # of pieces, if it is known before they are read
-    progress: str = ""  # the name of the progress bar; none is drawn if it is empty
+    progress: str = ""  # the name of the progress bar; none is drawn if it is empty, or `count` None or 0
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
-        """Observe every shard, and add the statistics; `observe` returns None for a shard without rows."""
+        """Return the total of the shards' statistics: observe every shard, and add the results.
+
+        `observe` returns None for a shard without rows.
+        """
         bar = Bar(self.progress, self.count) if self.progress and self.count else None
         sums: S | None = None
-        observed = threads.map_ahead(partial(observe_piece, observe), self.pieces, finished=_MAX_WAITING)
+        observed = threads.map_ahead(partial(observe_piece, observe), self.pieces, max_waiting=_MAX_WAITING)
         with threads.one_blas_thread, closing(observed) as parts:
             for part in parts:
                 sums = part if sums is None else sums if part is None else sums + part
@@ -44,17 +48,17 @@ class LocalShards(Generic[X]):
                     bar.step()
         if bar is not None:
             bar.close()
-        return refuse_no_rows(sums)
+        return require_rows(sums)
 
-    def map(self, change: Callable[[X], Y | None], /) -> "LocalShards[Y]":
-        """Return the shards after a change, which is made whenever a shard is read.
+    def map(self, transform: Callable[[X], Y | None], /) -> "LocalShards[Y]":
+        """Return shards to which `transform` is applied each time one is read.
 
-        The change returns None for a shard without rows.
+        `transform` returns None for a shard without rows.
         """
-        return LocalShards(_Changed(self.pieces, change), self.count, self.progress)
+        return LocalShards(_TransformedPieces(self.pieces, transform), self.count, self.progress)
 
     def keep(self) -> "LocalShards[X]":
-        """Return the same shards: to bound the memory, none is kept, and each pass reads them again."""
+        """Return self. Other engines cache the shards here; this one reads them again, to bound memory."""
         return self
 
     def read_first(self) -> X:
@@ -65,24 +69,24 @@ class LocalShards(Generic[X]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Changed(Generic[X, Y]):
-    """Pieces whose content is changed when they are loaded."""
+class _TransformedPieces(Generic[X, Y]):
+    """Pieces whose content is transformed when they are loaded."""
 
     pieces: Iterable[Piece[X]]
-    change: Callable[[X], Y | None]
+    transform: Callable[[X], Y | None]
 
-    def __iter__(self) -> Iterator["_ChangedPiece[X, Y]"]:
-        return (_ChangedPiece(piece, self.change) for piece in self.pieces)
+    def __iter__(self) -> Iterator["_TransformedPiece[X, Y]"]:
+        return (_TransformedPiece(piece, self.transform) for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _ChangedPiece(Generic[X, Y]):
+class _TransformedPiece(Generic[X, Y]):
     piece: Piece[X]
-    change: Callable[[X], Y | None]
+    transform: Callable[[X], Y | None]
 
     @property
     def name(self) -> str:
         return self.piece.name
 
     def load(self) -> Any:
-        return change_shard(self.change, self.piece.load())
+        return transform_shard(self.transform, self.piece.load())

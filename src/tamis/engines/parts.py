@@ -44,16 +44,16 @@ class Part(Generic[S]):
 def observe_piece(observe: Callable[[X], S | None], piece: Piece[X]) -> S | None:
     """Read a shard and observe it; None if it has no rows. A TypeError or ValueError names the shard."""
     try:
-        return change_shard(observe, piece.load())
+        return transform_shard(observe, piece.load())
     except (TypeError, ValueError) as problem:
         if type(problem) not in (TypeError, ValueError):
             raise
         raise type(problem)(f"{piece.name}: {problem}") from None
 
 
-def change_shard(change: Callable[[X], Y], shard: X) -> Y | None:
+def transform_shard(transform: Callable[[X], Y], shard: X) -> Y | None:
     """Apply a function to a shard; return None for None, which is a shard without rows."""
-    return None if shard is None else change(shard)
+    return None if shard is None else transform(shard)
 
 
 def observe_part(observe: Callable[[X], S | None], number: int, piece: Piece[X]) -> Part[S]:
@@ -66,10 +66,10 @@ def finish(part: Part[S], shards: int) -> S:
     if part.shards != frozenset(range(shards)):
         missing = sorted(frozenset(range(shards)) - part.shards)
         raise RuntimeError(f"got no statistic of shards {missing[:3]} of {shards}, expected all: fit again")
-    return refuse_no_rows(part.statistic)
+    return require_rows(part.statistic)
 
 
-def refuse_no_rows(statistic: S | None) -> S:
+def require_rows(statistic: S | None) -> S:
     """Return the statistic; raise if it is None, because no shard has rows."""
     if statistic is None:
         raise ValueError("got no rows, expected at least one: all shards are empty")

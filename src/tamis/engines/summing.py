@@ -10,13 +10,16 @@ if TYPE_CHECKING:  # its package loads SciPy, which engines do not need before d
     from tamis.models.generative.block import Block
 
 
-class UnfitError(Exception):
+class UnsupportedSumsError(Exception):
     """The shards cannot compute the statistic, for the reason that the message gives: rows must be read."""
 
 
 @runtime_checkable
-class SummingShards(Protocol):
-    """Shards that sum all rows. Each method returns the schema; those that sum raise UnfitError if unable."""
+class DatabaseShards(Protocol):
+    """Shards that sum all rows, as a database does.
+
+    Each method returns the schema. Those that sum raise UnsupportedSumsError if they cannot.
+    """
 
     def read_schema(self) -> Schema:
         """Return the schema of the columns to learn from, by their types in the database."""

@@ -2,8 +2,8 @@
 
 The state is all that was learned, one immutable value. Each method that learns makes a new state and assigns
 it at the end, so that a call that raises leaves the model unchanged. This module has what all faces share:
-the check that a model is fitted, attributes that are copies, names of columns, tags, the check of models that
-are merged, progress and files.
+the check that a model is fitted, copies of fitted attributes, names of columns, tags, the check of models
+that are merged, progress and files.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,8 +21,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
 from tamis.arrays import one_line
-from tamis.engines import Batch, BatchShards, SummingShards, UnfitError
-from tamis.estimators.sharded import learn_in_one_pass, make_refusal
+from tamis.engines import Batch, BatchShards, DatabaseShards, UnsupportedSumsError
+from tamis.estimators.sharded import learn_in_one_pass, make_shards_error
 from tamis.inputs import read_first_table, read_next_table, to_label_array
 from tamis.progress import Bar, StepReport
 from tamis.schema import Schema
@@ -63,18 +63,18 @@ class TableState(State, Protocol):
 S = TypeVar("S", bound=State)
 T = TypeVar("T", bound=TableState)
 
-# scikit-learn has callbacks since 1.9. Importing their module, and rich, takes 0.1 s, so it is imported only
+# scikit-learn 1.9 introduced callbacks. Their module imports rich, which takes 0.1 s, so it is imported only
 # when a callback is set.
 _CALLBACKS = "sklearn.callback"
 _HAS_CALLBACKS = find_spec(_CALLBACKS) is not None
 
 
 class _CallbackSupport:
-    """scikit-learn's `CallbackSupportMixin`, which is loaded when the first callback is set."""
+    """Has the methods of scikit-learn's `CallbackSupportMixin`, but imports it only when one is called."""
 
     @available_if(lambda face: _HAS_CALLBACKS)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def set_callbacks(self, *callbacks: Any) -> Self:
-        """Set scikit-learn's callbacks, which are called as the model is fitted; without any, remove them."""
+        """Set the callbacks that scikit-learn calls during `fit`; without arguments, remove all callbacks."""
         import_module(_CALLBACKS).CallbackSupportMixin.set_callbacks(self, *callbacks)
         return self
 
@@ -88,7 +88,10 @@ def _has_callbacks(face: object) -> bool:
 
 
 def _refuse_matrices(params: dict[str, Any]) -> None:
-    """Raise if a parameter that is one value, or one per column, is an array of two or more axes."""
+    """Raise if an array or list of two or more axes was given for a parameter that is no array.
+
+    An array of one axis is left to the check of the parameter itself.
+    """
     for name, value in params.items():
         if name not in _ARRAY_PARAMETERS and isinstance(value, np.ndarray | list) and _count_axes(value) > 1:
             raise ValueError(f"got {name}={one_line(value)}, expected one value: pass no array")
@@ -101,7 +104,10 @@ def _count_axes(value: Any) -> int:
 
 
 def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate `fit`: raise if a parameter is a matrix, and support scikit-learn's callbacks."""
+    """Decorate `fit`: call scikit-learn's callbacks, and before that refuse parameters that are matrices.
+
+    The two are one decorator because both belong to every call of `fit`, and to no other method.
+    """
 
     @wraps(method)
     def check_and_call(face: "Face[Any]", *args: Any, **kwargs: Any) -> Any:
@@ -123,22 +129,30 @@ def refuse_to_forget_all(weight: float) -> None:
 
 
 def _check_and_copy(name: str, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make a fitted attribute of the function that reads it."""
+    """Wrap the getter of a fitted attribute: raise if the model is not fitted, otherwise return a copy."""
 
     @wraps(read)
     def read_copy(self: Any) -> Any:
         self._require_state(name)
-        value = read(self)
-        return value.copy() if type(value) is np.ndarray else value
+        return _copy_arrays(read(self))
 
     return read_copy
+
+
+def _copy_arrays(value: Any) -> Any:
+    """Copy an array, or each array in a list; return other values as they are."""
+    if type(value) is np.ndarray:
+        return value.copy()
+    if type(value) is list:
+        return [item.copy() if type(item) is np.ndarray else item for item in value]
+    return value
 
 
 class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  # scikit-learn has no types
     """An estimator that stores all it has learned in one state, `_fitted`.
 
-    Every property whose name ends in `_` raises NotFittedError if nothing was learned. It returns a copy of
-    the state's array, so that writing to it does not change the model.
+    Every property whose name ends in `_` raises NotFittedError if nothing was learned. An array, or a list of
+    arrays, is copied, so that writing to it does not change the model.
     """
 
     verbose: int
@@ -154,7 +168,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
     # ── the state ──
 
     def _get_state_or_none(self) -> S | None:
-        """Return the state; None if the model has learned nothing."""
+        """Return the state, which may be empty; None if no rows and no columns were given yet."""
         return self.__dict__.get("_fitted")
 
     def _require_state(self, attribute: str) -> S:
@@ -175,60 +189,61 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
         self._fitted = state
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._get_state_or_none() is not None
+        state = self._get_state_or_none()
+        return state is not None and not state.is_empty
 
     @contextmanager
     def _try_params(self, params: dict[str, Any]) -> Iterator[None]:
-        """Set parameters within a `with` block; restore the old ones if the block raises."""
+        """Set parameters; restore the old ones if the `with` block raises or is interrupted."""
         before = self.get_params(deep=False)
         try:
             self.set_params(**params)
             yield
-        except Exception:
+        except BaseException:
             self.set_params(**before)
             raise
 
     # ── shards ──
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards (`tamis.engines`): `fit` if `anew`, else `partial_fit`."""
-        raise make_refusal(self)
+        """Refuse shards (`tamis.engines`); subclasses override this: `fit` if `anew`, else `partial_fit`."""
+        raise make_shards_error(self)
 
     # ── files ──
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that `tamis.load` reads, and that can run no code."""
-        import_module("tamis.estimators.saved").save(self, path)  # it loads sklearn.pipeline
+        import_module("tamis.estimators.saved").save(self, path)  # imported here: it loads sklearn.pipeline
 
     def describe_state(self) -> dict[str, Any]:
-        """Describe what was learned by types that a file can hold."""
+        """Return the state as a dict of types that can be saved."""
         raise NotImplementedError
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """Restore the state from its description; raise if it does not match the parameters."""
+        """Set the state from what `describe_state` returned; raise if it does not match the parameters."""
         raise NotImplementedError
 
     # ── progress ──
 
     @contextmanager
-    def _report_progress(self, most: int, X: object, y: object = None) -> Iterator[StepReport]:
-        """Yield a function to be called after each step, with the score of the step, or None for no score.
+    def _report_progress(self, max_steps: int, X: object, y: object = None) -> Iterator[StepReport]:
+        """Yield a function to be called after each step, with its objective, or None if that is not known.
 
         The function draws a bar if `verbose` is set, and calls the callbacks of scikit-learn.
         """
-        bar = Bar(type(self).__name__, most) if self.verbose else None
+        bar = Bar(type(self).__name__, max_steps) if self.verbose else None
         context = None
         if _has_callbacks(self):
-            context = self._init_callback_context(max_subtasks=most)
+            context = self._init_callback_context(max_subtasks=max_steps)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
-        def report_step(score: float | None) -> None:
+        def report_step(objective: float | None) -> None:
             if bar is not None:
-                bar.step(score)
+                bar.step(objective)
             if context is not None:
-                part = context.subcontext(task_name="step")
-                part.call_on_fit_task_begin(estimator=self, X=X, y=y)
-                part.call_on_fit_task_end(estimator=self, X=X, y=y)
+                step_context = context.subcontext(task_name="step")
+                step_context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                step_context.call_on_fit_task_end(estimator=self, X=X, y=y)
 
         try:
             yield report_step
@@ -256,14 +271,15 @@ class TableFace(Face[T]):
         """Learn from rows in shards (`tamis.engines`): `fit` if `anew`, else `partial_fit`."""
         learned: Any = learn_in_one_pass(self, shards).face
         if anew or self._get_state_or_none() is None:
+            # Merging only added statistics: `infer` computes the posterior, and raises if there is none.
             self.state_ = (learned.infer() if anew else learned).state_
         else:
             self.merge(learned)
         return self
 
-    def learn_sums(self, shards: SummingShards) -> None:
-        """Learn from sums that the shards compute themselves, as a database can; UnfitError if it cannot."""
-        raise UnfitError(f"a {type(self).__name__} needs sums that a database does not compute")
+    def learn_sums(self, shards: DatabaseShards) -> None:
+        """Learn from sums that a database computes; raise UnsupportedSumsError if it cannot compute them."""
+        raise UnsupportedSumsError(f"a {type(self).__name__} needs sums that a database does not compute")
 
     def expect_columns(self, X: object) -> Schema:
         """Read the columns of these rows, which all shards must have; subclasses may store their kinds."""

@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array, Matrix
-from tamis.engines import SummingShards, UnfitError
+from tamis.engines import DatabaseShards, UnsupportedSumsError
 from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
 from tamis.estimators.linear import LinearExplanation, check_sample_count, explain_terms
 from tamis.estimators.reading import make_generator, read_folds
@@ -178,8 +178,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     # ── the algebra ──
 
-    def learn_sums(self, shards: SummingShards) -> None:
-        """Learn from sums that the shards compute themselves; UnfitError if the rows are needed."""
+    def learn_sums(self, shards: DatabaseShards) -> None:
+        """Learn from sums that the shards compute themselves; UnsupportedSumsError if the rows are needed."""
         self._check_parameters()
         options = {
             "exact=True": self.exact,
@@ -187,11 +187,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             "'held-out'": self._by_fold,
         }
         if reasons := [option for option, is_set in options.items() if is_set]:
-            raise UnfitError(f"{reasons[0]} needs the rows")
+            raise UnsupportedSumsError(f"{reasons[0]} needs the rows")
         schema, rows, statistic = shards.sum_products()
         solver = choose_solver(self.solver, rows, schema.width, self.n_components)
         if solver != "moments":
-            raise UnfitError(f"solver={solver!r} needs the rows")
+            raise UnsupportedSumsError(f"solver={solver!r} needs the rows")
         self.state_ = ComponentsState(schema, statistic)
 
     @with_callbacks

@@ -600,7 +600,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         kind = RESPONSES.get((self.family, self.link or CANONICAL.get(self.family, "identity")))
-        tags.target_tags.positive_only = kind is not None and kind.has_positive_targets
+        tags.target_tags.positive_only = kind is not None and kind.has_positive_mean
         return tags
 
 

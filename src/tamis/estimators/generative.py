@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis import decide, validate
 from tamis.arrays import Array
-from tamis.engines import Batch, BatchShards, SummingShards
+from tamis.engines import Batch, BatchShards, DatabaseShards
 from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
 from tamis.estimators.generative_shards import RowReader, encode_rows
 from tamis.estimators.reading import drop_weightless, make_generator, read_folds, read_labels
@@ -431,11 +431,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         self._fitted = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
         return schema
 
-    def learn_sums(self, shards: SummingShards) -> None:
+    def learn_sums(self, shards: DatabaseShards) -> None:
         """Learn rows that each shard sums itself, by label, without sending them here.
 
-        The shards raise UnfitError if they cannot, for example if a row has no label; the caller then reads
-        the rows.
+        The shards raise UnsupportedSumsError if they cannot, for example if a row has no label; the caller
+        then reads the rows.
         """
         schema = shards.read_schema()
         model = self._make_model(schema, Keys(()), Keys(()))

@@ -17,7 +17,7 @@ from sklearn.base import RegressorMixin
 from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
-from tamis.engines import SummingShards, UnfitError
+from tamis.engines import DatabaseShards, UnsupportedSumsError
 from tamis.estimators.base import T, TableFace, refuse_to_forget_all, with_callbacks
 from tamis.estimators.reading import make_generator, read_folds
 from tamis.estimators.sharded import with_shards
@@ -325,10 +325,10 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
     # ── the algebra ──
 
-    def learn_sums(self, shards: SummingShards) -> None:
-        """Learn from sums that the shards compute themselves; UnfitError if products must not be rounded."""
+    def learn_sums(self, shards: DatabaseShards) -> None:
+        """Learn from sums that a database computes; UnsupportedSumsError if products must not be rounded."""
         if self.exact:
-            raise UnfitError("exact=True asks for products that are not rounded")
+            raise UnsupportedSumsError("exact=True asks for products that are not rounded")
         schema, gram = shards.sum_normal_equations()
         model = self._make_model(schema)
         model.refuse_impossible(schema.width, gram.targets)

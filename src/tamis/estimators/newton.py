@@ -436,7 +436,7 @@ def warn_if_unbounded(response: Response, columns: NDArray[np.int64] | None, sch
     names = name_first_columns(schema, columns)
     named = f"column {names}" if len(columns) == 1 else f"columns {names}"
     warn(
-        f"{response.vanishing_targets} along {named}, so that without a prior coefficients grow without "
+        f"{response.vanishing_targets_text} along {named}, so that without a prior coefficients grow without "
         f"bound and the result means nothing: set alpha above 0{response.vanishing_advice}",
         SeparationWarning,
     )

@@ -18,9 +18,9 @@ from tamis import protocols
 from tamis.engines import (
     Batch,
     BatchShards,
+    DatabaseShards,
     Request,
-    SummingShards,
-    UnfitError,
+    UnsupportedSumsError,
     is_source,
     open_shards,
 )
@@ -111,10 +111,10 @@ def refuse_drift(schema: Schema, expected: Schema) -> None:
 def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool = False) -> Learned[F]:
     """Fit a face with the parameters of `face` to all shards in one pass."""
     fresh: Any = clone(face)
-    if isinstance(shards, SummingShards):
+    if isinstance(shards, DatabaseShards):
         try:
             fresh.learn_sums(shards)
-        except UnfitError as reason:
+        except UnsupportedSumsError as reason:
             warn(
                 f"the database cannot compute the sums of this model, so that its rows are read: {reason}",
                 UserWarning,
@@ -149,7 +149,7 @@ def with_shards(method: M) -> M:
     return cast("M", open_and_call)
 
 
-def make_refusal(face: object) -> TypeError:
+def make_shards_error(face: object) -> TypeError:
     """Return the error for a face that does not learn from shards."""
     return TypeError(
         f"a {type(face).__name__} does not learn from shards, expected rows in memory: read them first"

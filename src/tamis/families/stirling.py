@@ -44,7 +44,7 @@ def factorial_remainder(x: Array) -> Array:
     return np.where(x >= _LARGE, far, near)
 
 
-def slope(x: Array) -> Array:
+def remainder_slope(x: Array) -> Array:
     """The derivative of the remainder, ψ(x) − log x: about −1/(2x)."""
     large = np.maximum(x, _LARGE)
     small = np.minimum(x, _LARGE)
@@ -55,7 +55,7 @@ def slope(x: Array) -> Array:
 
 def bregman(x: Array, point: Array) -> Array:
     """The Bregman divergence of the remainder: remainder(x) minus its tangent at `point`."""
-    return np.asarray(remainder(x) - remainder(point) - (x - point) * slope(point))
+    return np.asarray(remainder(x) - remainder(point) - (x - point) * remainder_slope(point))
 
 
 def deviance(x: Array, mean: Array, step: Array | None = None) -> Array:
@@ -87,7 +87,7 @@ def log_rising(x: Array, n: Array) -> Array:
 
 def digamma_rise(x: Array, n: Array) -> Array:
     """ψ(x + n) − ψ(x)."""
-    return np.asarray(np.log1p(n / x) + slope(x + n) - slope(x))
+    return np.asarray(np.log1p(n / x) + remainder_slope(x + n) - remainder_slope(x))
 
 
 def _series(coefficients: tuple[float, ...], x: Array) -> Array:

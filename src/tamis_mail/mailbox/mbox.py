@@ -1,14 +1,19 @@
-"""Split the text of an mbox into messages, in the dialects mboxo, mboxrd, mboxcl and mboxcl2. No I/O.
+"""Split the text of an mbox into messages, in the variants mboxo, mboxrd, mboxcl and mboxcl2. No I/O.
 
-- A message begins after a postmark: a line "From …" with a time, a year and a day or month, at the very start
-  or after a blank line. "From now on we meet at 12:30" is not a postmark, although it has no ">" before it.
-- It ends where its Content-Length says, if a postmark or the end of the file follows there; otherwise at the
-  next postmark. The blank line before a postmark belongs to neither message.
-- If the length is correct, nothing was escaped (mboxcl2). Otherwise one ">" is removed from lines ">From ",
-  ">>From ", … (mboxrd; mboxo is ambiguous, and is read in the same way).
+- A message begins after a postmark: a line "From …" with a time, a year and a day or month, after a blank
+  line or at the start, where a byte order mark and blank lines may precede it. "From now on we meet at 12:30"
+  is not a postmark, although it has no ">" before it.
+- A message ends where its Content-Length says, if a postmark, even without a blank line, or the end of the
+  file follows there; otherwise at the next postmark after a blank line. The blank line before a postmark
+  belongs to neither message. A length is ignored if the message would exceed `largest`, if the header is
+  longer than 64 KiB, or if the name is not in a usual spelling: its "ength" must be in lower case.
+- From a message that ends where its length says, no ">" is removed. This is right for mboxcl2, but mboxcl has
+  escaped lines, which stay escaped. In other messages one ">" is removed from lines ">From ", ">>From ", …
+  (mboxrd; mboxo is ambiguous, and is read in the same way).
 
-The search is for "From ", at 1 GB/s, not for line ends, of which a message has a hundred. The compiled core
-finds the messages that end within a block; this module is the reference for them, and finds the others.
+To find messages, the text is searched for "From ", at 1 GB/s; to read it by lines would be slower. The core
+finds the messages that end within the bytes in memory. This module is the reference for it, and finds the
+messages for which more bytes must be read.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,26 +21,27 @@ from collections.abc import Callable, Iterator
 from tamis.compiled import core
 from tamis_mail.framing import is_postmark
 
-BLOCK = 1 << 20  # bytes read at a time
+BLOCK = 1 << 20  # bytes read at a time, at least: more within a long message
 HEAD = 4096  # bytes that suffice to distinguish an mbox from a message
-_LINE = 1024  # bytes; a longer line is no postmark
+_LINE = 1024  # bytes; a line of this length or more, after the first, is no postmark
 _HEADERS = 1 << 16  # bytes of a message in which a Content-Length is looked for
 _DIGITS = 12  # of a Content-Length, at most
-_FIELD = 80  # bytes after its colon that may have blanks, the digits and the end of the line
+_FIELD = 80  # bytes after its colon, within which its line must end
 _LENGTH = b"content-length:"
-_MARK = b"From "
+_LENGTH_END = b"ength:"  # is searched for: Content-Length, Content-length and content-length end in it
+_FROM = b"From "
 _NEWLINE, _RETURN, _QUOTE = b"\n\r>"
 
 
 def is_mbox(head: bytes) -> bool:
     """Whether the first bytes of a file are a postmark, after an optional byte order mark and blank lines."""
     line, _, _ = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").partition(b"\n")
-    # If lines end in CR alone, the whole file would be one line: such a file is one message.
-    return line.startswith(_MARK) and b"\r" not in line[:-2] and is_postmark(line)
+    # A file whose lines end in CR alone is one line for this search, and is read as one message.
+    return line.startswith(_FROM) and b"\r" not in line[:-2] and is_postmark(line)
 
 
 def split(read: Callable[[int], bytes], largest: int) -> Iterator[tuple[bytes, int]]:
-    """Yield each message, truncated to `largest` bytes, and the offset of its end in the text.
+    """Yield each message, truncated to `largest` bytes, and the offset of the next postmark or of the end.
 
     `read(limit)` returns the next bytes of the text, which must be an mbox by `is_mbox`.
     """
@@ -43,7 +49,7 @@ def split(read: Callable[[int], bytes], largest: int) -> Iterator[tuple[bytes, i
 
 
 class _Window:
-    """The part of the text in memory: the current message and at least one block after it."""
+    """The part of the text in memory: the current message, up to `largest` bytes, and some bytes after it."""
 
     __slots__ = ("_at_end", "_begin", "_buffer", "_largest", "_offset", "_read")
 
@@ -51,34 +57,36 @@ class _Window:
         self._read = read
         self._largest = largest
         self._buffer = read(BLOCK)
-        self._begin = 0  # of the current message, in the buffer
+        self._begin = 0  # of the part of the buffer that is still needed: at first of the current message
         self._offset = 0  # bytes of text before the buffer
         self._at_end = not self._buffer
 
     def messages(self) -> Iterator[tuple[bytes, int]]:
-        mark = self._buffer.find(_MARK)
-        while mark >= 0:
-            newline = self._buffer.find(b"\n", mark)
+        postmark = self._buffer.find(_FROM)
+        while postmark >= 0:
+            newline = self._buffer.find(b"\n", postmark)
             self._begin = newline + 1 if newline >= 0 else len(self._buffer)
             if core is not None and (
-                whole := core.mail.split_mbox(self._buffer, self._begin, self._largest, self._at_end)
+                complete_messages := core.mail.split_mbox(
+                    self._buffer, self._begin, self._largest, self._at_end
+                )
             ):
-                for begin, end, has_escapes, mark in whole:
+                for begin, end, has_escapes, postmark in complete_messages:
                     raw = self._buffer[begin : min(end, begin + self._largest)]
-                    offset = self._offset + (mark if mark >= 0 else len(self._buffer))
+                    offset = self._offset + (postmark if postmark >= 0 else len(self._buffer))
                     yield _unescape(raw) if has_escapes else raw, offset
                 continue
-            claimed = self._split_by_length()
-            if claimed is None:
-                raw, mark = self._split_by_scan()
+            by_length = self._split_by_length()
+            if by_length is None:
+                raw, postmark = self._split_by_scan()
             else:
-                raw, mark = claimed
-            yield raw, self._offset + (mark if mark >= 0 else len(self._buffer))
+                raw, postmark = by_length
+            yield raw, self._offset + (postmark if postmark >= 0 else len(self._buffer))
 
     def _grow(self, index: int) -> int:
         """Read another block, drop the bytes before the current message, and return where `index` is now."""
         rest = self._buffer[self._begin :]
-        # In proportion to the buffer: each byte of a large message is copied a few times, not once per block.
+        # The block grows with the message, so that each byte of it is copied a few times, not once per block.
         block = self._read(max(BLOCK, len(rest) // 4))
         self._at_end = not block
         self._buffer = rest + block
@@ -88,35 +96,38 @@ class _Window:
         return index
 
     def _split_by_length(self) -> tuple[bytes, int] | None:
-        """Return the message and the position of the next postmark (-1: none); None without a good length."""
-        body = self._body()
-        place = self._buffer.find(b"ength:", self._begin, body)
+        """Return the message that ends where its Content-Length says, and the position of the next postmark.
+
+        The position is -1 if the text ends there. Return None if neither follows after any given length.
+        """
+        body = self._find_body()
+        place = self._buffer.find(_LENGTH_END, self._begin, body)
         while place >= 0:
-            colon = place + 6
-            start = colon - len(_LENGTH)
-            # A fixed window, because a line of many "ength:" would be searched for its ends many times.
-            line, newline, _ = self._buffer[colon : colon + _FIELD].partition(b"\n")
+            value_start = place + len(_LENGTH_END)
+            start = value_start - len(_LENGTH)
+            # The window has a fixed size: otherwise each "ength:" in a long line would search for its end.
+            line, newline, _ = self._buffer[value_start : value_start + _FIELD].partition(b"\n")
             value = line.strip()
             if (
                 newline
                 and value.isdigit()
                 and len(value) <= _DIGITS
                 and (start == self._begin or (start > self._begin and self._buffer[start - 1] == _NEWLINE))
-                and self._buffer[start:colon].lower() == _LENGTH
+                and self._buffer[start:value_start].lower() == _LENGTH
                 and body + int(value) - self._begin <= self._largest
             ):
                 end = body + int(value)
                 while len(self._buffer) < end + 2 * _LINE and not self._at_end:
                     body -= self._begin
-                    colon -= self._begin
+                    value_start -= self._begin
                     end = self._grow(end)
-                mark = self._mark_after(end)
-                if mark is not None:
-                    return self._buffer[self._begin : end], mark
-            place = self._buffer.find(b"ength:", colon, body)
+                postmark = self._find_postmark_after(end)
+                if postmark is not None:
+                    return self._buffer[self._begin : end], postmark
+            place = self._buffer.find(_LENGTH_END, value_start, body)
         return None
 
-    def _body(self) -> int:
+    def _find_body(self) -> int:
         """Return the end of the header; the beginning of the message if there is no end within _HEADERS."""
         while True:
             buffer, begin = self._buffer, self._begin
@@ -129,24 +140,24 @@ class _Window:
                 return begin
             self._grow(0)
 
-    def _mark_after(self, end: int) -> int | None:
+    def _find_postmark_after(self, end: int) -> int | None:
         """Return the position of the postmark after this end, -1 if the text ends there, otherwise None."""
         buffer = self._buffer
         if end > len(buffer):
             return None
-        for _ in range(2):  # the line end that a last line may lack, and the blank line
+        for _ in range(2):  # the end of the last line, if the length does not count it; the blank line
             end += 1 if buffer.startswith(b"\n", end) else 2 if buffer.startswith(b"\r\n", end) else 0
         if end == len(buffer):
             return -1
-        return end if self._is_mark(end) else None
+        return end if self._is_postmark_at(end) else None
 
-    def _is_mark(self, place: int) -> bool:
+    def _is_postmark_at(self, place: int) -> bool:
         newline = self._buffer.find(b"\n", place, place + _LINE)
         if newline < 0:
             newline = len(self._buffer)
         return (
             newline - place < _LINE
-            and self._buffer.startswith(_MARK, place)
+            and self._buffer.startswith(_FROM, place)
             and is_postmark(self._buffer[place:newline])
         )
 
@@ -156,32 +167,34 @@ class _Window:
         has_escapes = False
         place = self._begin
         while True:
-            mark = self._buffer.find(_MARK, place)
-            if mark < 0 or (len(self._buffer) < mark + _LINE and not self._at_end):
+            candidate = self._buffer.find(_FROM, place)
+            if candidate < 0 or (len(self._buffer) < candidate + _LINE and not self._at_end):
                 if self._at_end:
                     return self._take_message(head, self._end_of_text(), has_escapes), -1
-                place = max(self._begin, len(self._buffer) - len(_MARK)) if mark < 0 else mark
+                place = max(self._begin, len(self._buffer) - len(_FROM)) if candidate < 0 else candidate
                 if place - self._begin > self._largest + _LINE:
                     if head is None:
                         head = self._buffer[self._begin : self._begin + self._largest]
-                    self._begin = place - _LINE  # enough to find a blank line before a mark
+                    self._begin = place - _LINE  # enough to find a blank line before a postmark
                 place = self._grow(place)
                 continue
-            place = mark + len(_MARK)
-            end = self._end_before(mark)
+            place = candidate + len(_FROM)
+            end = self._end_before(candidate)
             if end is None:
-                has_escapes = has_escapes or (mark > self._begin and self._buffer[mark - 1] == _QUOTE)
-            elif self._is_mark(mark):
-                return self._take_message(head, end, has_escapes), mark
+                has_escapes = has_escapes or (
+                    candidate > self._begin and self._buffer[candidate - 1] == _QUOTE
+                )
+            elif self._is_postmark_at(candidate):
+                return self._take_message(head, end, has_escapes), candidate
 
     def _take_message(self, head: bytes | None, end: int, has_escapes: bool) -> bytes:
         raw = self._buffer[self._begin : min(end, self._begin + self._largest)] if head is None else head
         return _unescape(raw) if has_escapes else raw
 
-    def _end_before(self, mark: int) -> int | None:
+    def _end_before(self, candidate: int) -> int | None:
         """Return the end of the message if a blank line precedes this position, otherwise None."""
         buffer, begin = self._buffer, self._begin
-        end = mark - 1
+        end = candidate - 1
         if end < begin or buffer[end] != _NEWLINE:
             return None
         if end > begin and buffer[end - 1] == _RETURN:

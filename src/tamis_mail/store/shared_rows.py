@@ -2,10 +2,10 @@
 
 A row has a key (the number of its table, then its primary key) and a value (all of its columns). The rows of
 a store change by commits. A commit inserts, replaces and deletes rows, all of them or none, and takes the
-store from one *position* to the next. A position is a version, which is the number of commits, and the id of
-the last commit. This id is random. By it, a *replica*, the local SQLite copy of the store on each host,
-notices that the server has lost its last commits, or that the store was deleted and created again. On
-servers the id has the name `token`.
+store from one *position* to the next. A position consists of the version (number of commits) and the id of
+the last commit, which is random. A *replica*, the local SQLite copy of the store on each host, compares ids:
+if they differ, the server has lost its last commits, or the store was deleted and created again. On servers
+the id has the name `token`.
 """
 
 import struct
@@ -19,7 +19,8 @@ Progress = Callable[[float], None]  # called with the completed share, from 0 to
 Value = int | str | bytes | None
 
 COMMIT_ID_BYTES = 16
-# The number of a table is its index here. A new table is added at the end; `migration` is not shared.
+# The number of a table is its index here. A new table is added at the end. The table `migration` lists the
+# changes of the schema that were applied to one SQLite file, and is not shared.
 SHARED_TABLES = (
     "setting",
     "label",
@@ -29,16 +30,16 @@ SHARED_TABLES = (
     "shelf",
     "bundle",
     "message",
-    "listed",
-    "sent",
+    "listed",  # the senders that the user allowed or blocked
+    "sent",  # the digests, senders and recipients of sent messages
     "correspondent",
     "coefficient",
-    "word_list",
+    "word_list",  # the counts of words imported from another filter
 )
 _INTEGER = struct.Struct("<cq")
 _LENGTH = struct.Struct("<cI")
 _DELETED = 0xFFFFFFFF  # marks a deleted row, in place of the length of its value
-_SIZES = struct.Struct("<II")
+_KEY_AND_VALUE_LENGTHS = struct.Struct("<II")
 
 
 @record(frozen=True, slots=True)
@@ -51,7 +52,10 @@ class Position:
 
 @record(frozen=True, slots=True)
 class Changes:
-    """The rows that a commit writes (inserts or replaces) and deletes, each in the order of their keys."""
+    """The rows that one or several commits write (insert or replace) and delete, in any order.
+
+    A key occurs once: of several commits that are merged, only the last value of a row is here.
+    """
 
     rows: Sequence[tuple[bytes, bytes]]  # keys and values
     deleted: Sequence[bytes]  # keys
@@ -67,16 +71,23 @@ class SharedRows(Protocol):
         """Create the store, without rows, unless it exists; return its position."""
 
     def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
-        """Return the present position and the changes since another; None if the server lacks them."""
+        """Return the present position and the changes since another.
+
+        None if the changes since then are no longer known: read all rows.
+        """
 
     def read_all(self) -> Iterator[tuple[Position, list[tuple[bytes, bytes]]]]:
         """Yield all rows in parts, each with a position of the store at that time or before.
 
-        Rows may change meanwhile: apply the changes since the position of the first part to all rows.
+        Rows may change meanwhile: after all parts are read, apply
+        `read_changes(position of the first part)`.
         """
 
     def begin(self, seconds: float) -> Position:
-        """Take the writer's lock within a time, or raise StoreError; return the present position."""
+        """Take the writer's lock, and return the present position.
+
+        Wait at most `seconds` for the lock, then raise StoreError.
+        """
 
     def commit(
         self, base: Position, following: Position, changes: Changes, progress: Progress | None
@@ -153,8 +164,14 @@ def encode_key(table: int, key: Value) -> bytes:
 def decode_key(data: bytes) -> tuple[int, Value]:
     """Decode the number of a table and a primary key; raise StoreError unless the bytes are valid."""
     values = decode_row(data[1:])
-    if len(values) != 1 or data[0] >= len(SHARED_TABLES):
-        raise _damage_error("a key is invalid, or of a table that a newer tamis has")
+    if len(values) == 1 and data[0] >= len(SHARED_TABLES):
+        raise StoreError(
+            f"the store on the server has a row of table {data[0]}, expected a table from 0 to "
+            f"{len(SHARED_TABLES) - 1}: if a newer tamis wrote it, upgrade this one; otherwise the rows are "
+            "damaged, restore them from a backup"
+        )
+    if len(values) != 1:
+        raise _damage_error("a key is invalid")
     return data[0], values[0]
 
 
@@ -162,9 +179,9 @@ def encode_changes(changes: Changes) -> bytes:
     """Encode changes as bytes."""
     parts: list[bytes] = []
     for key, value in changes.rows:
-        parts += (_SIZES.pack(len(key), len(value)), key, value)
+        parts += (_KEY_AND_VALUE_LENGTHS.pack(len(key), len(value)), key, value)
     for key in changes.deleted:
-        parts += (_SIZES.pack(len(key), _DELETED), key)
+        parts += (_KEY_AND_VALUE_LENGTHS.pack(len(key), _DELETED), key)
     return b"".join(parts)
 
 
@@ -179,12 +196,12 @@ def decode_changes(data: bytes) -> Changes:
     deleted: list[bytes] = []
     offset = 0
     while offset < len(data):
-        if len(data) < offset + _SIZES.size:
+        if len(data) < offset + _KEY_AND_VALUE_LENGTHS.size:
             raise _damage_error("a commit is cut off")
-        key_size, size = _SIZES.unpack_from(data, offset)
-        offset += _SIZES.size
-        key = data[offset : offset + key_size]
-        offset += key_size
+        key_length, size = _KEY_AND_VALUE_LENGTHS.unpack_from(data, offset)
+        offset += _KEY_AND_VALUE_LENGTHS.size
+        key = data[offset : offset + key_length]
+        offset += key_length
         if size == _DELETED:
             deleted.append(key)
         else:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tamis.engines.sql.database import Column
 from tamis.engines.sql.fixed_point import Bounds
 from tamis.engines.sql.sums import TableSums, ValueCount
-from tamis.engines.summing import UnfitError
+from tamis.engines.summing import UnsupportedSumsError
 from tamis.inputs import read_labels
 from tamis.models.generative.block import Block
 from tamis.models.generative.category_columns import CategoryColumns
@@ -34,14 +34,14 @@ _SUMMED = GaussianColumns | GaussianVectors | BernoulliColumns | PoissonColumns 
 
 
 def refuse_unfit(name: str, block: Block[Any, Any]) -> None:
-    """Raise UnfitError for a block whose statistic a database cannot sum."""
+    """Raise UnsupportedSumsError for a block whose statistic a database cannot sum."""
     if isinstance(block, GaussianVectors):
         if block.has_matrices and block.exact:
-            raise UnfitError("exact=True asks for products that are not rounded")
+            raise UnsupportedSumsError("exact=True asks for products that are not rounded")
         if isinstance(block.shrinkage, str):
-            raise UnfitError("shrinkage='auto' is chosen by the rows")
+            raise UnsupportedSumsError("shrinkage='auto' is chosen by the rows")
     if not isinstance(block, _COUNTED | _SUMMED):
-        raise UnfitError(f"columns of the family {name!r} are not summed by a database")
+        raise UnsupportedSumsError(f"columns of the family {name!r} are not summed by a database")
 
 
 def refuse_missing(columns: tuple[Column, ...], bounds: Mapping[int, Bounds], rows: int) -> None:
@@ -101,7 +101,7 @@ class ClassSums:
         if not len(read.keys):
             raise ValueError("no row has a label, expected at least one: without labels, use tamis.Mixture")
         if (read.group < 0).any():
-            raise UnfitError("some rows have no label")
+            raise UnsupportedSumsError("some rows have no label")
         return read
 
     def _find_order(self, labels: list[Any], keys: Keys) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from tamis.engines.sql.class_sums import ClassSums, refuse_missing, refuse_unfit
 from tamis.engines.sql.database import Column, SQLTable
 from tamis.engines.sql.duckdb_table import DuckDBTable
 from tamis.engines.sql.sums import TableSums
-from tamis.engines.summing import UnfitError
+from tamis.engines.summing import UnsupportedSumsError
 from tamis.models.generative.block import Block
 from tamis.protocols import Statistic
 from tamis.schema import Schema
@@ -86,7 +86,7 @@ class SQLShards:
     def _refuse_weights(self) -> None:
         for role in self.request.roles:
             if role != "y":
-                raise UnfitError(f"{role} is not summed by a database")
+                raise UnsupportedSumsError(f"{role} is not summed by a database")
 
     def _sum_by_label(self) -> TableSums:
         return TableSums(self.table, self._columns, self._label)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.engines.sql.database import Column, Row, SQLTable, refuse_nested
 from tamis.engines.sql.fixed_point import WIDTH, Bounds, Slices, add_terms, write_float
-from tamis.engines.summing import UnfitError
+from tamis.engines.summing import UnsupportedSumsError
 from tamis.stats import Exact
 
 _MOST_SUMS = 400  # in one query: PostgreSQL selects at most 1664 columns
@@ -139,7 +139,7 @@ class TableSums:
             known = Bounds(bound.count, 0.0, 1.0, 1.0, False) if j in flags else bound
             cut = Slices.of(j, known, self.columns[j].bits)
             if cut is None:
-                raise UnfitError(
+                raise UnsupportedSumsError(
                     f"column {self.columns[j].name!r} holds numbers from {bound.nearest:.3g} to "
                     f"{bound.largest:.3g}"
                 )
@@ -178,7 +178,7 @@ class TableSums:
             )
             refuse_no_rows(len(rows))
             if len(counted) + len(rows) > MOST_VALUES:
-                raise UnfitError(f"the columns hold more than {MOST_VALUES:,} distinct values")
+                raise UnsupportedSumsError(f"the columns hold more than {MOST_VALUES:,} distinct values")
             # GROUPING has a bit for each column, 0 where it is grouped by: the last column has the last bit.
             place = {(1 << len(some)) - 1 - (1 << (len(some) - 1 - k)): k for k in range(len(some))}
             for number_of_set, g, *values, count in rows:

@@ -36,7 +36,7 @@ def choose_options(options: FitOptions, response: Response, rows: LinearRows) ->
     """Adapt the options to a response."""
     # The mode of a sample may be out of the link's range for other rows. And linear least squares need only
     # one step of Newton's method.
-    if options.solver == "auto" and response.needs_all_rows:
+    if options.solver == "auto" and response.start_needs_all_rows:
         options = replace(options, solver="newton" if rows.design.width <= FULL_SIZE else "diagonal")
     if not response.is_canonical:  # then the decrement may use the expected information, and is less exact
         options = replace(options, tol=1e-4 * options.tol)
@@ -305,7 +305,7 @@ def keep_generalized_fit(
     log_likelihood = evidence = np.nan
     if not is_part:
         # As in statsmodels, the log-likelihood of a normal response is at the most likely dispersion.
-        is_profiled = response.is_profiled and isinstance(method, str)
+        is_profiled = response.uses_likeliest_dispersion and isinstance(method, str)
         profiled = max(deviance, 0.0) / rows.weight if is_profiled else dispersion
         likelihoods = rows.total(_SumLogLikelihoods(response, at, (profiled, dispersion)))
         log_likelihood, evidence = float(likelihoods[0]), _log_evidence(fit, likelihoods[1], dispersion)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.models.linear.design import Block, DenseDesign, Design, SparseDesign
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective, choose_sample
-from tamis.models.linear.responses import NullModelSizes, Response, SumRows
+from tamis.models.linear.responses import NullModelSizes, Response, RowSums
 from tamis.protocols import Statistic
 from tamis.tables import Sparse
 
@@ -217,7 +217,7 @@ class ShardedRows(LinearRows):
             sizes = NullModelSizes(
                 survey.targets.sum, survey.weight, survey.lightest, offsets.least, offsets.largest
             )
-            return response.find_null_intercept(sizes, lambda sum_rows: self.places.total(_SumRows(sum_rows)))
+            return response.find_null_intercept(sizes, lambda function: self.places.total(_SumRows(function)))
 
     @property
     def mean_target(self) -> float:
@@ -274,13 +274,13 @@ def _find_starts(counts: dict[int, int]) -> dict[int, int]:
 class _SumRows:
     """Rows with offsets → sums of their targets, weights and offsets."""
 
-    sum_rows: SumRows
+    function: RowSums
 
     def __call__(self, rows: LinearRows) -> Array:
         weights = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
         offsets = np.zeros(len(rows.targets)) if rows.offsets is None else rows.offsets
         with np.errstate(divide="ignore"):
-            return self.sum_rows(rows.targets, weights, offsets)
+            return self.function(rows.targets, weights, offsets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -150,7 +150,7 @@ def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> ND
     Hessian can be computed, too.
     """
     rows, response = objective.rows, objective.response
-    if response.vanishing_targets is None:
+    if response.vanishing_targets_text is None:
         return None
     flat = objective.flat_parameters()
     least, largest = rows.target_range

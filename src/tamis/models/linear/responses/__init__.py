@@ -19,7 +19,7 @@ from tamis.models.linear.responses.classes import (
     average_softmax,
 )
 from tamis.models.linear.responses.numbers import Gamma, GammaLog, Gaussian, GaussianLog, Poisson, match_gamma
-from tamis.models.linear.responses.response import NullModelSizes, Response, SumRows, leave_out_scores
+from tamis.models.linear.responses.response import NullModelSizes, Response, RowSums, leave_out_scores
 
 __all__ = [
     "CANONICAL",
@@ -35,8 +35,8 @@ __all__ = [
     "NullModelSizes",
     "Poisson",
     "Response",
+    "RowSums",
     "Softmax",
-    "SumRows",
     "average_log_odds",
     "average_softmax",
     "leave_out_scores",

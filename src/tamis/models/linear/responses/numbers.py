@@ -1,4 +1,4 @@
-"""Responses whose targets are counts, numbers of any size, or numbers above zero."""
+"""Responses whose targets are counts, any real numbers, or numbers above zero."""
 
 from functools import partial
 
@@ -9,17 +9,21 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.conjugate import NegativeBinomial, Normal, Univariate
 from tamis.families import stirling
-from tamis.models.linear.responses.response import ALL_ZERO, NullModelSizes, Response, Total, find_root
+from tamis.models.linear.responses.response import ALL_ZERO, NullModelSizes, Response, SumRows, find_root
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
-_TRIGAMMA_STEPS = 8  # of Newton's method, to invert the trigamma function; five are enough
+# Steps of Newton's method that invert the trigamma function: four reach full precision for all variances from
+# 1e-12 to 1e200.
+_TRIGAMMA_STEPS = 6
+_LEAST_VARIANCE = 1e-12  # of a logarithm, so that no shape is infinite: this gamma varies by one in a million
+_LEAST_START = 0.05  # of the mean of the targets: starting means must be above 0, to have logarithms
 
 
 class _LogLink(Response):
     """The log link: the mean is the exponential function of the score."""
 
     link = "log"
-    has_positive_targets = True
+    has_positive_mean = True
     takes_exposure = True
 
     def mean(self, scores: Array) -> Array:
@@ -30,11 +34,14 @@ class _LogLink(Response):
 
 
 class Poisson(_LogLink):
-    """Counts with a Poisson distribution, whose mean is the exponential function of the score."""
+    """Counts with a Poisson distribution, whose mean is the exponential function of the score.
+
+    Targets of 0 or more are allowed that are no whole numbers, such as rates.
+    """
 
     family = "poisson"
     allowed_targets = "counts, 0 or more"
-    vanishing_targets = "counts are 0"
+    vanishing_targets_text = "counts are 0"
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         with np.errstate(over="ignore"):
@@ -51,6 +58,7 @@ class Poisson(_LogLink):
         return 2.0 * stirling.deviance(targets, mean)
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
+        # log p(y) = y log(mean) − mean − log y!, without the terms y log y − y, which cancel
         return -stirling.deviance(targets, mean) - stirling.factorial_remainder(targets)
 
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
@@ -60,9 +68,9 @@ class Poisson(_LogLink):
         if not has_prior and least == largest == 0:
             raise ValueError(ALL_ZERO)
 
-    def find_null_intercept(self, sizes: NullModelSizes, total: Total) -> float:
-        means = total(partial(self._sum_means, sizes.most))[0]
-        return float(np.log(sizes.target_sum) - np.log(means)) - sizes.most
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+        means = sum_rows(partial(self._sum_means, sizes.largest_offset))[0]
+        return float(np.log(sizes.target_sum) - np.log(means)) - sizes.largest_offset
 
     @staticmethod
     def _sum_means(shift: float, targets: Array, w: Array, offsets: Array) -> Array:
@@ -71,12 +79,13 @@ class Poisson(_LogLink):
     def bound_vanishing_loss(
         self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
     ) -> tuple[float, float]:
-        """Return the bounds of `Response.bound_vanishing_loss` for rows whose targets are all 0.
+        """Return the logarithms of the loss and of its bound; ∞ and −∞ if a target is above 0.
 
-        Proof of the bound: unless all means can tend to zero together, zero is a weighted mean of the rows x,
-        Σ λ x = 0 with Σ λ = 1 and λ ≥ 0 (Gordan's theorem). The loss is Σ a exp(x·w), where a is a row's
-        weight times the exponential of its offset. It is at least min a · Σ λ exp(x·w), and so at least min
-        a, by Jensen's inequality.
+        Proof of the bound for the coefficients β: either some direction lowers all scores x·β, so that all
+        means can tend to zero together, or the zero vector is a convex combination of the rows x, Σ λ x = 0
+        with Σ λ = 1 and λ ≥ 0 (Gordan's theorem). The loss is Σ a exp(x·β), where a is a row's weight times
+        the exponential of its offset. In the second case it is at least min a · Σ λ exp(x·β), because no λ is
+        above 1, and so at least min a · exp(Σ λ x·β) = min a, by Jensen's inequality.
         """
         if targets.any():
             return np.inf, -np.inf
@@ -92,15 +101,19 @@ class Poisson(_LogLink):
 
 
 def match_gamma(scores: Array, variances: Array) -> tuple[Array, Array]:
-    """Return shape and rate of the gamma distribution whose logarithm has these means and variances.
+    """Return shapes and rates of gamma variables, given the means and variances of their logarithms.
+
+    The means are `scores`. Variances below 1e-12 are replaced by 1e-12.
 
     >>> shape, rate = match_gamma(np.array([0.0]), special.polygamma(1, np.array([2.5])))
     >>> shape.round(9).tolist(), np.log(rate).round(9).tolist() == special.digamma(shape).round(9).tolist()
     ([2.5], True)
     """
-    target = np.maximum(variances, 1e-12)
-    # This start is never below ψ₁⁻¹, and Newton's steps on 1/ψ₁ converge from there (Minka 2000).
-    shape = 0.5 + 1.0 / target
+    target = np.maximum(variances, _LEAST_VARIANCE)
+    # Newton's method on 1/ψ₁, which is convex, so that it converges from any start above the solution (Smyth
+    # 2004, "Linear models and empirical Bayes methods"). Both terms of the start are above the solution: the
+    # first is close to it for small variances; the second, which solves 1/x + 1/x² = v, for large ones.
+    shape = np.minimum(0.5 + 1.0 / target, (0.5 + np.sqrt(0.25 + target)) / target)
     for _ in range(_TRIGAMMA_STEPS):
         variance = special.polygamma(1, shape)
         shape = shape + variance * (1.0 - variance / target) / special.polygamma(2, shape)
@@ -115,7 +128,7 @@ class _Normal(Response):
 
     family = "gaussian"
     has_dispersion = True
-    needs_all_rows = True
+    start_needs_all_rows = True
     targets_have_unit = True
 
     def variance(self, mean: Array) -> Array:
@@ -140,7 +153,7 @@ class Gaussian(_Normal):
 
     link = "identity"
     scores_have_unit = True
-    is_profiled = True
+    uses_likeliest_dispersion = True
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         derivatives = scores - targets
@@ -155,8 +168,8 @@ class Gaussian(_Normal):
     def score(self, mean: Array) -> Array:
         return mean
 
-    def find_null_intercept(self, sizes: NullModelSizes, total: Total) -> float:
-        return float(total(self._sum_differences)[0]) / sizes.weight
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+        return float(sum_rows(self._sum_differences)[0]) / sizes.weight
 
     @staticmethod
     def _sum_differences(targets: Array, w: Array, offsets: Array) -> Array:
@@ -173,7 +186,7 @@ class GaussianLog(_LogLink, _Normal):
     """Numbers with a normal distribution, whose mean is the exponential function of the score."""
 
     is_canonical = False
-    vanishing_targets = "targets are 0 or less"
+    vanishing_targets_text = "targets are 0 or less"
     vanishing_advice = ", or link='identity'"
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
@@ -197,9 +210,9 @@ class GaussianLog(_LogLink, _Normal):
                 "exponentials, set link='identity'"
             )
 
-    def find_null_intercept(self, sizes: NullModelSizes, total: Total) -> float:
-        product, square = total(partial(self._sum_products, sizes.most)).tolist()
-        return float(np.log(np.maximum(product, 0.0) / square)) - sizes.most
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+        product, square = sum_rows(partial(self._sum_products, sizes.largest_offset)).tolist()
+        return float(np.log(np.maximum(product, 0.0) / square)) - sizes.largest_offset
 
     @staticmethod
     def _sum_products(shift: float, targets: Array, w: Array, offsets: Array) -> Array:
@@ -207,7 +220,7 @@ class GaussianLog(_LogLink, _Normal):
         return np.array([w @ (targets * factors), w @ np.square(factors)])
 
     def start_means(self, targets: Array, mean: float) -> Array:
-        return np.asarray(np.maximum(super().start_means(targets, mean), 0.05 * abs(mean)))
+        return np.asarray(np.maximum(super().start_means(targets, mean), _LEAST_START * abs(mean)))
 
 
 # ── positive numbers ──
@@ -219,14 +232,14 @@ class _Positive(Response):
     family = "gamma"
     allowed_targets = "numbers above 0"
     has_dispersion = True
-    has_positive_targets = True
-    needs_all_rows = True
+    has_positive_mean = True
+    start_needs_all_rows = True
 
     def variance(self, mean: Array) -> Array:
         return np.square(mean)
 
     def deviance(self, mean: Array, targets: Array) -> Array:
-        return 2.0 * stirling.log1p_gap(_relative_excess(targets, mean))
+        return 2.0 * stirling.log1p_gap(_relative_excess(targets, mean))  # 2 (y/mean − 1 − log(y/mean))
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
         shape = 1.0 / dispersion
@@ -239,9 +252,10 @@ class _Positive(Response):
     def likeliest_dispersion(self, mean_deviance: float) -> float:
         if not mean_deviance > 0:
             return super().likeliest_dispersion(mean_deviance)
-        # ν = 1/φ solves log ν − ψ(ν) = D/2 for the mean deviance D, and lies between 1/D and 2/D.
+        # The likeliest ν = 1/φ solves log ν − ψ(ν) = D/2, where D is the mean deviance. The left side is
+        # between 1/(2ν) and 1/ν, so that ν is between 1/D and 2/D.
         low, high = np.log(0.5 / mean_deviance), np.log(4.0 / mean_deviance)
-        rising = lambda log_shape: mean_deviance + 2.0 * float(stirling.slope(np.exp(log_shape)))  # noqa: E731
+        rising = lambda log_shape: mean_deviance + 2.0 * float(stirling.remainder_slope(np.exp(log_shape)))  # noqa: E731
         return float(np.exp(-find_root(rising, low, high)))
 
 
@@ -274,10 +288,11 @@ class Gamma(_Positive):
     def score(self, mean: Array) -> Array:
         return np.asarray(1.0 / mean)
 
-    def _lower_bound(self, sizes: NullModelSizes) -> float:
-        # Scores must be above zero. At this intercept the derivative of the loss is below zero, because the
-        # row with the least offset alone contributes more than all targets.
-        return 0.5 * sizes.lightest / sizes.target_sum - sizes.least
+    def _bound_null_intercept(self, sizes: NullModelSizes) -> float:
+        # The derivative of the loss is the sum of w (target − 1 / score). At this intercept the score of the
+        # row with the smallest offset is so small that its w / score is at least twice the sum of w · target.
+        # So the derivative is below zero, and the optimum is at a larger intercept.
+        return 0.5 * sizes.smallest_weight / sizes.target_sum - sizes.smallest_offset
 
 
 class GammaLog(_LogLink, _Positive):
@@ -297,9 +312,9 @@ class GammaLog(_LogLink, _Positive):
         with np.errstate(over="ignore"):
             return np.asarray(targets * np.exp(-scores))
 
-    def find_null_intercept(self, sizes: NullModelSizes, total: Total) -> float:
-        ratios = total(partial(self._sum_ratios, -sizes.least))[0]
-        return float(np.log(ratios / sizes.weight)) - sizes.least
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+        ratios = sum_rows(partial(self._sum_ratios, -sizes.smallest_offset))[0]
+        return float(np.log(ratios / sizes.weight)) - sizes.smallest_offset
 
     @staticmethod
     def _sum_ratios(shift: float, targets: Array, w: Array, offsets: Array) -> Array:

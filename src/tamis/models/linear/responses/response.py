@@ -30,13 +30,13 @@ class NullModelSizes:
 
     target_sum: float  # Σ weight · target
     weight: float  # of all rows
-    lightest: float  # the smallest weight of a row, which is above 0
-    least: float  # the smallest offset
-    most: float  # the largest offset
+    smallest_weight: float  # of a row, which is above 0
+    smallest_offset: float
+    largest_offset: float
 
 
-SumRows = Callable[[Array, Array, Array], Array]  # targets, weights and offsets of some rows → sums
-Total = Callable[[SumRows], Array]  # calls the function for the rows of each shard, and adds the results
+RowSums = Callable[[Array, Array, Array], Array]  # targets, weights and offsets of some rows → sums
+SumRows = Callable[[RowSums], Array]  # calls the function for the rows of each shard, and adds the results
 
 
 class Response(ABC):
@@ -49,14 +49,15 @@ class Response(ABC):
     is_decreasing: ClassVar[bool] = False  # whether the mean falls as the score rises
     has_classes: ClassVar[bool] = False  # whether targets are classes, which rows may separate
     has_dispersion: ClassVar[bool] = False  # whether the family has a dispersion parameter
-    has_positive_targets: ClassVar[bool] = False
+    has_positive_mean: ClassVar[bool] = False  # whether every mean is above 0; a target need not be
     takes_exposure: ClassVar[bool] = False  # whether an offset of log t multiplies the mean by t
-    # Whether the mode of a sample may be far from the mode of all rows.
-    needs_all_rows: ClassVar[bool] = False
-    targets_have_unit: ClassVar[bool] = False  # whether losses are squares, in the unit of the targets
+    # Whether no solver may start at the mode of a sample, which may be far from the mode of all rows.
+    start_needs_all_rows: ClassVar[bool] = False
+    targets_have_unit: ClassVar[bool] = False  # whether losses are in the square of the unit of the targets
     scores_have_unit: ClassVar[bool] = False  # whether scores are in the unit of the targets
-    is_profiled: ClassVar[bool] = False  # whether log-likelihoods are at the most likely dispersion
-    vanishing_targets: ClassVar[str | None] = None  # the targets whose means may tend to zero, for messages
+    uses_likeliest_dispersion: ClassVar[bool] = False  # whether log-likelihoods are at that dispersion
+    # For messages: the rows whose means may tend to zero without end; None if there are none.
+    vanishing_targets_text: ClassVar[str | None] = None
     vanishing_advice: ClassVar[str] = ""  # what else to do about them, for messages
 
     # ── losses ──
@@ -186,26 +187,27 @@ class Response(ABC):
                 float(offsets.min()),
                 float(offsets.max()),
             )
-            return self.find_null_intercept(sizes, lambda sum_rows: sum_rows(targets, w, offsets))
+            return self.find_null_intercept(sizes, lambda function: function(targets, w, offsets))
 
-    def find_null_intercept(self, sizes: "NullModelSizes", total: "Total") -> float:
+    def find_null_intercept(self, sizes: "NullModelSizes", sum_rows: "SumRows") -> float:
         """Return the maximum-likelihood intercept of the null model of rows with offsets.
 
-        `total` calls a function with the targets, weights and offsets of all rows, or of each shard, and adds
-        the results.
+        `sum_rows` calls a function with the targets, weights and offsets of all rows, or of each shard, and
+        adds the results.
         """
         intercept = float(self.score(np.array(sizes.target_sum / sizes.weight)))
         if not np.isfinite(intercept):
             return intercept
-        margin = 1e-9 * (1.0 + abs(intercept) + sizes.most - sizes.least)
-        low = max(intercept - sizes.most - margin, self._lower_bound(sizes))
-        high = intercept - sizes.least + margin
-        return find_root(lambda at: float(total(partial(self._sum_derivatives, at))[0]), low, high)
+        margin = 1e-9 * (1.0 + abs(intercept) + sizes.largest_offset - sizes.smallest_offset)
+        low = max(intercept - sizes.largest_offset - margin, self._bound_null_intercept(sizes))
+        high = intercept - sizes.smallest_offset + margin
+        return find_root(lambda at: float(sum_rows(partial(self._sum_derivatives, at))[0]), low, high)
 
     def _sum_derivatives(self, at: float, targets: Array, w: Array, offsets: Array) -> Array:
         return np.array([w @ self.loss(offsets + at, targets)[1]])
 
-    def _lower_bound(self, sizes: "NullModelSizes") -> float:
+    def _bound_null_intercept(self, sizes: "NullModelSizes") -> float:
+        """Return a lower bound on the null model's intercept."""
         return -np.inf
 
     def start_means(self, targets: Array, mean: float) -> Array:
