@@ -17,7 +17,7 @@ class RowRun:
     """Some consecutive rows of arrays, which are copied when they are needed."""
 
     rows: Any  # (n, d)
-    roles: dict[str, Any]  # arrays (n,), such as labels, by their argument of `fit`
+    roles: dict[str, Any]  # arrays (n, …), such as labels, by their argument of `fit`
     start: int
     stop: int
     number: int  # of the shard
@@ -28,13 +28,13 @@ class RowRun:
 
     def load(self) -> Batch:
         run = slice(self.start, self.stop)
-        values = {role: np.array(array[run]) for role, array in self.roles.items()}
-        y, weight = values.pop("y", None), values.pop("sample_weight", None)
-        return Batch(np.array(self.rows[run]), y, weight, values, self.number)
+        roles = {role: np.array(array[run]) for role, array in self.roles.items()}
+        y, weight = roles.pop("y", None), roles.pop("sample_weight", None)
+        return Batch(np.array(self.rows[run]), y, weight, roles, self.number)
 
 
 def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
-    """Open an array of rows (n, d); labels and weights are arrays of n values."""
+    """Open an array of rows (n, d); the first axis of labels and weights has the length n."""
     if request.columns is not None:
         raise ValueError("got columns for an array, which has no names, expected None: slice the array")
     if data.ndim != 2:

@@ -16,13 +16,13 @@ from tamis.families.stirling import deviance
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Geometric(ProbabilityFamily):
-    """The number of failures, 0, 1, 2, …, before the first success, which has this probability in each trial.
+    """The number of failures, 0, 1, …, before the first success, in trials that succeed with `probability`.
 
     The successful trial is not counted; some books, and scipy.stats.geom, count it: their count is x + 1.
     At a probability of 1 the count is always 0, and η = −∞.
 
-    >>> tries = Geometric(0.5).fit(Geometric(0.5).observe([0, 3, 6]))
-    >>> tries.probability.tolist(), tries.mean_parameters.tolist()
+    >>> failures = Geometric(0.5).fit(Geometric(0.5).observe([0, 3, 6]))  # by maximum likelihood
+    >>> failures.probability.tolist(), failures.mean_parameters.tolist()
     (0.25, [3.0])
     >>> Geometric(0.5).density([0, 1, -1]).tolist()
     [0.5, 0.25, 0.0]
@@ -60,8 +60,7 @@ class Geometric(ProbabilityFamily):
         mu = floats(mean, "mean")
         if not ((mu >= 0) & np.isfinite(mu)).all():
             raise ValueError(f"got a mean of {mu.min()} to {mu.max()}, expected finite, and not below zero")
-        # log(μ / (1 + μ)), computed from the smaller of μ and 1/μ, because 1 + μ would lose a small μ to
-        # rounding
+        # log(μ / (1 + μ)), for a large μ as −log(1 + 1/μ), because the quotient would round to 1
         small = np.minimum(mu, 1.0)
         return np.where(
             mu > 1, -np.log1p(1.0 / np.maximum(mu, 1.0)), log_or_minus_infinity(small) - np.log1p(small)
@@ -86,6 +85,7 @@ class Geometric(ProbabilityFamily):
         return type(self)(1.0 / (1.0 + mu))
 
     def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Return the numbers of successes and of failures: each row ends with one success."""
         return weight, total[..., 0]
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -103,6 +103,6 @@ class Geometric(ProbabilityFamily):
         return np.asarray(-np.log(p) - special.xlog1py((1.0 - p) / p, -p))
 
     def _kl(self, other: Self) -> Array:
-        """The divergence of one trial times the expected number of trials."""
+        """The divergence of one trial times the expected number of trials, 1/p."""
         p, q = self.probability, other.probability
         return np.asarray((deviance(p, q) + deviance(1.0 - p, 1.0 - q)) / p)

@@ -1,4 +1,4 @@
-"""Compute the numbers of features in plain Python: the reference for `core/mail/hash.cpp`."""
+"""Hash the tokens of a message to the numbers of its features: the reference for `core/mail/hash.cpp`."""
 
 from collections.abc import Collection
 
@@ -15,16 +15,16 @@ PAIR_DISTANCE = 1  # maximum distance of the words of a pair: experiments/0005-m
 MASK = (1 << 64) - 1
 MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
 FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # an odd number with irregular bits
-SALTS = tuple(MULTIPLIER * (2 * kind + 1) & MASK for kind in range(len(VIEWS)))
+SALTS = tuple(MULTIPLIER * (2 * view + 1) & MASK for view in range(len(VIEWS)))
 DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
 SPACE = 32  # bytes from 0 to this one separate tokens
-_GAPS = bytes(max(code, SPACE) for code in range(256))
+_SEPARATORS_TO_SPACE = bytes(max(code, SPACE) for code in range(256))
 BLOCK = 8  # bytes of a token that a step of the hash reads
 BLOCKS = 5  # the hash depends on a token's length and on its first 40 bytes
 
 
 def hash_tokens(tokens: Tokens) -> set[int]:
-    """Compute the numbers of the features of a message.
+    """Hash the tokens of a message to the numbers of its features, which have KEY_BITS bits.
 
     >>> from tamis_mail.tokens import Tokens
     >>> numbers = hash_tokens(Tokens(head=b"From: a@b", headers=b"from:@b", words=b"see you soon", marks=b""))
@@ -33,12 +33,12 @@ def hash_tokens(tokens: Tokens) -> set[int]:
     """
     bits = view_bits(tokens.version)
     numbers = {_number(state, GRAMS, bits) for state in _grams(tokens.head)}
-    for document, kind in (
+    for text, view in (
         (tokens.headers, HEADERS),
         (tokens.marks, WORDS),
         (tokens.relations, RELATIONS),
     ):
-        numbers.update(_number(_state(token, kind), kind, bits) for token in set(_split(document)))
+        numbers.update(_number(_state(token, view), view, bits) for token in set(_split(text)))
     states = {word: _state(word, WORDS) for word in set(_split(tokens.words))}
     numbers.update(_number(state, WORDS, bits) for state in states.values())
     numbers.update(
@@ -59,7 +59,7 @@ def name_features(tokens: Tokens, wanted: Collection[int] | None = None) -> dict
 
     for state, gram in _grams(tokens.head).items():
         add(_number(state, GRAMS, bits), gram)
-    # A hostile message repeats one token 100,000 times: each distinct token is hashed once.
+    # Each distinct token is hashed once, because a hostile message may repeat one 100,000 times.
     for token in dict.fromkeys(_split(tokens.headers)):
         add(_number(_state(token, HEADERS), HEADERS, bits), token)
     states = {word: _state(word, WORDS) for word in dict.fromkeys(_split(tokens.words))}
@@ -75,9 +75,9 @@ def name_features(tokens: Tokens, wanted: Collection[int] | None = None) -> dict
     return names
 
 
-def key(token: bytes, kind: int, version: int = VERSION) -> int:
+def key(token: bytes, view: int, version: int = VERSION) -> int:
     """Compute the number of a token under a view, for a version of the tokens."""
-    return _number(_state(token, kind), kind, view_bits(version))
+    return _number(_state(token, view), view, view_bits(version))
 
 
 def view(number: int, version: int = VERSION) -> int:
@@ -86,28 +86,28 @@ def view(number: int, version: int = VERSION) -> int:
 
 
 def view_bits(version: int) -> int:
-    """Return the number of the lowest bits of a feature that hold its view."""
+    """Return how many of the lowest bits of a feature's number hold its view."""
     return (len(VIEWS_OF[version]) - 1).bit_length()
 
 
 def view_mask(version: int) -> int:
-    """Return the mask of the bits of a feature that hold its view."""
+    """Return the mask of the bits of a feature's number that hold its view."""
     return (1 << view_bits(version)) - 1
 
 
-def _split(document: bytes) -> list[bytes]:
-    return [token for token in document.translate(_GAPS).split(b" ") if token]
+def _split(text: bytes) -> list[bytes]:
+    return [token for token in text.translate(_SEPARATORS_TO_SPACE).split(b" ") if token]
 
 
 def _grams(head: bytes) -> dict[int, bytes]:
-    """Return n-grams by hash state; only those with an odd state, about half, because n-grams overlap."""
+    """Return n-grams by hash state: only those with an odd state, which suffice, because n-grams overlap."""
     grams = {head[start : start + GRAM_SIZE] for start in range(len(head) - GRAM_SIZE + 1)}
     states = ((_state(gram, GRAMS), gram) for gram in grams)
     return {state: gram for state, gram in states if state & 1}
 
 
 def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
-    """Return pairs of words of one line with at most PAIR_DISTANCE - 1 words between them."""
+    """Return pairs of words of one line of the text with at most PAIR_DISTANCE - 1 words between them."""
     pairs: set[tuple[bytes, bytes, int]] = set()
     for line in words.split(b"\n"):
         tokens = _split(line)

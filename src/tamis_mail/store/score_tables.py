@@ -1,6 +1,7 @@
-"""Read all counts and coefficients of a store into a table of the compiled core, for many verdicts.
+"""Read all counts and coefficients of a store into a table in memory, for many verdicts.
 
-A table takes about 20 bytes per feature. The counts of a store with many features are looked up instead.
+A table takes about 20 bytes per feature. For a store with too many features, `verdict/arrays.py` looks up the
+counts of each message in the database instead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tamis._core.mail import ScoreTable
     from tamis_mail.store.store import Store
 
-_MAX_COUNTS = 1 << 22  # features times labels; a store of 6,000 messages has 1,600,000
+_MAX_COUNTS = 1 << 22  # entries of all runs times labels; a store of 6,000 messages has 1,600,000
 
 
 def can_read_score_table(store: Store) -> bool:
@@ -29,7 +30,7 @@ def can_read_score_table(store: Store) -> bool:
 
 
 def read_score_table(store: Store) -> ScoreTable:
-    """Read all counts and coefficients of a store. The caller opens a snapshot before."""
+    """Read all counts and coefficients of a store. The caller must hold a snapshot of it."""
     if core is None:
         raise AssertionError("a table was read without the compiled core")
     labels = len(store.labels())

@@ -37,9 +37,9 @@ class LinearPosterior:
     root: Array  # (1 or q, d, d): G; one for all targets if they share it
     beta: Array  # (q,): noise precision; its posterior mean if unknown
     noise: NoisePosterior | None  # None if the noise is known, or was chosen by evidence
-    alpha: Array | None  # (q,) if chosen by evidence, otherwise the parameter; None if that is a covariance
+    alpha: Array | None  # prior precision: (q,) by evidence, else as given; None if a covariance was given
     effective: Array  # (q,): γ, the effective number of coefficients
-    log_evidence: Array | None  # (q,); None where the prior does not integrate to one
+    log_evidence: Array | None  # (q,); None if the prior is improper
 
     @property
     def covariance(self) -> Array:
@@ -59,7 +59,7 @@ class LinearPosterior:
 
     @property
     def variances(self) -> Array:
-        """The variances of the coefficients (q, d), in units of the noise."""
+        """The diagonals of GGᵀ (q, d): the variances of the coefficients in units of the noise."""
         return np.asarray(np.broadcast_to(np.square(self.root).sum(axis=-1), self.mean.shape))
 
     def predict(self, x: Array) -> Array:
@@ -67,7 +67,7 @@ class LinearPosterior:
         return np.asarray(self.level + (x - self.centre) @ self.mean.T)
 
     def leverage(self, x: Array) -> Array:
-        """Return the variance of the noiseless prediction (n, q), in units of the noise, for rows (n, d)."""
+        """Return the leverages (n, q) of rows (n, d) of weight 1."""
         centred = x - self.centre
         squares = np.stack([np.square(centred @ root).sum(axis=1) for root in self.root], axis=1)
         return np.asarray(self.slack + squares * np.ones(len(self.level)))
@@ -75,7 +75,7 @@ class LinearPosterior:
     def distribution(self, x: Array, target: int | slice = slice(None)) -> Univariate:
         """Return the distribution of a new target for each row (n, d): normal, or t if the noise is unknown.
 
-        The batch is (n, q), or (n,) of one target alone.
+        Its batch axes are (n, q), or (n,) if `target` is an index.
         """
         return self._make_distribution(self.predict(x)[:, target], 1.0 + self.leverage(x)[:, target], target)
 
