@@ -23,14 +23,14 @@ Entries read_entries(const Input<std::int64_t, 1>& indptr, const Input<std::int6
 }
 
 void solve_all_rows(const Input<std::int64_t, 1>& indptr, const Input<std::int64_t, 1>& indices,
-                    const Input<double, 1>& weights, const Input<double, 1>& pulls, const Input<double, 2>& other,
+                    const Input<double, 1>& weights, const Input<double, 1>& pulls, const Input<double, 2>& other_factors,
                     const Input<double, 2>& ridge, const Input<double, 2>& base, const Input<double, 1>& pull,
                     const Input<double, 2>& noise, const Input<double, 1>& other_offsets, std::int64_t start,
                     std::int64_t stop, const Output<double, 2>& out) {
   const std::size_t n = ridge.shape(0), k = ridge.shape(1);
   const Entries entries = read_entries(indptr, indices, weights, pulls, start, stop, n);
-  require(other.shape(1) == k && pull.shape(0) == k && other_offsets.shape(0) == other.shape(0) && out.shape(0) == n &&
-              out.shape(1) == k,
+  require(other_factors.shape(1) == k && other_offsets.shape(0) == other_factors.shape(0) && pull.shape(0) == k &&
+              out.shape(0) == n && out.shape(1) == k,
           "got rows of several sizes, expected one");
   require((base.size() == 0 || (base.shape(0) == k && base.shape(1) == k)) &&
               (noise.size() == 0 || (noise.shape(0) == n && noise.shape(1) == k)),
@@ -38,7 +38,7 @@ void solve_all_rows(const Input<std::int64_t, 1>& indptr, const Input<std::int64
   const RowEquations given = {
       entries,
       pulls.data(),
-      other.data(),
+      other_factors.data(),
       other_offsets.data(),
       ridge.data(),
       base.size() == 0 ? nullptr : base.data(),
@@ -53,12 +53,12 @@ void solve_all_rows(const Input<std::int64_t, 1>& indptr, const Input<std::int64
 
 void sum_squares(const Input<std::int64_t, 1>& indptr, const Input<std::int64_t, 1>& indices,
                  const Input<double, 1>& weights, const Input<double, 1>& targets, const Input<double, 2>& rows,
-                 const Input<double, 2>& other, std::int64_t start, std::int64_t stop, const Output<double, 1>& out) {
+                 const Input<double, 2>& other_rows, std::int64_t start, std::int64_t stop, const Output<double, 1>& out) {
   const Entries entries = read_entries(indptr, indices, weights, targets, start, stop, rows.shape(0));
-  require(rows.shape(1) > 0 && rows.shape(1) == other.shape(1) && out.shape(0) == rows.shape(0),
+  require(rows.shape(1) > 0 && rows.shape(1) == other_rows.shape(1) && out.shape(0) == rows.shape(0),
           "got rows of several sizes, expected one");
   const std::int64_t k = static_cast<std::int64_t>(rows.shape(1)) - 1;
-  variant().sum_row_squares({entries, targets.data(), rows.data(), other.data(), k, start, stop}, out.data());
+  variant().sum_row_squares({entries, targets.data(), rows.data(), other_rows.data(), k, start, stop}, out.data());
 }
 
 void multiply_row_pairs(const Input<double, 2>& left, const Input<double, 2>& right, const Input<std::int64_t, 1>& i,
@@ -108,13 +108,13 @@ void find_top_rows(const Input<double, 2>& scores, std::int64_t start, std::int6
 void bind_factors(nb::module_& m) {
   using Unlocked = nb::call_guard<nb::gil_scoped_release>;
   m.def("solve_rows", &solve_all_rows, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
-        nb::arg("weights").noconvert(), nb::arg("pulls").noconvert(), nb::arg("other").noconvert(),
+        nb::arg("weights").noconvert(), nb::arg("pulls").noconvert(), nb::arg("other_factors").noconvert(),
         nb::arg("ridge").noconvert(), nb::arg("base").noconvert(), nb::arg("pull").noconvert(),
         nb::arg("noise").noconvert(), nb::arg("other_offsets").noconvert(), nb::arg("start"), nb::arg("stop"),
         nb::arg("out").noconvert(), Unlocked());
   m.def("row_squares", &sum_squares, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
         nb::arg("weights").noconvert(), nb::arg("targets").noconvert(), nb::arg("rows").noconvert(),
-        nb::arg("other").noconvert(), nb::arg("start"), nb::arg("stop"), nb::arg("out").noconvert(), Unlocked());
+        nb::arg("other_rows").noconvert(), nb::arg("start"), nb::arg("stop"), nb::arg("out").noconvert(), Unlocked());
   m.def("top_rows", &find_top_rows, nb::arg("scores").noconvert(), nb::arg("start"), nb::arg("stop"),
         nb::arg("out").noconvert(), Unlocked());
   m.def("dot_pairs", &multiply_row_pairs, nb::arg("left").noconvert(), nb::arg("right").noconvert(),

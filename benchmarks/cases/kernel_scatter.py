@@ -68,19 +68,19 @@ class Mixture:
         self.x: Floats = rng.normal(size=(1_000_000, 20))
         self.mean: Floats = rng.normal(size=(classes, 20))
         self.precision: Floats = rng.exponential(size=(classes, 20))
-        self.log_scale: Floats = 0.5 * np.log(self.precision)
+        self.log_peak: Floats = 0.5 * np.log(self.precision)
         self.constant: Floats = rng.normal(size=classes)
 
 
 def _gaussian_scores(mixture: Mixture) -> Floats:
-    parameters = mixture.mean, mixture.precision, mixture.log_scale, mixture.constant
+    parameters = mixture.mean, mixture.precision, mixture.log_peak, mixture.constant
     return _kernels.gaussian_scores(mixture.x, *parameters)
 
 
 def _expanded_square(mixture: Mixture) -> Floats:
     """The square multiplied out, for BLAS: fast, and wrong for data far from zero."""
     weighted = mixture.precision * mixture.mean
-    constant = mixture.constant + mixture.log_scale.sum(axis=1) - 0.5 * (weighted * mixture.mean).sum(axis=1)
+    constant = mixture.constant + mixture.log_peak.sum(axis=1) - 0.5 * (weighted * mixture.mean).sum(axis=1)
     return np.asarray(mixture.x @ weighted.T - 0.5 * (mixture.x**2 @ mixture.precision.T) + constant)
 
 

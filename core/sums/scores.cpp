@@ -15,11 +15,11 @@ namespace {
 
 constexpr size_t kRows = 128;  // rows of a block: 20 columns of them fill half a first-level cache
 
-// Parameters of the columns of each class: constant[k] + Σ log_scale[k, j] - Σ half[k, j] * (x[j] - mean[k, j])**2.
+// Parameters of the columns of each class: constant[k] + Σ log_peak[k, j] - Σ half[k, j] * (x[j] - mean[k, j])**2.
 struct Gaussians {
   const double* mean;
   const double* half;  // of the precision
-  const double* log_scale;
+  const double* log_peak;
   const double* constant;
   size_t d;
   size_t classes;
@@ -85,8 +85,8 @@ static TAMIS_INLINE void score_classes(const double* row, const size_t* present,
   double total[Width];
   for (size_t w = 0; w < Width; w++) total[w] = turned.constant[k + w];
   for (size_t c = 0; c < count; c++) {
-    const double* log_scale = turned.log_scale + present[c] * turned.classes + k;
-    for (size_t w = 0; w < Width; w++) total[w] += log_scale[w];
+    const double* log_peak = turned.log_peak + present[c] * turned.classes + k;
+    for (size_t w = 0; w < Width; w++) total[w] += log_peak[w];
   }
   for (size_t c = 0; c < count; c++) {
     const double v = row[present[c]];
@@ -135,30 +135,30 @@ void write_gaussian_scores(const double* x, size_t n, const Gaussians& g, double
   double* beside = base + g.classes;
   for (size_t k = 0; k < g.classes; k++) {
     base[k] = g.constant[k];
-    for (size_t j = 0; j < g.d; j++) base[k] += g.log_scale[k * g.d + j];
+    for (size_t j = 0; j < g.d; j++) base[k] += g.log_peak[k * g.d + j];
   }
   if (!score_full_rows(x, n, g, base, beside, beside + g.d * lanes, lanes, scores)) return;
   const std::vector<double> mean = turn(g.mean, g.classes, g.d);
   const std::vector<double> half = turn(g.half, g.classes, g.d);
-  const std::vector<double> log_scale = turn(g.log_scale, g.classes, g.d);
+  const std::vector<double> log_peak = turn(g.log_peak, g.classes, g.d);
   std::vector<size_t> present(g.d);
-  const Gaussians turned{mean.data(), half.data(), log_scale.data(), g.constant, g.d, g.classes};
+  const Gaussians turned{mean.data(), half.data(), log_peak.data(), g.constant, g.d, g.classes};
   score_rows_with_gaps(x, n, turned, present.data(), scores);
 }
 
-void gaussian_scores(Input<double, 2> x, Input<double, 2> mean, Input<double, 2> precision, Input<double, 2> log_scale,
+void gaussian_scores(Input<double, 2> x, Input<double, 2> mean, Input<double, 2> precision, Input<double, 2> log_peak,
                      Input<double, 1> constant, Output<double, 2> scores) {
   const size_t n = x.shape(0);
   const size_t d = x.shape(1);
   const size_t classes = constant.shape(0);
-  for (const auto* parameter : {&mean, &precision, &log_scale}) {
+  for (const auto* parameter : {&mean, &precision, &log_peak}) {
     require(parameter->shape(0) == classes && parameter->shape(1) == d, "got parameters of several sizes, expected one");
   }
   require(scores.shape(0) == n && scores.shape(1) == classes, "got rows and scores of several sizes, expected one");
   const WithoutLock without_lock(n * d * classes);
   std::vector<double> half(precision.data(), precision.data() + classes * d);
   for (double& value : half) value *= 0.5;
-  const Gaussians gaussians{mean.data(), half.data(), log_scale.data(), constant.data(), d, classes};
+  const Gaussians gaussians{mean.data(), half.data(), log_peak.data(), constant.data(), d, classes};
   write_gaussian_scores(x.data(), n, gaussians, scores.data());
 }
 
@@ -229,7 +229,7 @@ void log_sum_rows(Input<double, 2> scores, Output<double, 1> totals) {
 
 void bind_scores(nb::module_& m) {
   m.def("gaussian_scores", &gaussian_scores, nb::arg("x").noconvert(), nb::arg("mean").noconvert(),
-        nb::arg("precision").noconvert(), nb::arg("log_scale").noconvert(), nb::arg("constant").noconvert(),
+        nb::arg("precision").noconvert(), nb::arg("log_peak").noconvert(), nb::arg("constant").noconvert(),
         nb::arg("scores").noconvert());
   m.def("gather_scores", &gather_scores, nb::arg("codes").noconvert(), nb::arg("offsets").noconvert(),
         nb::arg("table").noconvert(), nb::arg("constant").noconvert(), nb::arg("scores").noconvert());

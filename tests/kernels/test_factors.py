@@ -210,7 +210,7 @@ def test_processors_that_fuse_products_give_the_same_bits(k: int) -> None:
 def test_the_core_refuses_arrays_that_do_not_fit() -> None:
     assert core is not None
     given = rows(0, 10, 8, 3, 5)
-    names = "indptr", "indices", "weights", "pulls", "other", "ridge"
+    names = "indptr", "indices", "weights", "pulls", "other_factors", "ridge"
     fitting: dict[str, Any] = {
         **dict(zip(names, given, strict=True)),
         "base": NOTHING,
@@ -226,7 +226,7 @@ def test_the_core_refuses_arrays_that_do_not_fit() -> None:
         {"indptr": given[0][:-1].copy()},
         {"weights": given[2][1:].copy()},
         {"pulls": given[3][1:].copy()},
-        {"other": np.ones((8, 2))},
+        {"other_factors": np.ones((8, 2))},
         {"base": np.ones((3, 2))},
         {"pull": np.zeros(2)},
         {"noise": np.zeros((9, 3))},

@@ -17,7 +17,7 @@ SHAPES = [(0, 3, 2), (3, 0, 2), (4, 2, 0), (1, 20, 1), (1, 20, 10), (1, 300, 1),
 SHAPES += [(n, 5, 2) for n in range(ROWS - 1, ROWS + 2)] + [(1500, 8, 30)]
 
 
-def gaussian(x: Floats, mean: Floats, precision: Floats, log_scale: Floats, constant: Floats) -> Floats:
+def gaussian(x: Floats, mean: Floats, precision: Floats, log_peak: Floats, constant: Floats) -> Floats:
     """One number at a time."""
     scores = np.empty((len(x), len(constant)))
     for i, row in enumerate(x.tolist()):
@@ -25,7 +25,7 @@ def gaussian(x: Floats, mean: Floats, precision: Floats, log_scale: Floats, cons
             total = float(constant[k])
             present = [j for j, v in enumerate(row) if v == v]
             for j in present:
-                total += float(log_scale[k, j])
+                total += float(log_peak[k, j])
             for j in present:
                 distance = row[j] - float(mean[k, j])
                 total -= distance * distance * (0.5 * float(precision[k, j]))
@@ -55,14 +55,14 @@ def test_gaussian_scores_are_added_in_order(
     rng = np.random.default_rng(n + d)
     x = 10.0 ** rng.integers(-8, 8, size=(n, d)) * rng.normal(size=(n, d))
     x[rng.random((n, d)) < missing] = np.nan
-    mean, log_scale = rng.normal(size=(2, classes, d))
+    mean, log_peak = rng.normal(size=(2, classes, d))
     precision = rng.exponential(size=(classes, d))
     constant = rng.normal(size=classes)
     monkeypatch.setattr(threads, "ENOUGH", 0)
     monkeypatch.setattr(threads, "_processors", lambda: count)
-    expected = gaussian(x, mean, precision, log_scale, constant)
+    expected = gaussian(x, mean, precision, log_peak, constant)
     for kernels in BOTH:
-        assert_same_bits((kernels.gaussian_scores(x, mean, precision, log_scale, constant),), (expected,))
+        assert_same_bits((kernels.gaussian_scores(x, mean, precision, log_peak, constant),), (expected,))
 
 
 @exhaustively
@@ -71,11 +71,11 @@ def test_gaussian_scores_of_anything_have_the_same_bits(data: st.DataObject) -> 
     n, d, classes = (data.draw(st.integers(0, 5)) for _ in range(3))
     tame = st.floats(-1e70, 1e70)
     x = data.draw(hnp.arrays(np.float64, (n, d), elements=tame | st.just(np.nan)))
-    mean, precision, log_scale = (
+    mean, precision, log_peak = (
         data.draw(hnp.arrays(np.float64, (classes, d), elements=tame)) for _ in range(3)
     )
     constant = data.draw(hnp.arrays(np.float64, classes, elements=tame))
-    found = [kernels.gaussian_scores(x, mean, precision, log_scale, constant) for kernels in BOTH]
+    found = [kernels.gaussian_scores(x, mean, precision, log_peak, constant) for kernels in BOTH]
     assert_same_bits((found[0],), (found[1],))
 
 
@@ -142,8 +142,8 @@ def test_log_sums_at_the_ends() -> None:
 
 def test_the_door_hands_scores_on() -> None:
     rng = np.random.default_rng(8)
-    x, (mean, precision, log_scale) = rng.normal(size=(6, 3)), rng.exponential(size=(3, 2, 3))
-    parameters = mean, precision, log_scale, rng.normal(size=2)
+    x, (mean, precision, log_peak) = rng.normal(size=(6, 3)), rng.exponential(size=(3, 2, 3))
+    parameters = mean, precision, log_peak, rng.normal(size=2)
     scores = _kernels.gaussian_scores(x, *parameters)
     assert_same_bits((scores,), (reference.gaussian_scores(x, *parameters),))
     codes, offsets, table = rng.integers(-1, 2, size=(6, 3)), np.arange(0, 8, 2), rng.normal(size=(6, 2))

@@ -2,7 +2,12 @@
 
 `compiled` is used where the compiled core is installed, else `reference` (NumPy). Both give the same bits, so
 the choice changes only the speed. (Only `log_sum_rows` may differ in its last digits: each implementation has
-its own exp and log.) "Settled" sums are in the canonical form that `reference` defines.
+its own exp and log.)
+
+Exact sums are int64 `words` (length, cells): cell c holds Σ_j words[j, c] * 2**(32 * (low + j)). Functions
+take and return pairs of `words` and `low`. "Settled" sums are in the canonical form that `reference` defines.
+Where rows are summed by group, `group` (n,) is the index of each row's group, from 0 to `groups` − 1; None
+means one group. Cells are ordered by group, then by column.
 
 Indices and sizes are checked here, because compiled code would read and write wherever an index points.
 (Checking 1,000,000 entries of a sparse matrix takes 0.1 ms of the 8 ms of their sums.)
@@ -42,8 +47,8 @@ __all__ = [
     "two_product",
 ]
 
-_ONE_GROUP: Words = np.zeros(0, dtype=np.int64)
-_ONE_EACH: Floats = np.zeros(0)
+_ONE_GROUP: Words = np.zeros(0, dtype=np.int64)  # as `group`: all rows are one group
+_ONE_EACH: Floats = np.zeros(0)  # as weights: each row has the weight 1
 
 if TYPE_CHECKING:
     _kernels = reference  # both have the same signatures
@@ -52,17 +57,27 @@ else:
 
 
 def span(values: Floats) -> tuple[Words, int, int]:
-    """Exponents that bound each column of (n, m) values, and all; the first column not finite, or -1."""
+    """Exponents of the largest and of the smallest nonzero magnitude in each column of (n, m) values (2, m).
+
+    Return also the largest exponent of all columns, at least 0, and the index of the first column with a
+    value that is not finite, or -1.
+    """
     return _kernels.span(values)
 
 
 def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Rounded products, and their rounding errors; `y` has the shape of `x`, or one column for all."""
+    """The rounded products x * y, and their rounding errors; `y` has the shape of `x`, or one column for all.
+
+    The factors must be below 2**996, because larger ones overflow.
+    """
     return _kernels.two_product(x, y)
 
 
 def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: int = 1) -> tuple[Words, int]:
-    """Settled sums of the rows of (n, m) values, by group: words (length, groups * m) and their position."""
+    """Settled sums of the rows of (n, m) values, by group: words (length, groups * m), and `low`.
+
+    `bounds` (2, m) are those of `span`.
+    """
     _refuse_groups(group, groups, len(values))
     rows = _ONE_GROUP if group is None else group
     return _kernels.deposit(values, bounds, rows, groups)
@@ -71,7 +86,7 @@ def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: i
 def deposit_powers(
     values: Floats, bounds: Words, group: Words | None = None, groups: int = 1
 ) -> tuple[Words, int, Words, int]:
-    """Settled sums of the values, and of their exact squares."""
+    """Settled sums as `deposit` returns, and then those of the exact squares of the values."""
     _refuse_groups(group, groups, len(values))
     rows = _ONE_GROUP if group is None else group
     return _kernels.deposit_powers(values, bounds, rows, groups)
@@ -80,7 +95,7 @@ def deposit_powers(
 def deposit_products(
     x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words | None = None, groups: int = 1
 ) -> tuple[Words, int]:
-    """Settled sums of exact products x * y; `y` has the shape of `x`, or one column for all of them."""
+    """Settled sums of the exact products x * y, by group; `y` has the shape of `x`, or one column for all."""
     _refuse_groups(group, groups, len(x))
     refuse_unless(y.shape in (x.shape, (len(x), 1)), "factors")
     rows = _ONE_GROUP if group is None else group
@@ -92,8 +107,8 @@ def deposit_rows(
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
     """Settled sums of the rows by group, reading them once; with power 2, also those of their exact squares.
 
-    Return the sums, the largest exponent of all values as `span` does, and True. If a value is not finite,
-    return no sums, 0 and False.
+    Return the one or two sums, the largest exponent of all values as `span` does, and True. If a value is not
+    finite, return no sums, 0 and False.
     """
     _refuse_groups(group, groups, len(values))
     rows = _ONE_GROUP if group is None else group
@@ -105,8 +120,8 @@ def deposit_columns(
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
     """Settled sums of columns (n,) that lie apart in memory; with power 2, also those of their exact squares.
 
-    Return the sums, the largest exponent of all columns as `span` does, and -1. If a column is not
-    finite, return no sums, 0, and the first such column.
+    Return the one or two sums, the largest exponent of all columns as `span` does, and -1. If a value is not
+    finite, return no sums, 0, and the index of the first column with such a value.
     """
     refuse_unless(len({len(column) for column in columns}) == 1, "columns")
     _refuse_groups(group, groups, len(columns[0]))
@@ -117,7 +132,10 @@ def deposit_columns(
 def add_row(
     words: Words, low: int, start: int, values: Floats, weight: float, power: int
 ) -> tuple[Words, int]:
-    """Settled sums (length, cells), and weight * values**power (d,) added to d of them from `start` on."""
+    """Add weight * values**power (d,) to d cells of settled sums (length, cells), from `start` on.
+
+    The power is 0, 1 or 2; a value that is NaN adds nothing. See the reference for the limits of squares.
+    """
     return _kernels.add_row(words, low, start, values, weight, power)
 
 
@@ -131,9 +149,11 @@ def describe_moments(
     columns: int,
     pooled: bool,
 ) -> Floats:
-    """Weight, mean and scatter (3, cells) of diagonal moments in groups of so many columns.
+    """Weight, mean and scatter of each cell (3, cells), from settled sums of weights, values and squares.
 
-    If `pooled`, the last columns are those of all groups together, and a fourth row is the mean minus theirs.
+    Cells are in groups of `columns`, one for each column. If `pooled`, the result is (4, cells + columns):
+    the last columns are those of all groups together, and the fourth row is each mean minus that of all
+    groups.
     """
     moments = np.empty((4, weight.shape[1] + columns) if pooled else (3, weight.shape[1]))
     _kernels.describe_moments(weight, weight_low, first, first_low, second, second_low, columns, moments)
@@ -151,8 +171,8 @@ def deposit_sparse(
 ) -> tuple[Words, int]:
     """Settled sums of the rows of a sparse matrix (CSR), times their weights, by group and column.
 
-    Words are (length, groups * columns); indices are int32 or int64. Entries named twice are added. All
-    numbers must be finite.
+    Words are (length, groups * columns); indices are int32 or int64. Two entries of a row may have the same
+    column: both are added. All numbers must be finite.
     """
     refuse_unless(len(indices) == len(values), "indices and values")
     refuse_broken_rows(indptr, len(indices))
@@ -171,10 +191,10 @@ def deposit_codes(
     group: Words | None = None,
     groups: int = 1,
 ) -> tuple[Words, int]:
-    """Settled weights of the rows in each category of (n, d) codes, by group; -1 is missing.
+    """Settled sums of the weights of the rows in each category, by group; a code (n, d) of -1 is missing.
 
-    Category c of column j is cell offsets[j] + c of the offsets[d] cells that a group has. Weights must be
-    finite.
+    A group has offsets[d] cells; cell offsets[j] + c is that of category c of column j. Weights must be
+    finite; None means 1 each.
     """
     _refuse_codes(codes, offsets, int(offsets[-1]))
     _refuse_groups(group, groups, len(codes))
@@ -184,16 +204,15 @@ def deposit_codes(
     return _kernels.deposit_codes(codes, offsets, factors, rows, groups)
 
 
-def gaussian_scores(
-    x: Floats, mean: Floats, precision: Floats, log_scale: Floats, constant: Floats
-) -> Floats:
-    """constant[k] + Σ_j (log_scale[k, j] - precision[k, j] / 2 * (x[i, j] - mean[k, j])**2): (n, K).
+def gaussian_scores(x: Floats, mean: Floats, precision: Floats, log_peak: Floats, constant: Floats) -> Floats:
+    """constant[k] + Σ_j (log_peak[k, j] - precision[k, j] / 2 * (x[i, j] - mean[k, j])**2): (n, K).
 
-    What is missing (NaN) in a row is left out of its sums.
+    `log_peak` is the log-density of each Gaussian at its mean. A value that is missing (NaN) is left out of
+    the sum.
     """
     shape = (len(constant), x.shape[1])
-    refuse_unless(mean.shape == precision.shape == log_scale.shape == shape, "parameters")
-    return _kernels.gaussian_scores(x, mean, precision, log_scale, constant)
+    refuse_unless(mean.shape == precision.shape == log_peak.shape == shape, "parameters")
+    return _kernels.gaussian_scores(x, mean, precision, log_peak, constant)
 
 
 def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
@@ -209,7 +228,7 @@ def log_sum_rows(scores: Floats) -> Floats:
 
 
 def settle(words: Words, low: int) -> tuple[Words, int]:
-    """The canonical form of the numbers in (length, cells) words."""
+    """The same numbers in canonical form (settled); `words` (length, cells) may be any int64."""
     return _kernels.settle(words, low)
 
 
@@ -220,13 +239,16 @@ def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Word
 
 
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
-    """Products of cells and factors in canonical form, exact down to `keep` words from each cell's first."""
+    """Settled products of each cell with its finite factor (cells,).
+
+    The `keep` highest words of each product are exact, and lower ones are dropped.
+    """
     refuse_unless(factors.shape == words.shape[1:], "sums and factors")
     return _kernels.multiply(words, low, factors, keep)
 
 
 def read(words: Words, low: int) -> tuple[Floats, Floats]:
-    """Each number correctly rounded, and the rounding error."""
+    """Each number correctly rounded (cells,), and the remainder that rounding left of it (cells,)."""
     return _kernels.read(words, low)
 
 

@@ -12,13 +12,13 @@ _kernels = choose(reference, "tamis._kernels.compiled")
 
 
 def refuse_outside(what: str, indices: NDArray[Any], size: int) -> None:
-    """Raise unless all indices are at least 0 and below the size."""
+    """Raise unless all indices are at least 0 and below the size; `what` names the indices."""
     if not _kernels.are_within(indices, size):
         raise ValueError(f"got {what} from {indices.min()} to {indices.max()}, expected 0 to {size - 1}")
 
 
 def refuse_beyond(what: str, indices: NDArray[Any], size: int) -> None:
-    """Raise unless all indices are below the size; negative ones mean that there is no element."""
+    """Raise unless all indices are below the size; a negative index means that there is no element."""
     if indices.size and int(indices.max()) >= size:
         raise ValueError(f"got {what} up to {indices.max()}, expected below {size}")
 
@@ -30,7 +30,7 @@ def refuse_unless(sizes_agree: bool, what: str) -> None:
 
 
 def refuse_broken_rows(indptr: NDArray[np.int64], entries: int) -> None:
-    """Raise if `indptr` (of a CSR matrix) is empty, decreases, or is not from 0 to `entries`."""
+    """Raise if `indptr` (of a CSR matrix) is empty, decreases, or leaves the range from 0 to `entries`."""
     if not _kernels.are_rows_within(indptr, entries):
         given = f"from {indptr[0]} to {indptr[-1]}" if len(indptr) else "of length 0"
         raise ValueError(f"got an indptr {given}, expected ascending numbers from 0 to {entries}")

@@ -49,9 +49,11 @@ __all__ = [
     "two_product",
 ]
 
-# (start, stop, words, apart, shared, low): rows to add; the words to add them to; other words, `apart`, for
-# the rows of the group `shared`, to which another thread adds at the same time; the position of the words, or
-# None to add integers. Returns the bits that any value and any weight has, and the sum of magnitudes.
+# Called as add(start, stop, words, apart, shared, low) to add rows start … stop − 1 to `words` (1 or more,
+# cells). Rows of the group `shared`, to which another thread adds at the same time, are added to `apart` (…,
+# columns) instead. `low` is that of the words, or None to add integers to a single word. Returns the bitwise
+# or of the magnitudes of all values (2**62 stands for one that is no integer), that of all weights, and the
+# sum of the magnitudes of their products.
 Adder: TypeAlias = Callable[[int, int, Words, Words, int, int | None], tuple[int, int, int]]
 
 MIN_VALUES_PER_CELL = 8  # with fewer, joining the words of the chunks costs what the chunks have saved
@@ -85,7 +87,7 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
 
 
 def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
-    work = _count_shared_cells(values, groups)
+    work = _count_work(values, groups)
     if threads.count_chunks(work) == 1:
         return sums.deposit(values, bounds, group, groups)
 
@@ -100,7 +102,7 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
 
 
 def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
-    work = _count_shared_cells(values, groups)
+    work = _count_work(values, groups)
     if threads.count_chunks(work) == 1:
         return sums.deposit_powers(values, bounds, group, groups)
 
@@ -118,7 +120,7 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
 def deposit_rows(
     values: Floats, group: Words, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
-    work = _count_shared_cells(values, groups)
+    work = _count_work(values, groups)
     if threads.count_chunks(work) == 1:
         return sums.deposit_rows(values, group, groups, power)
 
@@ -156,7 +158,8 @@ def deposit_columns(
     return _add_chunks([each for each, _, _ in chunks]), max(largest for _, largest, _ in chunks), -1
 
 
-def _count_shared_cells(values: Floats, groups: int) -> int:
+def _count_work(values: Floats, groups: int) -> int:
+    """Return the work by which rows are split into chunks: 0 if splitting them would not be faster."""
     return values.size if len(values) >= MIN_VALUES_PER_CELL * groups else 0
 
 
@@ -179,7 +182,7 @@ def deposit_sparse(
         return sums.add_sparse(indptr, indices, values, weights, group, order, start, stop, *target)
 
     chunks = _Chunks(add, group, order, cuts, columns)
-    return _scatter(chunks, groups * columns, values.size, values, weights)
+    return _sum_by_cell(chunks, groups * columns, values.size, values, weights)
 
 
 def deposit_codes(
@@ -196,7 +199,7 @@ def deposit_codes(
         return sums.add_codes(codes, offsets, weights, group, order, start, stop, *target)
 
     chunks = _Chunks(add, group, order, cuts, columns)
-    return _scatter(chunks, groups * columns, codes.size, weights, np.zeros(0))
+    return _sum_by_cell(chunks, groups * columns, codes.size, weights, np.zeros(0))
 
 
 class _Chunks(NamedTuple):
@@ -209,12 +212,13 @@ class _Chunks(NamedTuple):
     columns: int
 
     def add_together(self, words: Words, low: int | None) -> list[tuple[int, int, int]]:
-        """Add all chunks of rows to the words, in parallel."""
+        """Add all chunks of rows to the words, in parallel; return the results of `add`."""
         tasks = []
         joins = []
         for start, stop in pairwise(self.cuts.tolist()):
             shared = self._find_shared_group(start)
             apart = np.zeros((len(words), self.columns), dtype=np.int64)
+            # Chunks of rows sorted by group add to different cells, except those of a shared group.
             own = words if start == 0 or self.order.size else np.zeros_like(words)
             joins.append((own, shared, apart))
             tasks.append(partial(self.add, start, stop, own, apart, shared, low))
@@ -234,8 +238,10 @@ class _Chunks(NamedTuple):
         return int(after) if before == after else -1
 
 
-def _scatter(chunks: _Chunks, cells: int, entries: int, values: Floats, weights: Floats) -> tuple[Words, int]:
-    """Settled sums; they are added as integers if all numbers are integers that cannot overflow."""
+def _sum_by_cell(
+    chunks: _Chunks, cells: int, entries: int, values: Floats, weights: Floats
+) -> tuple[Words, int]:
+    """Settled sums of values times weights, added as integers if all are integers that cannot overflow."""
     words = np.zeros((1, cells), dtype=np.int64)  # by NumPy: pages are zeroed when first touched
     results = chunks.add_together(words, None)
     bits = sum(max(result[k].bit_length() for result in results) for k in (0, 1)) + entries.bit_length()
@@ -251,15 +257,14 @@ def _scatter(chunks: _Chunks, cells: int, entries: int, values: Floats, weights:
 
 
 def _settle_in_place(words: Words, low: int) -> tuple[Words, int]:
+    """Settle words, overwriting them."""
     first, last, low = sums.settle_in_place(words, low)
     return words if last - first == len(words) else words[first:last].copy(), low
 
 
-def gaussian_scores(
-    x: Floats, mean: Floats, precision: Floats, log_scale: Floats, constant: Floats
-) -> Floats:
+def gaussian_scores(x: Floats, mean: Floats, precision: Floats, log_peak: Floats, constant: Floats) -> Floats:
     scores = np.empty((len(x), len(constant)))
-    parameters = mean, precision, log_scale, constant
+    parameters = mean, precision, log_peak, constant
     _write_in_chunks(sums.gaussian_scores, x, parameters, scores, x.size * len(constant))
     return scores
 
@@ -284,7 +289,7 @@ def _write_in_chunks(
     results: Floats,
     work: int,
 ) -> None:
-    """Write the results of rows; if there is enough work, in chunks in parallel."""
+    """Call `kernel(rows, *parameters, results)`; if there is enough work, in chunks of rows in parallel."""
     if threads.count_chunks(work) == 1:
         kernel(rows, *parameters, results)
     else:

@@ -5,17 +5,16 @@ An exact sum is an integer written in base 2**32. Its digits are an int64 array 
 
     sum over j of  words[j, c] * 2 ** (32 * (low + j)).
 
-*Settled* words are the canonical form of these numbers: every word but the last is in [0, 2**32), the last
-is signed and in [-2**31, 2**31), and neither the first nor the last row of words can be dropped. Two settled
-arrays are equal if and only if their numbers are.
+The first word of a cell is thus its lowest digit. *Settled* words are the canonical form of these numbers:
+every word but the last is in [0, 2**32), the last is signed and in [-2**31, 2**31), and neither the first nor
+the last row of words can be dropped. Two settled arrays are equal if and only if their numbers are.
 
-Floats come as (n, m) arrays with their `bounds` (2, m), as `span` gives them. They are summed by group:
-`group` (n,) numbers the group of each row, or is empty when all rows are one group.
+Rows are summed by group: `group` (n,) is the index of each row's group, or is empty if all rows are one
+group. `deposit`, `deposit_powers` and `deposit_products` take finite floats (n, m) with their `bounds`
+(2, m), which `span` computes; the other functions need no bounds.
 
-Sparse rows, or codes of categories, name the cells that they add to; scores are sums over the columns, in
-their order, for each row and class.
-
-`compiled` has the same functions; `tests/kernels` keeps the two equal to the bit (`log_sum_rows` nearly).
+`compiled` has the same functions, and `tests/kernels` checks that both return the same bits. Only the last
+digits of `log_sum_rows` may differ.
 """
 
 import numpy as np
@@ -29,38 +28,42 @@ Indices = NDArray[np.int32] | NDArray[np.int64]
 BITS = 32
 MASK = (1 << BITS) - 1
 HALF = 1 << (BITS - 1)
-SMALLEST = -1126  # no significand scaled to 53 bits has a unit below 2**-1126 (subnormals included)
-# The lowest word: no product of two floats has a bit below it, so only numbers that were scaled down reach
-# it, and these are far below the smallest float64.
+# Every float is an integer below 2**53 times a power of two that is at least 2**SMALLEST.
+SMALLEST = -1126
+# The lowest power of 2**32 in any sum. No product of two floats has a bit below it; products of sums and
+# factors are truncated there.
 DEEPEST = 2 * SMALLEST // BITS
-# A weighted square has 159 bits, and a sum of 2**30 of them 189: scaling it by a float of up to 35 bits stays
-# exact. Repeated scaling (decay) would add words without bound; numbers are truncated to this many words.
+# The number of words that a product of a sum and a factor keeps. A weighted square has 159 bits, and a sum of
+# 2**30 of them, all of about the same size, has 189: such a sum times a float of up to 35 bits is exact.
+# Without a limit, repeated scaling (decay) would add words without end.
 KEEP = 8
 WHOLE = 2.0**52  # whole numbers whose magnitudes add to less are added exactly, in whatever order
 BLOCK = 1 << 17  # numbers that fit a second-level cache
 
 
-def are_within(places: Indices, size: int) -> bool:
-    """Whether all indices (n,) are from 0 to below the size; negative ones are large as unsigned integers."""
-    return not len(places) or int(places.view(f"u{places.dtype.itemsize}").max()) < size
+def are_within(indices: Indices, size: int) -> bool:
+    """Whether all indices (n,) are at least 0 and below the size."""
+    # As unsigned integers, negative indices are large.
+    return not len(indices) or int(indices.view(f"u{indices.dtype.itemsize}").max()) < size
 
 
 def are_rows_within(indptr: Words, entries: int) -> bool:
-    """Whether rows of entries, from indptr[i] to indptr[i + 1], follow each other within so many entries."""
+    """Whether `indptr` is that of a CSR matrix of up to `entries` entries: not empty, ascending, in range."""
     return bool(len(indptr) and 0 <= indptr[0] <= indptr[-1] <= entries and (indptr[1:] >= indptr[:-1]).all())
 
 
 def are_codes_within(codes: Words, offsets: Words, cells: int) -> bool:
-    """Whether the cells offsets[j] + codes[i, j] are from 0 to below `cells`; codes below 0 are missing."""
+    """Whether all cells offsets[j] + codes[i, j] are from 0 to below `cells`; negative codes are missing."""
     most = codes.max(axis=0, initial=-1)
     return bool(offsets.min(initial=0) >= 0 and (most < np.maximum(cells - offsets[:-1], 0)).all())
 
 
 def span(values: Floats) -> tuple[Words, int, int]:
-    """Exponents of each column's largest and smallest nonzero magnitude (2, m), and the largest of all.
+    """Exponents of the largest and of the smallest nonzero magnitude in each column of (n, m) values (2, m).
 
-    Exponents are those of `frexp`: the magnitude is below 2**exponent. A column of zeros, or one that is
-    not finite, gives 0 and 0. The last answer is the first column that is not finite, or -1.
+    Exponents are those of `frexp`: a magnitude is below 2**exponent. A column of zeros, or one with a value
+    that is not finite, has 0 and 0. Return also the largest exponent of all columns, or 0 if all are below 0,
+    and the index of the first column with a value that is not finite, or -1.
     """
     finite = np.isfinite(values).all(axis=0)
     magnitude = np.abs(np.where(finite, values, 0.0))
@@ -71,9 +74,10 @@ def span(values: Floats) -> tuple[Words, int, int]:
 
 
 def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """`x * y` rounded, and what the rounding lost (Dekker); exact unless a product over- or underflows.
+    """The rounded products x * y, and their rounding errors (Dekker's algorithm).
 
-    `y` has the shape of `x`, or one column for all.
+    `y` has the shape of `x`, or one column for all. The sum of both results is exact if the factors are below
+    2**996 and neither a product nor its rounding error over- or underflows.
     """
     p = x * y
     x_high, x_low = _halves(x)
@@ -88,7 +92,7 @@ def _halves(x: Floats) -> tuple[Floats, Floats]:
 
 
 def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
-    """Settled sums of the rows by group: words (length, groups * m) and their position."""
+    """Settled sums of the rows by group: words (length, groups * m), and `low`."""
     cell = _cells(values, group)
     return _add_digits(*_digits(values), _window(bounds, 53), cell, groups * values.shape[1])
 
@@ -96,13 +100,13 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
 def deposit_products(
     x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words, groups: int
 ) -> tuple[Words, int]:
-    """Settled sums of exact products `x * y`; `y` has the shape of `x`, or one column for all."""
+    """Settled sums of the exact products x * y by group; `y` has the shape of `x`, or one column for all."""
     window = _window(x_bounds + y_bounds, 106)
     return _add_digits(*_product_digits(x, y), window, _cells(x, group), groups * x.shape[1])
 
 
 def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
-    """Settled sums of the values, and of their exact squares."""
+    """Settled sums by group of the values (words and `low`), and of their exact squares (words and `low`)."""
     first = deposit(values, bounds, group, groups)
     return *first, *deposit_products(values, bounds, values, bounds, group, groups)
 
@@ -110,9 +114,10 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
 def deposit_rows(
     values: Floats, group: Words, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
-    """Settled sums of the rows by group, and of their exact squares if the power is 2; the largest exponent.
+    """Settled sums by group of (n, m) values and, if `power` is 2 and not 1, of their exact squares.
 
-    The last answer is whether all values are finite. If they are not, there are no sums.
+    Return the one or two sums, the largest exponent as `span` does, and True. If a value is not finite,
+    return no sums, 0 and False.
     """
     bounds, largest, nonfinite = span(values)
     if nonfinite >= 0:
@@ -126,9 +131,10 @@ def deposit_rows(
 def deposit_columns(
     columns: list[Floats], group: Words, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
-    """Settled sums of columns (n,), and of their exact squares if the power is 2, and the largest exponent.
+    """Settled sums by group of columns (n,) and, if `power` is 2 and not 1, of their exact squares.
 
-    The last answer is that of `span`: -1, or the first column that is not finite. Then there are no sums.
+    Return the one or two sums, the largest exponent as `span` does, and -1. If a value is not finite, return
+    no sums, 0, and the index of the first column with such a value.
     """
     values = np.column_stack(columns)
     bounds, largest, nonfinite = span(values)
@@ -143,10 +149,10 @@ def deposit_columns(
 def add_row(
     words: Words, low: int, start: int, values: Floats, weight: float, power: int
 ) -> tuple[Words, int]:
-    """Settled sums (length, cells), and weight * values**power added to d of them from `start` on, exactly.
+    """Add weight * values**power (d,) exactly to d cells of settled sums (length, cells), from `start` on.
 
-    A value that is NaN adds nothing. The power is 0, 1 or 2. Products of weight and values must be finite,
-    and, if the weight is not 1, squares that are not 0 must be above 1e-290.
+    The power is 0, 1 or 2. A value that is NaN adds nothing; other values, and the weight, must be finite.
+    For squares with a weight other than 1, the squares must be finite, and either 0 or above 1e-290.
     """
     present = ~np.isnan(values)
     x, group = np.where(present, values, 0.0)[None], np.zeros(0, dtype=np.int64)
@@ -175,12 +181,13 @@ def describe_moments(
     columns: int,
     moments: Floats,
 ) -> None:
-    """Write weight, mean and scatter about the mean of each cell (3, cells), from settled sums.
+    """Write weight, mean and scatter of each cell to `moments` (3, cells), from settled sums.
 
-    If there is room for `columns` more, they are filled with the moments of all groups of so many cells
-    together, and a fourth row with each mean minus that of all groups, 0 where the weight is. The sums are
-    shifted exactly to a float next to the mean, so nothing cancels: the error is a few units in the last
-    place, however large the mean. The scatter is 0 where the weight is.
+    `weight`, `first` and `second` are the sums of weights, of values and of squares. Cells are in groups of
+    `columns`, one for each column. If `moments` is (4, cells + columns), the last columns are those of all
+    groups together, and the fourth row is each mean minus that of all groups. The sums are converted exactly
+    to sums about a float next to the mean, so that a large mean cancels no digits: the error is a few units
+    in the last place. Where the weight is 0, the mean is NaN and the fourth row is 0.
     """
     is_pooled = moments.shape[1] > weight.shape[1]
     if is_pooled:
@@ -207,7 +214,7 @@ def describe_moments(
 
 
 def _append_pooled(words: Words, low: int, columns: int) -> tuple[Words, int]:
-    """Cells in groups of so many columns, and after them the sums over the groups."""
+    """Append to cells, which are in groups of `columns`, the sum over the groups of each column."""
     length, cells = words.shape
     pooled = words.reshape(length, cells // columns, columns).sum(axis=1)
     return settle(np.concatenate([words, pooled], axis=1), low)
@@ -224,13 +231,13 @@ def deposit_sparse(
 ) -> tuple[Words, int]:
     """Settled sums by group of the rows of a sparse matrix (CSR): words (length, groups * columns).
 
-    Rows are multiplied by `weights` (n,), or by 1 if these are empty. Entries named twice are added.
-    All numbers must be finite.
+    Rows are multiplied by `weights` (n,), or by 1 if these are empty. Two entries of a row may have the same
+    column: both are added. All numbers must be finite.
     """
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     entries = slice(int(indptr[0]), int(indptr[-1]))
     cell = indices[entries] + (group[rows] if group.size else 0 * rows) * columns
-    return _scatter(values[entries], weights[rows] if weights.size else weights, cell, groups * columns)
+    return _sum_by_cell(values[entries], weights[rows] if weights.size else weights, cell, groups * columns)
 
 
 def deposit_codes(
@@ -238,17 +245,20 @@ def deposit_codes(
 ) -> tuple[Words, int]:
     """Settled sums by group of the weights of the rows in each category: words (length, groups * cells).
 
-    Category c of column j is cell `offsets[j] + c` of the `offsets[d]` that a group has; a code (n, d) of -1
-    is missing. Rows weigh 1 each if `weights` is empty; all weights must be finite.
+    A group has cells = offsets[d] cells; cell offsets[j] + c is that of category c of column j. In the codes
+    (n, d), -1 is a missing value. `weights` (n,) must be finite; if empty, each row has the weight 1.
     """
     rows, j = np.nonzero(codes >= 0)
     cell = offsets[j] + codes[rows, j] + (group[rows] if group.size else 0 * rows) * offsets[-1]
     amounts = weights[rows] if weights.size else np.ones(len(rows))
-    return _scatter(amounts, np.zeros(0), cell, groups * int(offsets[-1]))
+    return _sum_by_cell(amounts, np.zeros(0), cell, groups * int(offsets[-1]))
 
 
-def _scatter(values: Floats, weights: Floats, cell: Words, cells: int) -> tuple[Words, int]:
-    """Settled sums of values, times weights unless these are empty, in the cells named; all are (n,)."""
+def _sum_by_cell(values: Floats, weights: Floats, cell: Words, cells: int) -> tuple[Words, int]:
+    """Settled sums, in each cell, of values times weights, or of values if `weights` is empty.
+
+    `cell` is the index of each value's cell; all three arrays are (n,).
+    """
     with np.errstate(over="ignore", under="ignore"):
         amounts = values * weights if weights.size else values
         total = np.abs(amounts).sum()
@@ -263,7 +273,7 @@ def _scatter(values: Floats, weights: Floats, cell: Words, cells: int) -> tuple[
 
 
 def _cells(values: Floats, group: Words) -> Words:
-    """The cell of each of (n, m) values."""
+    """The cell to which each of (n, m) values is added: group * m + column."""
     n, m = values.shape
     rows = group if group.size else np.zeros(n, dtype=np.int64)
     cell: Words = (rows * m)[:, None] + np.arange(m)
@@ -271,32 +281,36 @@ def _cells(values: Floats, group: Words) -> Words:
 
 
 def _window(bounds: Words, bits: int) -> tuple[int, int]:
-    """Position and number of the words that hold every bit of numbers of that many bits, 2**30 of them."""
+    """`low`, and the number of words, for sums of up to 2**30 integers of so many bits with these bounds."""
     low = (int(bounds[1].min(initial=0)) - bits) // BITS
     return low, int(bounds[0].max(initial=0)) // BITS - low + 4
 
 
 def _digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
-    """|value| as digits, with a zero as the last for later shifts; its sign; the exponent of its unit."""
-    significand, unit = _significands(values)
+    """The digits of |value| * 2**-exponent, the lowest first, its sign, and the exponent.
+
+    One more digit, a zero, makes room for shifts.
+    """
+    significand, exponent = _significands(values)
     digits = significand & np.uint64(MASK), significand >> np.uint64(BITS), np.zeros_like(significand)
-    return digits, np.sign(values), unit
+    return digits, np.sign(values), exponent
 
 
 def _product_digits(x: Floats, y: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
-    a, a_unit = _significands(x)
-    b, b_unit = _significands(y)
-    return _long_product(a, b), np.sign(x) * np.sign(y), a_unit + b_unit
+    """The same as `_digits` of x * y, exactly."""
+    a, a_exponent = _significands(x)
+    b, b_exponent = _significands(y)
+    return _long_product(a, b), np.sign(x) * np.sign(y), a_exponent + b_exponent
 
 
 def _significands(values: Floats) -> tuple[Digits, Words]:
-    """|value| as an integer of 53 bits, and the exponent of its unit."""
+    """Integers below 2**53 and exponents, such that |value| = integer * 2**exponent."""
     fraction, exponent = np.frexp(values)
     return np.ldexp(np.abs(fraction), 53).astype(np.uint64), exponent.astype(np.int64) - 53
 
 
 def _long_product(a: Digits, b: Digits) -> tuple[Digits, ...]:
-    """The digits of a * b, with a zero as the last for later shifts."""
+    """The digits of a * b, the lowest first; one more digit, a zero, makes room for shifts."""
     mask, bits = np.uint64(MASK), np.uint64(BITS)
     bottom = (a & mask) * (b & mask)
     middle = (a & mask) * (b >> bits) + (a >> bits) * (b & mask)
@@ -308,14 +322,22 @@ def _long_product(a: Digits, b: Digits) -> tuple[Digits, ...]:
 
 
 def _add_digits(
-    digits: tuple[Digits, ...], sign: Floats, unit: Words, window: tuple[int, int], cell: Words, cells: int
+    digits: tuple[Digits, ...],
+    sign: Floats,
+    exponent: Words,
+    window: tuple[int, int],
+    cell: Words,
+    cells: int,
 ) -> tuple[Words, int]:
-    """Settled sums in cells of integers written in digits, times sign * 2**unit; all have one shape."""
+    """Settled sums, in each cell, of sign * integer * 2**exponent; `digits` are those of the integers.
+
+    `cell` is the index of each number's cell; all arrays have one shape. `window` is what `_window` returns.
+    """
     low, length = window
     words = np.zeros(length * cells, dtype=np.int64)
     signed = sign.astype(np.int64)
-    place = np.where(signed == 0, 0, unit // BITS - low) * cells + cell
-    shift = (unit % BITS).astype(np.uint64)
+    place = np.where(signed == 0, 0, exponent // BITS - low) * cells + cell
+    shift = (exponent % BITS).astype(np.uint64)
     carry = np.zeros(sign.shape, dtype=np.uint64)
     for j, digit in enumerate(digits):
         shifted = (digit << shift) | carry
@@ -353,23 +375,24 @@ def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Word
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
     """Settled products of each cell with its finite factor.
 
-    They are exact down to `keep` words from each cell's first, and truncated towards zero there and at word
-    DEEPEST; a factor of 1 or -1 truncates nothing.
+    The `keep` highest words of each product are exact. Lower ones, and those below 2**(32 * DEEPEST), are
+    dropped (truncation towards zero), unless the factor is 1 or -1.
     """
     numbers = _integers(words)
     ratios = [factor.as_integer_ratio() for factor in factors.tolist()]
-    unit = min((1 - denominator.bit_length() for _, denominator in ratios), default=0) // BITS
+    added_low = min((1 - denominator.bit_length() for _, denominator in ratios), default=0) // BITS
     for c, (numerator, denominator) in enumerate(ratios):
-        product = (abs(numbers[c] * numerator) << -BITS * unit) // denominator
+        product = (abs(numbers[c] * numerator) << -BITS * added_low) // denominator
         if abs(numerator) != denominator:
             length = -(-product.bit_length() // BITS)
-            cut = BITS * max(0, length - keep, DEEPEST - (low + unit))
+            cut = BITS * max(0, length - keep, DEEPEST - (low + added_low))
             product = (product >> cut) << cut
         numbers[c] = -product if (numbers[c] < 0) != (numerator < 0) else product
-    return settle(_words(numbers), low + unit)
+    return settle(_words(numbers), low + added_low)
 
 
 def _integers(words: Words) -> list[int]:
+    """The integer of each cell, as if `low` were 0."""
     numbers = [0] * words.shape[1]
     for plane in reversed(words.tolist()):
         numbers = [(number << BITS) + digit for number, digit in zip(numbers, plane, strict=True)]
@@ -377,6 +400,7 @@ def _integers(words: Words) -> list[int]:
 
 
 def _words(numbers: list[int]) -> Words:
+    """The inverse of `_integers`."""
     length = max((number.bit_length() for number in numbers), default=0) // BITS + 1
     size = length * BITS // 8
     digits = b"".join((number % (1 << 8 * size)).to_bytes(size, "little") for number in numbers)
@@ -386,9 +410,10 @@ def _words(numbers: list[int]) -> Words:
 
 
 def read(words: Words, low: int) -> tuple[Floats, Floats]:
-    """Each number correctly rounded, and what the rounding left, good to 2**-105 of the number.
+    """Each number correctly rounded, and the remainder, whose error is at most 2**-105 of the number.
 
-    Infinite, and nothing left, beyond the range of float64. Below its normal range it rounds twice.
+    A number beyond the range of float64 becomes infinite, with a remainder of 0. Subnormal results are
+    rounded twice, and the remainders of numbers below about 2**-968 lose further bits.
     """
     negative = words[-1] < 0
     digits = _magnitudes(words, negative)
@@ -404,15 +429,16 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     high = (upper | ((lower != 0) | lost)).astype(np.float64)
     tail = (upper & np.uint64(2047)).astype(np.float64)
     tail -= np.where(high == (upper & ~np.uint64(2047)).astype(np.float64), 0.0, 2048.0)
-    unit = BITS * (low + top - 2) + size
+    exponent = BITS * (low + top - 2) + size
     sign = np.where(negative, -1.0, 1.0)
     with np.errstate(over="ignore", under="ignore"):
-        value = np.ldexp(sign * high, unit)
-        rest = np.ldexp(sign * (tail + np.ldexp(lower.astype(np.float64), -64)), unit)
+        value = np.ldexp(sign * high, exponent)
+        rest = np.ldexp(sign * (tail + np.ldexp(lower.astype(np.float64), -64)), exponent)
     return value, np.where(np.isfinite(value), rest, 0.0)
 
 
 def _magnitudes(words: Words, negative: NDArray[np.bool_]) -> Digits:
+    """The digits of the absolute values of settled words, the lowest first."""
     sign = np.where(negative, -1, 1)
     digits = np.empty(words.shape, dtype=np.uint64)
     borrow = np.zeros(words.shape[1], dtype=np.int64)
@@ -423,20 +449,16 @@ def _magnitudes(words: Words, negative: NDArray[np.bool_]) -> Digits:
     return digits
 
 
-def gaussian_scores(
-    x: Floats, mean: Floats, precision: Floats, log_scale: Floats, constant: Floats
-) -> Floats:
-    """constant[k] + Σ_j log_scale[k, j] - Σ_j precision[k, j] / 2 * (x[i, j] - mean[k, j])**2: (n, K).
+def gaussian_scores(x: Floats, mean: Floats, precision: Floats, log_peak: Floats, constant: Floats) -> Floats:
+    """constant[k] + Σ_j log_peak[k, j] - Σ_j precision[k, j] / 2 * (x[i, j] - mean[k, j])**2: (n, K).
 
-    Both sums run over the columns that are not missing (NaN) in row i, in the order of the columns, the
-    first sum first.
+    `log_peak` is the log-density of each Gaussian at its mean. Both sums run over the columns that are not
+    missing (NaN) in row i, in the order of the columns; the first sum is computed first.
     """
     n, d = x.shape
     if (d + 1) * n * len(constant) > BLOCK and n > 1:
         halves = x[: n // 2], x[n // 2 :]
-        return np.concatenate(
-            [gaussian_scores(half, mean, precision, log_scale, constant) for half in halves]
-        )
+        return np.concatenate([gaussian_scores(half, mean, precision, log_peak, constant) for half in halves])
     terms = np.empty((d + 1, n, len(constant)))
     distance = terms[1:]
     np.subtract(x.T[:, :, None], mean.T[:, None], out=distance)
@@ -446,11 +468,11 @@ def gaussian_scores(
     if not np.count_nonzero(missing):  # any() takes a microsecond more, which matters for a single row
         scales = np.empty((d + 1, len(constant)))
         scales[0] = constant
-        np.negative(log_scale.T, out=scales[1:])
+        np.negative(log_peak.T, out=scales[1:])
         terms[0] = _subtract_in_order(scales)
         return _subtract_in_order(terms)
     absent = missing.T[:, :, None]
-    scales = np.where(absent, 0.0, -log_scale.T[:, None])
+    scales = np.where(absent, 0.0, -log_peak.T[:, None])
     terms[0] = _subtract_in_order(np.concatenate([np.broadcast_to(constant, (1, n, len(constant))), scales]))
     distance[...] = np.where(absent, 0.0, distance)
     return _subtract_in_order(terms)
@@ -459,7 +481,7 @@ def gaussian_scores(
 def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
     """constant[k] + Σ_j table[offsets[j] + codes[i, j], k]: (n, K), in the order of the columns.
 
-    A code of -1 is missing and adds nothing.
+    A code of -1 is a missing value and adds nothing.
     """
     n, d = codes.shape
     if (d + 1) * n * len(constant) > BLOCK and n > 1:

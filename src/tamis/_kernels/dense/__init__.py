@@ -1,7 +1,7 @@
 """The only entry to the kernels of dense symmetric matrices: products of many rows of few columns.
 
-Products: the compiled kernel is used for few columns, BLAS for more. No other property of the data decides,
-because the two round differently, and rows must be subtracted by the implementation that added them.
+For few columns, the compiled kernel computes the products, for more columns BLAS. Only the number of columns
+decides, because the two round differently, and rows must be subtracted by the implementation that added them.
 """
 
 from tamis import _kernels
@@ -53,10 +53,10 @@ def multiply_blocks(rows: Floats | list[Floats], centre: Floats, place: slice, b
 def deposit_blocks(
     values: Floats, centre: Floats, block: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool, Floats]:
-    """Settled sums of the rows, as of `deposit_rows`, and what `multiply_blocks` returns for all rows.
+    """Return the three results of `deposit_rows` with power 1, and that of `multiply_blocks` for all rows.
 
     A block of few columns stays in the cache between the two, so that it is read from memory once. If a value
-    is not finite, there are no sums, and products have no meaning.
+    is not finite, there are no sums, and the products have no meaning.
     """
     if len(centre) <= _MAX_COLUMNS:
         sums, largest, is_finite, products = _sums.deposit_row_blocks(values, centre, block)
@@ -76,12 +76,13 @@ def sum_responsible(
     quadratic: Floats,
     hard: bool,
 ) -> tuple[Floats, float]:
-    """Σ r [x, 1][x, 1]ᵀ by class (K, d + 1, d + 1), and Σ w log p(row), of the rows at `place`.
+    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1), and Σ w log p(row), of the rows at `place`.
 
     With x = row − origin, log p(row, class) is constant (K,) + linear (K, d) · x + xᵀ quadratic (K, d, d) x,
-    and r is w p(class | row). If `hard`, a row belongs to its most probable class alone, and p(row) is
-    p(row, class). Where the rows hold NaN, or numbers too large to be squared, some result is not finite, and
-    none has a meaning.
+    and r = w p(class | row) is the responsibility of the class, w being the row's weight: 1 if `weights` (n,)
+    is None. If `hard`, r is w for the most probable class of a row and 0 for the others, and p(row) is
+    p(row, class) of that class. If the rows hold NaN, or numbers too large to be squared, some result is not
+    finite, and none has a meaning.
     """
     sums, log_likelihood = _compiled.sum_responsible(
         rows, place.start, place.stop, weights, origin, constant, linear, quadratic, hard

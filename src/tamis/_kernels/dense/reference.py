@@ -18,7 +18,7 @@ def multiply_centred(
     weights: Floats | None,
     extra: Floats | None,
 ) -> Floats:
-    """See `multiply_centred` in `__init__`."""
+    """Return Σ w (x − centre)(x − centre)ᵀ (d, d) of the rows at start … stop − 1, or at those of `order`."""
     pieces = (slice(first, min(first + _PIECE, stop)) for first in range(start, stop, _PIECE))
     return reduce(np.add, (_multiply_piece(values, centre, piece, order, weights, extra) for piece in pieces))
 
@@ -46,7 +46,7 @@ def _multiply_piece(
 
 
 def multiply_row_blocks(values: Floats, centre: Floats, start: int, stop: int, block: int) -> Floats:
-    """See `multiply_blocks` in `__init__`."""
+    """Return Σ (x − centre)(x − centre)ᵀ of each block of rows: packed upper triangles (blocks, d(d+1)/2)."""
     d = len(centre)
     upper = np.triu_indices(d)
     blocks = [
@@ -59,7 +59,7 @@ def multiply_row_blocks(values: Floats, centre: Floats, start: int, stop: int, b
 def deposit_row_blocks(
     values: Floats, centre: Floats, block: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool, Floats]:
-    """See `deposit_blocks` in `__init__`."""
+    """Return what `deposit_rows` returns with power 1, and `multiply_row_blocks` of all rows."""
     sums, largest, is_finite = deposit_rows(values, np.zeros(0, dtype=np.int64), 1, 1)
     products = multiply_row_blocks(values, centre, 0, len(values) if is_finite else 0, block)
     return sums, largest, is_finite, products
@@ -68,7 +68,7 @@ def deposit_row_blocks(
 def multiply_column_blocks(
     columns: list[Floats], centre: Floats, start: int, stop: int, block: int
 ) -> Floats:
-    """See `multiply_blocks` in `__init__`."""
+    """Return what `multiply_row_blocks` returns, for rows given as columns (n,)."""
     return multiply_row_blocks(np.column_stack(columns), centre, start, stop, block)
 
 
@@ -83,7 +83,7 @@ def sum_responsible(
     quadratic: Floats,
     hard: bool,
 ) -> tuple[Floats, float]:
-    """See `sum_responsible` in `__init__`."""
+    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1) and Σ w log p(row): see the entry."""
     k, d = linear.shape
     sums, log_likelihood = np.zeros((k, d + 1, d + 1)), 0.0
     for first in range(start, stop, _PIECE):
@@ -104,7 +104,10 @@ def sum_responsible(
 
 
 def _compute_responsibilities(joint: Floats, hard: bool) -> tuple[Floats, Floats]:
-    """p(class | row) (K, n) and log p(row) (n,), from log p(row, class) (K, n)."""
+    """Compute p(class | row) (K, n) and log p(row) (n,) from log p(row, class) (K, n).
+
+    If `hard`, the most probable class of a row has 1, and log p(row) is its log p(row, class).
+    """
     largest = joint.max(axis=0)
     if hard:
         return np.where(np.arange(len(joint))[:, None] == joint.argmax(axis=0), 1.0, 0.0), largest

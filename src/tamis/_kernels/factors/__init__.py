@@ -1,7 +1,10 @@
 """The only entry to the kernels of latent factors: many small ridge regressions, and the best of many scores.
 
-Each row is solved separately, so that no result depends on the number of threads. The compiled kernels and
-the reference solve the same equations; they round differently, and agree to about 1e-12.
+There are two sides, such as users and items, and ratings between their rows. A kernel is given the ratings of
+n rows of one side as a CSR matrix: row i has the entries from indptr[i] to indptr[i + 1], and `indices` are
+the rows of the other side. Each row is solved separately, so that no result depends on the number of threads.
+The compiled kernels and the reference solve the same equations; they round differently, and agree to about
+1e-12.
 """
 
 from collections.abc import Callable
@@ -17,7 +20,7 @@ from tamis.compiled import choose
 __all__ = ["dot_pairs", "row_squares", "solve_rows", "top_rows"]
 
 _ROW_COST = 100  # the cost of a row besides its arithmetic, in multiplications
-_CHUNKS = 32  # the number of chunks of rows: enough that threads end at about the same time
+_CHUNKS = 32  # the number of chunks of rows: enough that all threads end at about the same time
 _NO_MATRIX: Floats = np.zeros((0, 0))
 
 _kernels = choose(reference, "tamis._core.factors")
@@ -28,7 +31,7 @@ def solve_rows(
     indices: Words,
     weights: Floats,
     pulls: Floats,
-    other: Floats,
+    other_factors: Floats,
     ridge: Floats,
     base: Floats | None = None,
     pull: Floats | None = None,
@@ -38,13 +41,13 @@ def solve_rows(
     """Solve a ridge regression for each row, A x = b, and return the solutions x (n, k).
 
     A = base + diag(ridge) + Σ weight v vᵀ and b = pull + Σ (pulls − weight s) v are sums over the entries of
-    row i, from indptr[i] to indptr[i + 1]. For an entry, v is other[index], of `other` (m, k), and s is
-    other_offsets[index], of `other_offsets` (m,): the offset of the other side, which is subtracted from the
-    target. `pulls` is weight times target of each entry; weights are at least 0. `ridge` is (n, k); `base`
-    (k, k) and `pull` (k,) are shared by all rows.
+    a row. For an entry, v is other_factors[index], of `other_factors` (m, k), and s is other_offsets[index],
+    of `other_offsets` (m,), which is subtracted from the target. `pulls` is weight times target of each
+    entry; weights are at least 0. `ridge` is (n, k). `base` (k, k) and `pull` (k,) are added to the equations
+    of all rows, such as the sums over entries that are not listed.
 
     With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added, where A = L Lᵀ: the result is a draw from
-    N(x, A⁻¹). A row whose A is not positive definite is NaN.
+    N(x, A⁻¹), as Gibbs sampling needs. If the matrix A of a row is not positive definite, its result is NaN.
     """
     n, k = ridge.shape
     work = len(indices) * k * k // 2 + n * (k * k * k // 6 + _ROW_COST)
@@ -52,15 +55,17 @@ def solve_rows(
     matrix = _NO_MATRIX if base is None else base
     vector = np.zeros(k) if pull is None else pull
     normals = _NO_MATRIX if noise is None else noise
-    offsets = np.zeros(len(other)) if other_offsets is None else other_offsets
+    offsets = np.zeros(len(other_factors)) if other_offsets is None else other_offsets
     refuse_unless(len(indices) == len(weights) == len(pulls), "entries")
-    refuse_unless(other.shape[1] == k and vector.shape == (k,) and len(offsets) == len(other), "rows")
+    refuse_unless(other_factors.shape[1] == k and vector.shape == (k,), "rows")
+    refuse_unless(len(offsets) == len(other_factors), "rows")
     refuse_unless(matrix.shape in ((0, 0), (k, k)) and normals.shape in ((0, 0), (n, k)), "equations")
-    _refuse_places(indptr, indices, n, len(other))
+    _refuse_entries(indptr, indices, n, len(other_factors))
 
-    def solve(first: int, last: int) -> None:
+    def solve(start: int, stop: int) -> None:
+        entries = indptr, indices, weights, pulls
         _kernels.solve_rows(
-            indptr, indices, weights, pulls, other, ridge, matrix, vector, normals, offsets, first, last, out
+            *entries, other_factors, ridge, matrix, vector, normals, offsets, start, stop, out
         )
 
     if _kernels is reference:
@@ -75,20 +80,20 @@ def solve_rows(
 
 
 def row_squares(
-    indptr: Words, indices: Words, weights: Floats, targets: Floats, rows: Floats, other: Floats
+    indptr: Words, indices: Words, weights: Floats, targets: Floats, rows: Floats, other_rows: Floats
 ) -> Floats:
     """Return Σ weight (target − u · v − offset of u − offset of v)² over each row's entries (n,).
 
-    u is the row of `rows` (n, k + 1), and v is other[index], of `other` (m, k + 1). The last number of each
-    is its offset, and the others are its factors.
+    `rows` are (n, k + 1), and `other_rows`, of the other side, are (m, k + 1): k factors, u or v, and then
+    the offset.
     """
     refuse_unless(len(indices) == len(weights) == len(targets), "entries")
-    refuse_unless(rows.shape[1] == other.shape[1], "rows")
-    _refuse_places(indptr, indices, len(rows), len(other))
+    refuse_unless(rows.shape[1] == other_rows.shape[1], "rows")
+    _refuse_entries(indptr, indices, len(rows), len(other_rows))
     out = np.empty(len(rows))
 
     def sum_squares(start: int, stop: int) -> None:
-        _kernels.row_squares(indptr, indices, weights, targets, rows, other, start, stop, out)
+        _kernels.row_squares(indptr, indices, weights, targets, rows, other_rows, start, stop, out)
 
     _map_rows(len(rows), len(indices) * rows.shape[1], sum_squares)
     return out
@@ -103,9 +108,10 @@ def _even_cuts(indptr: Words, k: int) -> list[int]:
 
 
 def top_rows(scores: Floats, count: int) -> Words:
-    """Return the indices of the largest scores of each row (n, count), in descending order of scores.
+    """Return the columns of the largest scores of each row (n, count), in descending order of scores.
 
-    Of equal scores, the first comes first. Scores of −∞ are left out; −1 stands where there are no more.
+    Equal scores are in the order of their columns. Scores of −∞ are left out. A row with fewer scores than
+    `count` is filled with −1.
     """
     out = np.empty((len(scores), count), dtype=np.int64)
 
@@ -117,7 +123,7 @@ def top_rows(scores: Floats, count: int) -> Words:
 
 
 def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
-    """Return the inner product of left[i] and right[j] for each pair (n,); 0 where i or j is −1."""
+    """Return the inner product of the rows left[i] and right[j] of each pair (n,); 0 where i or j is −1."""
     refuse_unless(left.shape[1] == right.shape[1], "rows")
     refuse_unless(len(i) == len(j), "pairs")
     refuse_beyond("rows", i, len(left))
@@ -139,7 +145,8 @@ def _map_rows(n: int, work: int, function: Callable[[int, int], None]) -> None:
         threads.map_row_chunks(n, work, function)
 
 
-def _refuse_places(indptr: Words, indices: Words, rows: int, others: int) -> None:
+def _refuse_entries(indptr: Words, indices: Words, rows: int, others: int) -> None:
+    """Raise unless the entries are those of so many rows, and name that many rows of the other side."""
     refuse_unless(len(indptr) == rows + 1, "rows")
     refuse_broken_rows(indptr, len(indices))
     refuse_outside("rows of the other side", indices, others)

@@ -1,10 +1,14 @@
-"""The reference implementation of the kernels of latent factors, in NumPy: see `__init__`."""
+"""The reference implementation of the kernels of latent factors, in NumPy.
+
+Each function computes rows start … stop − 1 of what the function of the same name in `__init__` returns, and
+writes them to `out`. An argument that is None there is an empty array or zeros here.
+"""
 
 import numpy as np
 
 from tamis._kernels.reference import Floats, Words
 
-_CELLS = 1 << 16  # numbers of each side that are multiplied at a time
+_CELLS = 1 << 16  # numbers of each operand that are multiplied at a time
 
 
 def solve_rows(
@@ -12,7 +16,7 @@ def solve_rows(
     indices: Words,
     weights: Floats,
     pulls: Floats,
-    other: Floats,
+    other_factors: Floats,
     ridge: Floats,
     base: Floats,
     pull: Floats,
@@ -22,10 +26,14 @@ def solve_rows(
     stop: int,
     out: Floats,
 ) -> None:
-    """See `tamis._kernels.factors`."""
+    """Write to `out` (n, k) the solution of (base + diag(ridge) + Σ w v vᵀ) x = pull + Σ (pulls − w s) v.
+
+    For each entry of a row, w is its weight, v is other_factors[index], and s is other_offsets[index]. `base`
+    is (k, k), or (0, 0) if there is none; `noise` is (n, k) for a draw around the solution, or (0, 0).
+    """
     for row in range(start, stop):
         entries = slice(int(indptr[row]), int(indptr[row + 1]))
-        v = other[indices[entries]]
+        v = other_factors[indices[entries]]
         matrix = (v * weights[entries, None]).T @ v + np.diag(ridge[row])
         if base.size:
             matrix += base
@@ -47,21 +55,24 @@ def row_squares(
     weights: Floats,
     targets: Floats,
     rows: Floats,
-    other: Floats,
+    other_rows: Floats,
     start: int,
     stop: int,
     out: Floats,
 ) -> None:
-    """See `tamis._kernels.factors`."""
+    """Write to `out` (n,) the weighted sum of squared residuals of each row's entries.
+
+    `rows` (n, k + 1) and `other_rows` (m, k + 1) hold k factors and then the offset.
+    """
     for row in range(start, stop):
         entries = slice(int(indptr[row]), int(indptr[row + 1]))
-        v = other[indices[entries]]
+        v = other_rows[indices[entries]]
         residuals = targets[entries] - (v[:, :-1] @ rows[row, :-1] + v[:, -1] + rows[row, -1])
         out[row] = (weights[entries] * residuals * residuals).sum()
 
 
 def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
-    """See `tamis._kernels.factors`."""
+    """Write to `out` (n, count) the columns of the largest scores of each row, and −1 after the last."""
     count = out.shape[1]
     for row in range(start, stop):
         order = np.argsort(-scores[row], kind="stable")[:count]
@@ -71,13 +82,14 @@ def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
 
 
 def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop: int, out: Floats) -> None:
-    """See `tamis._kernels.factors`."""
+    """Write to `out` (n,) the inner products of left[i] and right[j]; 0 where i or j is −1."""
     if not len(left) or not len(right):
         out[start:stop] = 0.0
         return
     step = max(1, _CELLS // max(1, left.shape[1]))  # pairs at a time, few enough for the cache
     for first in range(start, stop, step):
         part = slice(first, min(first + step, stop))
-        own, other = (rows.take(at[part], axis=0, mode="clip") for rows, at in ((left, i), (right, j)))
-        products = np.einsum("nk,nk->n", own, other)
+        # An index of −1 takes row 0, whose product is replaced below.
+        u, v = (rows.take(at[part], axis=0, mode="clip") for rows, at in ((left, i), (right, j)))
+        products = np.einsum("nk,nk->n", u, v)
         out[part] = np.where((i[part] >= 0) & (j[part] >= 0), products, 0.0)

@@ -63,7 +63,7 @@ __all__ = [
     "sum_groups",
 ]
 
-_SHARES, _MIN_KEYS = 4, 1 << 20  # at least _MIN_KEYS keys are divided into _SHARES parts, for threads
+_SHARES, _MIN_KEYS = 4, 1 << 20  # _MIN_KEYS keys or more are divided into _SHARES shares, one per task
 
 if TYPE_CHECKING:
     _kernels = reference  # both have the same signatures
@@ -86,8 +86,13 @@ sum_groups = _kernels.sum_groups
 
 
 def number_keys(keys: UInt64s) -> Numbering:
-    """Number keys, equal ones alike; the numbers of one share of the keys come before those of the next."""
-    shares = _SHARES if len(keys) >= _MIN_KEYS else 1  # the numbers depend on it: not the number of threads
+    """Give each distinct key a number from 0 on.
+
+    Keys are divided into shares by their value, so that equal keys are in one share. The numbers of a share
+    follow those of the share before; within a share, they are in the order of first occurrence.
+    """
+    # The number of shares does not depend on the number of threads, because the result depends on it.
+    shares = _SHARES if len(keys) >= _MIN_KEYS else 1
     numbers = np.empty(len(keys), dtype=np.int32)
     first = run_together(
         [partial(_kernels.number_keys, keys, numbers, share, shares) for share in range(shares)]
@@ -101,8 +106,8 @@ def number_keys(keys: UInt64s) -> Numbering:
 def arrange(rows: Rows, columns: Indices, signs: Floats, out: tuple[Indices, Floats] | None = None) -> Rows:
     """Move column i of sparse rows to columns[i], times signs[i]; sort each row by column.
 
-    Column i is dropped if columns[i] is negative; counts that come to the same column are added. If `out` is
-    given, the result is written to it; its arrays must have as many elements as the rows.
+    Column i is dropped if columns[i] is negative; counts that come to the same column are added. If `out`
+    (indices and counts) is given, the result is written to it; each array needs `len(rows.indices)` elements.
     """
     count = len(rows.indices)
     indices, values = (np.empty(count, dtype=np.int32), np.empty(count)) if out is None else out
@@ -110,7 +115,7 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, out: tuple[Indices, Flo
 
 
 def add_columns(sums: Int64s, numbers: Int64s, table: Int64s) -> None:
-    """Add column i of `sums` to column numbers[i] of `table`, which has at least as many rows."""
+    """Add column i of `sums` (rows, n) to column numbers[i] of `table`, which has at least as many rows."""
     map_row_chunks(len(sums), sums.size, lambda i, j: _kernels.add_columns(sums[i:j], numbers, table[i:j]))
 
 
@@ -120,5 +125,5 @@ def add_rows(rows: Rows, columns: Indices, group: Int64s, table: Int64s) -> None
 
 
 def hash_tokens(text: Bytes, starts: Int64s, lengths: Int64s, seed: int = 0) -> Hashes:
-    """Return the 32-bit MurmurHash3 of each token, which scikit-learn and Vowpal Wabbit use, too."""
+    """Return the 32-bit MurmurHash3 of each token, the hash that scikit-learn and Vowpal Wabbit use."""
     return _kernels.hash_tokens(text, starts, lengths, seed)

@@ -14,14 +14,14 @@ Indices = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 BREAK, WORD, MARK, UNSPACED, SKIP = range(5)  # classes of characters: see `reference`
-PAD = 72  # zero bytes after a text, because kernels read up to 64 + 8 bytes at once
-GROWTH = 4  # a folded text has less than this many times the bytes (tests/text/test_alphabet.py)
-LONG = 255  # marks the key of a token of eight bytes or more
+PAD = 72  # zero bytes after a text, because kernels read up to 64 + 8 bytes beyond its end
+GROWTH = 4  # a folded text has fewer bytes than the text times this (tests/text/test_alphabet.py)
+LONG = 255  # the highest byte of the key of a token of eight bytes or more: see `Tokens`
 # The multiplier of hashes. It is random in each process, so that nobody can choose tokens that collide.
 SEED = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
 SHARE = 0xD1B54A32D192ED03  # the multiplier, odd and different from SEED, that assigns keys to shares
 SPACE = 0x20
-REPLACEMENT = 0xFFFD  # Unicode's character for bytes that are no characters
+REPLACEMENT = 0xFFFD  # Unicode's replacement character, for bytes that are not UTF-8
 
 
 class Alphabet(NamedTuple):
@@ -61,15 +61,15 @@ class TokenStream(NamedTuple):
 
 
 class Numbering(NamedTuple):
-    """The numbers of distinct keys, by first occurrence."""
+    """The numbers that keys were given, equal keys the same number."""
 
-    numbers: Indices  # of each key
-    first_positions: Int64s  # the first position of each number
+    numbers: Indices  # (n,): the number of each key
+    first_positions: Int64s  # (distinct keys,): the position of the first key with each number
 
 
 class Rows(NamedTuple):
-    """A sparse matrix of counts; within a row, columns are in the order of first occurrence."""
+    """A sparse matrix of counts (CSR); columns are in the order that the function which made it states."""
 
-    indptr: Int64s
-    indices: Indices
+    indptr: Int64s  # (rows + 1,)
+    indices: Indices  # the column of each count
     counts: Floats

@@ -1,4 +1,4 @@
-"""Fold documents character by character. The compiled kernels give the same bytes."""
+"""Fold documents character by character: the Python form of the compiled kernels, with the same results."""
 
 import numpy as np
 
@@ -13,25 +13,25 @@ class Reader:
 
     def __init__(self, alphabet: Alphabet) -> None:
         self.alphabet = alphabet
-        self.known: dict[str, tuple[int, str]] = {}
-        self.small = bytes(alphabet.small) + bytes(128)
-        self.pool = alphabet.pool.tobytes()
+        self._entries: dict[str, tuple[int, str]] = {}  # class and folded form of the characters met so far
+        self._ascii_table = bytes(alphabet.small) + bytes(128)  # for bytes.translate
+        self._pool = alphabet.pool.tobytes()
 
     def look_up(self, character: str) -> tuple[int, str]:
         """Return the class and the folded form of a character."""
-        entry = self.known.get(character)
+        entry = self._entries.get(character)
         if entry is None:
             code = ord(character)
             cell = int(self.alphabet.cells[int(self.alphabet.blocks[code >> 8]) * 256 + (code & 255)])
-            place, length = cell >> 8, cell >> 3 & 31
-            folded = self.pool[place : place + length].decode() if length else character
-            entry = self.known[character] = cell & 7, folded
+            start, length = cell >> 8, cell >> 3 & 31
+            folded = self._pool[start : start + length].decode() if length else character
+            entry = self._entries[character] = cell & 7, folded
         return entry
 
     def fold_words(self, document: bytes) -> bytes:
         """Fold one document as `reference.fold_words` does."""
         if document.isascii():
-            return document.translate(self.small)
+            return document.translate(self._ascii_table)
         out: list[str] = []  # characters, and "\0" for a break
         run = 0  # the length of the current run of UNSPACED characters
         for character in document.decode("utf-8", "surrogateescape"):
@@ -49,7 +49,7 @@ class Reader:
                 out.append(folded)
                 run += 1
             elif kind == MARK and inside:
-                self.add_marks(out, folded, run == 0)
+                self._add_marks(out, folded, can_follow=run == 0)
             elif kind == WORD:
                 if run:
                     out.append("\0")
@@ -69,15 +69,18 @@ class Reader:
             else:
                 kind, folded = self.look_up(character)
                 if kind == MARK and out:
-                    self.add_marks(out, folded, True)
+                    self._add_marks(out, folded, can_follow=True)
                 elif kind != SKIP:
                     out.extend(folded)
         if within and out[-1] != " ":
             out.append(" ")
         return "".join(out).encode()
 
-    def add_marks(self, out: list[str], marks: str, can_follow: bool) -> None:
-        """Compose marks with the last character; those that cannot are appended, if they may follow it."""
+    def _add_marks(self, out: list[str], marks: str, can_follow: bool) -> None:
+        """Compose marks with the last character of `out`.
+
+        A mark that cannot be composed with it is appended if `can_follow`, and otherwise dropped.
+        """
         pairs = self.alphabet.pairs
         for mark in marks:
             key = ord(out[-1]) << 21 | ord(mark)
@@ -88,7 +91,7 @@ class Reader:
                 out.append(mark)
 
     def is_short(self, token: bytes, shortest: int) -> bool:
-        """Return whether a token is too short; tokens of scripts without spaces never are."""
+        """Return whether a token has too few characters; tokens of scripts without spaces never have."""
         if len(token) >= 4 * shortest:
             return False
         text = token.decode()

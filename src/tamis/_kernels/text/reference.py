@@ -9,7 +9,7 @@ Each byte that is not UTF-8 is a break. An `Alphabet` has the class and the fold
     UNSPACED  belongs to a script without spaces: tokens are its overlapping pairs, or a single character
     SKIP      is ignored (soft hyphens, joiners, marks of direction)
 
-`compiled` has the same functions; `tests/kernels/test_text.py` keeps the two equal to the bit.
+`compiled` has the same functions; `tests/kernels/test_text.py` checks that both return the same bits.
 """
 
 from collections.abc import Iterable
@@ -52,10 +52,10 @@ def fold_words(buffer: Bytes, offsets: Int64s, alphabet: Alphabet) -> tuple[Byte
 
 
 def fold_characters(buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within: bool) -> tuple[Bytes, Int64s]:
-    """Fold documents and keep breaks, such as punctuation; white space becomes one space.
+    """Fold documents and keep breaks, such as punctuation; a run of white space becomes one space.
 
     Return the bytes and their offsets. If `within`, each document begins and ends with a space, so that
-    n-grams can stay within words. Bytes that are not UTF-8 become U+FFFD.
+    `read_grams` finds the words. A byte that is not UTF-8 becomes U+FFFD.
     """
     reader = Reader(alphabet)
     return _join([reader.fold_characters(document, within) for document in _documents(buffer, offsets)])
@@ -76,7 +76,10 @@ def _join(documents: list[bytes]) -> tuple[Bytes, Int64s]:
 
 
 def read_words(folded: Bytes, offsets: Int64s, shortest: int, alphabet: Alphabet) -> TokenStream:
-    """Return the words between zero bytes, of at least `shortest` characters, or any length if UNSPACED."""
+    """Return the words between zero bytes, without those of fewer than `shortest` characters.
+
+    Words of UNSPACED characters may have any length.
+    """
     reader = Reader(alphabet)
     return _read(
         [token for token in document.split(b"\0") if token and not reader.is_short(token, shortest)]
@@ -87,7 +90,8 @@ def read_words(folded: Bytes, offsets: Int64s, shortest: int, alphabet: Alphabet
 def read_grams(folded: Bytes, offsets: Int64s, least: int, most: int, within: bool) -> TokenStream:
     """Return all n-grams of `least` to `most` characters.
 
-    If `within`, they are n-grams of words with their surrounding spaces; a shorter word is one n-gram.
+    If `within`, they are n-grams of each word with the spaces around it. A word that has no n-gram of `least`
+    characters is itself one n-gram, with its spaces.
     """
     return _read(_grams(d.decode(), least, most, within) for d in _documents(folded, offsets))
 
@@ -115,7 +119,7 @@ def _read(documents: Iterable[list[bytes]]) -> TokenStream:
 
 
 def number_tokens(tokens: Tokens) -> tuple[Indices, Tokens]:
-    """Number tokens, equal ones alike. Return the number of each, and the distinct tokens."""
+    """Number tokens by first occurrence. Return the number of each token, and the distinct tokens."""
     return _number(_tokens(tokens))
 
 
@@ -156,9 +160,12 @@ def _key(token: bytes) -> int:
 
 
 def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int64s:
-    """Number the keys of one share, and write their numbers; return each number's first position."""
+    """Number the keys of one share, from 0 on, and write their numbers to `numbers`, which has all keys.
+
+    Return the first position of each number among all keys.
+    """
     mine = np.flatnonzero(share_of(keys, shares) == share)
-    numbering = _identify(keys[mine].tolist())
+    numbering = _number_by_occurrence(keys[mine].tolist())
     numbers[mine] = numbering.numbers
     return mine[numbering.first_positions]
 
@@ -168,21 +175,24 @@ def share_of(keys: UInt64s, shares: int) -> Int64s:
     return (keys * np.uint64(SHARE) >> np.uint64(40)).astype(np.int64) % shares
 
 
-def _identify(things: list[int] | list[bytes]) -> Numbering:
-    known: dict[int | bytes, int] = {}
-    numbers = np.array([known.setdefault(thing, len(known)) for thing in things], dtype=np.int32)
-    first = np.full(len(known), len(things), dtype=np.int64)
-    np.minimum.at(first, numbers, np.arange(len(things)))
+def _number_by_occurrence(keys: list[int]) -> Numbering:
+    known: dict[int, int] = {}
+    numbers = np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int32)
+    first = np.full(len(known), len(keys), dtype=np.int64)
+    np.minimum.at(first, numbers, np.arange(len(keys)))
     return Numbering(numbers, first)
 
 
 def slots(count: int) -> int:
-    """Return log2 of the number of slots of a table of `count` keys: at most half of them are used."""
+    """Return log2 of the number of slots of a hash table of `count` keys: at most half of them are used."""
     return max(4, (2 * count).bit_length())
 
 
 def index_keys(keys: UInt64s) -> UInt64s:
-    """Build a hash table (linear probing): a slot holds a key and its index plus one, or two zeros."""
+    """Build a hash table of distinct keys, with linear probing (2 * slots,).
+
+    Each slot has two numbers: a key and its index plus one, or two zeros.
+    """
     bits = slots(len(keys))
     table = np.zeros(2 << bits, dtype=np.uint64)
     for number, key in enumerate(keys.tolist()):
@@ -198,16 +208,16 @@ def _slot(key: int, bits: int) -> int:
 
 
 def find_tokens(table: UInt64s, tokens: Tokens, other: Tokens) -> Indices:
-    """Return the number of each of the `other` tokens in `tokens`; -1 if unknown.
+    """Return the index of each of the `other` tokens among `tokens`, -1 if it is not one of them.
 
-    `table` is `index_keys` of the tokens' keys.
+    `table` is `index_keys(tokens.keys)`; the reference does not need it.
     """
     number = {token: k for k, token in enumerate(_tokens(tokens))}
     return np.array([number.get(token, -1) for token in _tokens(other)], dtype=np.int32)
 
 
 def find_keys(table: UInt64s, keys: UInt64s) -> Indices:
-    """Return the number of each key in a table that `index_keys` made; -1 if it is unknown."""
+    """Return the index of each key in a table that `index_keys` made; -1 if it is not there."""
     pairs = table.reshape(-1, 2)
     taken = pairs[pairs[:, 1] > 0]
     number = dict(zip(taken[:, 0].tolist(), (taken[:, 1] - np.uint64(1)).tolist(), strict=True))
@@ -217,7 +227,10 @@ def find_keys(table: UInt64s, keys: UInt64s) -> Indices:
 def join_tokens(
     text: Bytes, starts: Int64s, lengths: Int64s, numbers: Indices, bounds: Int64s, separator: Bytes
 ) -> tuple[Bytes, Int64s, Int64s]:
-    """Join tokens numbers[bounds[i] : bounds[i + 1]] to the i-th name. Return texts, starts and lengths."""
+    """Join the tokens numbers[bounds[i] : bounds[i + 1]], with the separator between them, to the i-th name.
+
+    `numbers` are indices of the tokens. Return the texts, starts and lengths of the names.
+    """
     whole, middle = text.tobytes(), separator.tobytes()
     spans = list(zip(starts.tolist(), lengths.tolist(), strict=True))
     names = [
@@ -231,7 +244,7 @@ def join_tokens(
 def place_names(
     lengths: Int64s, numbers: Indices, bounds: Int64s, separator_length: int
 ) -> tuple[Int64s, Int64s]:
-    """Return the starts and lengths of names that are joined from tokens."""
+    """Return the starts and lengths of the names that `join_tokens` makes, where names follow each other."""
     ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[numbers])])
     gaps = separator_length * np.maximum(np.diff(bounds) - 1, 0)
     sizes = ends[bounds[1:]] - ends[bounds[:-1]] + gaps
@@ -241,9 +254,9 @@ def place_names(
 def make_pair_keys(
     left: Indices, left_documents: Int64s, right: Indices, right_documents: Int64s, shift: int
 ) -> tuple[UInt64s, Int64s]:
-    """Make a key of the i-th number on the left and the (i + shift)-th on the right, in each document.
+    """Make a key of the i-th number in `left` and the (i + shift)-th in `right`, for each i, per document.
 
-    Return the keys, and the start of each document's keys.
+    The key is left << 32 | right. Return the keys, and where those of each document start (n + 1,).
     """
     keys: list[int] = []
     documents = np.zeros(len(right_documents), dtype=np.int64)
@@ -256,7 +269,7 @@ def make_pair_keys(
 
 
 def count_numbers(numbers: Indices, documents: Int64s, n_numbers: int) -> Rows:
-    """Count the numbers, which are below `n_numbers`, in each document."""
+    """Count how often each number below `n_numbers` occurs in each document."""
     indptr = np.zeros(len(documents), dtype=np.int64)
     indices: list[int] = []
     counts: list[float] = []
@@ -271,7 +284,10 @@ def count_numbers(numbers: Indices, documents: Int64s, n_numbers: int) -> Rows:
 
 
 def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
-    """Sum the rows of each group; within a sum, numbers are in the order of their first occurrence."""
+    """Sum the sparse rows of each group; group[d] is the group of row d, and columns are below `n_numbers`.
+
+    Within a sum, columns are in the order of their first occurrence.
+    """
     sums: list[dict[int, float]] = [{} for _ in range(groups)]
     for d in range(len(rows.indptr) - 1):
         own = sums[group[d]]
@@ -303,7 +319,7 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values:
 
 
 def add_columns(sums: Int64s, numbers: Int64s, table: Int64s) -> None:
-    """Add column i of `sums` to column numbers[i] of `table`, which has as many rows."""
+    """Add column i of `sums` (rows, n) to column numbers[i] of `table`, which has as many rows."""
     rows = np.arange(len(sums))[:, None]
     np.add.at(table, (rows, numbers[None]), sums)
 
@@ -321,7 +337,7 @@ def add_rows(
 
 
 def hash_tokens(text: Bytes, starts: Int64s, lengths: Int64s, seed: int) -> Hashes:
-    """Return the 32-bit MurmurHash3 of each token, which scikit-learn and Vowpal Wabbit use, too."""
+    """Return the 32-bit MurmurHash3 of each token, the hash that scikit-learn and Vowpal Wabbit use."""
     whole = text.tobytes()
     spans = zip(starts.tolist(), lengths.tolist(), strict=True)
     return np.array([murmur(whole[i : i + length], seed) for i, length in spans], dtype=np.uint32)
