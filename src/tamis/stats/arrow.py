@@ -7,14 +7,14 @@ A sum is an integer in base 2**32 (see `_kernels.reference`). Its digits, withou
     term      scalar    the term, in the total of a Tally that names its terms; null otherwise
     cell      int64     index into the other axes of the sum, in row-major order
     exponent  int32     32 times the power of 2**32: the row adds digits * 2**exponent to the sum
-    digits    int64     the digit: from 0 to 2**32 − 1; the leading digit of a number may be negative
+    digits    int64     the digit: from 0 to 2**32 − 1; the highest digit of a number may be negative
 
 and the schema's metadata holds the kind of statistic and the shapes, as JSON. The first five columns are the
 coordinates of a digit. Digits with the same coordinates are added when a table is read. So concatenated
 tables are the sum of their statistics, and so is SELECT …, SUM(digits) GROUP BY all other columns; no sum of
 fewer than 2**30 tables overflows. One more row, of the part `check`, holds the sum of all digits times a hash
-of their coordinates, modulo 2**31. It is added like the digits, so a table is refused if rows were lost or
-changed, even after tables were added.
+of their coordinates, modulo 2**31; it is left out if it is 0. It is added like the digits, so a table is
+refused if rows were lost or changed, even after tables were added.
 """
 
 import json
@@ -44,7 +44,7 @@ Integers = NDArray[np.int64]
 
 _FORMAT = 1
 _BITS = 32  # the number of bits of a digit
-_LARGEST = 2.0**62  # the sum of digits with the same coordinates in 2**30 tables is below this
+_LARGEST = 2.0**62  # the sum of the digits with the same coordinates in 2**30 tables is below this
 # Zeros are not written, so a table of few digits may describe a large array. To bound the memory that a
 # hostile table can claim, an array may have at most _FREE_WORDS words (32 MB) plus _WORDS_PER_DIGIT words for
 # each digit of the table.

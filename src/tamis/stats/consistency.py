@@ -25,9 +25,9 @@ _MAX_NUMBERS = 1 << 20
 def refuse_inconsistent(cls: type, parameters: dict[str, Any]) -> None:
     """Raise ValueError if `cls(**parameters)` would be inconsistent.
 
-    `cls` is a statistic, or a prior or a family's member, whose constructors check the values; of these, only
-    the memory that broadcasting their parameters takes is checked here. The message says only what was found;
-    the caller adds what was expected.
+    `cls` is a statistic, a prior or a family. The constructors of the last two check their parameters; here,
+    only the memory that broadcasting them takes is checked. The message says only what was found; the caller
+    adds what was expected.
     """
     for name in ("keys", "terms"):
         if not isinstance(parameters.get(name), Keys | None):

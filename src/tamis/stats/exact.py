@@ -27,7 +27,7 @@ MAX_POWER = 160
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exact:
-    """An array of real numbers, stored exactly: the sum over j of words[j] * 2**(32 * (low + j)).
+    """An array of sums, stored exactly: the sum over j of words[j] * 2**(32 * (low + j)).
 
     >>> tenth = Exact.of([0.1])
     >>> total = sum([tenth] * 9, start=tenth)
@@ -89,7 +89,7 @@ class Exact:
     @staticmethod
     @lru_cache(maxsize=4)  # rows that are observed one by one share the same object
     def count(number: int, shape: tuple[int, ...]) -> "Exact":
-        """Make sums that are all equal to an integer below 2**63."""
+        """Make sums that are all equal to an integer of at least 0 and below 2**63."""
         return Exact.from_words(np.full((1, *shape), number, dtype=np.int64), 0)
 
     @classmethod
@@ -115,7 +115,10 @@ class Exact:
 
     @property
     def pair(self) -> tuple[Floats, Floats]:
-        """The numbers rounded to float64, and the remainders; their sum has a relative error of 2**-105."""
+        """The numbers rounded to float64, and the remainders; their sum has a relative error of 2**-105.
+
+        Numbers below about 2**-968 have less precise remainders.
+        """
         high, rest = _kernels.read(self.flat_words, self.low)
         return high.reshape(self.shape), rest.reshape(self.shape)
 
@@ -152,7 +155,7 @@ class Exact:
         )
 
     def combine_at(self, other: "Exact", index: tuple[NDArray[np.int64], ...], sign: int) -> "Exact":
-        """Return self + sign * other, where `other` is added to the entries of self[index].
+        """Return self + sign * other, where `other` is added to the entries self[index], which are distinct.
 
         This is `combine` with the result of `place`, in one pass.
         """
@@ -169,7 +172,7 @@ class Exact:
         """Return self (groups, d), or (d,), with weight * values**power (d,) added to one group.
 
         The power is 0, 1 or 2; a value that is NaN adds nothing. This is `+` with the sum of one row, in a
-        tenth of the time.
+        tenth of the time. `tamis.stats.rows.can_add_row` says whether the result is exact.
         """
         words = self.words
         flat = words if words.ndim == 2 else words.reshape(len(words), math.prod(words.shape[1:]))
@@ -177,7 +180,10 @@ class Exact:
         return Exact(summed if words.ndim == 2 else summed.reshape(len(summed), *words.shape[1:]), low)
 
     def times(self, factor: ArrayLike) -> "Exact":
-        """Multiply by finite floats, which are broadcast, with a relative error of at most 2**-224."""
+        """Multiply by finite floats, which are broadcast, with a relative error of at most 2**-224.
+
+        Products below 2**-2048 have a larger relative error, because bits below 2**-2272 are dropped.
+        """
         factors = np.asarray(factor, dtype=np.float64)
         shape = np.broadcast_shapes(self.shape, factors.shape)
         broadcast = self if shape == self.shape else self._broadcast(shape)

@@ -1,4 +1,4 @@
-"""Several named statistics of the same rows, combined as one statistic."""
+"""Several named statistics of the same rows, which are added and subtracted as one."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

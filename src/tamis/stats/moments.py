@@ -68,8 +68,8 @@ class Moments(Sums):
         Sums of the diagonal form are exact. In the full form, by default, sums of products about the mean are
         rounded; the scatter then has a relative error below 1e-12. `exact=True` avoids the rounding, and
         takes about six times as long for many rows. The products of at most 65,536 values (16,384 if there
-        are weights), of at most 16 rows per label, and of outliers (`tamis.stats.outliers`) are never
-        rounded. `missing=True` leaves NaN out of its column's sums; the full form does not accept it.
+        are weights), of at most 16 rows per label on average, and of outliers (`tamis.stats.outliers`) are
+        never rounded. `missing=True` leaves NaN out of its column's sums; the full form does not accept it.
         """
         if form not in ("full", "diagonal", "none"):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'none'")
@@ -122,7 +122,10 @@ class Moments(Sums):
 
     @classmethod
     def _observe_at_once(cls, values: Floats, by: object) -> Self | None:
-        """Sum rows (n, d) without weights in the diagonal form, reading them once; None as above."""
+        """Sum rows (n, d) without weights in the diagonal form, reading them once.
+
+        Return None in the cases of `observe_columns`, or if there is not one label per row.
+        """
         n, d = values.shape
         if values.size < _MIN_CELLS:
             return None
@@ -139,6 +142,7 @@ class Moments(Sums):
 
     @classmethod
     def _make_from_sums(cls, sums: tuple[tuple[Words, int], ...], n: int, d: int, by: Labels | None) -> Self:
+        """Make the diagonal form from the sums of n rows and of their squares, each as words and `low`."""
         shape = (d,) if by is None else (len(by.keys), d)
         first, second = [Exact(words.reshape(len(words), *shape), low) for words, low in sums]
         if by is None:
@@ -316,4 +320,5 @@ class Moments(Sums):
 
 
 def _drop_column(part: Exact) -> Exact:
+    """Drop the axis of columns of data that have one column."""
     return part.reindex(lambda words: words[..., 0])

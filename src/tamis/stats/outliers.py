@@ -1,4 +1,4 @@
-"""rows → the outliers among the rows of each group.
+"""rows → whether each row is an outlier in its group.
 
 A sum of products in floats has rounding errors in proportion to its largest terms. While these stay in the
 sum, the relative error is small; after they are subtracted, it is large. So rows whose w (x − median)² is
@@ -71,7 +71,7 @@ def may_have_outliers(squares: Floats, scale: Floats, n: int) -> bool:
 
 
 def _choose_places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Choose the rows to sample: return their indices within each group (groups, count)."""
+    """Choose the rows to sample: return their indices within each group (groups, count), evenly spaced."""
     count = int(np.clip(sizes.sum() // (_SAMPLING * max(1, len(sizes))), _MIN_SAMPLE, _MAX_SAMPLE))
     places: NDArray[np.int64] = (np.arange(count) * sizes[:, None]) // count
     return places
@@ -112,7 +112,7 @@ def _find_quartiles(sample: tuple[Floats, Floats | None]) -> tuple[Floats, Float
     The quartile is 0 if so few deviations are nonzero that all of them may be outliers; then `find_outliers`
     reads the column completely, if any of its squares is not 0.
     """
-    values, roots = sample
+    values, roots = sample  # as of `_sample`
     count = values.shape[1]
     median = np.partition(values, count // 2, axis=1)[:, count // 2]
     deviation = np.abs(values - median[:, None])

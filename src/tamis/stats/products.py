@@ -28,9 +28,10 @@ _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 *
 # Values in a chunk of `plain_moments`: 8 MB for each thread, which stay in the third-level cache.
 _CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
-_FEW = 16  # for at most so many rows per group, exact sums of products are faster than BLAS with centring
-_SMALL = 1 << 16  # so few values are summed exactly, which takes twice as long: 2 ms for 3,000 × 20 values
-_WEIGHTED = 4  # exact sums of weighted values take four times as long
+_FEW = 16  # for at most so many rows per group, exact sums of products are faster than those about the mean
+# At most so many values are summed exactly, which takes twice as long: 2 ms for 3,000 rows of 20 columns.
+_SMALL = 1 << 16
+_WEIGHTED = 4  # a weighted value counts as so many: its exact sums take four times as long
 MIN_REMAINDER = 1e-8  # a smaller fraction of the squares that were rounded has less than seven correct digits
 _STACK = 64  # blocks whose sums of products one call of a kernel adds
 _MIN_EXPONENT, _MIN_WEIGHT_EXPONENT = -400, -100  # below these, slices of values and weights could underflow
@@ -70,8 +71,9 @@ def unpack(packed: Floats, d: int) -> Floats:
 def second_moments(
     rows: Rows, exact: bool, first: Exact | None = None, last_columns: Rows | None = None
 ) -> tuple[Exact, Floats | None]:
-    """Sum w x xᵀ by group, packed (..., d(d+1)/2); return also the rounded squares (..., d), None if exact.
+    """Sum w x xᵀ by group, packed (..., d(d+1)/2).
 
+    Return also the squares whose sums were rounded, Σ w (x − c)² (..., d), or None if the sums are exact.
     `first` is Σ w x of these rows, if it is known already. `last_columns` holds further columns of the same
     rows. They are joined block by block: to join all 200,000 rows of 100 columns took a third of the time.
     """
@@ -104,10 +106,10 @@ def second_moments(
 def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | None:
     """Return Σ x, Σ x xᵀ packed, and the rounded squares (d,) of rows without weights or groups, in one pass.
 
-    `rows` is (n, d), or a list of columns (n,). Chunks of rows stay in the cache while they are checked,
-    summed and multiplied. So products are not about the mean, which is known only at the end, but about the
-    median of a sample of rows. None if `second_moments` would sum some rows exactly, or if a value is not
-    finite or cannot be squared.
+    The rounded squares are as in `second_moments`. `rows` is (n, d), or a list of columns (n,). Chunks of
+    rows stay in the cache while they are checked, summed and multiplied. So products are not about the mean,
+    which is known only at the end, but about the median of a sample of rows. None if `second_moments` would
+    sum some rows exactly, or if a value is not finite or cannot be squared.
     """
     n, d = (len(rows[0]), len(rows)) if isinstance(rows, list) else rows.shape
     if n <= _FEW or n * d <= _SMALL:
@@ -145,7 +147,10 @@ def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | 
 
 
 def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact, Floats | None]:
-    """Return Σ w x, Σ w x xᵀ packed, and the rounded squares, by group, of the columns of both arrays."""
+    """Return Σ w x, Σ w x xᵀ packed, and the rounded squares, by group, of the columns of both together.
+
+    The rounded squares are as in `second_moments`.
+    """
     first = _join([left.sum_values(), right.sum_values()], lambda words: np.concatenate(words, axis=-1))
     return first, *second_moments(left, exact, first, right)
 
@@ -227,7 +232,7 @@ def cross_terms(weight: Exact, first: Exact, centre: Floats, pairs: ColumnPairs 
 
 
 def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: ColumnPairs | None) -> Floats:
-    """Compute Σ w (x − mean)(x − mean)ᵀ from Σ w x and Σ w x xᵀ, packed as `second` is; 0 if the weight is 0.
+    """Compute Σ w (x − mean)(x − mean)ᵀ from Σ w x and Σ w x xᵀ, packed as `second` is.
 
     The sums are converted, without rounding, to sums about a float next to the mean, where the subtraction
     cancels no digits: the error is a few units in the last place, however large the mean. `pairs` is as in
@@ -251,7 +256,7 @@ def describe_moments(weight: Exact, first: Exact, second: Exact, pooled: bool = 
     """Return weight, mean and scatter of the diagonal form (3, ..., d); the mean is NaN if the weight is 0.
 
     If `pooled`, the sums are (groups, d) and the result is (4, groups + 1, d): the last group is all groups
-    together, and the fourth number is each mean minus that of all groups.
+    together, and the fourth row is the shift, each mean minus that of all groups.
     """
     shape = first.shape
     columns = shape[-1] if shape else 1
@@ -340,7 +345,10 @@ def _sum_centred_products(rows: Rows, centres: Floats, last_columns: Rows | None
 def _map_blocks(
     count: int, n: int, d: int, multiply_blocks: Callable[[int, int], Iterable[Floats]]
 ) -> list[Floats]:
-    """Call `multiply_blocks` for `count` blocks of n rows of d columns in all, in threads if n is large."""
+    """Return the results of multiply_blocks(start, stop) for all of `count` blocks, in threads if many.
+
+    The blocks have n rows of d columns in all.
+    """
     work = n * d**2
     if count == 1 or threads.count_chunks(work) == 1:
         return list(multiply_blocks(0, count))

@@ -15,9 +15,7 @@ from tamis.arrays import Matrix
 from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
 
-_MAX_EXPONENT = (
-    1000  # of a product: beyond 2**1000 one of the two floats that `two_product` returns may overflow
-)
+_MAX_EXPONENT = 1000  # weighted squares from 2**1000 on are refused: their sums may overflow
 _LARGEST = 1e100  # a weight or value below this magnitude has weighted squares below 2**1000
 _SMALLEST = 1e-140  # the rounding error of the square of a value above this magnitude does not underflow
 _BLOCK = 1 << 16  # values whose weighted products are in memory at a time
@@ -82,7 +80,7 @@ class Rows:
         return 1 if self.keys is None else len(self.keys)
 
     def shape(self, *event: int) -> tuple[int, ...]:
-        """Return the shape of sums of arrays of shape `event`; groups by label are the first axis."""
+        """Return the shape of sums of arrays of shape `event`; groups, if any, are the first axis."""
         return event if self.keys is None else (len(self.keys), *event)
 
     def sum_weights(self) -> Exact:
@@ -165,7 +163,7 @@ class Rows:
         ]
 
     def refuse_unless_squarable(self) -> None:
-        """Raise if a value's square, times its weight, would overflow."""
+        """Raise if the largest square, times the largest weight if that is above 1, may overflow in sums."""
         weight_exponent = 0 if self.weight_bounds is None else max(0, int(self.weight_bounds[0, 0]))
         if 2 * self.largest + weight_exponent > _MAX_EXPONENT:
             column = int(self.bounds[0].argmax())

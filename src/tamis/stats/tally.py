@@ -46,7 +46,10 @@ class Tally(Sums):
 
     @classmethod
     def observe(cls, values: object, weights: object = None, by: object = None) -> Self:
-        """Sum sufficient statistics T(x) (n, *batch, k) over their rows, by label if labels are given."""
+        """Sum sufficient statistics T(x) over their rows, by label if labels are given.
+
+        Their shape is (n, *batch, k), or (n,) if T(x) is one number.
+        """
         is_table = isinstance(values, arrays.Matrix) or arrays.is_frame(values)
         array = None if is_table else arrays.to_numpy(values)
         if array is None or array.ndim <= 2:
@@ -136,7 +139,10 @@ class Tally(Sums):
             return np.asarray(self.total.value / self.weight.value[..., None])
 
     def table(self) -> dict[object, object]:
-        """Return the totals as a dict by label (if grouped) of dicts by term; unnamed terms are indices."""
+        """Return the totals by term, as a dict; terms without names are known by their indices.
+
+        If the statistic is grouped by label, return a dict of such dicts by label.
+        """
         names = range(self.total.shape[-1]) if self.terms is None else self.terms
         if self.keys is None:
             return dict(zip(names, self.total.value.tolist(), strict=True))
@@ -181,8 +187,10 @@ def _can_count(weight: float) -> bool:
 
 
 def _extend_terms(tally: TallyT, terms: Keys, index: NDArray[np.int64]) -> TallyT:
+    """Extend a statistic to `terms`, which has its own at `index`; the totals of the others are zero."""
     return tally.with_fields(terms=terms, total=tally.total.place(index, len(terms), axis=-1))
 
 
 def _add_axes(words: NDArray[np.int64], batch: tuple[int, ...]) -> NDArray[np.int64]:
+    """Broadcast words to further axes of these lengths, which come last."""
     return np.broadcast_to(words.reshape(*words.shape, *(1,) * len(batch)), (*words.shape, *batch))
