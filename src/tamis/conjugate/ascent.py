@@ -40,13 +40,13 @@ def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> 
     point, low, high = optimum, lower, upper
     value, gradient = objective(point, active)
     memory: list[_Secant] = []
-    idle = np.zeros(len(optimum), dtype=np.int64)
+    idle = np.zeros(len(optimum), dtype=np.int64)  # the last steps in a row without an increase
     unfinished = np.zeros(len(optimum), dtype=np.bool_)
     for _ in range(_MAX_STEPS):
         at_bound = ((point <= low) & (gradient < 0)) | ((point >= high) & (gradient > 0))
         free = np.where(at_bound, 0.0, gradient)
         steepness = np.abs(free).max(axis=-1) / (1.0 + np.abs(value))
-        # The mask selects the problems that go on; those that stop keep these values.
+        # The mask selects the problems that go on; for those that stop, this point is the optimum.
         mask = (steepness > _CONVERGED) & (idle < _MAX_IDLE_STEPS)
         optimum[active], unfinished[active] = point, steepness > _NOT_CONVERGED
         if not mask.any():

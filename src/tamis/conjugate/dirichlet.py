@@ -25,7 +25,7 @@ from tamis.families.family import Size, check_positive, check_vectors, freeze_pa
 from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio, sum_of_others
 from tamis.stats import Exact, Keys, Tally
 
-_TOLERANCE = 1e-6  # the sum of totals may be less by this part of the weight, as with float32 numbers
+_TOLERANCE = 1e-6  # totals may sum to less than the weight by this part of it, as with float32 numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,9 +35,9 @@ class Dirichlet(Prior):
     `terms` name the categories and `keys` the slices of the first batch axis; `update` takes them from a
     statistic that has names.
 
-    It is updated by a Tally with a total for each category: by `Tally.count`, or by `Tally.observe` of
-    one-hot rows or of rows of counts, such as documents. An error is raised if the totals sum to less than
-    the weight: then a category is missing, such as the last one in a minimal Categorical.
+    It is updated by a Tally with a total for each category: one of `Tally.count`, or of `Tally.observe` with
+    one-hot rows or rows of counts, such as documents. An error is raised if the totals sum to less than the
+    weight: then a category is missing, such as the last one in a minimal Categorical.
 
     >>> weather = Dirichlet([1, 1]).update(Tally.count(["sun", "rain", "sun"]))  # rain, sun: in natural order
     >>> weather.mean.tolist(), round(float(weather.predictive().density([0, 1])), 9)

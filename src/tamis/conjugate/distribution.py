@@ -28,7 +28,7 @@ class Distribution(Batched, ABC):
 
     @abstractmethod
     def log_density(self, x: ArrayLike) -> Array:
-        """log p(x), of mass or density, broadcast over the batch; −∞ outside the support."""
+        """log p(x) of x (..., *event), mass or density, broadcast over the batch; −∞ outside the support."""
 
     def density(self, x: ArrayLike) -> Array:
         """p(x)."""
@@ -160,7 +160,7 @@ def check_counts(value: ArrayLike, what: str) -> Array:
 
 
 def mask_counts(x: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
-    """A mask of the x that are counts 0, 1, 2, …, and x with 0 in place of the others."""
+    """Return a mask of the numbers that are counts 0, 1, 2, …, and x with 0 in place of the others."""
     value = floats(x, "x")
     inside = counts.is_count(value)
     return inside, np.where(inside, value, 0.0)

@@ -1,4 +1,4 @@
-"""Functions that the normal–inverse-gamma and the normal–inverse-Wishart prior fraction.
+"""Functions that the normal–inverse-gamma and the normal–inverse-Wishart prior share.
 
 In one dimension, the second is the first, with freedom 2 · shape and twice the scale; `fit` serves both.
 """
@@ -100,7 +100,7 @@ def scale_matrix(factor: Array, scale: Array) -> Array:
 def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
     """The mean minus the location, subtracted before anything is rounded; 0 where the weight is 0.
 
-    The last axis of the weight is that of the columns; its length is 1 if they fraction one weight.
+    The last axis of the weight is that of the columns; its length is 1 if they share one weight.
     """
     if first.shape == weight.shape and location.shape == first.shape[-location.ndim :]:
         rest = (first - weight.times(location)).value
@@ -258,7 +258,8 @@ def _unpack_parameters(point: Array, unit: Array) -> tuple[Array, Array, Array, 
 def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Array) -> tuple[Array, Array]:
     """The log-evidence (cells,) and its gradient (cells, p), summed over groups.
 
-    `n`, `z` and `w` are weights, means and scatters of the groups in the units of `_choose_units`.
+    `n` (groups, cells), `z` (groups, cells, d) and `w` (groups, cells, d, d) are weights, means and scatters
+    of the groups in the units of `_choose_units`. For `point` see `_choose_start_and_bounds`.
     """
     d = z.shape[-1]
     location, strength, freedom, root = _unpack_parameters(point, unit)

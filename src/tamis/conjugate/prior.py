@@ -33,16 +33,16 @@ class Prior(Batched, ABC):
     @property
     @abstractmethod
     def mean(self) -> Any:
-        """The expected parameters."""
+        """The expected parameters, as `sample` returns one draw of them."""
 
     @property
     @abstractmethod
     def mode(self) -> Any:
-        """The most probable parameters."""
+        """The parameters of largest density; NaN if no single ones have it."""
 
     @abstractmethod
     def update(self, statistic: Any, /) -> Self:
-        """The posterior after the statistic was observed."""
+        """The posterior after the statistic was observed; raise if no data can have the statistic."""
 
     @abstractmethod
     def predictive(self) -> Distribution:
@@ -79,7 +79,10 @@ class Prior(Batched, ABC):
 
     @abstractmethod
     def interval(self, coverage: float = 0.95) -> tuple[Any, Any]:
-        """Lower and upper ends of the credible interval that leaves equal tails on both sides."""
+        """Lower and upper ends of the interval of each parameter that leaves equal tails on both sides.
+
+        Each end has the form of `mean`; if that has a covariance, it has the variances instead.
+        """
 
     @abstractmethod
     def log_density(self, parameters: Any) -> Array:
@@ -87,7 +90,7 @@ class Prior(Batched, ABC):
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Any:
-        """Independent draws of the parameters (*size, *batch, …)."""
+        """Independent draws of the parameters (*size, *batch, …): an array, or a tuple of arrays."""
 
     @abstractmethod
     def kl(self, other: Self) -> Array:
@@ -109,8 +112,8 @@ def refuse_unless_instance(statistic: object, kind: type[Sums], prior: str) -> N
 def combine_keys(keys: Keys | None, batch: Shape, statistic: Sums, observed: Shape) -> Keys | None:
     """The keys of a posterior: those of the prior, or of the statistic if the prior has none.
 
-    `batch` and `observed` are the batch shapes of the prior and of the statistic; see
-    `refuse_other_keys`.
+    `batch` and `observed` are the batch shapes of the prior and of the statistic. Keys that do not agree are
+    refused: see `refuse_other_keys`.
     """
     refuse_other_keys(keys, batch, statistic, observed)
     return statistic.keys if keys is None else keys

@@ -34,7 +34,7 @@ class ConjugateFamily(Family):
     [-2.433, -1.703]
     """
 
-    fixed: ClassVar[tuple[str, ...]] = ()  # parameters that are given and never inferred
+    fixed: ClassVar[tuple[str, ...]] = ()  # names of the parameters that are given and never inferred
 
     @abstractmethod
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
@@ -42,14 +42,15 @@ class ConjugateFamily(Family):
 
     @abstractmethod
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
-        """log p(data) with the parameters integrated out, from its statistic, without Σ log h(x) (*batch,).
+        """log p(data) with the parameters integrated out, without Σ log h(x) (*batch,).
 
-        This is a difference of two normalizers, written so that large terms do not cancel.
+        `weight` and `total` are the number of observations (*batch,) and ΣT(x) (*batch, k). On paper this is
+        log_prior_normalizer(sums of both) − log_prior_normalizer(prior); subclasses cancel the large terms.
         """
 
     @abstractmethod
     def prior_mode(self, weight: Array, total: Array) -> Self:
-        """The most probable member, in the usual parameters."""
+        """The member whose usual parameters have the largest density under the prior."""
 
     @abstractmethod
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
@@ -67,10 +68,11 @@ class ConjugateFamily(Family):
         return np.where(inside, self.log_base(value) + evidence, -np.inf)
 
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
-        """A prior of `strength` pseudo-observations, from the weight and total of all classes.
+        """A prior's weight and total: `strength` pseudo-observations with the mean of all observations.
 
-        Its mean is that of all observations. Half an event is added to the total of counts, so that a count
-        above 0 is possible even if all were 0; where the mean is still 0, that of this member is used.
+        `weight` and `total` are those of all classes together. Half an event is added to the total of counts,
+        so that a count above 0 is possible even if all were 0. Where the mean is not above 0, that of this
+        member is used.
         """
         events = total + (0.5 if self.discrete else 0.0)
         mean = events / np.where(weight > 0, weight, 1.0)[..., None]
@@ -102,10 +104,10 @@ class RateFamily(ScalarFamily):
 
     @abstractmethod
     def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
-        """The number of events and the time that observations add to the prior's shape and rate."""
+        """The events and the time (*batch,) that observations add to the prior's shape and rate."""
 
     def _gamma_pair(self, weight: Array, total: Array) -> tuple[Array, Array]:
-        """Shape and rate of the prior."""
+        """Shape and rate of the gamma prior with this weight and total."""
         events, time = self.count_events(weight, total)
         return events + self.extra_events, time
 
@@ -144,10 +146,10 @@ class ProbabilityFamily(ScalarFamily):
 
     @abstractmethod
     def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
-        """The successes and failures that observations add to the two parameters of the prior."""
+        """The successes and failures (*batch,) that observations add to the prior's two parameters."""
 
     def _beta_pair(self, weight: Array, total: Array) -> tuple[Array, Array]:
-        """The two parameters of the prior."""
+        """The two parameters of the beta prior with this weight and total."""
         successes, failures = self.count_outcomes(weight, total)
         return successes + self.extra_successes, failures
 

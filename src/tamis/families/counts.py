@@ -100,7 +100,7 @@ def mean_log_poisson(mean: Array, probability: Array | None = None, trials: Arra
 
 
 def _sum_terms(mean: Array, probability: Array, trials: Array | None) -> Array:
-    """What `mean_log_poisson` returns, for means below _LARGE_MEAN, by a sum over counts."""
+    """Compute `mean_log_poisson` for means below _LARGE_MEAN, by a sum over counts."""
     x = np.arange(float(_SUMMED_COUNTS))[:, None]
     log_term = log_poisson(x, mean)
     log_mass = log_term
@@ -112,7 +112,10 @@ def _sum_terms(mean: Array, probability: Array, trials: Array | None) -> Array:
 
 
 def _expand_in_moments(mean: Array, probability: Array) -> Array:
-    """−s(mean) − Σ μₖ f⁽ᵏ⁾(mean)/k!, from the Taylor series of f(x) = log x!; μₖ are central moments."""
+    """Compute `mean_log_poisson` for large means, by the Taylor series of f(x) = log x! about the mean.
+
+    It is −s(mean) − Σ μₖ f⁽ᵏ⁾(mean)/k! for k ≥ 2, with the central moments μₖ.
+    """
     m = np.minimum(mean, 1e15)  # above, all terms but the first are below 1e-15, and would overflow
     variance = m * (1.0 - probability)
     cumulants = [variance * np.polyval(polynomial, probability) for polynomial in _cumulants()]  # κ₂, κ₃, …

@@ -45,11 +45,11 @@ class Family(Batched, ABC):
 
     @abstractmethod
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
-        """Whether x is a value that the family can produce; NaN and infinity never are."""
+        """Whether the family can produce x (..., *event), a mask (...); False for NaN and infinity."""
 
     @abstractmethod
     def sufficient(self, x: ArrayLike) -> Array:
-        """T(x): (..., k)."""
+        """T(x) of observations (..., *event): (..., k)."""
 
     def log_base(self, x: ArrayLike) -> Array:
         """log h(x), the term that does not depend on the parameters; −∞ outside the support."""
@@ -149,7 +149,7 @@ def bregman_divergence(member: Family, other: Family) -> Array:
 
 
 class TallyFamily(Family):
-    """A family whose statistic is a `Tally`: the weight, and ΣT(x)."""
+    """A family whose statistic is a `Tally`: the weight, and ΣT(x), which `sufficient` defines."""
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Tally:
         values = floats(np.asarray(x), "x")
@@ -219,7 +219,7 @@ def check_vectors(x: ArrayLike, d: int, what: str) -> Array:
 
 
 def check_statistic(statistic: Any, kind: type[Sums]) -> Any:
-    """Return the statistic; raise unless it is of this kind and all its weights are above zero."""
+    """Return the statistic; raise unless it is a `kind` and all its weights are above zero."""
     if not isinstance(statistic, kind):
         raise TypeError(
             f"got a {type(statistic).__name__}, expected a {kind.__name__}: use the family's observe first"

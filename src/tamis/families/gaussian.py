@@ -14,7 +14,7 @@ from tamis.families.stirling import log1p_gap
 from tamis.stats import Moments
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_MIN_VARIANCE = 1e-300  # columns of no larger variance count as constant; larger ones have an inverse
+_MIN_VARIANCE = 1e-300  # columns of no larger variance count as constant; larger variances have an inverse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +172,7 @@ def quadratic_partition(first: Array, second: Array) -> Array:
 
 
 def observe_columns(x: object, weights: object, by: object) -> Moments:
-    """Sum data (n, *columns) to diagonal moments, in which the axes of columns keep their shape."""
+    """Sum data (n, *columns) to diagonal moments, whose sums have the shape of the columns."""
     values: Any = x if is_frame(x) else to_numpy(x)
     columns = np.shape(values)[1:]
     if len(columns) <= 1:

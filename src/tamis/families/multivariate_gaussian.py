@@ -177,7 +177,7 @@ class MultivariateGaussian(Family):
         return np.asarray(0.5 * (diagonal.sum(axis=-1) + below + other._factor.quadratic(step)))
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Moments:
-        """Full or diagonal moments of x (n, *batch, d)."""
+        """Sum x (n, *batch, d) to moments: full ones if the form is full, else diagonal ones."""
         values: Any = x if is_frame(x) else to_numpy(x)
         shape = np.shape(values)
         if len(shape) < 2 or shape[-1] != self.dimension:
@@ -223,13 +223,19 @@ class MultivariateGaussian(Family):
         return np.asarray(np.log(self._variance).sum(axis=-1))
 
     def _make_member(self, mean: Array, covariance: Array) -> Self:
-        """The member with this mean and covariance; the spherical form takes the mean of the variances."""
+        """The member with this mean and covariance (..., d, d), or variances (..., d) in the other forms.
+
+        The spherical form takes the mean of the variances.
+        """
         if self.form == "spherical":
             return type(self)(mean, covariance.mean(axis=-1), self.form)
         return type(self)(mean, covariance, self.form)
 
     def _join_terms(self, first: Array, covariance: Array | float) -> Array:
-        """Join x and its products or squares, as in T(x); `covariance` is added to the products."""
+        """Join x and its products or squares, as in T(x); `covariance` is added to these.
+
+        It is (..., d, d) in the full form, (..., d) in the others, or 0.
+        """
         if self.form == "full":
             products = first[..., :, None] * first[..., None, :] + covariance
             return np.concatenate([first, products.reshape(*first.shape[:-1], -1)], axis=-1)

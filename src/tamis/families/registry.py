@@ -21,7 +21,6 @@ from tamis.families.multivariate_gaussian import MultivariateGaussian
 from tamis.families.negative_binomial import NegativeBinomial
 from tamis.families.poisson import Poisson
 
-# The classes that `tamis.families` offers.
 __all__ = [
     "Bernoulli",
     "Categorical",
@@ -90,7 +89,7 @@ def find_family(family: object, where: str = "") -> Family:
 
 
 def name_of(family: Family) -> str:
-    """The name of a family, without its parameters.
+    """Return the name of a family, without its parameters.
 
     >>> name_of(Gamma(shape=3))
     'gamma'
@@ -99,7 +98,7 @@ def name_of(family: Family) -> str:
 
 
 def label_of(family: Family) -> str:
-    """The name of a family with its fixed parameters; columns with equal labels have the same family.
+    """Return the name of a family with its fixed parameters; columns with equal labels have the same family.
 
     >>> label_of(Gamma(shape=3)), label_of(Poisson(1))
     ('gamma(shape=3)', 'poisson')

@@ -17,7 +17,10 @@ _ROUNDING = 1e-12  # smaller differences from 1, or below 0, are rounding errors
 
 
 def check_probabilities(probabilities: ArrayLike) -> Array:
-    """Return the probabilities (..., categories); raise unless they are at least 0 and sum to 1."""
+    """Return the probabilities (..., categories); raise unless they are at least 0 and sum to 1.
+
+    A sum that differs from 1 by less than 1e-6, as that of float32 does, is corrected.
+    """
     p = freeze_parameter(probabilities, "probabilities")
     if p.ndim == 0 or p.shape[-1] == 0:
         raise ValueError(
@@ -44,7 +47,7 @@ def natural(probabilities: Array, minimal: bool) -> Array:
 
 
 def log_partition(eta: Array, minimal: bool) -> Array:
-    """log Σ e^η, or log(1 + Σ e^η)."""
+    """log Σ e^η, or log(1 + Σ e^η) if minimal."""
     return np.asarray(special.logsumexp(_append_reference(eta, minimal), axis=-1))
 
 
@@ -66,14 +69,14 @@ def drop_reference(values: Array, minimal: bool) -> Array:
     return values[..., :-1] if minimal else values
 
 
-def add_reference(probabilities: Array, total: ArrayLike, minimal: bool) -> Array:
+def add_reference(values: Array, total: ArrayLike, minimal: bool) -> Array:
     """If minimal, append the last probability or count: the total minus the others, which are given."""
     if not minimal:
-        return probabilities
+        return values
     sums = np.asarray(total)[..., None]
-    rest = sums - probabilities.sum(axis=-1, keepdims=True)
+    rest = sums - values.sum(axis=-1, keepdims=True)
     rest = np.where((rest < 0) & (rest > -_ROUNDING * sums), 0.0, rest)
-    others = np.broadcast_to(probabilities, (*rest.shape[:-1], probabilities.shape[-1]))
+    others = np.broadcast_to(values, (*rest.shape[:-1], values.shape[-1]))
     return np.concatenate([others, rest], axis=-1)
 
 
