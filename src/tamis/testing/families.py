@@ -6,8 +6,8 @@ of every public family to draw. A family of one column with a conjugate prior ne
 integrated over `nodes`, so the laws hold to about ten digits. To test another family of your own, register
 nodes for it and make a `FamilyCase`.
 
-Tolerances are in the family's own units: s is the standard deviation of T(x), parameters η that differ by a
-small part of 1/s cannot be distinguished by any data, nor can means that differ by a small part of s.
+Tolerances are in the family's own units, where s is the standard deviation of T(x): no data can distinguish
+parameters η that differ by a small part of 1/s, nor means that differ by a small part of s.
 """
 
 import pickle
@@ -51,7 +51,10 @@ _DIFFERENCE = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}  # f′ ≈ Σ c (f
 
 @dataclass(frozen=True)
 class FamilyCase:
-    """A family, in one of its variants, and members of it, none of them at the edge of the parameters."""
+    """A family, in one of its variants, and members of it, none of them at the edge of the parameters.
+
+    `variant` names a parametrisation or form, such as "minimal"; it is "" for the default.
+    """
 
     kind: type[Family]
     members: SearchStrategy[Any]
@@ -176,7 +179,7 @@ def _powers(shape: tuple[int, ...], low: float, high: float) -> SearchStrategy[A
 
 
 @st.composite
-def _shares(draw: st.DrawFn, batch: tuple[int, ...]) -> Array:
+def _probabilities(draw: st.DrawFn, batch: tuple[int, ...]) -> Array:
     weights = draw(_floats((*batch, draw(st.integers(2, 4))), 0.01, 1.0))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
@@ -185,7 +188,7 @@ def _shares(draw: st.DrawFn, batch: tuple[int, ...]) -> Array:
 def _multinomials(draw: st.DrawFn, minimal: bool) -> Multinomial:
     batch = draw(_batches)
     trials = draw(hnp.arrays(np.int64, batch, elements=st.integers(1, 5)))
-    return Multinomial(trials, draw(_shares(batch)), minimal)
+    return Multinomial(trials, draw(_probabilities(batch)), minimal)
 
 
 @st.composite
@@ -211,7 +214,7 @@ def _vectors(draw: st.DrawFn, form: Any) -> MultivariateGaussian:
 
 @st.composite
 def _members_of(draw: st.DrawFn, member: Any) -> Any:
-    """Draw members of any family with a conjugate prior from a prior about the registered member."""
+    """Draw members of any family with a conjugate prior, from a prior whose mean is near `member`."""
     changes = {name: getattr(member, name) * draw(_powers((), -0.5, 1.0)) for name in member.fixed}
     kind = replace(member, **{name: float(value) for name, value in changes.items()})
     batch, rng = draw(_batches), np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -223,8 +226,10 @@ def _members_of(draw: st.DrawFn, member: Any) -> Any:
 
 _CASES_BY_HAND: tuple[FamilyCase, ...] = (
     FamilyCase(Bernoulli, _batches.flatmap(lambda batch: _floats(batch, 0.01, 0.99)).map(Bernoulli)),
-    FamilyCase(Categorical, _batches.flatmap(_shares).map(Categorical)),
-    FamilyCase(Categorical, _batches.flatmap(_shares).map(lambda p: Categorical(p, minimal=True)), "minimal"),
+    FamilyCase(Categorical, _batches.flatmap(_probabilities).map(Categorical)),
+    FamilyCase(
+        Categorical, _batches.flatmap(_probabilities).map(lambda p: Categorical(p, minimal=True)), "minimal"
+    ),
     FamilyCase(Multinomial, _multinomials(minimal=False)),
     FamilyCase(Multinomial, _multinomials(minimal=True), "minimal"),
     FamilyCase(Poisson, _batches.flatmap(lambda batch: _powers(batch, -2.0, 2.0)).map(Poisson)),

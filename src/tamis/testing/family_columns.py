@@ -49,7 +49,11 @@ class LabelledColumns:
 
 @dataclass(frozen=True)
 class BlockCase:
-    """A faster block, made from an estimate and the strength of its prior, and its family."""
+    """A faster block and its family.
+
+    `make` takes an estimate, such as "map", and the strength of the prior. `columns` draws data of the
+    family.
+    """
 
     name: str
     family: ConjugateFamily

@@ -37,7 +37,7 @@ class Sample:
         return Sample(self.rows[index], self.weights[index], targets)
 
     def with_outliers(self, row: int, column: int) -> Iterator["Sample"]:
-        """Yield the sample with a row of 1e9, and with a cell of 2e8; cells that are not floats stay."""
+        """Yield the sample with one row of 1e9, and with one cell of 2e8; cells that are not floats stay."""
         for cells, value in ((slice(None), 1e9), (slice(column, column + 1), 2e8)):
             rows = self.rows.copy()
             changed = [value if isinstance(cell, float) else cell for cell in rows[row, cells].tolist()]
@@ -48,7 +48,7 @@ class Sample:
 class LearningCase(Protocol):
     """A model, and how to draw rows for it and compare it with another."""
 
-    outlier_column: ClassVar[int]
+    outlier_column: ClassVar[int]  # the column of numbers in which `an_outlier_is_forgotten` puts 2e8
 
     @property
     def make(self) -> Callable[[], Any]:
@@ -58,7 +58,7 @@ class LearningCase(Protocol):
         """Draw rows that suit the model, and weights that are not whole numbers."""
 
     def assert_alike(self, left: Any, right: Any, rows: Any) -> None:
-        """Raise unless the models, which learned the same rows in different parts, are the same."""
+        """Raise unless the models, which learned the same rows in different parts, are equal."""
 
     def assert_near(self, left: Any, right: Any, rows: Any) -> None:
         """Raise unless the models' predictions agree to 1e-6."""

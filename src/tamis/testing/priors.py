@@ -31,12 +31,12 @@ _NATS = 25.0  # a comparison fails by chance with probability 2 e^−25, which i
 
 @dataclass(frozen=True)
 class PriorCase:
-    """A prior with a likelihood and the shape of a batch. Any two statistics can be added."""
+    """A class of priors with a likelihood and the shape of a batch, and priors and statistics to draw."""
 
     name: str
     kind: type[Prior]
     priors: SearchStrategy[Prior]
-    statistics: SearchStrategy[Any]
+    statistics: SearchStrategy[Any]  # any two of them can be added
     observe: Callable[[Array], Any]  # one observation for each prior → its statistic
     log_likelihood: Callable[[Any, Any], Array]  # parameters, statistic → log p(data) − Σ log h(x)
     transform: Transform

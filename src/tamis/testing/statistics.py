@@ -24,7 +24,7 @@ _UNDERFLOW = 1e-300  # smaller products have no relative precision
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows that can be concatenated and split, which must not change their statistic."""
+    """Rows to observe; to concatenate or split them must not change their statistic."""
 
     values: Array  # (n, d)
     weights: Array | None = None  # (n,)
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class StatisticCase:
-    """A function that observes a statistic, and samples for it.
+    """A statistic: the function that observes it, and samples for it.
 
     `tolerance` is the largest relative difference of two ways of observing the same rows: 0 requires the same
     bits. Addition and subtraction must always be exact.
@@ -129,7 +129,7 @@ STATISTICS: tuple[StatisticCase, ...] = (
 
 
 def pairs_of_samples(case: StatisticCase, parts: int = 2) -> SearchStrategy[tuple[Sample, ...]]:
-    """Draw samples that can be concatenated: all with labels or none, all with weights or none."""
+    """Draw `parts` samples that can be concatenated: all with labels or none, all with weights or none."""
     return st.lists(case.samples, min_size=parts, max_size=parts).map(_make_alike)
 
 
@@ -211,8 +211,8 @@ def zero_weight_adds_nothing(a: Sums, b: Sums) -> None:
 def scaling_is_linear(a: Sums, b: Sums, v: float, w: float, tolerance: float = 0.0) -> None:
     """(v * w) * a = v * (w * a), w * (a + b) = w * a + w * b, 2 * a = a + a and 1 * a = a.
 
-    To the bit if v * w is a float without rounding and the statistics are of `tame` samples: scaling keeps
-    224 bits below a sum's first, and such sums have no more.
+    With a tolerance of 0 this holds if v * w is not rounded and the statistics are of `tame` samples: scaling
+    keeps the 224 highest bits of a sum, and such sums have no more.
     """
     assert_same(1.0 * a, a)
     assert_same((v * w) * a, v * (w * a), tolerance)
@@ -238,6 +238,6 @@ def shards_do_not_matter(case: StatisticCase, sample: Sample, order: Sequence[in
 
 
 def it_survives_a_journey(a: Sums) -> None:
-    """A statistic that was pickled and unpickled, or converted to an Arrow table and back, is the same."""
+    """A statistic that was pickled and unpickled, or converted to an Arrow table and back, is equal."""
     assert_same(pickle.loads(pickle.dumps(a)), a)
     assert_same(type(a).from_arrow(a.to_arrow()), a)

@@ -13,11 +13,11 @@ from tamis.linalg import Cholesky
 
 @dataclass(frozen=True)
 class Transform:
-    """Functions between n draws of parameters and unbounded coordinates (n, p); each also takes the prior."""
+    """Functions between n draws of parameters, as `Prior.sample` returns them, and unbounded coordinates."""
 
-    unconstrain: Callable[[Any, Any], Array]
-    constrain: Callable[[Any, Array], Any]
-    log_jacobian: Callable[[Any, Any], Array]  # log |d parameters / d coordinates| (n,)
+    unconstrain: Callable[[Any, Any], Array]  # prior, parameters → coordinates (n, p)
+    constrain: Callable[[Any, Array], Any]  # prior, coordinates → parameters
+    log_jacobian: Callable[[Any, Any], Array]  # prior, parameters → log |d parameters / d coordinates| (n,)
 
 
 def _log(x: Array) -> Array:
