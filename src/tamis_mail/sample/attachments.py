@@ -23,7 +23,7 @@ CONTENT_TYPES = {
 
 
 def octets(kind: str, dice: Dice) -> bytes:
-    """Return a file of a kind of CONTENT_TYPES."""
+    """Make a file of a kind, which is a key of CONTENT_TYPES."""
     return _MAKERS[kind](dice)
 
 

@@ -55,9 +55,9 @@ class _Manner:
 
     writer: Writer
     charset: str
-    encoding: str
-    base64_words: bool
-    tricks: tuple[str, ...]
+    encoding: str  # Content-Transfer-Encoding of texts
+    base64_words: bool  # whether encoded words are in base64; otherwise they are in quoted-printable
+    tricks: tuple[str, ...]  # names of the recipe's option `trick`
 
 
 def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
@@ -135,7 +135,10 @@ def _choose_manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
 
 
 def _choose_recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, str]:
-    """Return the To header, and the mailbox of delivery."""
+    """Return the To header (empty if there is none), and the mailbox of delivery.
+
+    The To of a recipe is one of the words below, which name a form of the recipient, or the field itself.
+    """
     default = "[me|me|work|bare|undisclosed|crowd|work]" if recipe.label == "spam" else "me"
     kind = slots.fill(recipe.header("To", default))
     if kind == "work":
@@ -239,7 +242,10 @@ def _make_calendar(summary: str, draft: Draft, dice: Dice) -> str:
 
 
 def _spoil(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
-    """Add a fault that spam kits make; at least three of eight messages get none."""
+    """Add one of the faults that spam kits make to headers and body, or none, as to three of eight messages.
+
+    Faults that the message cannot have are not replaced by others.
+    """
     fault = dice.pick(("none", "none", "none", "unclosed", "mismatch", "charset", "raw", "twice"))
     kind = part.headers[0][1]
     if fault == "unclosed" and kind.startswith("multipart"):

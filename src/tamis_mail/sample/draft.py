@@ -1,4 +1,4 @@
-"""A draft of a message, and the fields that the receiving server adds."""
+"""`Draft`, the addresses, subject and date of a message, and the fields that the receiving server adds."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,18 +13,21 @@ _NETWORKS = ("192.0.2.", "198.51.100.", "203.0.113.")
 
 @dataclass(frozen=True)
 class Draft:
-    """The input of every writer. Names and subject are already encoded; `domain` is the sender's."""
+    """What a program is given to write the headers of a message (`writers`).
 
-    sender: str
-    address: str
-    domain: str
+    Names and subject are already in the form of headers, as encoded words where necessary.
+    """
+
+    sender: str  # the From field
+    address: str  # of the sender
+    domain: str  # of that address
     to: str  # the To field
     mailbox: str  # the address of delivery
     subject: str
     when: datetime  # in UTC
     zone: int  # minutes east of Greenwich
     language: str
-    extra: Headers = ()  # further fields of the recipe
+    extra: Headers = ()  # further fields that the recipe gives
 
     @property
     def list_address(self) -> str:
@@ -45,6 +48,7 @@ class Draft:
 
 
 def date_of(when: datetime, zone: int = 0) -> str:
+    """Format a time in UTC as a Date field, in a zone of so many minutes east of Greenwich."""
     local, sign = when + timedelta(minutes=zone), "-" if zone < 0 else "+"
     clock = (
         f"{local.hour:02}:{local.minute:02}:{local.second:02} {sign}{abs(zone) // 60:02}{abs(zone) % 60:02}"
@@ -53,6 +57,7 @@ def date_of(when: datetime, zone: int = 0) -> str:
 
 
 def ip_of(host: str) -> str:
+    """Return an IPv4 address that is reserved for documentation, always the same one for a name."""
     dice = Dice(f"address of {host}")
     return dice.pick(_NETWORKS) + str(dice.draw_between(2, 250))
 
@@ -60,7 +65,7 @@ def ip_of(host: str) -> str:
 def arrival(draft: Draft, dice: Dice, *, honest: bool) -> Headers:
     """Return the fields of the receiving server.
 
-    The host of a sender who is not `honest` may have no name, and fails authentication more often.
+    If the sender is not `honest`, the sending host may have no name, and may fail SPF.
     """
     sender, host = draft.envelope
     relay = dice.pick(("mail.", "smtp.", "out1.", "mx2.", "")) + host

@@ -1,4 +1,4 @@
-"""Seed → half a year of one person's mail with its labels."""
+"""Seed → half a year of one person's mail, with labels; and the same written to files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,9 +55,10 @@ def _draw_arrival(recipe: Recipe, dice: Dice) -> datetime:
 
 
 def write(folder: str | Path, seed: int = 2026) -> tuple[int, int]:
-    """Write the mailbox to `folder`/ham and `folder`/spam, one file per message; return their numbers.
+    """Write the mailbox to `folder`/ham and `folder`/spam, one file per message.
 
-    Raise FileExistsError, and write nothing, if the folder has any other file.
+    Return the numbers of messages in ham and in spam. Raise FileExistsError, and write nothing, if the folder
+    has any other file.
     """
     folder = Path(folder)
     contents = {

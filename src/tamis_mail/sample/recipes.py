@@ -40,6 +40,7 @@ def _read_text(name: str) -> str:
 
 
 def _parse_recipe(label: Label, text: str) -> Recipe:
+    """Read a recipe, from its opening line, without the signs %%, to the end of its body."""
     opening, _, rest = text.partition("\n")
     head, _, body = rest.partition("\n\n")
     kind, language, *options = opening.split()

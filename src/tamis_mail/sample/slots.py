@@ -14,7 +14,7 @@ _COMMA_LANGUAGES = {"de", "fr", "es", "it", "pt", "pl", "ru", "el", "tr", "cs"}
 
 
 class Slots:
-    """The values of the slots of one message."""
+    """The values of the slots of one message: those given as `bound`, and others when they are first used."""
 
     def __init__(self, dice: Dice, language: str, when: datetime, turn: int, bound: dict[str, str]) -> None:
         self._dice = dice
@@ -25,9 +25,11 @@ class Slots:
         self._linked: dict[str, int] = {}  # the number of a choice → how many alternatives it has
 
     def bind(self, **values: str) -> None:
+        """Set the values of slots by their names."""
         self._bound.update(values)
 
     def fill(self, template: str) -> str:
+        """Make the choices of a template and fill its slots."""
         text = template
         while (replaced := _CHOICE.sub(self._choose, text)) != text:
             text = replaced

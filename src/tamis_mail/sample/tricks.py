@@ -12,7 +12,10 @@ _LEET = str.maketrans("aeiost", "43105+")
 
 
 def disguise(text: str, tricks: tuple[str, ...], dice: Dice, *, html: bool) -> str:
-    """Apply one of the tricks to marked words; without tricks, only remove the marks."""
+    """Apply to each word between two ~ one of the tricks, and remove the marks.
+
+    Names of `tricks` that change no words, such as "hidden", are ignored, and "tags" if the text is not HTML.
+    """
     applicable = [trick for trick in tricks if trick in _TRICKS and (html or trick != "tags")]
 
     def replace(match: re.Match[str]) -> str:
@@ -47,6 +50,7 @@ def padding(dice: Dice, count: int) -> str:
 
 
 def with_hidden_text(page: str, dice: Dice) -> str:
+    """Append harmless words to a page of HTML, in a style that browsers do not show."""
     style = dice.pick(
         (
             "display:none",

@@ -1,6 +1,8 @@
-"""A draft → the headers that the sending program writes: phones, webmail, lists, shops, spam kits.
+"""The programs that write the sample mail, such as phones, webmail, mailing lists, shops and spam kits.
 
-The programs are invented; their properties are real: order of headers, form of Message-IDs, missing fields.
+A program turns a `Draft` into its headers, in an order of its own, with those that its server adds (Received,
+DKIM-Signature), and has its forms, encodings and boundaries of bodies. The programs are invented; their
+properties are those of real ones.
 """
 
 from collections.abc import Callable
@@ -14,18 +16,23 @@ from tamis_mail.sample.wire import Headers
 
 @dataclass(frozen=True)
 class Writer:
-    """A program that writes mail: its headers, and the forms and encodings of its bodies."""
+    """A program that writes mail.
+
+    Of `forms`, `skins` and `encodings`, each message gets one at random: an entry that is repeated is picked
+    more often.
+    """
 
     headers: Callable[[Draft, Dice], Headers]
     forms: tuple[str, ...]  # of the body: plain, html or both
     skins: tuple[str, ...]  # styles of HTML (`pages.SKINS`)
-    encodings: tuple[str, ...]
+    encodings: tuple[str, ...]  # Content-Transfer-Encodings of texts
     boundary: Callable[[Dice], str]
     width: int = 0  # of lines of plain text; 0 if they are not wrapped
-    faulty: bool = False  # whether it makes the mistakes of spam kits
+    faulty: bool = False  # it is a spammer's: messages may have faults (`composing`) and fail SPF
 
 
 def _make_received_field(draft: Draft, dice: Dice, source: str, protocol: str = "ESMTPSA") -> tuple[str, str]:
+    """Return the Received field of the sender's server, which got the message from the host `source`."""
     return (
         "Received",
         f"from {source}\n\tby mail.{draft.domain} with {protocol} id {dice.token(10)};\n\t{draft.date}",
@@ -42,7 +49,11 @@ def _make_signature_field(draft: Draft, dice: Dice, selector: str) -> tuple[str,
     )
 
 
-def _make_basic_fields(draft: Draft, identity: str, *, order: str = "dfts") -> Headers:
+def _make_basic_fields(draft: Draft, identity: str, *, order: str) -> Headers:
+    """Return those fields whose letters are in `order`, in this order, without empty ones.
+
+    The letters are d (Date), f (From), t (To), s (Subject) and m (Message-ID, which is `identity`).
+    """
     fields = {
         "d": ("Date", draft.date),
         "f": ("From", draft.sender),
@@ -227,7 +238,7 @@ def _make_kit_headers(draft: Draft, dice: Dice) -> Headers:
 
 
 def _make_minimal_headers(draft: Draft, dice: Dice) -> Headers:
-    """Return the minimum that a server accepts: often no Message-ID, no Date, or an invalid Date."""
+    """Return few headers: often no Message-ID, and as often as not a wrong, an invalid or no Date."""
     identity = f"<{dice.digits(14)}@{draft.domain}>" if dice.chance(0.35) else ""
     invalid_dates = ("Thu, 1 Jan 1970 00:00:00 +0000", f"{draft.when:%Y-%m-%d %H:%M}", "")
     date = draft.date if dice.chance(0.5) else dice.pick(invalid_dates)
@@ -247,77 +258,77 @@ _COMMON_ENCODINGS = ("quoted-printable", "quoted-printable", "8bit", "base64")
 
 WRITERS = {
     "desktop": Writer(
-        _make_desktop_headers,
-        ("plain", "plain", "both"),
-        ("webmail",),
-        ("8bit", "8bit", "quoted-printable"),
-        lambda d: "-" * 12 + d.token(24),
+        headers=_make_desktop_headers,
+        forms=("plain", "plain", "both"),
+        skins=("webmail",),
+        encodings=("8bit", "8bit", "quoted-printable"),
+        boundary=lambda dice: "-" * 12 + dice.token(24),
         width=72,
     ),
     "phone": Writer(
-        _make_phone_headers,
-        ("plain", "plain", "both"),
-        ("webmail",),
-        ("quoted-printable",),
-        lambda d: f"Pocket-Mail-{d.string(32, '0123456789ABCDEF')}",
+        headers=_make_phone_headers,
+        forms=("plain", "plain", "both"),
+        skins=("webmail",),
+        encodings=("quoted-printable",),
+        boundary=lambda dice: f"Pocket-Mail-{dice.string(32, '0123456789ABCDEF')}",
     ),
     "webmail": Writer(
-        _make_webmail_headers,
-        ("both", "both", "plain"),
-        ("webmail",),
-        _COMMON_ENCODINGS,
-        lambda d: "0000000000" + d.hexadecimal(18),
+        headers=_make_webmail_headers,
+        forms=("both", "both", "plain"),
+        skins=("webmail",),
+        encodings=_COMMON_ENCODINGS,
+        boundary=lambda dice: "0000000000" + dice.hexadecimal(18),
     ),
     "office": Writer(
-        _make_office_headers,
-        ("both", "html", "both"),
-        ("office",),
-        ("quoted-printable", "base64"),
-        lambda d: f"_000_{d.string(30, '0123456789ABCDEF')}_",
+        headers=_make_office_headers,
+        forms=("both", "html", "both"),
+        skins=("office",),
+        encodings=("quoted-printable", "base64"),
+        boundary=lambda dice: f"_000_{dice.string(30, '0123456789ABCDEF')}_",
     ),
     "bulk": Writer(
-        _make_bulk_headers,
-        ("both", "html"),
-        ("shop",),
-        ("quoted-printable", "base64", "8bit"),
-        _draw_long_boundary,
+        headers=_make_bulk_headers,
+        forms=("both", "html"),
+        skins=("shop",),
+        encodings=("quoted-printable", "base64", "8bit"),
+        boundary=_draw_long_boundary,
     ),
     "robot": Writer(
-        _make_robot_headers,
-        ("plain", "plain", "both"),
-        ("shop", "webmail"),
-        _COMMON_ENCODINGS,
-        _draw_long_boundary,
+        headers=_make_robot_headers,
+        forms=("plain", "plain", "both"),
+        skins=("shop", "webmail"),
+        encodings=_COMMON_ENCODINGS,
+        boundary=_draw_long_boundary,
     ),
     "script": Writer(
-        _make_script_headers,
-        ("plain", "html", "both"),
-        ("shop", "webmail", "kit"),
-        ("8bit", "quoted-printable"),
-        lambda d: "b1_" + d.hexadecimal(32),
+        headers=_make_script_headers,
+        forms=("plain", "html", "both"),
+        skins=("shop", "webmail", "kit"),
+        encodings=("8bit", "quoted-printable"),
+        boundary=lambda dice: "b1_" + dice.hexadecimal(32),
     ),
     "list": Writer(
-        _make_list_headers,
-        ("plain",),
-        ("webmail",),
-        ("8bit", "quoted-printable"),
-        lambda d: "=" * 15 + d.digits(19) + "==",
+        headers=_make_list_headers,
+        forms=("plain",),
+        skins=("webmail",),
+        encodings=("8bit", "quoted-printable"),
+        boundary=lambda dice: "=" * 15 + dice.digits(19) + "==",
         width=76,
     ),
     "kit": Writer(
-        _make_kit_headers,
-        ("html", "both", "html"),
-        ("kit",),
-        ("quoted-printable", "8bit", "base64"),
-        lambda d: f"----=_NextPart_000_{d.string(4, '0123456789ABCDEF')}",
+        headers=_make_kit_headers,
+        forms=("html", "both", "html"),
+        skins=("kit",),
+        encodings=("quoted-printable", "8bit", "base64"),
+        boundary=lambda dice: f"----=_NextPart_000_{dice.string(4, '0123456789ABCDEF')}",
         faulty=True,
     ),
     "bare": Writer(
-        _make_minimal_headers,
-        ("plain", "html"),
-        ("kit", "webmail"),
-        ("8bit", "base64"),
-        lambda d: d.digits(16),
+        headers=_make_minimal_headers,
+        forms=("plain", "html"),
+        skins=("kit", "webmail"),
+        encodings=("8bit", "base64"),
+        boundary=lambda dice: dice.digits(16),
         faulty=True,
     ),
 }
