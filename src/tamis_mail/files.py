@@ -48,7 +48,7 @@ def is_there(path: str | os.PathLike[str]) -> bool:
 
 
 def open_privately(name: str, flags: int) -> int:
-    """Open a file with mode 600, as the `opener` of `open` for a new file that only its owner may read."""
+    """Open a file, as an `opener` of `open`; a new one has mode 600, so that only its owner may read it."""
     return os.open(name, flags, 0o600)
 
 
@@ -139,6 +139,7 @@ def temporary_beside(path: Path) -> Iterator[Temporary]:
 
 
 def _create_beside(path: Path) -> Temporary:
+    """Create a temporary file of a random name in the folder of a path, and lock it."""
     while True:
         temporary_path = path.with_name(f"{_make_prefix(path)}{os.urandom(8).hex()}{_SUFFIX}")
         handle = os.open(temporary_path, _CREATE_FLAGS, 0o600)
@@ -161,6 +162,7 @@ def _make_path(name: str) -> Path:
 
 
 def _make_prefix(path: Path) -> str:
+    """Return the beginning of the names of temporary files of a path."""
     return f".{path.name[:100]}."  # truncated, because a file name may have at most 255 bytes
 
 

@@ -16,7 +16,7 @@ class Label:
 
     id: int  # the column of its counts
     name: str
-    messages: int
+    messages: int  # learned messages that have the label
     weight: int  # of these messages
     lent: int  # weight of the messages that another filter had counted
     features: int  # the sum of its counts

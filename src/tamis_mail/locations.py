@@ -22,7 +22,7 @@ REPLICAS = "TAMIS_REPLICAS"  # the environment variable that names the folder of
 _SCHEMES = ("postgresql:/", "redis:/", "rediss:/", "valkey:/", "valkeys:/", "postgres:/")
 _MAX_NAME_LENGTH = 100  # characters of the name of a store
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@.+_-=")
-_MAX_WEIGHT = 1000  # of a message of the user's store relative to one of the site's
+_MAX_WEIGHT = 1000  # of a message of the user's store, where one of the site's has weight 1
 _EXPECTED = "expected postgresql://user@host/database?store=name or redis://host:6379/0?store=name"
 
 

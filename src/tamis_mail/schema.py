@@ -42,6 +42,10 @@ _MAX_WEIGHTS_LENGTH = 1 << 10  # weights that the filter writes have about 300 c
 _MAX_RULE_LENGTH = 1 << 12  # a rule that `tune` writes has about 600 characters
 
 
+# The kinds of values. `accepts` says whether a value is of the kind, `str` describes the kind for messages,
+# and `make_fault_condition` returns the SQL condition that is true where a column has an invalid value.
+
+
 @record(frozen=True, slots=True)
 class Integer:
     """An integer in a range."""
@@ -60,7 +64,6 @@ class Integer:
         return text.isascii() and text.isdigit() and len(text) <= 19 and self.accepts(int(text))
 
     def make_fault_condition(self, column: str) -> str:
-        """Return the SQL condition that is true where the column has an invalid value."""
         return f"(typeof({column}) <> 'integer' OR {column} NOT BETWEEN {self.low} AND {self.high})"
 
 

@@ -11,7 +11,7 @@ Numbers = NDArray[np.uint64]
 
 
 def hash_tokens(tokens: Tokens) -> Numbers:
-    """(features,): compute the features of a message, in ascending order; the array cannot be written to."""
+    """Compute the features of a message (features,), in ascending order; the array is read-only."""
     return np.frombuffer(pack_features(tokens), "<u8")
 
 

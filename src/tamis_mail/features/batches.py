@@ -27,7 +27,10 @@ def open_batch(messages: Sequence[bytes]) -> MessageBatch:
 
 
 def read_batch(batch: MessageBatch, places: Sequence[int]) -> list[int | None]:
-    """Read the features of some messages of a batch, given by their indices; return their dates."""
+    """Compute the features of some messages of a batch, which keeps them; return the messages' dates.
+
+    `places` are the indices of the messages; a date is in seconds since 1970, or None.
+    """
     if MESSAGE_READER is None:
         raise AssertionError("a batch was read without the compiled core")
     dates: list[int | None] = []

@@ -96,18 +96,25 @@ def view_mask(version: int) -> int:
 
 
 def _split(text: bytes) -> list[bytes]:
+    """Return the tokens of a document, which bytes up to SPACE separate."""
     return [token for token in text.translate(_SEPARATORS_TO_SPACE).split(b" ") if token]
 
 
 def _grams(head: bytes) -> dict[int, bytes]:
-    """Return n-grams by hash state: only those with an odd state, which suffice, because n-grams overlap."""
+    """Return the distinct n-grams by their hash states, without those of even states.
+
+    Half of the n-grams suffice, because they overlap.
+    """
     grams = {head[start : start + GRAM_SIZE] for start in range(len(head) - GRAM_SIZE + 1)}
     states = ((_state(gram, GRAMS), gram) for gram in grams)
     return {state: gram for state, gram in states if state & 1}
 
 
 def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
-    """Return pairs of words of one line of the text with at most PAIR_DISTANCE - 1 words between them."""
+    """Return the pairs of words of one line with at most PAIR_DISTANCE - 1 words between them.
+
+    A pair is its left word, its right word and their distance: 1 for neighbours.
+    """
     pairs: set[tuple[bytes, bytes, int]] = set()
     for line in words.split(b"\n"):
         tokens = _split(line)
@@ -123,6 +130,7 @@ def make_readable(token: bytes) -> str:
 
 
 def _state(token: bytes, view: int) -> int:
+    """Return the hash state of a token: 64 bits, which `_number` turns into the feature's number."""
     state = SALTS[view] ^ len(token)
     for start in range(0, min(len(token), BLOCK * BLOCKS), BLOCK):
         state = (state ^ int.from_bytes(token[start : start + BLOCK], "little")) * MULTIPLIER & MASK
@@ -136,5 +144,6 @@ def _pair(left: int, right: int, distance: int) -> int:
 
 
 def _number(state: int, view: int, bits: int) -> int:
+    """Return the number of a feature: the highest bits of the mixed state; the lowest `bits` are its view."""
     state = (state ^ state >> 29) * FINAL_MULTIPLIER & MASK
     return state >> 64 - KEY_BITS + bits << bits | view

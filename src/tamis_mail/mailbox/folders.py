@@ -1,7 +1,7 @@
 """List the files in a folder that may hold mail, in a deterministic order.
 
 - Of a Maildir: the files of `cur` and `new`, together, by name, and so by time of delivery. Its folders
-  `.Name` are other mailboxes, which follow on request.
+  `.Name` are other mailboxes, whose files follow only if the caller asks for them.
 - Of an MH folder: the files whose names are numbers, by number.
 - Of any other folder: all files by name, and those of its folders, recursively, without hidden ones.
 - A link to a target outside the named folder is not followed: it could be any file, such as a password.
@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable, Iterator
 
 FoundFile = tuple[str, str, bool]  # path, displayed name, and whether it may be an mbox
-ReportError = Callable[[str, OSError], None]  # called with the name of what could not be read, and the error
-# Called with a path, its name and, if known, the reason to leave it out; returns whether it is left out.
+ReportError = Callable[[str, OSError], None]  # called with the displayed name of what cannot be read
+# Called with a path, its displayed name and, if it must be left out, the reason; returns whether it is.
 LeaveOut = Callable[[str, str, str | None], bool]
 
 
@@ -52,7 +52,8 @@ def walk_files(
     """
     root_folder = _RootFolder(root)
     visited: set[tuple[int, int]] = set()
-    # A stack, because a tree can be deeper than Python's limit of recursion.
+    # Path, displayed name, and whether it is a folder. This is a stack, because a tree can be deeper than
+    # Python allows recursion to be.
     stack: list[tuple[str, str, bool]] = [(root, name, True)]
     while stack:
         path, display_name, is_directory = stack.pop()
@@ -84,10 +85,12 @@ def walk_files(
             continue
         else:
             children_to_visit = [entry for entry in children if not entry.name.startswith(".")]
-        found = [
-            (entry.path, _join(display_name, entry.name), is_folder(entry)) for entry in children_to_visit
-        ]
-        stack += reversed([one for one in found if not (one[2] and leave_out(one[0], one[1], None))])
+        accepted: list[tuple[str, str, bool]] = []
+        for entry in children_to_visit:
+            child_name, is_subfolder = _join(display_name, entry.name), is_folder(entry)
+            if not (is_subfolder and leave_out(entry.path, child_name, None)):
+                accepted.append((entry.path, child_name, is_subfolder))
+        stack += reversed(accepted)
 
 
 class _RootFolder:

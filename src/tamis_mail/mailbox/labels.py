@@ -21,9 +21,9 @@ PathsLeftOut = list[tuple[str, str]]  # paths of mailboxes without a label, and 
 def find_labelled_folders(root: str | os.PathLike[str]) -> LabelledPaths:
     """Find the mailboxes in a tree, including its root, whose names imply a label; return paths and labels.
 
-    A root that is a Maildir is the inbox, so its label is ham, unless its name implies another label or
-    none, such as Sent. Folders such as Sent, Drafts and Trash are skipped with all their subfolders.
-    Everything below a folder with a label that is no Maildir has that label.
+    A root that is a Maildir is the inbox, so its label is ham, unless its name implies spam, or neither, as
+    Sent does. Folders such as Sent, Drafts and Trash are skipped with all their subfolders. Everything below
+    a folder with a label that is no Maildir has that label.
     """
     return _survey(root, is_complete=False)[0]
 
@@ -53,7 +53,7 @@ def _survey(root: str | os.PathLike[str], *, is_complete: bool) -> tuple[Labelle
                 folder = path if path == start else os.path.dirname(path)
                 examined[folder] = examined.get(folder, 0) + 1
                 if examined[folder] <= _EXAMINED and (mailbox := _find_mailbox(path, folder)):
-                    left_out.setdefault(mailbox, _reason(mailbox))
+                    left_out.setdefault(mailbox, _explain(mailbox))
             continue
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
@@ -69,7 +69,7 @@ def _survey(root: str | os.PathLike[str], *, is_complete: bool) -> tuple[Labelle
             if label:
                 mailboxes.append((path, label))
             else:
-                left_out[path] = _reason(path)
+                left_out[path] = _explain(path)
             entries = [e for e in entries if e.name not in ("cur", "new", "tmp") and folders.is_folder(e)]
         elif label and (path != start or kind == "mh"):
             mailboxes.append((path, label))
@@ -87,7 +87,8 @@ def _survey(root: str | os.PathLike[str], *, is_complete: bool) -> tuple[Labelle
     return sorted(mailboxes), sorted(left_out.items())
 
 
-def _reason(path: str) -> str:
+def _explain(path: str) -> str:
+    """Return why a mailbox that was found has no label."""
     if guess_label(path):
         return "folders in it have labels of their own"
     return _NOT_INCOMING if is_neither(path) else _UNKNOWN

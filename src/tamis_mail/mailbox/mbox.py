@@ -22,13 +22,13 @@ from tamis.compiled import core
 from tamis_mail.framing import is_postmark
 
 BLOCK = 1 << 20  # bytes read at a time, at least: more within a long message
-HEAD = 4096  # bytes that suffice to distinguish an mbox from a message
+HEAD = 4096  # bytes of a file that `is_mbox` needs to recognise an mbox
 _LINE = 1024  # bytes; a line of this length or more, after the first, is no postmark
-_HEADERS = 1 << 16  # bytes of a message in which a Content-Length is looked for
+_HEADERS = 1 << 16  # bytes of a message in which a Content-Length is searched for
 _DIGITS = 12  # of a Content-Length, at most
 _FIELD = 80  # bytes after its colon, within which its line must end
 _LENGTH = b"content-length:"
-_LENGTH_END = b"ength:"  # is searched for: Content-Length, Content-length and content-length end in it
+_LENGTH_END = b"ength:"  # the text that is searched for: the end of Content-Length and content-length
 _FROM = b"From "
 _NEWLINE, _RETURN, _QUOTE = b"\n\r>"
 
@@ -43,7 +43,8 @@ def is_mbox(head: bytes) -> bool:
 def split(read: Callable[[int], bytes], largest: int) -> Iterator[tuple[bytes, int]]:
     """Yield each message, truncated to `largest` bytes, and the offset of the next postmark or of the end.
 
-    `read(limit)` returns the next bytes of the text, which must be an mbox by `is_mbox`.
+    `read(limit)` returns the next bytes of the text, at least one except at the end. The text must be an mbox
+    by `is_mbox`.
     """
     return _Window(read, largest).messages()
 
@@ -152,6 +153,7 @@ class _Window:
         return end if self._is_postmark_at(end) else None
 
     def _is_postmark_at(self, place: int) -> bool:
+        """Whether the line that begins at this position is a postmark."""
         newline = self._buffer.find(b"\n", place, place + _LINE)
         if newline < 0:
             newline = len(self._buffer)
@@ -188,6 +190,7 @@ class _Window:
                 return self._take_message(head, end, has_escapes), candidate
 
     def _take_message(self, head: bytes | None, end: int, has_escapes: bool) -> bytes:
+        """Return the current message, up to `end`, without escapes; `head` is its beginning if it is long."""
         raw = self._buffer[self._begin : min(end, self._begin + self._largest)] if head is None else head
         return _unescape(raw) if has_escapes else raw
 

@@ -10,7 +10,7 @@ def _split_words(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# Whole words of names, as mail programs and people write them.
+# Words of the names of folders, as mail programs and people write them, in lower case.
 _SPAM = _split_words("""
     spam spams junk bulk caughtspam spamverdacht pourriel pourriels indésirable indésirables indesiderata
     unerwünscht unerwünschte deseado lixo ongewenst ongewenste skräppost søppelpost uønsket roskaposti спам
@@ -85,9 +85,9 @@ def is_neither(path: str | os.PathLike[str]) -> bool:
 
 
 def reason_to_leave_out(path: str, root: str, label: str) -> str | None:
-    """Return why a folder or mbox below a root should not be learned with it under a label, or None.
+    """Return why a folder or mbox below a root should not be learned with the root's label, or None.
 
-    Below a root whose name means spam, everything is spam, whatever the names are.
+    Below a root whose name means spam, everything may be learned as spam, whatever the names are.
 
     >>> reason_to_leave_out("Mail/Junk", "Mail", "ham")
     'its name says spam'

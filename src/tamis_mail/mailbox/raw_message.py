@@ -8,7 +8,7 @@ class SourceError(ValueError):
 
 
 class RawMessage:
-    """One message as it was read, truncated to the largest size that its source allows; frozen.
+    """One message as it was read, truncated to the largest size that its source allows; immutable.
 
     It is not a dataclass: that would import `inspect` and `re`, which takes 10 ms of each process.
     """

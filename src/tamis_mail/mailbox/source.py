@@ -7,10 +7,11 @@ import stat
 from collections.abc import Iterator
 from importlib import import_module
 
+from tamis_mail.files import IrregularFileError
 from tamis_mail.framing import LARGEST_RAW
 from tamis_mail.mailbox import folders, kinds, mbox
 from tamis_mail.mailbox.raw_message import RawMessage, SourceError, printable
-from tamis_mail.mailbox.stream import File, IrregularFileError, Stdin, Text, is_packed
+from tamis_mail.mailbox.stream import File, Stdin, Text, is_packed
 
 
 def open_source(
@@ -68,17 +69,18 @@ def is_mbox_file(path: str) -> bool:
 class Source:
     """An iterable of messages. Standard input can be iterated only once.
 
-    If a file cannot be read, an iteration raises SourceError or, in a folder, appends it to `unread`.
+    If a file cannot be read, an iteration raises SourceError or, in a folder, appends it to `unread`. (A file
+    that vanishes meanwhile is skipped, because mail is moved while it is read.)
     """
 
     __slots__ = (
         "_allow_mbox",
-        "_deep",
         "_label",
         "_largest",
         "_other_paths",
         "_size",
         "_text",
+        "_with_subfolders",
         "kind",
         "left_out",
         "path",
@@ -86,7 +88,7 @@ class Source:
         "unread",
     )
 
-    path: str  # as it was given
+    path: str  # as it was given; "stdin" for standard input
     kind: str  # "message", "mbox", "maildir", "mh", "folder", "stdin"
     # Of the last iteration, name and reason of each file or folder …
     unread: list[tuple[str, str]]  # … that could not be read
@@ -115,7 +117,7 @@ class Source:
         self._largest = largest
         self._allow_mbox = allow_mbox
         self._label = label
-        self._deep = subfolders
+        self._with_subfolders = subfolders
         self._other_paths = other_paths
         self._text = text  # of stdin, of which the beginning was read
 
@@ -126,7 +128,7 @@ class Source:
     def size(self) -> int | None:
         """The bytes of all files, the bound of `RawMessage.position`; None for stdin."""
         if self._size is None and self.kind != "stdin":
-            self._size = sum(_size_of(path) for path, _, _ in self.files([], [], []))
+            self._size = sum(map(_size_of, self.list_paths()))
         return self._size
 
     def __iter__(self) -> Iterator[RawMessage]:
@@ -157,7 +159,7 @@ class Source:
     def _folder(self) -> Iterator[RawMessage]:
         offset = 0
         largest = self._largest or LARGEST_RAW
-        for path, name, may_be_mbox in self.files(self.unread, self.left_out, self.subfolders):
+        for path, name, may_be_mbox in self._walk_files(self.unread, self.left_out, self.subfolders):
             name = printable(name)
             try:
                 with File(path) as file:
@@ -171,11 +173,12 @@ class Source:
                         yield from _read_messages(text, name, path, may_be_mbox, largest, offset)
                     offset += file.size
             except (FileNotFoundError, IrregularFileError):
-                continue  # it vanished, as mail does that is read or moved, or is no regular file
+                continue  # it vanished, or is no regular file
             except (OSError, SourceError) as error:
                 self.unread.append((name, printable(str(error))))
 
     def _reason_to_leave_out(self, path: str, head: bytes, may_be_mbox: bool) -> str | None:
+        """Return why a file with these first bytes is left out, or None."""
         # The files of a Maildir or an MH folder were delivered there.
         description = kinds.describe_non_mail(head, is_delivered=not may_be_mbox)
         if description:
@@ -183,16 +186,21 @@ class Source:
         return self._find_name_conflict(path) if may_be_mbox and mbox.is_mbox(head) else None
 
     def _find_name_conflict(self, path: str) -> str | None:
+        """Return why the name of a file or folder contradicts the label of the mail, or None."""
         if self._label is None:
             return None
         names = import_module("tamis_mail.mailbox.names")
         reason: str | None = names.reason_to_leave_out(path, self.path, self._label)
         return reason
 
-    def files(
+    def list_paths(self) -> Iterator[str]:
+        """Yield the paths of the files of a folder, without reading them."""
+        return (path for path, _, _ in self._walk_files([], [], []))
+
+    def _walk_files(
         self, unread: list[tuple[str, str]], left_out: list[tuple[str, str]], subfolders: list[str]
     ) -> Iterator[folders.FoundFile]:
-        """Yield the files of a folder; append to the lists what is not read, and subfolders that are."""
+        """Yield the files of a folder; append to the lists what the attributes of the same names hold."""
 
         def report_error(name: str, error: OSError) -> None:
             if not isinstance(error, FileNotFoundError):
@@ -210,10 +218,11 @@ class Source:
             return reason is not None
 
         name = os.path.basename(os.path.abspath(self.path))
-        return folders.walk_files(self.path, name, report_error, leave_out, subfolders=self._deep)
+        return folders.walk_files(self.path, name, report_error, leave_out, subfolders=self._with_subfolders)
 
 
 def _verify_packed(path: str) -> None:
+    """Raise SourceError if a compressed file is truncated or damaged."""
     with File(path) as file:
         Text(file).verify_packed()
 
@@ -221,7 +230,7 @@ def _verify_packed(path: str) -> None:
 def _read_messages(
     text: Text, name: str, path: str, may_be_mbox: bool, largest: int, offset: int
 ) -> Iterator[RawMessage]:
-    """Yield the messages of one file, which begins at `offset` of its source."""
+    """Yield the messages of one file; `offset` is the size of the files of its source that precede it."""
     if may_be_mbox and mbox.is_mbox(text.peek(mbox.HEAD)):
         for number, (raw, end) in enumerate(mbox.split(text.read, largest), 1):
             yield RawMessage(raw, f"{name}#{number}", offset + text.count_file_bytes(end), path)
@@ -260,7 +269,7 @@ def _open_folder(
     source = Source(
         path, kind, None, largest=largest, label=label, subfolders=subfolders, other_paths=other_paths
     )
-    if source.kind == "folder" and not any(_may_be_mail(file) for file, _, _ in source.files([], [], [])):
+    if source.kind == "folder" and not any(map(_may_be_mail, source.list_paths())):
         raise SourceError(
             f"{printable(path)} is a folder without any file that could be a message, expected mail files, "
             "an mbox, a Maildir or an MH folder: name the folder that holds them"
@@ -269,6 +278,7 @@ def _open_folder(
 
 
 def _may_be_mail(path: str) -> bool:
+    """Whether a file may be mail by its first bytes, or cannot be read."""
     try:
         with File(path) as file:
             return kinds.describe_non_mail(Text(file).peek(kinds.HEAD)) is None

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
+from tamis_mail.files import IrregularFileError
 from tamis_mail.framing import LARGEST_RAW
 from tamis_mail.mailbox.raw_message import SourceError, printable
 
@@ -24,12 +25,8 @@ _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MB to unpack; a hostile header may as
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
-class IrregularFileError(OSError):
-    """A FIFO, a device, a socket or a folder where a file was expected."""
-
-
 class File:
-    """The bytes of a regular file."""
+    """The bytes of a regular file; raise IrregularFileError for another one."""
 
     __slots__ = ("_descriptor", "path", "size")
 
@@ -111,12 +108,18 @@ class Text:
             pass
 
     def count_file_bytes(self, text_bytes: int) -> int:
-        """Return the offset in the file of an offset in the text; in a compressed file, of what was read."""
+        """Return the offset in the file for an offset in the text.
+
+        In a compressed file, it is the number of bytes that were read so far.
+        """
         return text_bytes if self._unpacker is None else self._unpacker.bytes_read
 
 
 class _Unpacker:
-    """Decompresses a file, with no more output at a time than requested."""
+    """Decompresses a file, with no more output at a time than requested.
+
+    `head` are the first bytes of the file, which were read already, and `magic` is a key of _FORMATS.
+    """
 
     __slots__ = (
         "_bytes_written",
@@ -139,6 +142,7 @@ class _Unpacker:
         self.bytes_read = len(head)
 
     def read(self, limit: int) -> bytes:
+        """Return the next bytes of the text: at least one, except at the end."""
         while True:
             if self._decompressor.eof and not self._find_next():
                 return b""
@@ -186,7 +190,7 @@ class _Unpacker:
 
 
 class _Decompressor:
-    """The interface of the decompressors of `bz2` and `lzma`."""
+    """The interface of the decompressors of `bz2` and `lzma`: see `bz2.BZ2Decompressor`."""
 
     eof: bool
     needs_input: bool
@@ -215,7 +219,7 @@ class _Gunzip(_Decompressor):
         return text
 
 
-# A function that makes a decompressor, and the errors that the decompressor raises.
+# A function that makes a decompressor, and the errors that the decompressor raises for damaged data.
 _Format = tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]
 
 

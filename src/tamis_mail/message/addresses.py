@@ -159,12 +159,15 @@ class _Reader:
     def __init__(self) -> None:
         self.addresses: list[str] = []
         self.is_well_formed = True
-        self._items: list[tuple[bool, str]] = []  # pieces of the current address: is it quoted, and its text
+        self._items: list[
+            tuple[bool, str]
+        ] = []  # pieces of the current address: whether quoted, and the text
         self._is_in_angle = False
         self._has_angle = False  # the mailbox has an address in angle brackets
         self._has_space = False  # there is white space after the last item
 
     def read(self, kind: int, text: str) -> None:
+        """Read the next piece of the field: one of the kinds above, such as _QUOTED, and its text."""
         if kind in (_UNCLOSED, _OPEN_COMMENT):
             self.is_well_formed = False
         if kind in (_QUOTED, _UNCLOSED, _WORD):
@@ -182,6 +185,7 @@ class _Reader:
         return text[:1] in ("@", ".") or self._items[-1][1][-1:] in ("@", ".")
 
     def _read_special(self, sign: str) -> None:
+        """Read one of the characters < > , ; : and )."""
         if sign == "<":
             if self._is_in_angle or self._has_angle:
                 self.is_well_formed = False
@@ -264,6 +268,7 @@ def normalise_address(local: str, domain: str) -> str | None:
 
 
 def _fold(text: str) -> str:
+    """Return the local part of an address that is not ASCII in a form without case."""
     return _normalise_text(_normalise_text(text).casefold())
 
 

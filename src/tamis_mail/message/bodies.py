@@ -150,6 +150,7 @@ def remove_uuencoded(data: bytes, faults: set[str]) -> bytes:
 
 
 def _decode_utf8_or_western(data: bytes, codec: str, faults: set[str]) -> str:
+    """Decode UTF-8 or, if it is none, Windows-1252; escape sequences of Japanese text are recognised."""
     if codec != "utf-8" and b"\x1b" in data and re.search(_JAPANESE, data):
         return data.decode("iso2022-jp-ext", "replace")
     try:
@@ -168,6 +169,7 @@ def _decode_utf8_or_western(data: bytes, codec: str, faults: set[str]) -> str:
 
 
 def _decode_with(codec: str, data: bytes, faults: set[str]) -> str:
+    """Decode bytes by a codec; invalid ones become U+FFFD and are a fault."""
     try:
         return data.decode(codec)
     except UnicodeDecodeError:
@@ -180,6 +182,7 @@ def _decode_with(codec: str, data: bytes, faults: set[str]) -> str:
 
 @cache  # a table takes 40 µs, and a message may have thousands of short texts
 def _make_table(codec: str) -> str:
+    """Return the characters of the bytes 0 to 255 in a codec of one byte per character."""
     return bytes(range(256)).decode(codec, "replace")
 
 

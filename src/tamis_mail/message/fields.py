@@ -114,11 +114,13 @@ def _read_malformed_block(block: str, faults: set[str]) -> tuple[Fields, int]:
 
 
 def _find_end_of_fields(block: str, position: int) -> int:
+    """Return the end of the well-formed fields that begin at a position."""
     match = _BLOCK.match(block, position)
     return match.end() if match else position
 
 
 def _fields_of(block: str, start: int, stop: int, limit: int) -> Fields:
+    """Return the first `limit` fields of a well-formed part of a block."""
     if stop - start < _SMALL:
         pairs: Iterable[tuple[str, str]] = _FIELD.findall(block, start, stop)[:limit]
     else:
@@ -153,6 +155,8 @@ def find_encoded_fields(fields: Fields) -> list[int]:
 
 def decode_value(value: str, faults: set[str], words: int = WORDS) -> str:
     """Decode the raw value of a field: its charset, and at most `words` encoded words.
+
+    Names of faults are added to `faults`, as by all functions here.
 
     >>> decode_value("=?utf-8?q?caf=C3=A9?= =?utf-8?b?IQ==?=", set())
     'café!'

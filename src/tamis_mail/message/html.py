@@ -149,6 +149,15 @@ class _State(NamedTuple):
     background: Colour | None = None  # None in edition 1
 
 
+class _Mark(NamedTuple):
+    """An element that hides text or shows it again, and the state outside of it."""
+
+    name: str
+    depth: int  # `_PageReader.counts` of the name when the element began, itself included
+    boxes: int  # `_PageReader.boxes` when the element began
+    before: _State
+
+
 class _PageReader:
     """The state of a page while it is read."""
 
@@ -160,8 +169,7 @@ class _PageReader:
         self.links: list[str] = []
         self.images: list[str] = []
         self.tricks: set[str] = set()
-        # Of each marked element: its name, `counts` of that name, `boxes`, and the state before it.
-        self.marks: list[tuple[str, int, int, _State]] = []
+        self.marks: list[_Mark] = []
         self.counts: dict[str, int] = {}  # number of open elements by name, from the first mark on
         self.boxes = 0  # number of these that are in _BOXES: their end closes all elements within
         self.state = _State()
@@ -211,6 +219,7 @@ class _PageReader:
         return "".join(pieces)
 
     def read(self, text: str, tags: int) -> Page:
+        """Read a page without comments and scripts, of which `tags` tags are interpreted."""
         patterns, actions = _compile_patterns(), _map_actions()
         pieces = patterns.tag.split(text, tags)
         rest = pieces[-1]
@@ -261,7 +270,11 @@ class _PageReader:
             self.boxes -= name in _BOXES
             if counts.get(name):
                 counts[name] -= 1
-            if self.edition > 1 and self.boxes >= marks[-1][2] and name not in [mark[0] for mark in marks]:
+            if (
+                self.edition > 1
+                and self.boxes >= marks[-1].boxes
+                and name not in [mark.name for mark in marks]
+            ):
                 return
         elif self.edition > 1:
             if name in _CLOSED_BY:
@@ -270,25 +283,25 @@ class _PageReader:
                 counts[name] = counts.get(name, 0) + 1
                 self.boxes += name in _BOXES
             return
-        elif name in _UNCLOSED and marks[-1][0] == name:  # the new element closes the marked one
+        elif name in _UNCLOSED and marks[-1].name == name:  # the new element closes the marked one
             counts[name] -= 1
         elif name not in _VOID:
             counts[name] = counts.get(name, 0) + 1
             self.boxes += name in _BOXES
             return
-        for index, (marked, count, boxes, before) in enumerate(marks):
-            if self.boxes < boxes or (marked == name and counts.get(name, 0) < count):
-                self.change_state(before)
+        for index, mark in enumerate(marks):
+            if self.boxes < mark.boxes or (mark.name == name and counts.get(name, 0) < mark.depth):
+                self.change_state(mark.before)
                 del marks[index:]
                 break
 
     def close_before(self, name: str) -> None:
         """Remove the marks of elements without an end tag that end where an element of this name begins."""
         closed, marks = _CLOSED_BY[name], self.marks
-        while marks and marks[-1][0] in closed and self.boxes == marks[-1][2]:
-            marked, _, _, before = marks.pop()
-            self.counts[marked] -= 1
-            self.change_state(before)
+        while marks and marks[-1].name in closed and self.boxes == marks[-1].boxes:
+            mark = marks.pop()
+            self.counts[mark.name] -= 1
+            self.change_state(mark.before)
 
     def change_state(self, state: "_State") -> None:
         """Change the state; each hidden piece of text begins on a new line."""
@@ -330,10 +343,11 @@ class _PageReader:
             return
         if not self.marks:
             self.counts, self.boxes = {name: 1}, 0
-        self.marks.append((name, self.counts.setdefault(name, 1), self.boxes, before))
+        self.marks.append(_Mark(name, self.counts.setdefault(name, 1), self.boxes, before))
         self.change_state(after)
 
     def note_hidden(self, text: str) -> None:
+        """Note the tricks by which a text is hidden; blanks do not count in edition 2."""
         if self.edition > 1 and _compile_patterns().blank.fullmatch(text):
             return
         self.tricks.add("hidden-text")
@@ -400,12 +414,14 @@ def _normalise_lines(text: str) -> str:
 
 
 def _clean_address(address: str) -> str:
+    """Return an address without references and white space; of a data: address, only the beginning."""
     address = decode_entities(address)[0]
     address = "".join(address.split())
     return address[:60] if address[:5].lower() == "data:" else address
 
 
 def _find_host(text: str) -> str:
+    """Return the host that a text begins with, without "www."; empty if it begins with none."""
     match = _compile_patterns().host.match(text.strip().lower())
     return match[1].removeprefix("www.") if match else ""
 

@@ -83,7 +83,10 @@ class _Reader:
         self.body = 0  # start of the body of the part that was opened last
 
     def open(self, start: int, end: int, kind: str) -> Fields:
-        """Read the fields of a part and open it; `kind` is its default media type."""
+        """Read the fields of the part from `start` to at most `end`, open it, and return its fields.
+
+        `kind` is its default media type. If it is an embedded message, its content is opened, too.
+        """
         top_fields: Fields | None = None
         while True:
             fields, self.body = read_fields(self.data, start, end, self.faults, self.header_budget)
@@ -112,6 +115,7 @@ class _Reader:
             return top_fields
 
     def close_leaf(self, end: int) -> None:
+        """Close the open leaf (a part without parts), if there is one; its body ends at `end`."""
         if self.leaf is None:
             return
         fields, kind, start = self.leaf
@@ -170,6 +174,7 @@ class _Reader:
         return words
 
     def _may_nest(self) -> bool:
+        """Whether one more frame may be opened; note a fault if not."""
         if len(self.stack) <= DEPTH:
             return True
         self.faults.add("depth")
@@ -277,6 +282,7 @@ def _read_parts(reader: _Reader, end: int) -> None:
 
 
 def _find_field(fields: Fields, name: str) -> str:
+    """Return the first value of a field; empty if there is none."""
     for key, value in fields:
         if key == name:
             return value

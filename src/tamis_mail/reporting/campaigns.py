@@ -31,7 +31,7 @@ class Campaign:
 
     members: Numbers  # numbers in the corpus, the most typical first
     cohesion: float  # mean cosine of the words of two of its messages
-    keys: NDArray[np.uint64]  # words that its messages have and other spam has not, the most typical first
+    keys: NDArray[np.uint64]  # words that are more frequent in it than in other spam, the most typical first
 
 
 def find_campaigns(
@@ -70,6 +70,7 @@ def _assign_components(rows: NDArray[np.float64], progress: Callable[[float], No
 
 
 def _describe_campaign(columns: FeatureColumns, spam: Numbers, members: Numbers) -> Campaign:
+    """Describe a component; `members` are indices of `spam`, whose messages are the rows of `columns`."""
     member_rows = columns.rows[members]
     total = member_rows.sum(axis=0)
     n = len(members)

@@ -63,7 +63,7 @@ class Corpus:
     """The features of labelled messages, one message after the other."""
 
     keys: NDArray[np.uint64]  # (features,), ascending
-    ids: NDArray[np.int32]  # (occurrences,): rows of `keys`
+    ids: NDArray[np.int32]  # (occurrences,): indices of `keys`; an occurrence is a feature of a message
     starts: Numbers  # (messages + 1,): message i has ids[starts[i] : starts[i + 1]]
     is_spam: NDArray[np.bool_]  # (messages,)
     positions: Numbers  # (messages,): index among all messages that were read
@@ -146,17 +146,20 @@ class Corpus:
         return Training.from_messages(ids, self.starts, columns, weights, messages, len(self.keys))
 
     def features_of(self, message: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-        """Return the keys of the features of one message, and their rows."""
+        """Return the keys of the features of one message, and their indices in `keys`."""
         ids = self.ids[self.starts[message] : self.starts[message + 1]]
         return self.keys[ids], ids
 
     def _split_to_fit(self, messages: Numbers, places: Numbers | None = None) -> list[Numbers]:
-        """Split messages, or the given indices of them, into parts that fit into memory."""
+        """Split messages into parts whose occurrences of features fit into memory.
+
+        If `places` (messages,) are given, these are split, in the same way.
+        """
         occurrences = int((self.starts[messages + 1] - self.starts[messages]).sum())
         return np.array_split(messages if places is None else places, 1 + occurrences // _MAX_OCCURRENCES)
 
     def _join_features(self, messages: Numbers) -> NDArray[np.int32]:
-        """Return the features of some messages, one message after the other."""
+        """Return the indices of the features of some messages, one message after the other."""
         places, _ = expand_ranges(self.starts[messages], self.starts[messages + 1])
         return self.ids[places]
 
@@ -207,11 +210,11 @@ def read(
     return Corpus(
         keys,
         ids.astype(np.int32),
-        np.cumsum([0, *map(len, kept)], dtype=np.intp),
-        np.array([spam_flags[place] for place in places], np.bool_),
-        np.array(places, np.intp),
-        tuple(digests[place] for place in places),
-        len(digests) - n_disputed - len(places),
-        n_disputed,
-        token_version,
+        starts=np.cumsum([0, *map(len, kept)], dtype=np.intp),
+        is_spam=np.array([spam_flags[place] for place in places], np.bool_),
+        positions=np.array(places, np.intp),
+        digests=tuple(digests[place] for place in places),
+        duplicates=len(digests) - n_disputed - len(places),
+        disputed=n_disputed,
+        token_version=token_version,
     )

@@ -24,7 +24,10 @@ class Day:
 
 
 def list_days(counts: Iterable[tuple[int, str, int]]) -> list[Day]:
-    """Join the counts of each day, in the order of days."""
+    """Join the counts of each day, in the order of days.
+
+    A count is a day (days since 1970), the label of the verdict, and the number of messages.
+    """
     by_day: dict[int, dict[str, int]] = {}
     for day, label, messages in counts:
         by_day.setdefault(day, {})[label] = messages
@@ -35,7 +38,10 @@ def list_days(counts: Iterable[tuple[int, str, int]]) -> list[Day]:
 
 
 def drop_implausible(counts: Iterable[tuple[int, str, int]], now: float) -> Iterator[tuple[int, str, int]]:
-    """Leave out days that are not plausible dates of mail, because senders may write any date."""
+    """Leave out counts of days before 1992 or after tomorrow, because senders may write any date.
+
+    `now` is in seconds since 1970; counts are those of `list_days`.
+    """
     return (row for row in counts if _FIRST_DAY <= row[0] <= now // _DAY_SECONDS + 1)
 
 
@@ -46,7 +52,7 @@ def mask_implausible(dates: NDArray[np.float64], now: float) -> NDArray[np.float
 
 
 def join_days(days: Sequence[Day]) -> tuple[list[Day], int]:
-    """Join successive days to at most _MAX_POINTS points; also return the number of days per point."""
+    """Join successive days to about _MAX_POINTS points at most; return also the number of days per point."""
     if not days:
         return [], 1
     width = 1 + (days[-1].number - days[0].number) // _MAX_POINTS

@@ -37,7 +37,7 @@ class RateChange:
     earlier: tuple[int, int]  # messages with this verdict, and all messages
     later: tuple[int, int]
     difference: float  # posterior mean of the later rate minus the earlier one
-    low: float  # 95 % interval of the difference
+    low: float  # 95 % interval of the difference, by a normal approximation
     high: float
     rise: float  # posterior probability that the later rate is larger
 
@@ -49,7 +49,7 @@ class Period:
     first: float  # date of its first message, in seconds since 1970
     last: float
     measures: Measures
-    unknown: dict[str, float]  # view → the mean share of a message's features that no earlier message has
+    unknown: dict[str, float]  # by view: the mean share of a message's features that no earlier message has
 
 
 def compare_halves(days: Sequence[Day]) -> dict[str, RateChange]:

@@ -5,7 +5,7 @@ overlap in the message form one span, whose contribution is the sum of theirs. E
 its first occurrence, so the contributions of all spans have the same sum as those of all n-grams.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tamis_mail.verdict import Evidence
@@ -13,15 +13,18 @@ from tamis_mail.verdict import Evidence
 
 @dataclass(slots=True)
 class _Span:
+    """A part of the head that overlapping n-grams cover."""
+
     start: int
     stop: int
     grams: list[Evidence]
 
 
-def join_grams(head: str, grams: Iterable[Evidence]) -> list[Evidence]:
+def join_grams(head: str, grams: Sequence[Evidence]) -> list[Evidence]:
     """Return the spans, strongest first; `head` is the text in which the n-grams occur.
 
-    The counts of a span are those of its strongest n-gram.
+    The counts of a span are those of its strongest n-gram. An n-gram that is not in the text is a span
+    itself.
     """
     spans: list[Evidence] = []
     for sign in (1, -1):
@@ -29,7 +32,7 @@ def join_grams(head: str, grams: Iterable[Evidence]) -> list[Evidence]:
         for gram in grams:
             if gram.contribution * sign > 0:
                 start = head.find(gram.token)
-                if start < 0:  # part of a multi-byte character
+                if start < 0:  # it begins or ends within a character of several bytes
                     spans.append(gram)
                 else:
                     occurrences.append((start, start + len(gram.token), gram))

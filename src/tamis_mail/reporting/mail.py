@@ -16,8 +16,8 @@ class LabelledPart:
 
     name: str
     messages: Callable[[], Iterator[tuple[RawMessage, bool]]]  # yields (message, whether it is spam)
-    size: Callable[[], int]  # the largest position of a message, for the progress
-    unread: Callable[[], Sequence[tuple[str, str]]]  # names of files that could not be read, and reasons
+    size: Callable[[], int]  # returns the largest `position` of a message, for the progress
+    unread: Callable[[], Sequence[tuple[str, str]]]  # returns names and reasons of files not read
     source: Source | None = None  # None for the sample
 
 
@@ -66,6 +66,7 @@ def open_labelled(
 
 
 def _find_mailboxes(root: str, advice: str) -> list[tuple[str, str]]:
+    """Return the paths and labels of the mailboxes below a root; raise unless there is spam and ham."""
     open_source(root)  # raises an error for a path without mail
     mailboxes = find_labelled_folders(root)
     missing = {SPAM, HAM} - {label for _, label in mailboxes}
@@ -88,7 +89,9 @@ def _open_part(path: str, label: str, *, subfolders: bool = True) -> LabelledPar
     def messages() -> Iterator[tuple[RawMessage, bool]]:
         return ((message, label == SPAM) for message in source)
 
-    return LabelledPart(printable(path), messages, lambda: source.size or 0, lambda: source.unread, source)
+    return LabelledPart(
+        printable(path), messages, size=lambda: source.size or 0, unread=lambda: source.unread, source=source
+    )
 
 
 def _open_sample(seed: int) -> LabelledPart:
@@ -96,4 +99,9 @@ def _open_sample(seed: int) -> LabelledPart:
         for number, written in enumerate(sample.messages(seed), 1):
             yield RawMessage(written.raw, f"{number:04}-{written.kind}.eml", number), written.label == SPAM
 
-    return LabelledPart("the sample mailbox", messages, lambda: sum(1 for _ in sample.messages(seed)), tuple)
+    return LabelledPart(
+        "the sample mailbox",
+        messages,
+        size=lambda: sum(1 for _ in sample.messages(seed)),
+        unread=lambda: (),
+    )

@@ -19,7 +19,7 @@ class MailboxMap:
     """The position of each message, and the part of the variance that each of the two axes explains."""
 
     positions: NDArray[np.float64]  # (messages, 2)
-    shares: tuple[float, float]  # the explained parts of the variance
+    shares: tuple[float, float]  # the part of the variance that each axis explains
 
 
 def compute_map(corpus: Corpus) -> MailboxMap | None:
@@ -27,7 +27,7 @@ def compute_map(corpus: Corpus) -> MailboxMap | None:
     columns = choose_columns(corpus, np.arange(len(corpus)), _COLUMNS, LAYER_VIEWS)
     if len(corpus) < _MIN_MESSAGES or columns.rows.shape[1] < 2:
         return None
-    # "moments" keeps exact sums of products, which the map does not need and which take seconds here.
+    # The solver "moments" would keep exact sums of products, which the map does not need: they take seconds.
     model = PCA(2, solver="randomized", random_state=0)
     positions = model.fit_transform(columns.rows)
     first, second = model.explained_variance_ratio_.tolist()

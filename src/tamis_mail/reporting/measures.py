@@ -20,10 +20,10 @@ class Measures:
 
     messages: int
     spam: int
-    right: int  # whose more probable label is the true one; equal odds count as ham
-    ham_called_spam: int  # by the thresholds of the rule
-    spam_called_ham: int  # likewise
-    unsure: int  # likewise
+    right: int  # messages whose more probable label is the true one; equal odds count as ham
+    ham_called_spam: int  # by the thresholds of the rule, as the next two
+    spam_called_ham: int
+    unsure: int
     roc_area: float  # probability that a spam scores above a ham; NaN without both classes
     log_loss: float  # nats per message
     brier: float  # mean of (predicted probability − label)²
@@ -60,23 +60,22 @@ class Bin:
 
 
 def measure(log_odds: Floats, is_spam: Booleans, rule: Rule) -> Measures:
-    """Compute all measures."""
+    """Compute all measures from the log-odds of spam (messages,) and the true labels (messages,)."""
     p = sigmoid(log_odds)
     calibration_bins = bins(p, is_spam)
     n = len(p)
+    error = sum(part.messages * abs(part.predicted - part.observed) for part in calibration_bins)
     return Measures(
-        n,
-        int(is_spam.sum()),
-        int(((log_odds > 0) == is_spam).sum()),
-        int((p[~is_spam] >= rule.spam).sum()),
-        int((p[is_spam] <= rule.ham).sum()),
-        int(((p < rule.spam) & (p > rule.ham)).sum()),
-        roc_area(log_odds, is_spam),
-        float(log_losses(log_odds, is_spam).mean()) if n else float("nan"),
-        float(np.square(p - is_spam).mean()) if n else float("nan"),
-        sum(part.messages * abs(part.predicted - part.observed) for part in calibration_bins) / n
-        if n
-        else float("nan"),
+        messages=n,
+        spam=int(is_spam.sum()),
+        right=int(((log_odds > 0) == is_spam).sum()),
+        ham_called_spam=int((p[~is_spam] >= rule.spam).sum()),
+        spam_called_ham=int((p[is_spam] <= rule.ham).sum()),
+        unsure=int(((p < rule.spam) & (p > rule.ham)).sum()),
+        roc_area=roc_area(log_odds, is_spam),
+        log_loss=float(log_losses(log_odds, is_spam).mean()) if n else float("nan"),
+        brier=float(np.square(p - is_spam).mean()) if n else float("nan"),
+        calibration_error=error / n if n else float("nan"),
     )
 
 
@@ -98,7 +97,7 @@ def roc_area(log_odds: Floats, is_spam: Booleans) -> float:
 
 
 def roc_curve(log_odds: Floats, is_spam: Booleans) -> list[tuple[float, float]]:
-    """Return false and true positive rates for each threshold, from (0, 0) to (1, 1)."""
+    """Return the false and the true positive rate for each threshold, in ascending order, from (0, 0)."""
     order = np.argsort(-log_odds, kind="stable")
     is_last = np.append(np.diff(log_odds[order]) != 0, True)  # a threshold cannot separate ties
     spam, ham = np.cumsum(is_spam[order])[is_last], np.cumsum(~is_spam[order])[is_last]

@@ -40,7 +40,10 @@ class Miss:
 
 
 def find_misses(study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]]) -> list[Miss]:
-    """Return the misses, the worst first. Messages are read again, up to the last one that is needed."""
+    """Return at most _MAX_MISSES misses, the worst first, without those that cannot be read again.
+
+    `messages` are those of the corpus, in the same order; they are read up to the last one that is needed.
+    """
     is_spam = corpus.is_spam[study.judged]
     wrong = np.flatnonzero((study.log_odds > 0) != is_spam)
     worst = wrong[np.argsort(-np.abs(study.log_odds[wrong]), kind="stable")][:_MAX_MISSES]
@@ -65,7 +68,7 @@ def find_misses(study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessag
                     trained.labels,
                     trained.rule,
                     unit=1,
-                    names=lambda read=message_tokens: features.name_features(read),  # type: ignore[misc]
+                    names=lambda of=message_tokens: features.name_features(of),  # type: ignore[misc]
                     coefficients=coefficients,
                 )
                 verdicts[number] = raw_messages[number], verdict

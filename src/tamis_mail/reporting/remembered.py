@@ -16,7 +16,7 @@ from tamis_mail.store import Store
 
 Numbers = NDArray[np.intp]
 
-_MIN_PART = 4  # each class gets at least 1/4 of the sample, if it has so many messages
+_CLASS_PART = 4  # each class gets at least 1/4 of the sample, if it has so many messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,18 @@ def read_remembered(store: Store, limit: int) -> RememberedMessages:
         messages.keys,
         messages.indices.astype(np.int32),
         messages.starts,
-        np.isin(messages.labels, spam_columns),
-        np.arange(len(messages)),
-        tuple(messages.digests),
-        0,
-        0,
-        version,
+        is_spam=np.isin(messages.labels, spam_columns),
+        positions=np.arange(len(messages)),
+        digests=tuple(messages.digests),
+        duplicates=0,
+        disputed=0,
+        token_version=version,
     )
     return RememberedMessages(corpus, messages.dates, total)
 
 
 def choose_sample(is_spam: NDArray[np.bool_], limit: int) -> Numbers:
-    """Choose at most `limit` messages, the first of either class, so that rare mail is not left out.
+    """Choose at most `limit` messages, the first of either class, and at least a quarter of the rarer one.
 
     >>> choose_sample(np.array([False] * 90 + [True] * 10), 8).tolist()
     [0, 1, 2, 3, 4, 5, 90, 91]
@@ -64,7 +64,7 @@ def choose_sample(is_spam: NDArray[np.bool_], limit: int) -> Numbers:
     spam, other = np.flatnonzero(is_spam), np.flatnonzero(~is_spam)
     if len(is_spam) <= limit:
         return np.arange(len(is_spam))
-    minimum = limit // _MIN_PART
+    minimum = limit // _CLASS_PART
     spams = round(limit * len(spam) / len(is_spam))
     spams = min(max(spams, min(len(spam), minimum)), limit - min(len(other), minimum))
     return np.sort(np.concatenate([spam[:spams], other[: limit - spams]]))

@@ -149,9 +149,10 @@ def report(
     seed: int = 0,
     on_message: Callable[[RawMessage], None] = lambda _: None,
 ) -> Report:
-    """Read mail, judge it by ten folds, or by a split if `sizes` is given, and explain the misses.
+    """Read mail, judge it by cross-validation or by a split, and explain the misses.
 
-    `on_message` is called with each message when it is read.
+    `folds` is the number of folds, and `sizes` those of a split as in SIZES; if neither is given, there are
+    ten folds, or fewer for few messages. `on_message` is called with each message when it is read.
     """
     corpus: Corpus = read(mail, on_message=on_message)
     if sizes is None and folds is None:

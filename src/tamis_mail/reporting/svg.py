@@ -32,12 +32,15 @@ class Axis:
     """An axis: title, ticks and scale."""
 
     title: str
-    ticks: Sequence[tuple[float, str]]
+    ticks: Sequence[tuple[float, str]]  # values and their labels
     scale: Callable[[float], float] = lambda value: value  # maps a value to its position on the axis, 0 to 1
 
 
 class Chart:
-    """A chart with lines, points, bars and a legend."""
+    """A chart with lines, points, bars and a legend.
+
+    Coordinates are values of the axes. `kind` is the CSS class of what is added, such as "main" or "spam".
+    """
 
     def __init__(self, title: str, description: str, x: Axis, y: Axis) -> None:
         self._title = title
@@ -47,12 +50,15 @@ class Chart:
         self._legend: list[tuple[str, str]] = []
 
     def x_position(self, value: float) -> float:
+        """Return where a value of the x axis is, in units of the SVG; values off the axis are at its ends."""
         return _LEFT + (WIDTH - _LEFT - _RIGHT) * min(max(self._x.scale(value), 0.0), 1.0)
 
     def y_position(self, value: float) -> float:
+        """Return where a value of the y axis is, as `x_position` does."""
         return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * min(max(self._y.scale(value), 0.0), 1.0)
 
     def add_line(self, points: Sequence[tuple[float, float]], kind: str, *, area: bool = False) -> None:
+        """Add a line through points; if `area`, fill the area between it and the x axis."""
         coordinates = " ".join(f"{self.x_position(x):.1f},{self.y_position(y):.1f}" for x, y in points)
         if area and points:
             base = f"{HEIGHT - _BOTTOM:.1f}"
@@ -77,6 +83,7 @@ class Chart:
         )
 
     def add_whisker(self, x: float, low: float, high: float, kind: str) -> None:
+        """Add a vertical line, such as an interval around a point."""
         place, start, stop = (
             f"{one:.1f}" for one in (self.x_position(x), self.y_position(low), self.y_position(high))
         )

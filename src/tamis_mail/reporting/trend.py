@@ -28,9 +28,9 @@ _DEVIATIONS = 1.96  # half the width of a 95 % interval, in standard deviations
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The share of spam over time: the posterior median and a 95 % interval."""
+    """The share of spam over time: the posterior median and a 95 % interval, each (points,)."""
 
-    days: Floats  # (points,): days since 1970
+    days: Floats  # days since 1970
     share: Floats
     low: Floats
     high: Floats
@@ -38,7 +38,7 @@ class Trend:
 
 
 def fit_trend(days: Sequence[Day]) -> Trend | None:
-    """Fit the trend of days in ascending order; None with fewer than three days."""
+    """Fit the trend of days in ascending order; None if fewer than three of them have messages."""
     days = [day for day in days if day.messages]
     if len(days) < _MIN_DAYS:
         return None

@@ -169,6 +169,12 @@ def _make_offer(
     rate: float,
     sign: int = 1,
 ) -> Offer:
+    """Suggest one threshold: messages whose scores are above it are called spam, or ham if `sign` is -1.
+
+    The scores are log-odds of that label, and `negative` marks messages of the other one, of which at most
+    the part `rate` may be beyond the threshold. `now` is the present threshold.
+    """
+
     def suggest(rows: NDArray[np.bool_]) -> float | None:
         return _round_probability(sign * max(threshold(scores[rows], negative[rows], rate), _MIN_LOG_ODDS))
 

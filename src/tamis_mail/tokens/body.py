@@ -42,7 +42,7 @@ class Body:
 
 
 def read(message: Message, version: int) -> Body:
-    """Read all parts, because mail programs differ in which they show."""
+    """Return the words and marks of all parts, because mail programs differ in which parts they show."""
     body = Body()
     marks = [f"shape:{message.shape[:100]}", f"size~{len(message.raw).bit_length()}"]
     marks += [f"fault~{fault}" for fault in message.faults]
@@ -70,7 +70,7 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
     marks: list[str] = []
     text = part.text[:_TEXT]
     if part.kind == "text/html" or (text[:200].lstrip()[:1] == "<" and "<html" in text[:1000].lower()):
-        page = read_html(part.text[: _PAGES[version]], _TAGS, version)
+        page = read_html(part.text[: _PAGES[version]], tags=_TAGS, edition=version)
         text, links = page.visible[:_TEXT], page.links
         marks = _describe_page(page, version)
         body.images += page.images
@@ -96,6 +96,7 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
 
 
 def _describe_page(page: Page, version: int) -> list[str]:
+    """Return marks of a page of HTML: tricks, numbers of images and links, images, and hidden words."""
     marks = [f"trick~{trick}" for trick in page.tricks]
     marks.append(f"images~{len(page.images).bit_length()}")
     marks.append(f"links~{len(page.links).bit_length()}")
@@ -127,6 +128,7 @@ def _find_origin(link: str) -> str:
 
 
 def _list_words(text: str, prefix: str) -> list[str]:
+    """Return a mark for each word of a text, with a prefix."""
     folded, _ = fold_text(text[:5000])
     return [f"{prefix}:{word[:LONGEST]}" for word in split(folded)[:_HIDDEN]]
 
@@ -160,6 +162,7 @@ def _describe_link(link: str) -> tuple[str, ...]:
 
 
 def _describe_file(part: Part) -> list[str]:
+    """Return marks of a file: the words and endings of its name, its disposition, and its size in bits."""
     name = part.name.lower()[:200]
     stem, _, ending = name.rpartition(".")
     marks = [f"file:{word}" for word in _NAME_WORD.findall(stem)[:8]]

@@ -69,6 +69,7 @@ def read(message: Message) -> list[bytes]:
 
 
 def _read_header(message: Message) -> dict[bytes, None]:
+    """Return the distinct tokens of the header, in order."""
     end = message.raw.find(b"\n\n", 0, _HEADER)
     names = _NAME.findall(message.raw[: end if end >= 0 else _HEADER])
     spelling = {name.lower().decode(): name.decode() for name in reversed(names)}
@@ -112,6 +113,7 @@ def _decode_number(code: int) -> str:
 
 
 def _split_tokens(text: str, prefix: str) -> list[bytes]:
+    """Return the tokens of a text, each with the prefix."""
     tokens = []
     for match in _TOKEN.finditer(text):
         word = match[0].encode("utf-8", "replace")

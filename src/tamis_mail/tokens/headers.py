@@ -116,6 +116,7 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
 
 
 def _read_field(name: str, value: str) -> str:
+    """Return the tokens of one field, separated by spaces."""
     tokens: list[str] = []
     if name in _ADDRESS_FIELDS:
         _read_addresses(name, value, tokens)
@@ -219,6 +220,7 @@ def _read_words(name: str, value: str, tokens: list[str]) -> None:
 
 @lru_cache(4096)
 def _read_hop(value: str) -> str:
+    """Return the tokens of a Received field without its date: hosts, addresses and protocols."""
     tokens: list[str] = []
     for host in _HOST.findall(value)[:8]:
         if host.replace(".", "").isdecimal():
@@ -231,6 +233,7 @@ def _read_hop(value: str) -> str:
 
 _read_cached_field = lru_cache(4096)(_read_field)  # messages of one sender have many equal fields
 
+# The readers of fields, by name; each is given the name and the value, and appends tokens to a list.
 _READERS: dict[str, Callable[[str, str, list[str]], None]] = {
     "subject": _read_subject,
     "message-id": _read_message_id,

@@ -71,7 +71,7 @@ _LOWER_CASE_ESCAPE = re.compile(rb"=(?:[0-9][a-f]|[a-f][0-9a-f])")
 
 
 def read(message: Message, body: Body) -> str:
-    """Return the tokens, separated by spaces.
+    """Return the tokens of a message, separated by spaces; `body` is what `body.read` returned for it.
 
     >>> from tamis_mail.message import parse
     >>> message = parse(b"From: Example Shop <a@example.org>\\nReply-To: b@gmail.com\\n\\nhi")
@@ -114,11 +114,13 @@ def find_domain(host: str) -> str:
 
 
 def _find_domains(values: Iterable[str]) -> list[str]:
+    """Return the registered domain of each address in some values of fields."""
     addresses = [address for value in values for address in find_addresses(value)]
     return [find_domain(address.rpartition("@")[2]) for address in addresses]
 
 
 def _compare_domains(name: str, domains: Sequence[str], own: str) -> str:
+    """Return the token `name:relation` that says how many of the domains are the domain of From."""
     same = domains.count(own)
     relation = (
         "none"
@@ -172,6 +174,7 @@ def _compare_words(words: Sequence[str], name: str) -> str:
 
 
 def _compare_addresses(fields: dict[str, list[str]], own: str) -> list[str]:
+    """Return tokens of the fields with addresses of the sender, and of List-Unsubscribe."""
     tokens = []
     for name in _ADDRESS_FIELDS:
         domains = _find_domains(fields.get(name, ()))
