@@ -268,6 +268,14 @@ def test_squares_that_leave_the_range_of_floats_are_refused() -> None:
     assert message.startswith("column 1 holds 1e+140, expected magnitudes that can be squared and weighted")
 
 
+def test_weights_whose_squares_leave_the_range_of_floats_are_refused() -> None:
+    rows, weights = np.linspace(0.1, 0.9, 40)[:, None], np.full(40, 1e298)
+    expected = "got a weight of 1e+298, expected below about 1e150: divide the weights by a constant"
+    assert refusal(Moments.observe, rows, weights) == expected
+    assert refusal(Gram.observe, rows, rows, weights) == expected
+    assert np.isfinite(Moments.observe(rows, weights=np.full(40, 1e140)).variance).all()
+
+
 def test_counts_and_rows_must_match() -> None:
     assert (
         refusal(lambda: Tally.count(["a", "b"], by=["x"]))

@@ -13,8 +13,11 @@ from tamis.conjugate import (
     BetaGeometric,
     Dirichlet,
     Gamma,
+    InverseGamma,
+    Lomax,
     MultivariateT,
     NegativeBinomial,
+    Normal,
     NormalInverseGamma,
     NormalInverseWishart,
     StudentT,
@@ -131,6 +134,15 @@ def test_shares_of_float32_are_shares() -> None:
     rounded = Dirichlet([1, 2, 3]).log_density(shares.astype(np.float32))
     assert_allclose(rounded, Dirichlet([1, 2, 3]).log_density(shares), rtol=1e-6)
     assert Dirichlet([1, 2, 3]).log_density(shares + 1e-5) == -np.inf
+
+
+def test_counts_of_infinite_means_are_infinite() -> None:
+    assert np.isposinf(NegativeBinomial(1e10, 1e-305).sample(np.random.default_rng(0), 6)).all()
+
+
+def test_a_missing_value_has_no_density() -> None:
+    for univariate in (Normal(), StudentT(5), Lomax(3, 4), InverseGamma(3, 4), NegativeBinomial(3, 4)):
+        assert np.isneginf(univariate.log_density([np.nan, np.inf, -np.inf])).all()
 
 
 def test_counts_beyond_all_integers_can_be_drawn() -> None:

@@ -65,4 +65,7 @@ class NegativeBinomial(Counting):
         counts = np.asarray(rng.poisson(np.where(large, 0.0, means)), dtype=np.float64)
         if not large.any():
             return counts
-        return np.where(large, np.rint(means + np.sqrt(means) * rng.standard_normal(means.shape)), counts)
+        deviations = np.sqrt(
+            np.where(np.isfinite(means), means, 0.0)
+        )  # an infinite mean gives an infinite count
+        return np.where(large, np.rint(means + deviations * rng.standard_normal(means.shape)), counts)

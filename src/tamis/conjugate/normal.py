@@ -41,8 +41,11 @@ class Normal(Univariate):
         return np.asarray(np.square(self.scale))
 
     def log_density(self, x: ArrayLike) -> Array:
-        with np.errstate(over="ignore"):
-            return np.asarray(-0.5 * np.square(self._standardize(x)) - np.log(self.scale) - _HALF_LOG_2PI)
+        value = floats(x, "x")
+        inside = np.isfinite(value)
+        with np.errstate(over="ignore"):  # where the square overflows, the density is 0
+            square = np.square(self._standardize(np.where(inside, value, 0.0)))
+        return np.where(inside, -0.5 * square - np.log(self.scale) - _HALF_LOG_2PI, -np.inf)
 
     def cdf(self, x: ArrayLike) -> Array:
         return np.asarray(special.ndtr(self._standardize(x)))

@@ -9,7 +9,7 @@ An object may be a batch of priors: its parameters are arrays, and a statistic w
 axes that broadcast with them, updates each. The quantity that has the prior, such as a probability, or a mean
 with a variance, is one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A posterior
 keeps the labels of its statistic as `keys`. A statistic with other labels, or one that no data can have,
-raises an error.
+raises an error. Only the normal priors do not check that: they also take back rows, by minus their statistic.
 """
 
 from abc import ABC, abstractmethod
@@ -42,7 +42,7 @@ class Prior(Batched, ABC):
 
     @abstractmethod
     def update(self, statistic: Any, /) -> Self:
-        """The posterior after the statistic was observed; raise if no data can have the statistic."""
+        """The posterior after the statistic was observed."""
 
     @abstractmethod
     def predictive(self) -> Distribution:

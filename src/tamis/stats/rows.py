@@ -16,6 +16,7 @@ from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
 
 _MAX_EXPONENT = 1000  # weighted squares from 2**1000 on are refused: their sums may overflow
+_MAX_WEIGHT_EXPONENT = 500  # weights from 2**500 on are refused: means and variances square sums of them
 _LARGEST = 1e100  # a weight or value below this magnitude has weighted squares below 2**1000
 _SMALLEST = 1e-140  # the rounding error of the square of a value above this magnitude does not underflow
 _BLOCK = 1 << 16  # values whose weighted products are in memory at a time
@@ -163,8 +164,16 @@ class Rows:
         ]
 
     def refuse_unless_squarable(self) -> None:
-        """Raise if the largest square, times the largest weight if that is above 1, may overflow in sums."""
+        """Raise if the largest square, times the largest weight if that is above 1, may overflow in sums.
+
+        Raise also if the square of a weight may.
+        """
         weight_exponent = 0 if self.weight_bounds is None else max(0, int(self.weight_bounds[0, 0]))
+        if weight_exponent > _MAX_WEIGHT_EXPONENT and self.weights is not None:
+            raise ValueError(
+                f"got a weight of {self.weights.max():.3g}, expected below about 1e150: "
+                "divide the weights by a constant"
+            )
         if 2 * self.largest + weight_exponent > _MAX_EXPONENT:
             column = int(self.bounds[0].argmax())
             largest = float(np.abs(self.values[:, column]).max())
