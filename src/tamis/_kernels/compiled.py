@@ -49,11 +49,11 @@ __all__ = [
     "two_product",
 ]
 
-# Called as add(start, stop, words, apart, shared, low) to add rows start … stop − 1 to `words` (1 or more,
-# cells). Rows of the group `shared`, to which another thread adds at the same time, are added to `apart` (…,
-# columns) instead. `low` is that of the words, or None to add integers to a single word. Returns the bitwise
-# or of the magnitudes of all values (2**62 stands for one that is no integer), that of all weights, and the
-# sum of the magnitudes of their products.
+# Called as add(start, stop, words, apart, shared, low) to add rows start … stop − 1 of an order to `words` (1
+# or more, cells). Rows of the group `shared`, to which another thread adds at the same time, are added to
+# `apart` (…, columns) instead. `low` is that of the words, or None to add integers to a single word. Returns
+# the bitwise or of the magnitudes of all values (2**62 stands for one that is no integer), that of all
+# weights, and the sum of the magnitudes of their products.
 Adder: TypeAlias = Callable[[int, int, Words, Words, int, int | None], tuple[int, int, int]]
 
 MIN_VALUES_PER_CELL = 8  # with fewer, joining the words of the chunks costs what the chunks have saved
@@ -208,8 +208,8 @@ class _Chunks(NamedTuple):
     add: Adder
     group: Words
     order: Words  # the order of the rows; empty for their own order
-    cuts: Words
-    columns: int
+    cuts: Words  # (chunks + 1,): the boundaries of the chunks, in this order
+    columns: int  # the number of cells of each group
 
     def add_together(self, words: Words, low: int | None) -> list[tuple[int, int, int]]:
         """Add all chunks of rows to the words, in parallel; return the results of `add`."""

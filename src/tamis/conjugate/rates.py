@@ -65,6 +65,7 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
     )
 
     def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
+        """The log-evidence, up to a constant, and its gradient at points: see `_unpack_parameters`."""
         (a, b), events, time = _unpack_parameters(point), s[:, active], t[:, active]
         value = _relative_log_evidence(a, b, events, time).sum(axis=0)
         by_shape = a * (digamma_rise(a, events) - np.log1p(time / b)).sum(axis=0)

@@ -136,6 +136,7 @@ class Multinomial(TallyFamily):
         return np.asarray(self.trials[..., None] * self.probabilities)
 
     def _with_counts(self, counts: Array, total: Array) -> Self:
+        """The member whose probabilities are counts (..., K) over their totals (...)."""
         if not (self.trials > 0).all():
             raise ValueError(
                 "got 0 trials, expected at least 1: the probabilities cannot be estimated from none"

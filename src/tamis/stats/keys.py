@@ -43,6 +43,7 @@ class Keys(Sequence[Hashable]):
 
     @classmethod
     def _sort(cls, values: list[Any], codes: NDArray[np.int64]) -> tuple["Keys", NDArray[np.int64]]:
+        """Sort distinct values; return the keys, and the codes (indices of values) as indices of keys."""
         order = _sort_indices(values)
         if order == list(range(len(values))):
             return cls(tuple(values)), codes

@@ -164,6 +164,7 @@ class Moments(Sums):
 
     @classmethod
     def _observe_plainly(cls, rows: Floats | list[Floats]) -> Self | None:
+        """Sum rows (n, d), or a list of columns (n,), in the full form, if `plain_moments` can; else None."""
         sums = plain_moments(rows)
         if sums is None:
             return None

@@ -85,6 +85,7 @@ def _exceed_scale(squares: Floats, scale: Floats, sizes: NDArray[np.int64]) -> F
 def _find_in_column(
     rows: Rows, last_columns: Rows | None, index: NDArray[np.int64], j: int, median: float, scale: float
 ) -> Flags:
+    """Mark those rows at `index` that are outliers in column j, whose median and scale are given."""
     width = rows.values.shape[1]
     source, column = (rows, j) if last_columns is None or j < width else (last_columns, j - width)
     deviation = np.abs(source.values[index, column] - median)

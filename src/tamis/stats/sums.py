@@ -110,6 +110,7 @@ class Sums:
         return statistic
 
     def _combine(self, other: Self, sign: int) -> Self:
+        """Return self + sign * other over the union of both keys; raise if their shapes or traits differ."""
         left, places = self._align(other)
         is_alike = True
         combined = {}
@@ -158,6 +159,7 @@ class Sums:
         }
 
     def _extend(self, keys: Keys, index: NDArray[np.int64]) -> Self:
+        """Extend the statistic to keys that have its own at `index`; the sums of the others are zero."""
         parts = {name: part.place(index, len(keys), axis=0) for name, part in self.parts().items()}
         rounded = None
         if self.rounded is not None:

@@ -584,6 +584,7 @@ _INSERT_FROM_LOG = f"{_INSERT_ROW} ON CONFLICT (digest) DO NOTHING"
 
 
 def _make_values(message: NewMessage) -> tuple[object, ...]:
+    """Return the parameters of _INSERT_ROW for a message."""
     sender, subject = _make_encodable(message.sender), _make_encodable(message.subject)
     date = max(0, min(message.date, int(time.time()) + 86_400))  # the sender may have chosen any date
     return (
@@ -620,6 +621,7 @@ def _make_encodable(text: str) -> str:
 
 
 def _split_script(script: str) -> Iterator[str]:
+    """Yield the statements of an SQL script."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -125,6 +125,7 @@ def _maildir(
     root_folder: _RootFolder,
     leave_out: LeaveOut,
 ) -> Iterator[FoundFile]:
+    """Yield the messages of a Maildir, whose entries these are, in the order of their file names."""
     messages: list[tuple[str, str, str]] = []
     for folder in entries:
         if folder.name in ("cur", "new"):

@@ -34,6 +34,11 @@ def survey_folders(root: str | os.PathLike[str]) -> tuple[LabelledPaths, PathsLe
 
 
 def _survey(root: str | os.PathLike[str], *, is_complete: bool) -> tuple[LabelledPaths, PathsLeftOut]:
+    """Find mailboxes with and without a label.
+
+    Unless `is_complete`, mailboxes without a label that are files or folders of files are not searched for:
+    their files would have to be opened.
+    """
     mailboxes: LabelledPaths = []
     left_out: dict[str, str] = {}
     visited: set[tuple[int, int]] = set()

@@ -239,6 +239,7 @@ def _read_messages(
 
 
 def _open_file(path: str, size: int, largest: int | None) -> Source:
+    """Open a file as a source; raise SourceError if it is no mail, or compressed and damaged."""
     with File(path) as file:
         text = Text(file)
         head = text.peek(kinds.HEAD)
@@ -252,6 +253,7 @@ def _open_file(path: str, size: int, largest: int | None) -> Source:
 
 
 def _refuse_non_mail(name: str, head: bytes) -> None:
+    """Raise SourceError if the first bytes of a file show that it is not mail; `name` is for the message."""
     description = kinds.describe_non_mail(head)
     if description:
         advice = (

@@ -232,6 +232,7 @@ class _Reader:
             self._add_address(self._items[start + 1 : end])
 
     def _add_address(self, items: list[tuple[bool, str]]) -> None:
+        """Add the address that these items are; its last at sign outside quotes separates the domain."""
         with_at = [index for index, (is_quoted, text) in enumerate(items) if not is_quoted and "@" in text]
         if not with_at:
             self.is_well_formed = False

@@ -45,8 +45,8 @@ class Effect(NamedTuple):
     """The effect of attributes on the text within the element; None where they have none."""
 
     is_hidden: bool = False
-    is_visible: bool | None = None
-    is_tiny: bool | None = None
+    is_visible: bool | None = None  # by the property `visibility`
+    is_tiny: bool | None = None  # the font is too small to be read
     is_thin: bool | None = None  # the lines have no height
     colour: Colour | None = None
     background: Colour | None = None
@@ -103,6 +103,7 @@ def is_same_colour(left: Colour | None, right: Colour | None) -> bool:
 
 
 def _compute_effect(attributes: str, edition: int) -> Effect:
+    """Compute `effect_of` without a cache."""
     if "&" in attributes:
         attributes = decode_entities(attributes)[0].lower()
     effect = _NO_EFFECT
@@ -134,7 +135,7 @@ _compute_effect_cached = lru_cache(maxsize=1024)(_compute_effect)
 
 
 def _apply_declaration_in_edition_2(effect: Effect, name: str, value: str) -> Effect:
-    """Apply a declaration as edition 2 does."""
+    """Return the effect after one more declaration, such as `color: red`, as edition 2 reads it."""
     if name == "line-height":
         size = _parse_length(value, "em")
         return effect if size is None else effect._replace(is_thin=size <= _TINY)
@@ -163,6 +164,7 @@ def _clips_everything(style: str) -> bool:
 
 
 def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
+    """Return the effect after one more declaration, as edition 1 reads it."""
     if name == "display":
         return effect._replace(is_hidden=True) if value.startswith("none") else effect
     if name == "visibility":
@@ -192,6 +194,7 @@ def _parse_length(value: str, unit: str = "") -> float | None:
 
 
 def _parse_colour(value: str) -> Colour | None:
+    """Return a colour: rgb(…), hexadecimal, or one of the names that matter; None for another one."""
     value = value.strip()
     if value.startswith("rgb"):
         numbers = [int(number) for number in re.findall(r"[0-9]{1,3}", value)[:3]]

@@ -195,6 +195,7 @@ class _Reader:
         return boundaries
 
     def _make_part(self, fields: Fields, kind: str, start: int, end: int) -> Part:
+        """Make a leaf of its fields, its media type, and its body from `start` to `end`."""
         encoding = _find_field(fields, "content-transfer-encoding")
         encoding = token_of(encoding) if encoding else ""
         charset = name = disposition = ""

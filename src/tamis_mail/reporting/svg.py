@@ -75,6 +75,7 @@ class Chart:
         )
 
     def add_bar(self, start: float, stop: float, low: float, high: float, kind: str, tooltip: str) -> None:
+        """Add a bar from `start` to `stop` on the x axis, and from `low` to `high` on the y axis."""
         left, right = sorted((self.x_position(start), self.x_position(stop)))
         top, bottom = sorted((self.y_position(low), self.y_position(high)))
         self._parts.append(

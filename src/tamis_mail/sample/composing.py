@@ -110,6 +110,7 @@ def _choose_zone(language: str, address: str) -> int:
 
 
 def _choose_manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
+    """Choose how a message is written; its charset must have all characters of `text`."""
     writers = (
         ("kit", "bare", "bulk", "script", "webmail")
         if recipe.label == "spam"
@@ -158,6 +159,7 @@ def _choose_recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, st
 
 
 def _make_content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
+    """Make the MIME structure: the body in its forms, an invitation, and attachments, as the recipe says."""
     writer = manner.writer
     form = dice.pick(recipe.options.get("form", writer.forms))
     if "padding" in manner.tricks:

@@ -38,6 +38,7 @@ class Slots:
         return text
 
     def _choose(self, match: re.Match[str]) -> str:
+        """Return one alternative of a choice: by the turn if it is numbered, otherwise at random."""
         link, numbered, rest = str(match[1]).partition(":")
         if not (numbered and len(link) == 1 and link.isdigit()):
             return self._dice.pick(str(match[1]).split("|"))
@@ -55,6 +56,7 @@ class Slots:
         return self._bound[key]
 
     def _draw(self, slot: str) -> str:
+        """Return a value for a slot, computed or from the word lists; it may contain slots itself."""
         if maker := self._list_makers().get(slot):
             return maker()
         lists = words()

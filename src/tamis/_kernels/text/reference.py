@@ -97,6 +97,7 @@ def read_grams(folded: Bytes, offsets: Int64s, least: int, most: int, within: bo
 
 
 def _grams(text: str, least: int, most: int, within: bool) -> list[bytes]:
+    """Return the n-grams of one folded document: see `read_grams`."""
     spaces = [i for i, c in enumerate(text) if c == " "]
     stretches = [text[i : j + 1] for i, j in pairwise(spaces)] if within else [text]
     grams = []
@@ -124,6 +125,7 @@ def number_tokens(tokens: Tokens) -> tuple[Indices, Tokens]:
 
 
 def _number(tokens: list[bytes]) -> tuple[Indices, Tokens]:
+    """Number tokens by first occurrence; return the number of each, and the distinct tokens."""
     known: dict[bytes, int] = {}
     numbers = np.array([known.setdefault(token, len(known)) for token in tokens], dtype=np.int32)
     lengths = np.array([len(token) for token in known], dtype=np.int64)
@@ -145,6 +147,7 @@ def _tokens(tokens: Tokens) -> list[bytes]:
 
 
 def _key(token: bytes) -> int:
+    """Return the key of a token, as `Tokens` describes it."""
     length = len(token)
     if length < 8:
         return int.from_bytes(token, "little") | length << 56
