@@ -30,8 +30,8 @@ MASK = (1 << BITS) - 1
 HALF = 1 << (BITS - 1)
 # Every float is an integer below 2**53 times a power of two that is at least 2**SMALLEST.
 SMALLEST = -1126
-# The lowest power of 2**32 in any sum. No product of two floats has a bit below it; products of sums and
-# factors are truncated there.
+# The lowest power of 2**32 that a product of a sum and a factor keeps: no product of two floats has a bit
+# below it.
 DEEPEST = 2 * SMALLEST // BITS
 # The number of words that a product of a sum and a factor keeps. A weighted square has 159 bits, and a sum of
 # 2**30 of them, all of about the same size, has 189: such a sum times a float of up to 35 bits is exact.

@@ -65,7 +65,6 @@ class NegativeBinomial(Counting):
         counts = np.asarray(rng.poisson(np.where(large, 0.0, means)), dtype=np.float64)
         if not large.any():
             return counts
-        deviations = np.sqrt(
-            np.where(np.isfinite(means), means, 0.0)
-        )  # an infinite mean gives an infinite count
+        # An infinite mean gives an infinite count.
+        deviations = np.sqrt(np.where(np.isfinite(means), means, 0.0))
         return np.where(large, np.rint(means + deviations * rng.standard_normal(means.shape)), counts)

@@ -9,7 +9,7 @@ An object may be a batch of priors: its parameters are arrays, and a statistic w
 axes that broadcast with them, updates each. The quantity that has the prior, such as a probability, or a mean
 with a variance, is one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A posterior
 keeps the labels of its statistic as `keys`. A statistic with other labels, or one that no data can have,
-raises an error. Only the normal priors do not check that: they also take back rows, by minus their statistic.
+raises an error. Only the normal priors do not check the latter: `update(-1.0 * statistic)` takes rows back.
 """
 
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ class Prior(Batched, ABC):
     @property
     @abstractmethod
     def mode(self) -> Any:
-        """The parameters of largest density; NaN if no single ones have it."""
+        """The parameters of largest density; NaN where there is not exactly one mode."""
 
     @abstractmethod
     def update(self, statistic: Any, /) -> Self:
