@@ -159,9 +159,8 @@ class _Reader:
     def __init__(self) -> None:
         self.addresses: list[str] = []
         self.is_well_formed = True
-        self._items: list[
-            tuple[bool, str]
-        ] = []  # pieces of the current address: whether quoted, and the text
+        # Pieces of the current address: whether each was quoted, and its text.
+        self._items: list[tuple[bool, str]] = []
         self._is_in_angle = False
         self._has_angle = False  # the mailbox has an address in angle brackets
         self._has_space = False  # there is white space after the last item

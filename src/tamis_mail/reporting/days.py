@@ -52,7 +52,7 @@ def mask_implausible(dates: NDArray[np.float64], now: float) -> NDArray[np.float
 
 
 def join_days(days: Sequence[Day]) -> tuple[list[Day], int]:
-    """Join successive days to about _MAX_POINTS points at most; return also the number of days per point."""
+    """Join successive days to at most _MAX_POINTS points; return also the number of days per point."""
     if not days:
         return [], 1
     width = 1 + (days[-1].number - days[0].number) // _MAX_POINTS
