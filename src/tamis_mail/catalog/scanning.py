@@ -23,61 +23,56 @@ from tamis_mail.message.dates import date_of
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
-    """A message that was read, and the entry for the catalog, which the caller adds."""
+    """A message that was read, and its entry in the catalog."""
 
     raw: bytes
     entry: NewMessage
-    position: int  # bytes of all files of the path up to the end of this message
+    position: int  # bytes of the path's files up to the end of this message
 
 
 def scan_path(
-    catalog: Catalog, source_number: int, path: str, *, on_size: Callable[[int], None] | None = None
+    catalog: Catalog, source: int, path: str, *, on_size: Callable[[int], None] | None = None
 ) -> Iterator[FoundMessage]:
-    """Yield all messages of those files of a path that are new, or have changed since they were read.
+    """Yield the messages of a path that are not in the catalog yet, or whose files have changed.
 
-    A file is noted in the catalog as read after its last message. Of several files, one that cannot be read
-    as mail is noted, too, and skipped until it changes. `on_size` is called with the bytes of all files.
-    Raise SourceError if the path, or its only file, cannot be read as mail.
+    Each file is noted as read after its last message. `on_size` is called with the bytes of all files.
+    Raise SourceError if the path is not mail.
     """
     files = [*_list_files(path)]
     if on_size:
         on_size(sum(size for _, size, _ in files))
     position = 0
-    for file_path, size, changed_ns in files:
-        if catalog.find_file(file_path) != (size, changed_ns):
+    for name, size, changed in files:
+        if catalog.find_file(name) != (size, changed):
             # The size -1 equals no file's, so that a file that is not read to its end is read again.
-            file_number = catalog.note_file(source_number, file_path, size=-1, changed=0)
+            number = catalog.note_file(source, name, size=-1, changed=0)
             with suppress(FileNotFoundError):  # it was moved or deleted meanwhile
                 try:
-                    yield from _scan_file(file_path, file_number, changed_ns // 1_000_000_000, position)
+                    yield from _scan_file(name, number, changed // 1_000_000_000, position)
                 except SourceError:
                     if len(files) == 1:
                         raise
-                catalog.note_file(source_number, file_path, size=size, changed=changed_ns)
+                catalog.note_file(source, name, size=size, changed=changed)
         position += size
 
 
 def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the path of each file, its size, and the time of its last change in nanoseconds."""
+    """Yield the files of a path, each with its size and the time of its last change in nanoseconds."""
     source = open_source(path, subfolders=True)
-    paths = [path] if source.kind in ("message", "mbox") else source.list_paths()
-    for file_path in paths:
+    names = [path] if source.kind in ("message", "mbox") else [one for one, _, _ in source.files([], [], [])]
+    for name in names:
         with suppress(OSError):
-            status = os.stat(file_path)  # noqa: PTH116 (100,000 of them)
-            yield file_path, status.st_size, status.st_mtime_ns
+            status = os.stat(name)  # noqa: PTH116 (100,000 of them)
+            yield name, status.st_size, status.st_mtime_ns
 
 
-def _scan_file(path: str, file_number: int, changed: int, position: int) -> Iterator[FoundMessage]:
-    """Yield the messages of a file, which was changed at this time, in seconds since 1970.
-
-    `position` is the number of bytes of the files before it.
-    """
+def _scan_file(path: str, file: int, changed: int, position: int) -> Iterator[FoundMessage]:
     source = open_source(path)
     is_mbox = source.kind == "mbox"
-    with open_regular(path) as file:
-        is_packed_mbox = is_mbox and is_packed(file.read(8))
+    with open_regular(path) as file_to_read:
+        is_packed_mbox = is_mbox and is_packed(file_to_read.read(8))
     start = 0
-    for index, message in enumerate(source):
+    for number, message in enumerate(source):
         end = message.position
         heading = read_heading(message.raw)
         date = date_of(message.raw)
@@ -87,25 +82,22 @@ def _scan_file(path: str, file_number: int, changed: int, position: int) -> Iter
             heading.subject,
             changed if date is None else date,
             len(message.raw),
-            file_number,
-            start=index if is_packed_mbox else start if is_mbox else 0,
-            length=IN_PACKED_FILE if is_packed_mbox else end - start if is_mbox else 0,
+            file,
+            number if is_packed_mbox else start if is_mbox else 0,
+            IN_PACKED_FILE if is_packed_mbox else end - start if is_mbox else 0,
         )
         yield FoundMessage(message.raw, entry, position + end)
         start = end
 
 
-def remove_missing(catalog: Catalog, source_number: int) -> None:
-    """Remove the files of a source that do not exist any more; call this after its messages were added."""
-    files = catalog.list_files(source_number)
+def remove_missing(catalog: Catalog, source: int) -> None:
+    """Remove the files of a source that have vanished, after its messages were read and added."""
+    files = catalog.list_files(source)
     catalog.remove_files([number for number, path in files if not os.path.lexists(path)])
 
 
 def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
-    """Read the message that has a digest from its file.
-
-    Raise CatalogError if no file is known for it, or if its file cannot be read or does not have it any more.
-    """
+    """Read the message that has a digest from its file; raise CatalogError if it is no longer there."""
     location = catalog.locate(message_digest)
     if location is None:
         raise CatalogError("the message is known from the log only, so its text cannot be shown")
@@ -116,18 +108,15 @@ def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
             continue
         if raw is not None and digest(canonical(raw)) == message_digest:
             return raw
-    raise CatalogError(
-        f"the message cannot be read from {location.path} any more: look through the folder again"
-    )
+    raise CatalogError(f"the message is no longer in {location.path}: look through the folder again")
 
 
 def _read_location(path: str, location: Location) -> bytes | None:
-    """Return the message at a location of the file at this path; None if the file is too short."""
-    if location.length <= 0:  # a file of one message, or a compressed mbox
+    if location.length <= 0:
         return next((message.raw for message in islice(open_source(path), location.start, None)), None)
     with open_regular(path) as file:
         file.seek(location.start)
-        block = file.read(min(location.length, LARGEST_RAW + mbox.HEAD))  # the message and its postmark
+        block = file.read(min(location.length, LARGEST_RAW + mbox.HEAD))
     blocks = iter((block,))
     return next((raw for raw, _ in mbox.split(lambda _: next(blocks, b""), LARGEST_RAW)), None)
 

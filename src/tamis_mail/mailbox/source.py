@@ -159,7 +159,7 @@ class Source:
     def _folder(self) -> Iterator[RawMessage]:
         offset = 0
         largest = self._largest or LARGEST_RAW
-        for path, name, may_be_mbox in self._walk_files(self.unread, self.left_out, self.subfolders):
+        for path, name, may_be_mbox in self.files(self.unread, self.left_out, self.subfolders):
             name = printable(name)
             try:
                 with File(path) as file:
@@ -195,9 +195,9 @@ class Source:
 
     def list_paths(self) -> Iterator[str]:
         """Yield the paths of the files of a folder, without reading them."""
-        return (path for path, _, _ in self._walk_files([], [], []))
+        return (path for path, _, _ in self.files([], [], []))
 
-    def _walk_files(
+    def files(
         self, unread: list[tuple[str, str]], left_out: list[tuple[str, str]], subfolders: list[str]
     ) -> Iterator[folders.FoundFile]:
         """Yield the files of a folder; append to the lists what the attributes of the same names hold."""

@@ -95,7 +95,9 @@ class _Counter:
         is_listed = source.kind in {"maildir", "mh"}
         messages = sum(
             1
-            for _ in (self._show_progress(source.list_paths()) if is_listed else self._show_progress(source))
+            for _ in (
+                self._show_progress(source.files([], [], [])) if is_listed else self._show_progress(source)
+            )
         )
         return messages, messages
 
