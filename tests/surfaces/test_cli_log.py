@@ -504,7 +504,7 @@ def test_the_digest_is_a_mail(typed: Type, store: Path) -> None:
 )  # fmt: skip
 def test_an_address_that_is_no_plain_address_is_a_usage_error(typed: Type, store: Path, address: str) -> None:
     line = refused(typed("digest", f"--mail={address}"), 2)
-    assert "expected one plain address, as me@home.example" in line
+    assert "expected one plain address, such as me@home.example" in line
     assert line[:-1].isprintable()
 
 

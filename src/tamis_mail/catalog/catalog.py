@@ -4,8 +4,8 @@ It lists the messages of folders, of imports and of the log: location, sender, s
 
 Lists are read by keyset paging: a page begins after the last row of the page before it. Where an index has
 the order of the list, the thousandth page takes as long as the first. The text of senders and subjects has an
-index of trigrams. The catalog can be deleted at any time: what the log has is filled in again from the log,
-and other mail when its folder is added again.
+index of trigrams. The catalog can be deleted at any time: the messages of the log are added again from the
+log, and other messages when their folder is added again.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _MAX_WORDS = 8  # of a search; further words are ignored
 # reading rows in the order of the list soon finds the first ones.
 _MAX_SORTED = 2000
 _MAX_PAGE = 500  # rows of a page
-_UNJUDGED = 3.0  # stands for the doubt of a message without a verdict, which is listed after all others
+_UNJUDGED = 3.0  # the doubt of a message without a verdict: above all others, so that it is listed last
 _MAX_INTEGER = (1 << 62) - 1
 _TEMPORARY_ERRORS = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 )
-# Stands for the length of a message in a compressed mbox, where bytes have no offset; `start` is then the
-# index of the message, from 0.
+# Values of `length` other than a number of bytes: the file is one message; or it is a compressed mbox, where
+# bytes have no offset, and `start` is the index of the message, from 0.
+WHOLE_FILE = 0
 IN_PACKED_FILE = -1
 
 # In `message`: `heading` is the sender and the subject after `casefold`, `age` is minus the date, `doubt` is
@@ -89,9 +90,9 @@ class CatalogSource:
 
     number: int
     path: str
-    name: str
+    name: str  # shown to the user: the path as it was given, or the name of the imported file
     is_import: bool
-    messages: int
+    messages: int  # the number of its messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,8 @@ class Location:
     """The location of a message: a file, or a part of an mbox."""
 
     path: str
-    start: int = 0
-    length: int = 0  # 0 for the whole file; IN_PACKED_FILE if `start` is the number of a message
+    start: int = 0  # offset in bytes
+    length: int = WHOLE_FILE  # bytes from `start` to the end of the message, WHOLE_FILE or IN_PACKED_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +112,24 @@ class Row:
     digest: bytes
     sender: str
     subject: str
-    date: int
-    size: int
+    date: int  # seconds since 1970
+    size: int  # bytes; 0 if it is known from the log only
     verdict: str  # empty before the first verdict
     probability: float | None
     doubt: float  # the smaller, the less certain is the verdict (`_compute_doubt_key`)
-    is_stale: bool  # it can be read, and has no verdict or one from before something was learned
+    is_stale: bool  # it has a file, and no verdict or one from before something was learned
     label: str  # with which the message was learned; empty if it was not
     has_file: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which messages are listed, and in which order."""
+    """Which messages are listed, and in which order; a field that is empty or 0 excludes none."""
 
-    text: str = ""
-    verdict: str = ""
+    text: str = ""  # words that the sender or the subject contains; case is ignored
+    verdict: str = ""  # "none" for messages without a verdict
     label: str = ""  # "none" for messages that were not learned
-    source: int = 0
+    source: int = 0  # the number of a source
     order: str = "doubt"  # "doubt" for unsure messages first, or "newest"
 
     def __post_init__(self) -> None:
@@ -138,15 +139,15 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The place of a row in a list, after which or before which another page begins."""
+    """The position of a row in a list, after or before which another page begins."""
 
     doubt: float
-    age: int
+    age: int  # minus the date
     number: int
 
     @classmethod
     def of(cls, row: Row) -> Cursor:
-        """Return the place of a row."""
+        """Return the position of a row."""
         return cls(row.doubt, -row.date, row.number)
 
     @classmethod
@@ -175,7 +176,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of a list, and whether there are others before and after it."""
+    """A page of a list, and whether there are pages before and after it."""
 
     rows: list[Row]
     has_previous: bool
@@ -189,11 +190,11 @@ class NewMessage:
     digest: bytes
     sender: str
     subject: str
-    date: int
-    size: int = 0
-    file: int | None = None
-    start: int = 0
-    length: int = 0
+    date: int  # seconds since 1970
+    size: int = 0  # bytes
+    file: int | None = None  # the number of its file
+    start: int = 0  # `start` and `length` are those of `Location`
+    length: int = WHOLE_FILE
     label: str = ""
 
 
@@ -319,31 +320,31 @@ class Catalog:
                 self._connection.execute("DELETE FROM file WHERE id = ?", (number,))
 
     def find_file(self, path: str) -> tuple[int, int] | None:
-        """Return the size and the time of change that a file had when it was read, or None."""
+        """Return the size and the time of change (ns) that a file had when it was read, or None."""
         rows = self._query("SELECT size, changed FROM file WHERE path = ?", (os.fsencode(path),))
         return rows[0] if rows else None
 
-    def note_file(self, source: int, path: str, size: int, changed: int) -> int:
-        """Note that a file was read when it had this size and time of change; return its number."""
+    def note_file(self, source: int, path: str, *, size: int, change_time: int) -> int:
+        """Note that a file was read when it had this size and time of change (ns); return its number."""
         with self._transaction():
             (number,) = self._connection.execute(
                 "INSERT INTO file (source, path, size, changed) VALUES (?, ?, ?, ?) ON CONFLICT (path) "
                 "DO UPDATE SET source = excluded.source, size = excluded.size, changed = excluded.changed "
                 "RETURNING id",
-                (source, os.fsencode(path), size, changed),
+                (source, os.fsencode(path), size, change_time),
             ).fetchone()
         return int(number)
 
     # Messages.
 
     def add_messages(self, messages: Iterable[NewMessage]) -> None:
-        """Add messages; one that is known gets the new location, date and size."""
+        """Add messages; one that is listed already gets the new location, date and size."""
         with self._transaction():
             self._connection.executemany(_INSERT, map(_make_values, messages))
             self._index_new_rows()
 
     def note_verdicts(self, verdicts: Iterable[tuple[bytes, str, float]]) -> None:
-        """Write the labels and probabilities of verdicts, by digest."""
+        """Write verdicts: for each message its digest, the label and the probability of spam."""
         with self._transaction():
             learned = self._read_state("learned")
             self._connection.executemany(
@@ -355,7 +356,7 @@ class Catalog:
             )
 
     def note_labels(self, labels: Iterable[tuple[bytes, str]]) -> None:
-        """Write the labels of learned messages, by digest; an empty label stands for a forgotten message."""
+        """Write the digests and labels of learned messages; the label of a forgotten message is empty."""
         with self._transaction():
             self._connection.executemany(
                 "UPDATE message SET label = ? WHERE digest = ?", ((label, digest) for digest, label in labels)
@@ -380,12 +381,12 @@ class Catalog:
         self._connection.execute(f"DELETE FROM message WHERE {condition}", (parameter,))
 
     def find(self, digest: bytes) -> Row | None:
-        """Return a message, or None."""
+        """Return the row of a message, or None if it is not in the catalog."""
         rows = self._query(f"SELECT {_COLUMNS} FROM message WHERE digest = ?", (digest,))
         return self._make_row(rows[0], self._read_state("learned")) if rows else None
 
     def locate(self, digest: bytes) -> Location | None:
-        """Return where a message lies, or None if no file is known."""
+        """Return the location of a message, or None if the catalog names no file for it."""
         statement = "SELECT path, start, length FROM message JOIN file ON file.id = file WHERE digest = ?"
         rows = self._query(statement, (digest,))
         return Location(os.fsdecode(rows[0][0]), *rows[0][1:]) if rows else None
@@ -406,8 +407,8 @@ class Catalog:
         if before is not None:
             order = ", ".join(f"{column} DESC" for column in order.split(", "))
         if any(len(word) < _MIN_INDEXED_LENGTH for word in query.text.split()):
-            # Scanning the table and sorting takes a fifth of the time of reading rows in an index's order.
-            # `+` keeps SQLite from reading rows in the order of an index.
+            # A short word is found by scanning the table. To scan and sort takes a fifth of the time of
+            # reading rows in an index's order, which `+` prevents.
             order = ", ".join(f"+{column}" for column in order.split(", "))
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         statement = f"SELECT {_COLUMNS} FROM message {where} ORDER BY {order} LIMIT {limit + 1}"
@@ -425,7 +426,7 @@ class Catalog:
         label_is_rare = bool(query.label and query.verdict) and self._is_rare(
             "label = ?", _make_stored_label(query.label)
         )
-        # SQLite uses one index only: `+` keeps it from using that of the label unless the label is rare.
+        # SQLite uses one index per query. `+` before a condition keeps it from using that condition's index.
         if query.verdict:
             conditions.append("+verdict = ?" if label_is_rare else "verdict = ?")
             parameters.append(_make_stored_label(query.verdict))
@@ -470,7 +471,7 @@ class Catalog:
         )
 
     def digests_with_file(self, after: int = 0, limit: int = 200) -> list[tuple[int, bytes]]:
-        """Return the numbers, greater than `after`, and digests of at most `limit` messages with a file."""
+        """Return number and digest of the first `limit` messages with a file and a number above `after`."""
         return self._query(
             "SELECT id, digest FROM message WHERE file IS NOT NULL AND id > ? ORDER BY id LIMIT ?",
             (after, limit),
@@ -481,23 +482,22 @@ class Catalog:
         ((count,),) = self._query("SELECT count(*) FROM message WHERE file IS NOT NULL")
         return int(count)
 
-    def _make_row(self, row: tuple[Any, ...], learned: int) -> Row:
-        number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = row
-        is_stale = file is not None and (not verdict or judged < learned)
-        has_file = file is not None
+    def _make_row(self, values: tuple[Any, ...], learned: int) -> Row:
+        """Make a row of the values of _COLUMNS; `learned` is the number of the last learning event."""
+        number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = values
         return Row(
-            number,
-            digest,
-            sender,
-            subject,
-            -age,
-            size,
-            verdict,
-            probability,
-            doubt,
-            is_stale,
-            label,
-            has_file,
+            number=number,
+            digest=digest,
+            sender=sender,
+            subject=subject,
+            date=-age,
+            size=size,
+            verdict=verdict,
+            probability=probability,
+            doubt=doubt,
+            is_stale=file is not None and (not verdict or judged < learned),
+            label=label,
+            has_file=file is not None,
         )
 
     # The log.
@@ -521,6 +521,7 @@ class Catalog:
             return  # there is no log, or it is damaged: the catalog stays as it is
 
     def _apply_events(self, events: Sequence[Event], last: int) -> None:
+        """Apply events, oldest first, and note that all events up to the number `last` are applied."""
         with self._transaction():
             connection = self._connection
             applied = self._read_state("event")  # another thread may have applied some meanwhile
@@ -589,6 +590,7 @@ def _make_values(message: NewMessage) -> tuple[object, ...]:
 
 
 def _make_stored_label(label: str) -> str:
+    """Return the stored form of a label or verdict of a `Query`: "none" is stored as an empty text."""
     return "" if label == "none" else label
 
 

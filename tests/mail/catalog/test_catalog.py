@@ -38,7 +38,7 @@ def fill(catalog: Catalog, n_messages: int) -> list[Row]:
     """Add messages with many equal dates and probabilities; return all rows."""
     dice = random.Random(3)
     source = catalog.add_source("/mail")
-    file = catalog.note_file(source, "/mail/inbox", 1, 1)
+    file = catalog.note_file(source, "/mail/inbox", size=1, change_time=1)
     entries = [
         NewMessage(
             number.to_bytes(16, "big"),
