@@ -380,7 +380,7 @@ def test_forgetting_leaves_no_sender_no_subject_and_no_path_of_the_message(typed
         (["x"], "expected the number of an event"),
         (["1.5"], "expected the number of an event"),
         (["-3"], ""),
-        (["9-3"], "expected the smaller number first, as 3-9"),
+        (["9-3"], "expected the smaller number first: 3-9"),
         ([], "required: N"),
         (["9" * 30], "expected the number of an event"),
     ],

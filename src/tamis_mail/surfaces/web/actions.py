@@ -88,7 +88,7 @@ def set_senders(connections: Connections, digests: Sequence[bytes], *, is_allowe
     before = add_entries(connections.sieve.store, entries, is_allowed=is_allowed)
     judge_again(connections, digests)
     verb = "allowed" if is_allowed else "blocked"
-    return Outcome(f"{verb.capitalize()}: {_join_entries(entries)}.", make_list_undo(before, digests))
+    return Outcome(f"{verb.capitalize()}: {join_entries(entries)}.", make_list_undo(before, digests))
 
 
 def make_list_undo(before: Mapping[str, bool | None], digests: Sequence[bytes] = ()) -> dict[str, str]:
@@ -126,7 +126,7 @@ def restore_list(
     add_entries(store, blocked, is_allowed=False)
     judge_again(connections, digests)
     entries = [*new, *allowed, *blocked]
-    return Outcome(f"Undone: the lists of senders are as before for {_join_entries(entries)}.")
+    return Outcome(f"Undone: the lists of senders are as before for {join_entries(entries)}.")
 
 
 def undo(connections: Connections, ranges: Sequence[tuple[int, int]]) -> Outcome:
@@ -266,8 +266,10 @@ def _make_outcome(
     return Outcome(sentence, undo_fields, is_fault=bool(unreadable))
 
 
-def _join_entries(entries: Sequence[str]) -> str:
-    return ", ".join(entries[:3]) + (f" and {len(entries) - 3} more" if len(entries) > 3 else "")
+def join_entries(entries: Sequence[str]) -> str:
+    """Join the first entries of the lists of senders for a sentence; domains lose their @."""
+    names = [entry.removeprefix("@") for entry in entries]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
 def _join_numbers(numbers: Sequence[int]) -> str:

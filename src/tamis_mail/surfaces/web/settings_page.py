@@ -32,7 +32,7 @@ from tamis_mail.store.people import (
     parse_entry,
     remove_entries,
 )
-from tamis_mail.surfaces.web.actions import Outcome, make_list_undo
+from tamis_mail.surfaces.web.actions import Outcome, join_entries, make_list_undo
 from tamis_mail.surfaces.web.analysis import Analysis
 from tamis_mail.surfaces.web.context import Context
 from tamis_mail.surfaces.web.figures import compute_thresholds
@@ -186,7 +186,7 @@ def _set_senders(connections: Connections, form: FormData) -> Outcome:
     is_allowed = _read_list(form)
     before = add_entries(connections.sieve.store, entries, is_allowed=is_allowed)
     return Outcome(
-        f"{'Allowed' if is_allowed else 'Blocked'}: {_join_entries(entries)}.", make_list_undo(before)
+        f"{'Allowed' if is_allowed else 'Blocked'}: {join_entries(entries)}.", make_list_undo(before)
     )
 
 
@@ -195,9 +195,9 @@ def _remove_sender(connections: Connections, form: FormData) -> Outcome:
     is_allowed = _read_list(form)
     before = remove_entries(connections.sieve.store, [entry], is_allowed=is_allowed)
     if before.get(entry) is not is_allowed:
-        return Outcome(f"{_join_entries([entry])} was not on the list.", is_fault=True)
+        return Outcome(f"{join_entries([entry])} was not on the list.", is_fault=True)
     verb = "allowed" if is_allowed else "blocked"
-    return Outcome(f"{_join_entries([entry])} is no longer {verb}.", make_list_undo(before))
+    return Outcome(f"{join_entries([entry])} is no longer {verb}.", make_list_undo(before))
 
 
 def _watch_folder(connections: Connections, form: FormData) -> Outcome:
@@ -244,11 +244,6 @@ def _read_list(form: FormData) -> bool:
     if name not in ("allowed", "blocked"):
         raise ValueError(f"the list is {str(name)[:20]!r}, expected allowed or blocked")
     return name == "allowed"
-
-
-def _join_entries(entries: Sequence[str]) -> str:
-    names = [entry.removeprefix("@") for entry in entries]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
 def _read_probability(form: FormData, name: str) -> float:
