@@ -37,15 +37,14 @@ _MAX_INTEGER = (1 << 62) - 1
 _TEMPORARY_ERRORS = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 )
-# Values of `length` other than a number of bytes: the file is one message; or it is a compressed mbox, where
-# bytes have no offset, and `start` is the index of the message, from 0.
-WHOLE_FILE = 0
+# Stands for the length of a message in a compressed mbox, whose bytes have no offsets: see `Location`.
 IN_PACKED_FILE = -1
 
-# In `message`: `heading` is the sender and the subject after `casefold`, `age` is minus the date, `doubt` is
-# the sort key of `_compute_doubt_key` (the key of a doubtful verdict is small, so that it is listed first),
-# and `judged` is the number of an event of the log: if something was learned after it, the verdict is stale.
-# In `file`: `changed` is the time of the last change of its content, in nanoseconds.
+# In `message`: `start` and `length` are those of `Location`, `heading` is the sender and the subject after
+# `casefold`, `age` is minus the date, `doubt` is the sort key of `_compute_doubt_key` (the key of a doubtful
+# verdict is small, so that it is listed first), and `judged` is the number of an event of the log: if
+# something was learned after it, the verdict is stale. In `file`: `changed` is the time of the last change of
+# its content, in nanoseconds.
 _SCHEMA = """
 CREATE TABLE source (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name TEXT NOT NULL, is_import INTEGER NOT NULL,
@@ -97,11 +96,16 @@ class CatalogSource:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The location of a message: a file, or a part of an mbox."""
+    """The location of a message: its file, and its part of the file.
+
+    A file of one message has 0 as start and length. In an mbox, `start` is the offset of the message's
+    postmark, and `length` the number of bytes up to the next one. In a compressed mbox, `start` is the index
+    of the message, from 0, and `length` is IN_PACKED_FILE.
+    """
 
     path: str
-    start: int = 0  # offset in bytes
-    length: int = WHOLE_FILE  # bytes from `start` to the end of the message, WHOLE_FILE or IN_PACKED_FILE
+    start: int = 0
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +130,10 @@ class Row:
 class Query:
     """Which messages are listed, and in which order; a field that is empty or 0 excludes none."""
 
-    text: str = ""  # words that the sender or the subject contains; case is ignored
-    verdict: str = ""  # "none" for messages without a verdict
-    label: str = ""  # "none" for messages that were not learned
-    source: int = 0  # the number of a source
+    text: str = ""  # words that the sender or the subject must contain
+    verdict: str = ""  # "none" for messages without a verdict; "" for all
+    label: str = ""  # "none" for messages that were not learned; "" for all
+    source: int = 0  # the number of a source; 0 for all
     order: str = "doubt"  # "doubt" for unsure messages first, or "newest"
 
     def __post_init__(self) -> None:
@@ -139,7 +143,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The position of a row in a list, after or before which another page begins."""
+    """The sort keys of a row in a list, after which or before which another page begins."""
 
     doubt: float
     age: int  # minus the date
@@ -190,11 +194,11 @@ class NewMessage:
     digest: bytes
     sender: str
     subject: str
-    date: int  # seconds since 1970
-    size: int = 0  # bytes
-    file: int | None = None  # the number of its file
-    start: int = 0  # `start` and `length` are those of `Location`
-    length: int = WHOLE_FILE
+    date: int
+    size: int = 0
+    file: int | None = None  # the number of its file; None if it is known from the log only
+    start: int = 0  # as of `Location`, like `length`
+    length: int = 0
     label: str = ""
 
 
@@ -320,18 +324,21 @@ class Catalog:
                 self._connection.execute("DELETE FROM file WHERE id = ?", (number,))
 
     def find_file(self, path: str) -> tuple[int, int] | None:
-        """Return the size and the time of change (ns) that a file had when it was read, or None."""
+        """Return the size and the time of change (nanoseconds) that a file had when it was read, or None."""
         rows = self._query("SELECT size, changed FROM file WHERE path = ?", (os.fsencode(path),))
         return rows[0] if rows else None
 
-    def note_file(self, source: int, path: str, *, size: int, change_time: int) -> int:
-        """Note that a file was read when it had this size and time of change (ns); return its number."""
+    def note_file(self, source: int, path: str, size: int, changed: int) -> int:
+        """Note that a file was read when it had this size and time of change (nanoseconds).
+
+        Return its number.
+        """
         with self._transaction():
             (number,) = self._connection.execute(
                 "INSERT INTO file (source, path, size, changed) VALUES (?, ?, ?, ?) ON CONFLICT (path) "
                 "DO UPDATE SET source = excluded.source, size = excluded.size, changed = excluded.changed "
                 "RETURNING id",
-                (source, os.fsencode(path), size, change_time),
+                (source, os.fsencode(path), size, changed),
             ).fetchone()
         return int(number)
 
@@ -363,6 +370,7 @@ class Catalog:
             )
 
     def _index_new_rows(self) -> None:
+        """Add the rows of messages that are not in the index of trigrams yet."""
         self._connection.execute(
             "INSERT INTO search (rowid, heading) SELECT id, heading FROM message WHERE id > ?",
             (self._read_state("indexed"),),
@@ -421,6 +429,7 @@ class Catalog:
         return Listing(rows, after is not None, has_more)
 
     def _make_conditions(self, query: Query) -> tuple[list[str], list[object]]:
+        """Return the SQL conditions of a query, and their parameters."""
         conditions: list[str] = []
         parameters: list[object] = []
         label_is_rare = bool(query.label and query.verdict) and self._is_rare(
@@ -448,6 +457,7 @@ class Catalog:
         return conditions, parameters
 
     def _is_rare(self, condition: str, parameter: object) -> bool:
+        """Whether at most _MAX_SORTED messages meet a condition."""
         statement = f"SELECT count(*) FROM (SELECT 1 FROM message WHERE {condition} LIMIT {_MAX_SORTED + 1})"
         ((count,),) = self._query(statement, (parameter,))
         return bool(count <= _MAX_SORTED)
@@ -482,9 +492,11 @@ class Catalog:
         ((count,),) = self._query("SELECT count(*) FROM message WHERE file IS NOT NULL")
         return int(count)
 
-    def _make_row(self, values: tuple[Any, ...], learned: int) -> Row:
-        """Make a row of the values of _COLUMNS; `learned` is the number of the last learning event."""
-        number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = values
+    def _make_row(self, row: tuple[Any, ...], learned: int) -> Row:
+        """Make a row from its _COLUMNS; `learned` is the number of the last event that taught something."""
+        number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = row
+        is_stale = file is not None and (not verdict or judged < learned)
+        has_file = file is not None
         return Row(
             number=number,
             digest=digest,
@@ -495,9 +507,9 @@ class Catalog:
             verdict=verdict,
             probability=probability,
             doubt=doubt,
-            is_stale=file is not None and (not verdict or judged < learned),
+            is_stale=is_stale,
             label=label,
-            has_file=file is not None,
+            has_file=has_file,
         )
 
     # The log.
@@ -573,6 +585,7 @@ _INSERT_FROM_LOG = f"{_INSERT_ROW} ON CONFLICT (digest) DO NOTHING"
 
 
 def _make_values(message: NewMessage) -> tuple[object, ...]:
+    """Return the parameters of _INSERT_ROW for a message."""
     sender, subject = _make_encodable(message.sender), _make_encodable(message.subject)
     date = max(0, min(message.date, int(time.time()) + 86_400))  # the sender may have chosen any date
     return (
@@ -590,7 +603,7 @@ def _make_values(message: NewMessage) -> tuple[object, ...]:
 
 
 def _make_stored_label(label: str) -> str:
-    """Return the stored form of a label or verdict of a `Query`: "none" is stored as an empty text."""
+    """Return the label or verdict as the table has it: "" for "none"."""
     return "" if label == "none" else label
 
 
@@ -609,6 +622,7 @@ def _make_encodable(text: str) -> str:
 
 
 def _split_script(script: str) -> Iterator[str]:
+    """Yield the statements of an SQL script."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

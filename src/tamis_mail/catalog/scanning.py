@@ -12,14 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from tamis_mail.catalog.catalog import (
-    IN_PACKED_FILE,
-    WHOLE_FILE,
-    Catalog,
-    CatalogError,
-    Location,
-    NewMessage,
-)
+from tamis_mail.catalog.catalog import IN_PACKED_FILE, Catalog, CatalogError, Location, NewMessage
 from tamis_mail.files import open_regular
 from tamis_mail.framing import LARGEST_RAW
 from tamis_mail.mailbox import SourceError, mbox, open_source
@@ -30,56 +23,58 @@ from tamis_mail.message.dates import date_of
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
-    """A message that was read, and the entry that the caller adds to the catalog."""
+    """A message that was read, and the entry for the catalog, which the caller adds."""
 
     raw: bytes
     entry: NewMessage
-    position: int  # total bytes of the files before its file, and of its file up to the end of the message
+    position: int  # bytes of all files of the path up to the end of this message
 
 
 def scan_path(
     catalog: Catalog, source_number: int, path: str, *, on_size: Callable[[int], None] | None = None
 ) -> Iterator[FoundMessage]:
-    """Yield all messages of those files of a path that are new or have changed since they were read.
+    """Yield all messages of those files of a path that are new, or have changed since they were read.
 
-    `source_number` is the number of the path in the catalog. `on_size` is called once, with the total bytes
-    of all files. A file is noted as read after its last message, or where it cannot be read further: it is
-    read again when it changes. Raise SourceError if the path is not mail, or if its only file cannot be read.
+    A file is noted in the catalog as read after its last message. Of several files, one that cannot be read
+    as mail is noted, too, and skipped until it changes. `on_size` is called with the bytes of all files.
+    Raise SourceError if the path, or its only file, cannot be read as mail.
     """
     files = [*_list_files(path)]
     if on_size:
         on_size(sum(size for _, size, _ in files))
     position = 0
-    for file_path, size, change_time in files:
-        if catalog.find_file(file_path) != (size, change_time):
-            # No file has the size -1, so a file is read again if the caller stops before its end.
-            file_number = catalog.note_file(source_number, file_path, size=-1, change_time=0)
+    for file_path, size, changed_ns in files:
+        if catalog.find_file(file_path) != (size, changed_ns):
+            # The size -1 equals no file's, so that a file that is not read to its end is read again.
+            file_number = catalog.note_file(source_number, file_path, size=-1, changed=0)
             with suppress(FileNotFoundError):  # it was moved or deleted meanwhile
                 try:
-                    yield from _scan_file(file_path, file_number, change_time // 1_000_000_000, position)
+                    yield from _scan_file(file_path, file_number, changed_ns // 1_000_000_000, position)
                 except SourceError:
                     if len(files) == 1:
                         raise
-                catalog.note_file(source_number, file_path, size=size, change_time=change_time)
+                catalog.note_file(source_number, file_path, size=size, changed=changed_ns)
         position += size
 
 
 def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the files of a path, each with its size and the time of its last change in nanoseconds."""
+    """Yield the path of each file, its size, and the time of its last change in nanoseconds."""
     source = open_source(path, subfolders=True)
     if source.kind in ("message", "mbox"):
-        file_paths = [path]
+        paths = [path]
     else:
-        files = source.files(unread=[], left_out=[], subfolders=[])  # these lists are not needed here
-        file_paths = [file_path for file_path, _name, _may_be_mbox in files]
-    for file_path in file_paths:
+        paths = [file_path for file_path, _, _ in source.files(unread=[], left_out=[], subfolders=[])]
+    for file_path in paths:
         with suppress(OSError):
             status = os.stat(file_path)  # noqa: PTH116 (100,000 of them)
             yield file_path, status.st_size, status.st_mtime_ns
 
 
-def _scan_file(path: str, file_number: int, change_seconds: int, bytes_before: int) -> Iterator[FoundMessage]:
-    """Yield the messages of a file; one without a date gets the time of the file's last change."""
+def _scan_file(path: str, file_number: int, changed: int, position: int) -> Iterator[FoundMessage]:
+    """Yield the messages of a file, which was changed at this time, in seconds since 1970.
+
+    `position` is the number of bytes of the files before it.
+    """
     source = open_source(path)
     is_mbox = source.kind == "mbox"
     with open_regular(path) as file:
@@ -90,21 +85,21 @@ def _scan_file(path: str, file_number: int, change_seconds: int, bytes_before: i
         heading = read_heading(message.raw)
         date = date_of(message.raw)
         entry = NewMessage(
-            digest=digest(canonical(message.raw)),
-            sender=heading.sender,
-            subject=heading.subject,
-            date=change_seconds if date is None else date,
-            size=len(message.raw),
-            file=file_number,
+            digest(canonical(message.raw)),
+            heading.sender,
+            heading.subject,
+            changed if date is None else date,
+            len(message.raw),
+            file_number,
             start=index if is_packed_mbox else start if is_mbox else 0,
-            length=IN_PACKED_FILE if is_packed_mbox else end - start if is_mbox else WHOLE_FILE,
+            length=IN_PACKED_FILE if is_packed_mbox else end - start if is_mbox else 0,
         )
-        yield FoundMessage(message.raw, entry, bytes_before + end)
+        yield FoundMessage(message.raw, entry, position + end)
         start = end
 
 
 def remove_missing(catalog: Catalog, source_number: int) -> None:
-    """Remove the files of a source that have vanished, after its messages were read and added."""
+    """Remove the files of a source that do not exist any more; call this after its messages were added."""
     files = catalog.list_files(source_number)
     catalog.remove_files([number for number, path in files if not os.path.lexists(path)])
 
@@ -112,7 +107,7 @@ def remove_missing(catalog: Catalog, source_number: int) -> None:
 def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
     """Read the message that has a digest from its file.
 
-    Raise CatalogError if the catalog names no file for it, or if it cannot be read there any more.
+    Raise CatalogError if no file is known for it, or if its file cannot be read or does not have it any more.
     """
     location = catalog.locate(message_digest)
     if location is None:
@@ -125,17 +120,17 @@ def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
         if raw is not None and digest(canonical(raw)) == message_digest:
             return raw
     raise CatalogError(
-        f"the message is no longer in {location.path}, or cannot be read there: check the file"
+        f"the message cannot be read from {location.path} any more: look through the folder again"
     )
 
 
 def _read_location(path: str, location: Location) -> bytes | None:
-    """Read the message at a location, whose file may have been renamed to `path`; None if there is none."""
-    if location.length in (WHOLE_FILE, IN_PACKED_FILE):
+    """Return the message at a location of the file at this path; None if the file is too short."""
+    if location.length <= 0:  # a file of one message, or a compressed mbox
         return next((message.raw for message in islice(open_source(path), location.start, None)), None)
     with open_regular(path) as file:
         file.seek(location.start)
-        block = file.read(min(location.length, LARGEST_RAW + mbox.HEAD))  # HEAD: room for the postmark
+        block = file.read(min(location.length, LARGEST_RAW + mbox.HEAD))  # the message and its postmark
     blocks = iter((block,))
     return next((raw for raw, _end in mbox.split(lambda _limit: next(blocks, b""), LARGEST_RAW)), None)
 
