@@ -43,9 +43,8 @@ _OPTIONS = (
 _MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))  # those that fill an `Envelope`
 # The macros of these commands hold for all messages of an SMTP client.
 _CLIENT_COMMANDS = frozenset((codec.CONNECT, codec.HELO))
-_LONGEST_NAME = (
-    255  # bytes of a host name or a macro's value, of which the rest is cut off, and of OldField.name
-)
+# Bytes of a host name and of a macro's value, which are cut off there, and of the name of an old field.
+_LONGEST_NAME = 255
 _LONGEST_ADDRESS = 320  # bytes of a recipient
 _MAX_OLD_FIELDS = 100  # of a message that are kept; to rename one, a server searches it from the top
 # Bytes of the value of an old field, and of all such values of a message; a longer value is not kept. By
