@@ -27,7 +27,7 @@ class FoundMessage:
 
     raw: bytes
     entry: NewMessage
-    position: int  # bytes of all files of the path up to the end of this message
+    position: int  # bytes of the files of the path, in their order, up to the end of this message
 
 
 def scan_path(
@@ -45,7 +45,7 @@ def scan_path(
     position = 0
     for file_path, size, changed_ns in files:
         if catalog.find_file(file_path) != (size, changed_ns):
-            # The size -1 equals no file's, so that a file that is not read to its end is read again.
+            # No file has the size -1, so that this one is read again if the caller stops before its end.
             file_number = catalog.note_file(source_number, file_path, size=-1, changed=0)
             with suppress(FileNotFoundError):  # it was moved or deleted meanwhile
                 try:
@@ -70,8 +70,8 @@ def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
             yield file_path, status.st_size, status.st_mtime_ns
 
 
-def _scan_file(path: str, file_number: int, changed: int, position: int) -> Iterator[FoundMessage]:
-    """Yield the messages of a file, which was changed at this time, in seconds since 1970.
+def _scan_file(path: str, file_number: int, change_seconds: int, position: int) -> Iterator[FoundMessage]:
+    """Yield the messages of a file; those without a date get the time of its last change.
 
     `position` is the number of bytes of the files before it.
     """
@@ -88,7 +88,7 @@ def _scan_file(path: str, file_number: int, changed: int, position: int) -> Iter
             digest(canonical(message.raw)),
             heading.sender,
             heading.subject,
-            changed if date is None else date,
+            change_seconds if date is None else date,
             len(message.raw),
             file_number,
             start=index if is_packed_mbox else start if is_mbox else 0,
@@ -119,9 +119,7 @@ def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
             continue
         if raw is not None and digest(canonical(raw)) == message_digest:
             return raw
-    raise CatalogError(
-        f"the message cannot be read from {location.path} any more: look through the folder again"
-    )
+    raise CatalogError(f"the message cannot be read from {location.path} any more: check the file")
 
 
 def _read_location(path: str, location: Location) -> bytes | None:
