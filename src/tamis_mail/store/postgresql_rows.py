@@ -129,7 +129,7 @@ class PostgresqlRows:
             )
         return Position(version, bytes(commit_id))
 
-    def read_given_settings(self, since: Position) -> tuple[Position, list[Changes]] | None:
+    def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
         return self._retry(lambda: self._read_changes(since))
 
     def _read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:

@@ -175,7 +175,7 @@ class RedisRows:
             )
         return Position(int(version), commit_id)
 
-    def read_given_settings(self, since: Position) -> tuple[Position, list[Changes]] | None:
+    def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
         with self._explain_errors():
             answer: Any = self._find_changes([self._head, self._log], [since.version, since.commit_id])
         if answer is None:

@@ -284,7 +284,7 @@ class ReplicaConnection(Connection):
             try:
                 present = self._read_position()  # another process of this host may have updated it
                 if present != position:
-                    answer = None if present is None else self.rows.read_given_settings(present)
+                    answer = None if present is None else self.rows.read_changes(present)
                     if answer is None:
                         forgotten = self._load()
                     else:
@@ -311,7 +311,7 @@ class ReplicaConnection(Connection):
             self._insert(rows)
         if start is None:
             raise StoreError(f"the store {self._name} no longer exists on the server")
-        answer = self.rows.read_given_settings(start)
+        answer = self.rows.read_changes(start)
         if answer is None:
             raise StoreError(f"the store {self._name} changes faster than it can be read: try again")
         position, commits = answer

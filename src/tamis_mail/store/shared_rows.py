@@ -70,7 +70,7 @@ class SharedRows(Protocol):
     def create(self) -> Position:
         """Create the store, without rows, unless it exists; return its position."""
 
-    def read_given_settings(self, since: Position) -> tuple[Position, list[Changes]] | None:
+    def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
         """Return the present position and the changes since another.
 
         None if the changes since then are no longer known: read all rows.
@@ -80,7 +80,7 @@ class SharedRows(Protocol):
         """Yield all rows in parts, each with a position of the store at that time or before.
 
         Rows may change meanwhile: after all parts are read, apply
-        `read_given_settings(position of the first part)`.
+        `read_changes(position of the first part)`.
         """
 
     def begin(self, seconds: float) -> Position:
