@@ -144,7 +144,7 @@ def use(connection: Connection) -> str:
     connection.read_status("INBOX")
     opened = connection.select("INBOX", writable=True)
     connection.list_uids()
-    connection.list_flags(opened.status.change)
+    connection.list_flags(opened.status.highest_modseq)
     connection.read_sizes([1, 2])
     messages = connection.read_messages([1, 2], _LIMIT)
     connection.move(1, "Junk")

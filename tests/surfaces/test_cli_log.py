@@ -380,7 +380,7 @@ def test_forgetting_leaves_no_sender_no_subject_and_no_path_of_the_message(typed
         (["x"], "expected the number of an event"),
         (["1.5"], "expected the number of an event"),
         (["-3"], ""),
-        (["9-3"], "expected the smaller number first, as 3-9"),
+        (["9-3"], "expected the smaller number first: 3-9"),
         ([], "required: N"),
         (["9" * 30], "expected the number of an event"),
     ],
@@ -504,7 +504,7 @@ def test_the_digest_is_a_mail(typed: Type, store: Path) -> None:
 )  # fmt: skip
 def test_an_address_that_is_no_plain_address_is_a_usage_error(typed: Type, store: Path, address: str) -> None:
     line = refused(typed("digest", f"--mail={address}"), 2)
-    assert "expected one plain address, as me@home.example" in line
+    assert "expected one plain address, such as me@home.example" in line
     assert line[:-1].isprintable()
 
 

@@ -4,8 +4,8 @@ It lists the messages of folders, of imports and of the log: location, sender, s
 
 Lists are read by keyset paging: a page begins after the last row of the page before it. Where an index has
 the order of the list, the thousandth page takes as long as the first. The text of senders and subjects has an
-index of trigrams. The catalog can be deleted at any time: what the log has is filled in again from the log,
-and other mail when its folder is added again.
+index of trigrams. The catalog can be deleted at any time: the messages of the log are added again from the
+log, and other messages when their folder is added again.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _MAX_WORDS = 8  # of a search; further words are ignored
 # reading rows in the order of the list soon finds the first ones.
 _MAX_SORTED = 2000
 _MAX_PAGE = 500  # rows of a page
-_UNJUDGED = 3.0  # stands for the doubt of a message without a verdict, which is listed after all others
+_UNJUDGED = 3.0  # the doubt of a message without a verdict: above all others, so that it is listed last
 _MAX_INTEGER = (1 << 62) - 1
 _TEMPORARY_ERRORS = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 )
-# Stands for the length of a message in a compressed mbox, where bytes have no offset; `start` is then the
-# index of the message, from 0.
+# Stands for the length of a message in a compressed mbox, whose bytes have no offsets: see `Location`.
 IN_PACKED_FILE = -1
 
-# In `message`: `heading` is the sender and the subject after `casefold`, `age` is minus the date, `doubt` is
-# the sort key of `_compute_doubt_key` (the key of a doubtful verdict is small, so that it is listed first),
-# and `judged` is the number of an event of the log: if something was learned after it, the verdict is stale.
-# In `file`: `changed` is the time of the last change of its content, in nanoseconds.
+# In `message`: `start` and `length` are those of `Location`, `heading` is the sender and the subject after
+# `casefold`, `age` is minus the date, `doubt` is the sort key of `_compute_doubt_key` (the key of a doubtful
+# verdict is small, so that it is listed first), and `judged` is the number of an event of the log: if
+# something was learned after it, the verdict is stale. In `file`: `changed` is the time of the last change of
+# its content, in nanoseconds.
 _SCHEMA = """
 CREATE TABLE source (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name TEXT NOT NULL, is_import INTEGER NOT NULL,
@@ -89,18 +89,23 @@ class CatalogSource:
 
     number: int
     path: str
-    name: str
+    name: str  # shown to the user: the path as it was given, or the name of the imported file
     is_import: bool
-    messages: int
+    messages: int  # the number of its messages
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The location of a message: a file, or a part of an mbox."""
+    """The location of a message: its file, and its part of the file.
+
+    A file of one message has 0 as start and length. In an mbox, `start` is the offset of the message's
+    postmark, and `length` the number of bytes up to the next one. In a compressed mbox, `start` is the index
+    of the message, from 0, and `length` is IN_PACKED_FILE.
+    """
 
     path: str
     start: int = 0
-    length: int = 0  # 0 for the whole file; IN_PACKED_FILE if `start` is the number of a message
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +116,24 @@ class Row:
     digest: bytes
     sender: str
     subject: str
-    date: int
-    size: int
+    date: int  # seconds since 1970
+    size: int  # bytes; 0 if it is known from the log only
     verdict: str  # empty before the first verdict
     probability: float | None
     doubt: float  # the smaller, the less certain is the verdict (`_compute_doubt_key`)
-    is_stale: bool  # it can be read, and has no verdict or one from before something was learned
+    is_stale: bool  # it has a file, and no verdict or one from before something was learned
     label: str  # with which the message was learned; empty if it was not
     has_file: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which messages are listed, and in which order."""
+    """Which messages are listed, and in which order; a field that is empty or 0 excludes none."""
 
-    text: str = ""
-    verdict: str = ""
-    label: str = ""  # "none" for messages that were not learned
-    source: int = 0
+    text: str = ""  # words that the sender or the subject must contain
+    verdict: str = ""  # "none" for messages without a verdict; "" for all
+    label: str = ""  # "none" for messages that were not learned; "" for all
+    source: int = 0  # the number of a source; 0 for all
     order: str = "doubt"  # "doubt" for unsure messages first, or "newest"
 
     def __post_init__(self) -> None:
@@ -138,15 +143,15 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The place of a row in a list, after which or before which another page begins."""
+    """The sort keys of a row in a list, after which or before which another page begins."""
 
     doubt: float
-    age: int
+    age: int  # minus the date
     number: int
 
     @classmethod
     def of(cls, row: Row) -> Cursor:
-        """Return the place of a row."""
+        """Return the position of a row."""
         return cls(row.doubt, -row.date, row.number)
 
     @classmethod
@@ -175,7 +180,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of a list, and whether there are others before and after it."""
+    """A page of a list, and whether there are pages before and after it."""
 
     rows: list[Row]
     has_previous: bool
@@ -191,8 +196,8 @@ class NewMessage:
     subject: str
     date: int
     size: int = 0
-    file: int | None = None
-    start: int = 0
+    file: int | None = None  # the number of its file; None if it is known from the log only
+    start: int = 0  # as of `Location`, like `length`
     length: int = 0
     label: str = ""
 
@@ -319,12 +324,15 @@ class Catalog:
                 self._connection.execute("DELETE FROM file WHERE id = ?", (number,))
 
     def find_file(self, path: str) -> tuple[int, int] | None:
-        """Return the size and the time of change that a file had when it was read, or None."""
+        """Return the size and the time of change (nanoseconds) that a file had when it was read, or None."""
         rows = self._query("SELECT size, changed FROM file WHERE path = ?", (os.fsencode(path),))
         return rows[0] if rows else None
 
     def note_file(self, source: int, path: str, size: int, changed: int) -> int:
-        """Note that a file was read when it had this size and time of change; return its number."""
+        """Note that a file was read when it had this size and time of change (nanoseconds).
+
+        Return its number.
+        """
         with self._transaction():
             (number,) = self._connection.execute(
                 "INSERT INTO file (source, path, size, changed) VALUES (?, ?, ?, ?) ON CONFLICT (path) "
@@ -337,13 +345,13 @@ class Catalog:
     # Messages.
 
     def add_messages(self, messages: Iterable[NewMessage]) -> None:
-        """Add messages; one that is known gets the new location, date and size."""
+        """Add messages; one that is listed already gets the new location, date and size."""
         with self._transaction():
             self._connection.executemany(_INSERT, map(_make_values, messages))
             self._index_new_rows()
 
     def note_verdicts(self, verdicts: Iterable[tuple[bytes, str, float]]) -> None:
-        """Write the labels and probabilities of verdicts, by digest."""
+        """Write verdicts: for each message its digest, the label and the probability of spam."""
         with self._transaction():
             learned = self._read_state("learned")
             self._connection.executemany(
@@ -355,13 +363,14 @@ class Catalog:
             )
 
     def note_labels(self, labels: Iterable[tuple[bytes, str]]) -> None:
-        """Write the labels of learned messages, by digest; an empty label stands for a forgotten message."""
+        """Write the digests and labels of learned messages; the label of a forgotten message is empty."""
         with self._transaction():
             self._connection.executemany(
                 "UPDATE message SET label = ? WHERE digest = ?", ((label, digest) for digest, label in labels)
             )
 
     def _index_new_rows(self) -> None:
+        """Add the rows of messages that are not in the index of trigrams yet."""
         self._connection.execute(
             "INSERT INTO search (rowid, heading) SELECT id, heading FROM message WHERE id > ?",
             (self._read_state("indexed"),),
@@ -380,12 +389,12 @@ class Catalog:
         self._connection.execute(f"DELETE FROM message WHERE {condition}", (parameter,))
 
     def find(self, digest: bytes) -> Row | None:
-        """Return a message, or None."""
+        """Return the row of a message, or None if it is not in the catalog."""
         rows = self._query(f"SELECT {_COLUMNS} FROM message WHERE digest = ?", (digest,))
         return self._make_row(rows[0], self._read_state("learned")) if rows else None
 
     def locate(self, digest: bytes) -> Location | None:
-        """Return where a message lies, or None if no file is known."""
+        """Return the location of a message, or None if the catalog names no file for it."""
         statement = "SELECT path, start, length FROM message JOIN file ON file.id = file WHERE digest = ?"
         rows = self._query(statement, (digest,))
         return Location(os.fsdecode(rows[0][0]), *rows[0][1:]) if rows else None
@@ -406,8 +415,8 @@ class Catalog:
         if before is not None:
             order = ", ".join(f"{column} DESC" for column in order.split(", "))
         if any(len(word) < _MIN_INDEXED_LENGTH for word in query.text.split()):
-            # Scanning the table and sorting takes a fifth of the time of reading rows in an index's order.
-            # `+` keeps SQLite from reading rows in the order of an index.
+            # A short word is found by scanning the table. To scan and sort takes a fifth of the time of
+            # reading rows in an index's order, which `+` prevents.
             order = ", ".join(f"+{column}" for column in order.split(", "))
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         statement = f"SELECT {_COLUMNS} FROM message {where} ORDER BY {order} LIMIT {limit + 1}"
@@ -420,12 +429,13 @@ class Catalog:
         return Listing(rows, after is not None, has_more)
 
     def _make_conditions(self, query: Query) -> tuple[list[str], list[object]]:
+        """Return the SQL conditions of a query, and their parameters."""
         conditions: list[str] = []
         parameters: list[object] = []
         label_is_rare = bool(query.label and query.verdict) and self._is_rare(
             "label = ?", _make_stored_label(query.label)
         )
-        # SQLite uses one index only: `+` keeps it from using that of the label unless the label is rare.
+        # SQLite uses one index per query. `+` before a condition keeps it from using that condition's index.
         if query.verdict:
             conditions.append("+verdict = ?" if label_is_rare else "verdict = ?")
             parameters.append(_make_stored_label(query.verdict))
@@ -447,6 +457,7 @@ class Catalog:
         return conditions, parameters
 
     def _is_rare(self, condition: str, parameter: object) -> bool:
+        """Whether at most _MAX_SORTED messages meet a condition."""
         statement = f"SELECT count(*) FROM (SELECT 1 FROM message WHERE {condition} LIMIT {_MAX_SORTED + 1})"
         ((count,),) = self._query(statement, (parameter,))
         return bool(count <= _MAX_SORTED)
@@ -470,7 +481,7 @@ class Catalog:
         )
 
     def digests_with_file(self, after: int = 0, limit: int = 200) -> list[tuple[int, bytes]]:
-        """Return the numbers, greater than `after`, and digests of at most `limit` messages with a file."""
+        """Return number and digest of the first `limit` messages with a file and a number above `after`."""
         return self._query(
             "SELECT id, digest FROM message WHERE file IS NOT NULL AND id > ? ORDER BY id LIMIT ?",
             (after, limit),
@@ -482,22 +493,23 @@ class Catalog:
         return int(count)
 
     def _make_row(self, row: tuple[Any, ...], learned: int) -> Row:
+        """Make a row from its _COLUMNS; `learned` is the number of the last event that taught something."""
         number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = row
         is_stale = file is not None and (not verdict or judged < learned)
         has_file = file is not None
         return Row(
-            number,
-            digest,
-            sender,
-            subject,
-            -age,
-            size,
-            verdict,
-            probability,
-            doubt,
-            is_stale,
-            label,
-            has_file,
+            number=number,
+            digest=digest,
+            sender=sender,
+            subject=subject,
+            date=-age,
+            size=size,
+            verdict=verdict,
+            probability=probability,
+            doubt=doubt,
+            is_stale=is_stale,
+            label=label,
+            has_file=has_file,
         )
 
     # The log.
@@ -521,6 +533,7 @@ class Catalog:
             return  # there is no log, or it is damaged: the catalog stays as it is
 
     def _apply_events(self, events: Sequence[Event], last: int) -> None:
+        """Apply events, oldest first, and note that all events up to the number `last` are applied."""
         with self._transaction():
             connection = self._connection
             applied = self._read_state("event")  # another thread may have applied some meanwhile
@@ -572,6 +585,7 @@ _INSERT_FROM_LOG = f"{_INSERT_ROW} ON CONFLICT (digest) DO NOTHING"
 
 
 def _make_values(message: NewMessage) -> tuple[object, ...]:
+    """Return the parameters of _INSERT_ROW for a message."""
     sender, subject = _make_encodable(message.sender), _make_encodable(message.subject)
     date = max(0, min(message.date, int(time.time()) + 86_400))  # the sender may have chosen any date
     return (
@@ -589,6 +603,7 @@ def _make_values(message: NewMessage) -> tuple[object, ...]:
 
 
 def _make_stored_label(label: str) -> str:
+    """Return the label or verdict as the table has it: "" for "none"."""
     return "" if label == "none" else label
 
 
@@ -607,6 +622,7 @@ def _make_encodable(text: str) -> str:
 
 
 def _split_script(script: str) -> Iterator[str]:
+    """Yield the statements of an SQL script."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,7 +1,7 @@
 """Find the messages of a path with their locations, and read a message by its location.
 
-A file that has not changed since it was read is skipped. An mbox is read from its beginning when it has
-changed, because a mail program may have written it anew.
+A file that has not changed since it was read is skipped. An mbox that has changed is read from its beginning,
+because a mail program may have rewritten it.
 """
 
 from __future__ import annotations
@@ -23,56 +23,64 @@ from tamis_mail.message.dates import date_of
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
-    """A message that was read, and its entry in the catalog."""
+    """A message that was read, and the entry for the catalog, which the caller adds."""
 
     raw: bytes
     entry: NewMessage
-    position: int  # bytes of the path's files up to the end of this message
+    position: int  # bytes of the files of the path, in their order, up to the end of this message
 
 
 def scan_path(
-    catalog: Catalog, source: int, path: str, *, on_size: Callable[[int], None] | None = None
+    catalog: Catalog, source_number: int, path: str, *, on_size: Callable[[int], None] | None = None
 ) -> Iterator[FoundMessage]:
-    """Yield the messages of a path that are not in the catalog yet, or whose files have changed.
+    """Yield all messages of those files of a path that are new, or have changed since they were read.
 
-    Each file is noted as read after its last message. `on_size` is called with the bytes of all files.
-    Raise SourceError if the path is not mail.
+    A file is noted in the catalog as read after its last message. Of several files, one that cannot be read
+    as mail is noted, too, and skipped until it changes. `on_size` is called with the bytes of all files.
+    Raise SourceError if the path, or its only file, cannot be read as mail.
     """
     files = [*_list_files(path)]
     if on_size:
         on_size(sum(size for _, size, _ in files))
     position = 0
-    for name, size, changed in files:
-        if catalog.find_file(name) != (size, changed):
-            # The size -1 equals no file's, so that a file that is not read to its end is read again.
-            number = catalog.note_file(source, name, size=-1, changed=0)
+    for file_path, size, changed_ns in files:
+        if catalog.find_file(file_path) != (size, changed_ns):
+            # No file has the size -1, so that this one is read again if the caller stops before its end.
+            file_number = catalog.note_file(source_number, file_path, size=-1, changed=0)
             with suppress(FileNotFoundError):  # it was moved or deleted meanwhile
                 try:
-                    yield from _scan_file(name, number, changed // 1_000_000_000, position)
+                    yield from _scan_file(file_path, file_number, changed_ns // 1_000_000_000, position)
                 except SourceError:
                     if len(files) == 1:
                         raise
-                catalog.note_file(source, name, size=size, changed=changed)
+                catalog.note_file(source_number, file_path, size=size, changed=changed_ns)
         position += size
 
 
 def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the files of a path, each with its size and the time of its last change in nanoseconds."""
+    """Yield the path of each file, its size, and the time of its last change in nanoseconds."""
     source = open_source(path, subfolders=True)
-    names = [path] if source.kind in ("message", "mbox") else [one for one, _, _ in source.files([], [], [])]
-    for name in names:
+    if source.kind in ("message", "mbox"):
+        paths = [path]
+    else:
+        paths = [file_path for file_path, _, _ in source.files(unread=[], left_out=[], subfolders=[])]
+    for file_path in paths:
         with suppress(OSError):
-            status = os.stat(name)  # noqa: PTH116 (100,000 of them)
-            yield name, status.st_size, status.st_mtime_ns
+            status = os.stat(file_path)  # noqa: PTH116 (100,000 of them)
+            yield file_path, status.st_size, status.st_mtime_ns
 
 
-def _scan_file(path: str, file: int, changed: int, position: int) -> Iterator[FoundMessage]:
+def _scan_file(path: str, file_number: int, change_seconds: int, position: int) -> Iterator[FoundMessage]:
+    """Yield the messages of a file; those without a date get the time of its last change.
+
+    `position` is the number of bytes of the files before it.
+    """
     source = open_source(path)
     is_mbox = source.kind == "mbox"
-    with open_regular(path) as file_to_read:
-        is_packed_mbox = is_mbox and is_packed(file_to_read.read(8))
+    with open_regular(path) as file:
+        is_packed_mbox = is_mbox and is_packed(file.read(8))
     start = 0
-    for number, message in enumerate(source):
+    for index, message in enumerate(source):
         end = message.position
         heading = read_heading(message.raw)
         date = date_of(message.raw)
@@ -80,24 +88,27 @@ def _scan_file(path: str, file: int, changed: int, position: int) -> Iterator[Fo
             digest(canonical(message.raw)),
             heading.sender,
             heading.subject,
-            changed if date is None else date,
+            change_seconds if date is None else date,
             len(message.raw),
-            file,
-            number if is_packed_mbox else start if is_mbox else 0,
-            IN_PACKED_FILE if is_packed_mbox else end - start if is_mbox else 0,
+            file_number,
+            start=index if is_packed_mbox else start if is_mbox else 0,
+            length=IN_PACKED_FILE if is_packed_mbox else end - start if is_mbox else 0,
         )
         yield FoundMessage(message.raw, entry, position + end)
         start = end
 
 
-def remove_missing(catalog: Catalog, source: int) -> None:
-    """Remove the files of a source that have vanished, after its messages were read and added."""
-    files = catalog.list_files(source)
+def remove_missing(catalog: Catalog, source_number: int) -> None:
+    """Remove the files of a source that do not exist any more; call this after its messages were added."""
+    files = catalog.list_files(source_number)
     catalog.remove_files([number for number, path in files if not os.path.lexists(path)])
 
 
 def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
-    """Read the message that has a digest from its file; raise CatalogError if it is no longer there."""
+    """Read the message that has a digest from its file.
+
+    Raise CatalogError if no file is known for it, or if its file cannot be read or does not have it any more.
+    """
     location = catalog.locate(message_digest)
     if location is None:
         raise CatalogError("the message is known from the log only, so its text cannot be shown")
@@ -108,17 +119,18 @@ def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
             continue
         if raw is not None and digest(canonical(raw)) == message_digest:
             return raw
-    raise CatalogError(f"the message is no longer in {location.path}: look through the folder again")
+    raise CatalogError(f"the message cannot be read from {location.path} any more: check the file")
 
 
 def _read_location(path: str, location: Location) -> bytes | None:
-    if location.length <= 0:
+    """Return the message at a location of the file at this path; None if the file is too short."""
+    if location.length <= 0:  # a file of one message, or a compressed mbox
         return next((message.raw for message in islice(open_source(path), location.start, None)), None)
     with open_regular(path) as file:
         file.seek(location.start)
-        block = file.read(min(location.length, LARGEST_RAW + mbox.HEAD))
+        block = file.read(min(location.length, LARGEST_RAW + mbox.HEAD))  # the message and its postmark
     blocks = iter((block,))
-    return next((raw for raw, _ in mbox.split(lambda _: next(blocks, b""), LARGEST_RAW)), None)
+    return next((raw for raw, _end in mbox.split(lambda _limit: next(blocks, b""), LARGEST_RAW)), None)
 
 
 def _list_candidate_paths(path: str) -> Iterator[str]:

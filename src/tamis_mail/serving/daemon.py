@@ -24,7 +24,7 @@ class Service(Protocol):
     """A service handles connections."""
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, /) -> None:
-        """Handle one connection."""
+        """Handle one connection, which `Server` closes afterwards. An error ends this connection only."""
 
 
 def add_options(parser: ArgumentParser, listen: str) -> None:
@@ -46,8 +46,9 @@ def add_options(parser: ArgumentParser, listen: str) -> None:
     parser.add_argument(
         "--user-stores",
         metavar="PATTERN",
-        help="a store for each user that a client names: a path with {user} in it; a user without a store, "
-        "and a name with other characters than letters, digits and _.+@-, get the store of --store",
+        help="a store for each user that a client names: a path with {user} in it; the store of --store "
+        "judges for users without a store, and serves names with other characters than letters, digits "
+        "and _.+@-",
     )
     limits = Limits()
     add_number(
@@ -109,7 +110,7 @@ def run(options: Namespace, make_service: Callable[..., Service], source: str) -
     """Run a daemon until a signal ends it, and return its exit status.
 
     `make_service` is called with a `Filtering`, a `Log`, `Metrics`, the `limits` and `user_of`, which returns
-    the user whose store serves a name that a client sent; "" stands for the store of `--store`.
+    the user for a name that a client sent; "" is the user of the store of `--store`.
 
     The log of events names `source` as the origin of what the daemon learns and judges.
     """
@@ -139,7 +140,7 @@ async def _serve(options: Namespace, make_service: Callable[..., Service], sourc
 
 
 def _make_lookups(store: Path, pattern: str | None) -> tuple[Callable[[str], Path], Callable[[str], str]]:
-    """Return two functions: user → path of the store, and name that a client sent → user."""
+    """Return two functions: user → path of the user's store, and name that a client sent → user."""
     if pattern is None:
         return (lambda user: store), (lambda name: "")
     if _PLACEHOLDER not in pattern:
@@ -155,7 +156,7 @@ def _make_lookups(store: Path, pattern: str | None) -> tuple[Callable[[str], Pat
 
 
 def read_positive(text: str) -> int:
-    """Read a positive integer; raise ValueError if the text is none."""
+    """Read a positive integer; raise ValueError if the text is not one of at most 12 digits."""
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text)):
         raise ValueError(f"got {text!r}, expected a positive integer of at most 12 digits")
     return int(text)

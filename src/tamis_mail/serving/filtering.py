@@ -1,8 +1,8 @@
-"""Judges and learns in a few threads, outside the event loop; errors of a store are returned as values.
+"""Judge and learn messages in a few threads, outside the event loop; errors of a store become return values.
 
-A thread that is free judges all waiting messages together, which takes less time per message than one by one.
-Each thread has its own connections to the stores. A separate thread learns, because learning may wait half a
-minute for another process that writes, and verdicts, which only read, need not. A store that was replaced by
+A thread that is free judges several waiting messages together, which takes less time per message than one by
+one. Each thread has its own connections to the stores. A separate thread learns: it may have to wait half a
+minute for another process that writes, but verdicts only read and need not wait. A store that was replaced by
 another file is opened again. Verdicts are written to the log beside the store once a second.
 """
 
@@ -36,12 +36,12 @@ class TimedVerdict:
 
     verdict: Verdict
     required: float  # the probability from which the store's rule says spam
-    seconds: float
+    seconds: float  # the mean per message of those that were judged together
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why there is no verdict, or nothing was learned, in one sentence."""
+    """An error of a store or message, because of which there is no verdict, or nothing was learned."""
 
     sentence: str
 
@@ -78,7 +78,8 @@ class Filtering:
     async def judge(self, raw: bytes, user: str = "", *, with_evidence: bool = False) -> TimedVerdict | Fault:
         """Judge a message; without a store, every message is unsure.
 
-        With `with_evidence`, the strongest evidence is computed in the thread, too, not in the event loop.
+        The store of `user` judges it or, if there is none, the common store. With `with_evidence`, the thread
+        also computes the strongest evidence, which would otherwise be computed in the event loop.
         """
         if self._is_closed:
             return _STOPPING
@@ -89,8 +90,8 @@ class Filtering:
         await self._waiting.put(_WaitingMessage(raw, user, with_evidence, future))
         return await future
 
-    def find_owner(self, user: str) -> str:
-        """Return the user whose store judges a user's mail; empty for the common store."""
+    def find_store_user(self, user: str) -> str:
+        """Return the user whose store judges a user's mail: this user, or "" for the common store."""
         try:
             path = self._path_of(user)
             return user if user and (is_address(path) or is_there(path)) else ""
@@ -98,12 +99,12 @@ class Filtering:
             return user  # judging will report why the store cannot be reached
 
     async def learn(self, raw: bytes, label: str, user: str = "") -> Receipt | Fault:
-        """Learn a message; a missing store is created."""
+        """Learn a message in the user's store; a missing store is created."""
         async with self._learn_slots:
             return await self._submit(self._learn_worker, user, partial(_learn, raw, label))
 
     async def forget(self, raw: bytes, user: str = "") -> Receipt | Fault:
-        """Forget a message; without a store, it is unknown."""
+        """Forget a message in the user's store; if there is no store, the message is unknown."""
         async with self._learn_slots:
             return await self._submit(self._learn_worker, user, partial(_forget, raw))
 
@@ -145,6 +146,7 @@ class Filtering:
                     _set_outcome(item, outcome)
 
     async def _flush_regularly(self) -> None:
+        """Write recorded verdicts to the logs, until the task is cancelled."""
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
             for worker in self._judge_workers:
@@ -215,12 +217,16 @@ def _judge_items(
     return [outcomes[number] for number in range(len(items))]
 
 
-def _judge(items: Sequence[_WaitingMessage], common: Path, worker: _Worker, path: Path) -> list[TimedVerdict]:
+def _judge(
+    items: Sequence[_WaitingMessage], common_path: Path, worker: _Worker, path: Path
+) -> list[TimedVerdict]:
+    """Judge messages by the store at a path or, if there is none, by the common store."""
     started = time.perf_counter()
-    if path != common and not worker.stores.has_store(path):
-        path = common
+    if path != common_path and not worker.stores.has_store(path):
+        path = common_path
     if not worker.stores.has_store(path):
-        nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)
+        no_evidence = tuple
+        nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), no_evidence)
         return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - started) for _ in items]
     sieve = worker.stores.open(path)
     required = Rule.of(sieve.verdict_store).spam

@@ -25,13 +25,13 @@ class Listener:
     '[::1]:783'
     """
 
-    host: str = ""
+    host: str = ""  # empty for a Unix socket and for systemd
     port: int = 0
-    path: str = ""
+    path: str = ""  # of a Unix socket
 
     @classmethod
     def parse(cls, text: str) -> "Listener":
-        """Read `HOST:PORT`, `[ADDRESS]:PORT`, `unix:PATH` or `systemd`."""
+        """Read `HOST:PORT`, `[ADDRESS]:PORT`, `unix:PATH` or `systemd`; an empty host is localhost."""
         if text == "systemd":
             return cls()
         if text.startswith("unix:") and len(text) > len("unix:"):
@@ -51,7 +51,7 @@ class Listener:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def open(self, mode: int = 0o660) -> list[socket.socket]:
-        """Open the sockets; `mode` has the permissions of a Unix socket."""
+        """Open the sockets, a Unix socket with the permissions `mode`; raise OSError if that fails."""
         if self.path:
             return [_open_unix(Path(self.path), mode)]
         if self.host:

@@ -1,7 +1,7 @@
 """Metrics for Prometheus: verdicts, seconds, faults, the size of the store and when it last changed.
 
-`prometheus-client`, which the extra `tamis[daemons]` installs, counts them. Without an address for metrics,
-nothing is counted, and that package is not imported.
+The package `prometheus-client`, which the extra `tamis[daemons]` installs, counts verdicts and faults.
+Without an address for metrics, nothing is counted, and the package is not imported.
 """
 
 import os
@@ -70,7 +70,10 @@ class PrometheusMetrics(Metrics):
 
 
 def _stat_files(store: Path) -> list[os.stat_result]:
-    """Return the status of the store's file, or of its replica, and of SQLite's write-ahead log beside it."""
+    """Return the status of the store's file, or of its replica, and of SQLite's write-ahead log.
+
+    Files that do not exist are left out.
+    """
     path = Path(find_local_path(store)) if is_address(store) else store
     files = (path, path.with_name(f"{path.name}-wal"))
     return [file.stat() for file in files if file.exists()]

@@ -16,7 +16,7 @@ class OpenStores:
     """Stores by path, for one thread.
 
     A store is opened again if another file has replaced it, or if it has changed and its connection does not
-    see changes.
+    see changes (`Store.sees_changes`).
     """
 
     def __init__(self, *, readonly: bool) -> None:
@@ -24,7 +24,7 @@ class OpenStores:
         self._sieves: OrderedDict[Path, tuple[tuple[int, ...], Sieve]] = OrderedDict()
 
     def open(self, path: Path) -> Sieve:
-        """Return the open store of a path; a missing store is created unless `readonly`."""
+        """Return the open store of a path; a missing store is created, or raises an error if `readonly`."""
         opened = self._sieves.get(path)
         if opened is not None and opened[0] == _identify(path, opened[1]):
             self._sieves.move_to_end(path)
@@ -37,9 +37,9 @@ class OpenStores:
         return sieve
 
     def has_store(self, path: Path) -> bool:
-        """Whether there is a store.
+        """Whether there is a store at a path.
 
-        For a store on a server that is open here, no request is sent: a missing store is found by reading it.
+        A store on a server that is open here is not asked: if it has gone, reading it raises an error.
         """
         return (path in self._sieves and is_address(path)) or has_store(path)
 
@@ -73,13 +73,13 @@ def describe_fault(error: Exception) -> str | None:
 
 
 def _identify(path: Path, sieve: Sieve) -> tuple[int, ...]:
-    """Return numbers that change when the store must be opened again; an empty tuple if there is no file.
+    """Return numbers that change when the store must be opened again; none if there is no file at the path.
 
-    They distinguish one file at the path from another and, if the open store does not see changes, a changed
-    file from the one that was opened.
+    They change when another file replaces the store and, if the open store does not see changes, when its
+    file changes.
     """
     try:
-        status = os.stat(path)  # noqa: PTH116 (once per message)
+        status = os.stat(path)  # noqa: PTH116 (once per batch of messages)
     except FileNotFoundError:
         return ()
     if sieve.store.sees_changes:

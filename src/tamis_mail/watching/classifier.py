@@ -1,4 +1,4 @@
-"""Judges and learns messages by a store; errors of the store are separated from errors of messages.
+"""Judge and learn messages by a store; errors of the store are separated from errors of messages.
 
 An error of the store (locked, full, read-only, missing, damaged, of a newer version) raises
 `StoreUnusableError`: it may be temporary, and mail stays where it is meanwhile. An error of one message is
@@ -27,22 +27,22 @@ class StoreUnusableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JudgedMessage:
-    """The label of a message (spam, ham or unsure), the probability of spam, and the seconds per message."""
+    """The label and the probability of spam of a message, and the time that this took."""
 
-    label: str
+    label: str  # spam, ham or unsure
     probability: float
-    seconds: float
+    seconds: float  # the mean per message of those that were judged together
 
 
 class Classifier(Protocol):
     """Judges and learns messages. Both methods may raise StoreUnusableError."""
 
     def judge(self, messages: Sequence[bytes]) -> Sequence[JudgedMessage | MessageError]:
-        """Judge messages."""
+        """Judge messages; return a result or an error for each of them, in their order."""
         ...
 
     def learn(self, messages: Sequence[bytes], label: str) -> Sequence[str | MessageError]:
-        """Learn messages of one label; return "learned", "known" or an error for each of them."""
+        """Learn messages of one label; return "learned", "known" or an error for each, in their order."""
         ...
 
     def close(self) -> None:
@@ -51,18 +51,21 @@ class Classifier(Protocol):
 
 
 class StoreClassifier:
-    """Judges and learns by the store at a path."""
+    """Judges and learns by the store at a path.
+
+    The log and the journal name `source` as the origin of the messages. With `logs_verdicts`, verdicts are
+    written to the log beside the store.
+    """
 
     def __init__(self, path: Path, *, source: str, logs_verdicts: bool = True) -> None:
-        """With `logs_verdicts`, verdicts are written to the log beside the store."""
         self.path = path
         self._logs_verdicts = logs_verdicts
-        self._source = source  # the name of the account, for the log and the journal
+        self._source = source
         self._readers = OpenStores(readonly=True)
         self._writers = OpenStores(readonly=False)
 
     def judge(self, messages: Sequence[bytes]) -> Sequence[JudgedMessage | MessageError]:
-        """Judge messages; a message that was learned has the label with which it was learned."""
+        """Judge messages. A message that was learned has its label: spam, or ham for any other label."""
         started = time.perf_counter()
         if not has_store(self.path):
             raise StoreUnusableError(f"there is no store {self.path}: learn first (tamis learn --help)")
@@ -91,6 +94,7 @@ class StoreClassifier:
         self._writers.close()
 
     def _judge(self, sieve: Sieve, messages: Sequence[bytes]) -> Sequence[tuple[str, float]]:
+        """Return the label and the probability of spam of each message."""
         missing = find_missing(sieve.store.labels())
         if missing:
             raise StoreUnusableError(

@@ -6,9 +6,9 @@
                             $NotJunk, NonJunk or NotJunk           ham
     an answer               \\Answered                              ham
 
-A message in the trash, in drafts or in a folder of sent mail teaches nothing. A move takes precedence over a
-keyword, and a keyword over an answer. Moves and keywords of the filter itself teach nothing: the memory
-records them, so that they are recognised.
+A message in the trash, in drafts, in a folder of sent mail or in a virtual folder teaches nothing. A move
+takes precedence over a keyword, and a keyword over an answer; keywords of both labels teach nothing. Moves
+and keywords of the filter itself teach nothing: the memory records them, so that they are recognised.
 """
 
 from tamis_mail.labels import HAM, SPAM
@@ -34,8 +34,8 @@ def find_lesson(
     """Return the label that an action of the owner teaches, or None.
 
     `before` is the role of the folder in which the message was last seen, or None if it was never seen;
-    `keywords_before` are the keywords that it had there. With `only_moves`, a message that is seen for the
-    first time teaches nothing by being in junk or by a junk keyword: the server's filter may have done that.
+    `keywords_before` are the keywords that it had there. With `only_moves`, neither the folder nor a keyword
+    of a message that is seen for the first time teaches anything: the server's filter may have chosen them.
 
     >>> find_lesson(Role.INBOX, Role.JUNK, frozenset(), frozenset())
     'spam'

@@ -32,7 +32,7 @@ class Folder:
     role: Role
     validity: str = ""  # UIDVALIDITY: a new value means that all uids are new; empty for Maildirs
     revision: str = ""  # if it is not empty and equals an earlier one, no message has changed since
-    exists: bool = True  # False for a folder that `move` creates when it is needed
+    is_present: bool = True  # False for a folder that `move` creates when it is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Mailbox(Protocol):
     """An account."""
 
     def list_folders(self) -> Sequence[Folder]:
-        """List the folders. The first one with the role JUNK or UNSURE gets the messages of that kind."""
+        """List the folders. The first one with the role JUNK gets spam, the first with UNSURE unsure mail."""
         ...
 
     def list_messages(self, folder: Folder) -> Iterable[ListedMessage]:
@@ -62,18 +62,22 @@ class Mailbox(Protocol):
         """
         ...
 
-    def move(self, folder: Folder, uid: str, target: Folder, *, copy: str | None = None) -> str | None:
+    def move(self, folder: Folder, uid: str, target: Folder, *, copy_uid: str | None = None) -> str | None:
         """Move a message and return its uid in the target, or None if that is not known.
 
-        With `copy`, an interrupted move has left the message in the target under this uid already: if its
-        bytes are the same, the message is only removed from `folder`. Raise MessageError if this message
-        cannot be moved, FolderError if none can be moved now, and LookupError if the message is not in the
-        folder any more.
+        With `copy_uid`, an interrupted move seems to have left a copy in the target under this uid: if its
+        bytes are the same, the message is only removed from `folder`, else it is moved. Raise MessageError if
+        this message cannot be moved, FolderError if none can be moved to the target now, and LookupError if
+        the message is not in `folder` any more.
         """
         ...
 
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
-        """Add keywords to a message; return False if this mailbox cannot keep keywords."""
+        """Add keywords to a message; return False if the folder cannot keep them.
+
+        Raise MessageError if this message cannot be marked; LookupError is allowed if it is not in the folder
+        any more.
+        """
         ...
 
     def wait(self, seconds: float) -> None:

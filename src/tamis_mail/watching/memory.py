@@ -110,14 +110,14 @@ class Place:
     """A message in a folder, as it was when the folder was last listed."""
 
     id: int
-    folder: str
-    role: Role
+    folder: str  # its name
+    role: Role  # of the folder
     uid: str
-    identity: bytes | None
+    identity: bytes | None  # None if the message was not read
     keywords: frozenset[str]
-    state: str
-    label: str = ""
-    target: str = ""
+    state: str  # one of the constants above
+    label: str = ""  # of the lesson, the verdict or the move; empty if there is none
+    target: str = ""  # the name of the folder to which it is or was moved
     copy_uid: str = ""  # uid of the copy in the target that an interrupted move left behind
     attempts: int = 0
     retry_time: int = 0  # seconds since 1970, from which the next attempt is due
@@ -128,7 +128,7 @@ _COLUMNS = (
     "place.id, folder.name, role, uid, identity, keywords, state, label, target, copy, attempts, retry, gone"
 )
 _ROLES = {role.value: role for role in Role}
-_JOINED = f"SELECT {_COLUMNS} FROM place JOIN folder ON folder.id = place.folder"
+_SELECT_PLACES = f"SELECT {_COLUMNS} FROM place JOIN folder ON folder.id = place.folder"
 
 
 class Memory:
@@ -250,9 +250,9 @@ class Memory:
     def begin_folder(self, name: str, role: str, validity: str) -> bool:
         """Note a folder before its messages are compared with their places.
 
-        Return whether its messages are a baseline: in the first pass over the account, after UIDVALIDITY has
-        changed, or if the folder was gone. The messages of a folder that appears after the first pass are
-        not: the owner's first move to Junk may have created the folder.
+        Return whether its messages are a baseline: in the first pass over the account, after `validity` has
+        changed, or if the folder was gone. The messages of a folder that appears after the first pass are not
+        a baseline: the owner's first move to Junk may have created the folder.
         """
         with self.batch():
             rows = self._execute(
@@ -285,7 +285,10 @@ class Memory:
             )
 
     def mark_folders_gone_except(self, names: Iterable[str]) -> None:
-        """Note that all other folders have gone; if one returns, its messages are a baseline."""
+        """Note that all folders without one of these names have gone.
+
+        If such a folder returns, its messages are a baseline.
+        """
         present = set(names)
         with self.batch():
             for folder, name in self._execute(
@@ -347,7 +350,10 @@ class Memory:
         return place
 
     def list_tasks(self, folder: str) -> list[Place]:
-        """Return the places of a folder that have a task now, oldest first."""
+        """Return the places of a folder that have a task now, oldest first.
+
+        A place is left out before the time of its next attempt, unless it is ambiguous.
+        """
         return list(
             self._select(
                 "folder.account = ? AND folder.name = ? AND place.validity = folder.validity "
@@ -387,7 +393,7 @@ class Memory:
         target: str = "",
         keywords: frozenset[str] | None = None,
     ) -> Place:
-        """Note the new state of a message; return the place with this state."""
+        """Note the new state of a message, without a target by default; return the place with this state."""
         changed = replace(
             place,
             state=state,
@@ -418,7 +424,10 @@ class Memory:
             self._mark_gone("place.id = ?", (place.id,))
 
     def recognize_move(self, move: Place, uid: str) -> None:
-        """Note that the message of a move was found in the target; it may be in its old folder, too."""
+        """Note that the message of a move was found in the target, under `uid`.
+
+        If it is still in its old folder, too, it stays in the state MOVING, with `uid` as its `copy_uid`.
+        """
         with self.batch():
             state = DONE if move.is_gone else MOVING
             self._execute("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
@@ -485,7 +494,7 @@ class Memory:
         )
 
     def _select(self, condition: str, values: tuple[Any, ...]) -> Iterator[Place]:
-        for row in self._execute(f"{_JOINED} WHERE {condition}", values):
+        for row in self._execute(f"{_SELECT_PLACES} WHERE {condition}", values):
             number, folder, role, uid, identity, keywords, state, label, target, copy_uid = row[:10]
             attempts, retry_time, gone_time = row[10:]
             yield Place(

@@ -54,10 +54,11 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, source: str, command: str) -> int:
-    """Watch an account until a signal ends it, and return the exit status.
+    """Watch an account until a signal ends it, or for one pass, and return the exit status.
 
-    `account` is the name of the account in the memory, `source` is the source of its messages in the log, and
-    `command` is the command that watches it, without options.
+    The status is 0, or 3 if the last pass left some tasks undone. `account` is the name of the account in the
+    memory, `source` is the source of its messages in the log, and `command` is the command that watches it,
+    without the options of `add_options`.
     """
     store = Path(options.store).expanduser() if options.store else default_path()
     is_dry_run = options.dry_run or not (options.move or _is_known(store, account))
@@ -107,7 +108,7 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
 
 
 def _is_known(store: Path, account: str) -> bool:
-    """Whether the first pass over an account has ended before."""
+    """Whether a first pass over an account has ended before."""
     memory = Memory(Memory.path_of(store), account, is_copy=True)
     try:
         return not memory.is_baseline

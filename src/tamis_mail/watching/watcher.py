@@ -53,14 +53,15 @@ _READ_BATCH = 100  # messages that are requested from the mailbox together
 _TASK_BATCH = 50  # messages that are judged or learned together, in a fraction of a second
 # Messages are read to identify them; so many bytes of them are kept until they are judged or learned.
 _CACHE_BYTES = 32 << 20
-_GROUP_BYTES = 8 << 20  # after so many bytes, the messages are handled before more are read
+_GROUP_BYTES = 8 << 20  # when so many bytes are read, these messages are handled before more are read
 _NOTE_BATCH = 1000  # places that are noted in one transaction
 _PROGRESS_MESSAGES = 200  # for fewer messages, there is no progress line
 # A mail program may move a message by copying it and deleting the original later. After this time, a copy
 # whose original is still there is a second delivery.
 _SETTLE_SECONDS = 60
 _PRUNE_SECONDS = 3600.0  # time between two prunings of the memory
-_FIRST_BACKOFF, _MAX_BACKOFF = 2.0, 300.0  # seconds to wait after a fault; doubled after each further one
+# Seconds to wait after a pass that the mailbox or the memory has stopped; doubled after each further one.
+_FIRST_BACKOFF, _MAX_BACKOFF = 2.0, 300.0
 # Junk is listed last: a message that is moved there meanwhile is found in both folders, never in neither.
 _ORDER = (Role.INBOX, Role.OTHER, Role.ARCHIVE, Role.UNSURE, Role.JUNK)
 _SORTED_INTO = (Role.JUNK, Role.UNSURE)
@@ -70,12 +71,12 @@ _SORTED_INTO = (Role.JUNK, Role.UNSURE)
 class Settings:
     """The settings of a watcher."""
 
-    sorts: bool = True
-    learns: bool = True
+    sorts: bool = True  # whether new mail in the inbox is judged
+    learns: bool = True  # whether the lessons of the owner are learned
     marks: bool = False  # whether sorted messages get the keyword $Junk or $NotJunk
-    only_moves: bool = False  # only a move to Junk teaches spam, not a message that is first found there
-    sorts_read: bool = False  # the first pass also sorts messages that the owner has read
-    is_dry_run: bool = False
+    only_moves: bool = False  # as in `lessons.find_lesson`
+    sorts_read: bool = False  # whether the first pass also sorts messages that the owner has read
+    is_dry_run: bool = False  # whether the mailbox and the store stay unchanged
     seconds: float = 60.0  # time between two passes, if nothing changes
 
 
@@ -102,7 +103,7 @@ class Stop:
 
     @contextmanager
     def allow_interrupts(self) -> Iterator[None]:
-        """Let a signal interrupt this block at once, such as a wait."""
+        """Let a signal end this block, such as a wait, at once; raise StopRequest then."""
         self._is_waiting = True
         try:
             self.check()
@@ -172,7 +173,7 @@ class Watcher:
         self._progress = progress
         self.stop = stop or Stop()
         self._clock = clock
-        # By kind of work: the fault that stops it. (A failure concerns one message.)
+        # By kind of work (mailbox, memory, learning, sorting, moving or keywords): the fault that stops it.
         self._faults: dict[str, str] = {}
         # By folder: its revision at the last comparison with the memory.
         self._revisions: dict[str, str] = {}
@@ -232,11 +233,13 @@ class Watcher:
 
     def _note_changes(self, folders: Sequence[Folder]) -> None:
         """Note the changes of all folders: first the messages that are gone, then the new ones."""
-        self._memory.mark_folders_gone_except([folder.name for folder in folders if folder.exists])
+        self._memory.mark_folders_gone_except([folder.name for folder in folders if folder.is_present])
         new_messages: list[tuple[Folder, list[ListedMessage], bool]] = []
         for folder in folders:
             self.stop.check()
-            if not folder.exists or (folder.revision and self._revisions.get(folder.name) == folder.revision):
+            if not folder.is_present or (
+                folder.revision and self._revisions.get(folder.name) == folder.revision
+            ):
                 continue
             is_baseline = self._memory.begin_folder(folder.name, folder.role, folder.validity)
             known = self._memory.list_places(folder.name)
@@ -257,6 +260,7 @@ class Watcher:
             self._memory.end_baseline()
 
     def _note_keywords(self, place: Place, keywords: frozenset[str], *, is_baseline: bool) -> None:
+        """Note the changed keywords of a message, and the task to learn it if they teach a lesson."""
         lesson = None
         if self._settings.learns and not is_baseline and place.state != MOVING:
             lesson = lessons.find_lesson(place.role, place.role, place.keywords, keywords)
@@ -291,6 +295,7 @@ class Watcher:
     def _note_message(
         self, folder: Folder, message: ListedMessage, outcome: bytes | MessageError, *, is_baseline: bool
     ) -> None:
+        """Note a message that is new in a folder, given its bytes or why it could not be read."""
         if isinstance(outcome, MessageError):
             self._memory.add(
                 folder.name, message.uid, None, message.keywords, DONE if is_baseline else UNIDENTIFIED
@@ -314,7 +319,7 @@ class Watcher:
     def _find_task(
         self, folder: Folder, message: ListedMessage, identity: bytes, *, is_baseline: bool
     ) -> tuple[str, str, int]:
-        """Return the task for a message that is new in a folder: its state, label and time of retry."""
+        """Return the task for a message that is new in a folder: state, label and retry time of its place."""
         last = self._memory.find_last_place(identity)
         if last and last.is_gone and last.folder == folder.name and last.state in (TO_SORT, TO_LEARN):
             # The message had gone from this folder and is there again, with another uid: its task stays.
@@ -350,8 +355,8 @@ class Watcher:
 
     def _do_tasks(self, folders: Sequence[Folder]) -> bool:
         """Do the tasks of all folders; return False if a fault has stopped some of them."""
-        stopped: set[str] = set()
-        present = [folder for folder in folders if folder.exists]
+        stopped: set[str] = set()  # the kinds of work that a fault has stopped: learning, sorting or moving
+        present = [folder for folder in folders if folder.is_present]
         for folder in present:
             for place in self._list_tasks(folder, UNIDENTIFIED, AMBIGUOUS):
                 if place.state == UNIDENTIFIED:
@@ -393,6 +398,7 @@ class Watcher:
         work: str,
         do: Callable[[Folder, list[tuple[Place, bytes]]], None],
     ) -> None:
+        """Call `do` with batches of places and their messages, until the store cannot be used."""
         for start in range(0, len(places), _TASK_BATCH):
             if work in stopped:
                 return
@@ -430,7 +436,7 @@ class Watcher:
         self._memory.mark_places_gone(missing.values())
 
     def _identify(self, folder: Folder, place: Place) -> None:
-        """Read a message again that could not be read before, and note it and its task."""
+        """Try again to read a message that could not be read before, and note it and its task."""
         outcomes = dict(self._mailbox.read(folder, [place.uid]))
         outcome = outcomes.get(place.uid)
         if outcome is None:
@@ -450,6 +456,7 @@ class Watcher:
             self._memory.update(place, TO_SORT if is_new_mail else DONE, label="")
 
     def _learn_batch(self, folder: Folder, batch: list[tuple[Place, bytes]]) -> None:
+        """Learn messages whose places have the same label."""
         label = batch[0][0].label
         if self._settings.is_dry_run:
             for place, raw in batch:
@@ -485,7 +492,7 @@ class Watcher:
                 continue
             target = _find_target(outcome.label, folders)
             if target is not None and "moving" in stopped:
-                continue  # it is judged again when the folder accepts messages
+                continue  # it is judged again in a later pass, when the folder may accept messages
             self._metrics.count_verdict(outcome.label, outcome.seconds)
             if not self._settings.is_dry_run:
                 self._log_verdict(outcome, target, len(raw))
@@ -539,7 +546,7 @@ class Watcher:
             self._note_and_move(folder, place, place.label, target)
 
     def _note_and_move(self, folder: Folder, place: Place, label: str, target: Folder) -> None:
-        """Note a move, and make it."""
+        """Note a move and the keywords of the label, add the keywords, and make the move."""
         added = self._keywords_of(label)
         noted = self._memory.update(
             place, MOVING, label=label, target=target.name, keywords=place.keywords | added
@@ -550,7 +557,7 @@ class Watcher:
 
     def _move(self, folder: Folder, place: Place, target: Folder) -> None:
         try:
-            uid = self._mailbox.move(folder, place.uid, target, copy=place.copy_uid or None)
+            uid = self._mailbox.move(folder, place.uid, target, copy_uid=place.copy_uid or None)
         except LookupError:  # the owner has moved or deleted the message meanwhile
             self._memory.update(place, DONE)
             self._memory.mark_places_gone([place])
@@ -558,7 +565,7 @@ class Watcher:
         except MessageError as error:
             self._record_failure(place, str(error))
             return
-        if not target.exists:
+        if not target.is_present:
             self._memory.begin_folder(target.name, target.role, target.validity)
         self._memory.end_move(place, uid, place.keywords)
         self.counts[f"moved to {target.name}"] += 1

@@ -119,11 +119,11 @@ def test_learning_is_idempotent_and_forgetting_undoes_it(store: Path) -> None:
 def test_a_user_without_a_store_is_judged_by_the_common_store_until_something_is_learned(store: Path) -> None:
     async def scenario(filtering: Filtering) -> None:
         assert label_of(await filtering.judge(NEW_SPAM, "ann")) == "spam"
-        assert filtering.find_owner("ann") == ""
+        assert filtering.find_store_user("ann") == ""
         assert action_of(await filtering.forget(NEW_SPAM, "ann")) == "unknown"
         assert not store.with_name("ann.tamis").exists()
         assert action_of(await filtering.learn(NEW_SPAM, "ham", "ann")) == "learned"
-        assert filtering.find_owner("ann") == "ann"
+        assert filtering.find_store_user("ann") == "ann"
         assert label_of(await filtering.judge(NEW_SPAM, "ann")) != "spam"
         assert label_of(await filtering.judge(NEW_SPAM, "bob")) == "spam"
 

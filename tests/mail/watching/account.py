@@ -97,19 +97,19 @@ class Account:
             elif uid in self.folders[folder.name]:
                 yield uid, self.folders[folder.name][uid].raw
 
-    def move(self, folder: Folder, uid: str, target: Folder, *, copy: str | None = None) -> str | None:
+    def move(self, folder: Folder, uid: str, target: Folder, *, copy_uid: str | None = None) -> str | None:
         self.interruption.step()
         if uid not in self.folders[folder.name]:
             raise LookupError(uid)
         message = self.folders[folder.name][uid]
-        new = copy
-        if copy is None:
+        new = copy_uid
+        if copy_uid is None:
             if not self.moves_in_two_steps:
                 del self.folders[folder.name][uid]
             new = self.deliver(message.raw, target.name, message.keywords)
             self.interruption.step()
         else:
-            assert self.folders[target.name][copy].raw == message.raw
+            assert self.folders[target.name][copy_uid].raw == message.raw
         self.folders[folder.name].pop(uid, None)
         self.interruption.step()
         if self.on_move:

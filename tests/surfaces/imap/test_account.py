@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tamis_mail.surfaces.imap import account as account_module
 from tamis_mail.surfaces.imap import setup
 from tamis_mail.surfaces.imap.account import Account, AccountError, list_accounts, settings_path
-from tamis_mail.surfaces.imap.account_options import load_mailbox
+from tamis_mail.surfaces.imap.account_options import load_mailbox_module
 
 
 @pytest.fixture(autouse=True)
@@ -170,7 +170,7 @@ def test_without_imapclient_the_command_that_installs_it_is_named(monkeypatch: p
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "imapclient", None)
     with pytest.raises(ValueError, match=r'imapclient, which is not installed: pip install "tamis\[imap\]"'):
-        load_mailbox()
+        load_mailbox_module()
 
 
 def test_without_a_terminal_nothing_is_asked() -> None:

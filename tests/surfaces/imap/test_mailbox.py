@@ -257,12 +257,12 @@ def test_a_copy_that_was_made_before_is_not_made_again() -> None:
         server.folders["Junk"].add(SPAM % 1)
         server.folders["Junk"].add(b"another message")
         inbox, junk = find(mailbox, Role.INBOX), find(mailbox, Role.JUNK)
-        assert mailbox.move(inbox, "1", junk, copy="1") == "1"
-        assert mailbox.move(inbox, "2", junk, copy="2") == "3"
+        assert mailbox.move(inbox, "1", junk, copy_uid="1") == "1"
+        assert mailbox.move(inbox, "2", junk, copy_uid="2") == "3"
         with pytest.raises(LookupError):
             mailbox.move(inbox, "1", junk)
         with pytest.raises(LookupError):
-            mailbox.move(inbox, "1", junk, copy="1")
+            mailbox.move(inbox, "1", junk, copy_uid="1")
         assert sorted(server.all_messages()) == [
             ("Junk", SPAM % 1),
             ("Junk", SPAM % 2),
@@ -285,11 +285,11 @@ def test_a_server_without_move_and_uidplus_keeps_messages_where_they_are() -> No
 def test_a_folder_that_is_missing_is_created() -> None:
     with run_fake_server(folders={"INBOX": make_folder(SPAM % 1)}) as server, open_mailbox(server) as mailbox:
         inbox, junk = find(mailbox, Role.INBOX), find(mailbox, Role.JUNK)
-        assert (junk.name, junk.exists) == ("Junk", False)
+        assert (junk.name, junk.is_present) == ("Junk", False)
         assert mailbox.list_messages(junk) == []
         assert mailbox.move(inbox, "1", junk) == "1"
         assert server.all_messages() == [("Junk", SPAM % 1)]
-        assert find(mailbox, Role.JUNK).exists
+        assert find(mailbox, Role.JUNK).is_present
 
 
 def test_keywords_are_set_only_where_they_are_kept() -> None:

@@ -114,7 +114,7 @@ def test_bad_options_get_one_line(typed: Type, maildir: Path, store: Path, tmp_p
     (maildir / ".Junk").write_text("a file")
     mistakes: list[tuple[list[str | Path], str]] = [
         ([tmp_path / "nowhere"], "there is no folder"),
-        ([tmp_path], "is no Maildir, expected a folder with cur and new"),
+        ([tmp_path], "is not a Maildir, expected a folder with cur and new"),
         ([maildir, "--move"], ".Junk is a file, expected a Maildir"),
         ([maildir, "--poll", "0"], "expected a positive integer"),
         ([maildir, "--move", "--dry-run"], "not allowed with"),

@@ -144,13 +144,13 @@ def test_a_move_keeps_the_name_the_time_and_whether_it_is_new(maildir: Path) -> 
     os.utime(path, (1_000, 1_000))
     mailbox = MaildirMailbox(str(maildir), junk="Böses")
     inbox, junk = folder_of(mailbox, "INBOX"), folder_of(mailbox, "Böses")
-    assert not junk.exists
+    assert not junk.is_present
     mailbox.list_messages(inbox)
     assert mailbox.move(inbox, "1.host,S=21,W=23", junk) == "1.host,S=21,W=23"
     moved = maildir / ".B&APY-ses" / "new" / "1.host,S=21,W=23"
     assert moved.read_bytes() == RAW
     assert moved.stat().st_mtime == 1_000
-    assert folder_of(mailbox, "Böses").exists
+    assert folder_of(mailbox, "Böses").is_present
 
 
 def test_a_junk_folder_that_was_deleted_is_created_again(maildir: Path) -> None:
@@ -208,6 +208,23 @@ def test_keywords_are_added_only_where_dovecot_keeps_them_and_never_in_new(maild
     assert mailbox.add_keywords(inbox, "2.host", frozenset({"$Junk"}))
     assert (maildir / "dovecot-keywords").read_text() == "0 $Junk\n"
     assert sorted(list_files(maildir)) == ["cur/1.host:2,Sa", "new/2.host"]
+
+
+def test_a_file_that_cannot_be_renamed_is_an_error_of_one_message(
+    maildir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (maildir / "dovecot-keywords").write_text("0 $Junk\n")
+    (maildir / "cur" / "1.host:2,").write_bytes(RAW)
+    mailbox = MaildirMailbox(str(maildir))
+    inbox = folder_of(mailbox, "INBOX")
+    mailbox.list_messages(inbox)
+
+    def fail(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(MessageError, match="cannot be marked: Permission denied"):
+        mailbox.add_keywords(inbox, "1.host", frozenset({"$Junk"}))
 
 
 def test_a_keyword_is_not_added_while_dovecot_holds_the_lock(maildir: Path) -> None:

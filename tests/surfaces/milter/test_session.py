@@ -58,6 +58,13 @@ def test_an_old_server_gets_an_answer_to_each_command() -> None:
     assert only_message(items).envelope.n_recipients == 2
 
 
+def test_no_space_is_added_before_a_value_that_begins_with_a_line_end() -> None:
+    for value in (b"\n folded", b"\r\n folded"):
+        header = pack(b"L", b"Subject\0" + value + b"\0")
+        message = only_message(run(offer(VERSION_2), pack(b"M", b"<a@b.test>\0"), header, pack(b"E", b"")))
+        assert message.raw == b"Subject:\r\n folded\r\n\r\n"
+
+
 def test_an_old_server_removes_a_space_after_the_colon_and_it_is_put_back() -> None:
     packets = [pack(b"L", name + b"\0" + value + b"\0") for name, value in ((b"A", b"b"), (b"C", b"\td"))]
     packets.append(pack(b"L", b"Folded\0\n e\0"))

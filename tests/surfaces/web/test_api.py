@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 import requests
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
 
+from tamis_mail.catalog import Cursor
 from tamis_mail.message import canonical, digest
 from tamis_mail.surfaces.web.api import OPERATIONS, make_document
+from tamis_mail.surfaces.web.schemas import find_fault
 from tests.surfaces.peers.chromium import run_page
 from tests.surfaces.web.conftest import API_TOKEN, Page
 from tests.surfaces.web.steps import import_file, join_mbox
@@ -55,6 +58,16 @@ def test_all_operations_were_tried() -> None:
         pytest.skip("the operations were not tried in this run")
     print(f"schemathesis has sent {sum(COUNTS.values())} requests to {len(COUNTS)} operations")  # noqa: T201
     assert len(COUNTS) == len(OPERATIONS)
+
+
+@given(st.floats(0.0, 1.5), st.integers(0, 1 << 40), st.integers(1, 1 << 40))
+@example(abs(0.55 - 0.5), 1_700_000_000, 7)  # 18 digits after the point
+@example(1e-05, 1_700_000_000, 7)
+def test_each_cursor_of_a_list_is_accepted(doubt: float, date: int, number: int) -> None:
+    operation = next(operation for operation in OPERATIONS if operation.name == "listMessages")
+    cursor = str(Cursor(doubt, -date, number))
+    assert find_fault(cursor, operation.parameters["after"]) is None
+    assert str(Cursor.parse(cursor)) == cursor
 
 
 def test_a_program_judges_learns_lists_and_undoes(page: Page) -> None:

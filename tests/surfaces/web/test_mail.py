@@ -126,7 +126,7 @@ def test_a_learned_message_whose_text_is_gone_can_be_moved_and_forgotten(filled:
     (name,) = list_digests(filled, label="spam")[:1]
     for path in filled.context.imports.iterdir():
         path.unlink()
-    assert "no longer in" in filled.client.get(f"/messages/{name}").text
+    assert "cannot be read from" in filled.client.get(f"/messages/{name}").text
     assert "1 message learned as wanted mail." in filled.post("/mark", digest=name, action="ham").text
     assert "1 message forgotten." in filled.post("/mark", digest=name, action="forget").text
     (new,) = list_digests(filled, text="watches", label="none")[:1]

@@ -13,11 +13,11 @@ def configure(parser: Parser) -> None:
     parser.description = (
         "Allow senders: their mail is ham, whatever its evidence. NAME is an address (ann@example.org) or a "
         "domain (example.org), which covers its sub-domains. An entry for an address outweighs one for its "
-        "domain, and a newer entry replaces the same one of tamis block. Without a NAME, the allowed "
-        "senders are listed.\n\n"
+        "domain. Allowing a name removes the same name from the list of tamis block. Without a NAME, the "
+        "allowed senders are listed.\n\n"
         "The address in From decides, never the name beside it. From is easily forged: mail whose "
-        "Authentication-Results say dmarc=fail is judged by its evidence all the same. If your mail server "
-        "does not check DMARC, allow only senders whom nobody would pretend to be."
+        "Authentication-Results say dmarc=fail is judged by its evidence nevertheless. If your mail server "
+        "does not check DMARC, allow only senders that nobody would pretend to be."
     )
     parser.examples = [
         ("tamis allow ann@example.org example.net", "an address and a domain"),

@@ -13,8 +13,8 @@ def configure(parser: Parser) -> None:
     parser.description = (
         "Block senders: their mail is spam, whatever its evidence. NAME is an address (eve@example.org) or a "
         "domain (example.org), which covers its sub-domains; .top is a top-level domain. An entry for an "
-        "address outweighs one for its domain, and a newer entry replaces the same one of tamis allow. "
-        "Without a NAME, the blocked senders are listed.\n\n"
+        "address outweighs one for its domain. Blocking a name removes the same name from the list of tamis "
+        "allow. Without a NAME, the blocked senders are listed.\n\n"
         "The address in From decides. Most spam comes from a new address each time: to learn it "
         "(tamis learn --spam) helps more than to block its sender."
     )

@@ -43,18 +43,24 @@ def _write_bash(all_commands: Sequence[Command]) -> str:
     choices = sorted(
         {
             (name, option.choices)
-            for c in all_commands
-            for option in c.options
+            for command in all_commands
+            for option in command.options
             if option.choices
             for name in option.names
         }
     )
     paths = sorted(
-        {name for c in all_commands for option in c.options if option.is_path for name in option.names}
+        {
+            name
+            for command in all_commands
+            for option in command.options
+            if option.is_path
+            for name in option.names
+        }
     )
     value_cases = [f"        {name}) words='{' '.join(values)}' files=0 ;;" for name, values in choices]
     value_cases.append(f"        {'|'.join(paths)}) files=1 ;;")
-    groups = " ".join(c.words[-1] for c in all_commands[1:] if c.subcommands)
+    groups = " ".join(command.words[-1] for command in all_commands[1:] if command.subcommands)
     return "\n".join(
         [
             "# bash completion for tamis; written by `tamis completion bash`",

@@ -94,7 +94,7 @@ def run(out: TextIO, options: Namespace) -> int:
 def _serve_page(
     out: TextIO, store: Path, training: Sequence[Message], root: str, *, opens_browser: bool
 ) -> None:
-    """Learn most of the mailbox, and serve the page on all of it until a signal comes."""
+    """Learn the training messages, and serve the page on all messages of the mailbox until a signal comes."""
     with _announce(f"learning {len(training)} messages"), Sieve.open(store) as sieve:
         for label in ("spam", "ham"):
             raw_messages = [raw for raw, is_spam in training if is_spam == (label == "spam")]
@@ -117,7 +117,7 @@ def _announce(activity: str) -> Iterator[None]:
 
 
 def _read_messages(root: str) -> list[Message]:
-    """Read some of the mail below a folder, without duplicates."""
+    """Read up to _MAX_USED messages of each class below a folder, without duplicates."""
     rng = Random(0)
     by_label: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}
     advice = "name a folder that has both, or try tamis report --spam PATH --ham PATH"
@@ -141,6 +141,7 @@ def _read_messages(root: str) -> list[Message]:
 
 
 def _split_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the messages to learn, and the messages that are held out."""
     training = [message for number, message in enumerate(messages) if number % _HELD_OUT]
     return training, [message for number, message in enumerate(messages) if not number % _HELD_OUT]
 

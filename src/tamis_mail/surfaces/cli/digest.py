@@ -31,8 +31,8 @@ _ADDRESS = re.compile(
 def configure(parser: Parser) -> None:
     """Add the options of `tamis digest`."""
     parser.description = (
-        "List the messages that tamis sort called spam or unsure since yesterday, the most doubtful first, "
-        "and how to correct each verdict. Messages that have been learned since then are only counted.\n\n"
+        "List the messages that were called spam or unsure since yesterday, the most doubtful first, and how "
+        "to correct each verdict. Messages that were learned after their verdict are only counted.\n\n"
         "With --mail, the list is written as a mail to ADDRESS, which a program such as sendmail can send."
     )
     parser.add_argument(
@@ -56,7 +56,7 @@ def run(out: TextIO, options: Namespace) -> int:
     since = options.since
     if options.mail is not None and not _ADDRESS.fullmatch(options.mail):
         options.parser.error(
-            f"got {options.mail!r:.60} as the address, expected one plain address, as me@home.example"
+            f"got {options.mail!r:.60} as the address, expected one plain address, such as me@home.example"
         )
     path = options.store or default_path()
     log = find_log(path)
@@ -76,8 +76,8 @@ def run(out: TextIO, options: Namespace) -> int:
 class _Summary:
     """The newest verdict on each message."""
 
-    unsure: list[Event]
-    spam: list[Event]
+    unsure: list[Event]  # most doubtful first
+    spam: list[Event]  # most doubtful first
     n_learned: int  # spam and unsure messages that were learned or forgotten later
     n_judged: int  # messages that were judged
 
@@ -163,7 +163,7 @@ def _describe_event(event: Event, labels: Sequence[str], width: int) -> list[str
 
 
 def _find_file(source: str) -> str | None:
-    """Return the path of a message, if it is a file of its own.
+    """Return the path of a message that is a file of its own, or None; `source` is that of its event.
 
     A mail program that opens a message of a Maildir moves it from `new` to `cur` and adds flags to its name.
     """

@@ -25,7 +25,7 @@ from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
 _MAX_TOKENS = 10  # tokens that are shown for spam, and as many against it
 _MAX_SPANS = 3  # joined n-grams that are shown on each side; more would leave little space for other tokens
-_HEAD = 4000  # first bytes of a message in which n-grams are searched; the tokenizer uses fewer
+_HEAD = 4000  # bytes at the start of a message in which n-grams are searched; the tokenizer uses fewer
 
 
 def configure(parser: Parser) -> None:
@@ -69,9 +69,8 @@ def run(out: TextIO, options: Namespace) -> int:
             if exceeds_limit(message.raw):
                 sys.stderr.write(f"tamis explain: {describe_oversize(message.name)}\n")
             canonical_bytes = canonical(message.raw)
-            verdict = sieve.sort(
-                canonical_bytes
-            )  # `sort` takes the canonical form again, which changes nothing
+            # `sort` takes the canonical form again, which changes nothing.
+            verdict = sieve.sort(canonical_bytes)
             if options.json:
                 out.write(_as_json(verdict, message, everything=options.all) + "\n")
                 continue
@@ -151,7 +150,7 @@ class _Page:
         self._grams = grams
 
     def lines(self, name: str, note: str) -> list[str]:
-        """Return all lines, with a name and a note."""
+        """Return all lines; a name and a note that are not empty are shown, too."""
         verdict = self._verdict
         lines = [self._clip(name)] if name else []
         lines += _wrap(make_displayable(self._out, _format_headline(verdict)), self._width)

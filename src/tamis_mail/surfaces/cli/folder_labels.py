@@ -27,12 +27,12 @@ class _Mailbox:
     label: str
     messages: int  # messages that will be learned
     total: int  # all messages
-    since: str  # the day of the first message that will be learned; empty for all messages
+    first_day: str  # only messages since this day will be learned; empty for all messages
 
     def describe(self) -> str:
-        of_all = f" of {self.total:,}" if self.since else ""
+        of_all = f" of {self.total:,}" if self.first_day else ""
         noun = "message" if self.total == 1 else "messages"
-        since = f" since {self.since}" if self.since else ""
+        since = f" since {self.first_day}" if self.first_day else ""
         reason = "by its name" if guess_label(self.source.path) == self.label else "as an inbox"
         return (
             f"{printable(self.source.path)}: {self.messages:,}{of_all} {noun}{since}, taken for {self.label} "
@@ -45,7 +45,7 @@ def open_labelled_folders(
 ) -> list[tuple[str, Source]]:
     """Find the mailboxes below some folders, print the label of each, and return them with their labels.
 
-    Raise SourceError unless there are messages of both kinds.
+    Mailboxes without messages are left out. Raise SourceError unless there are messages of both labels.
     """
     labels: dict[str, tuple[str, str]] = {}  # by real path: path and label
     left_out: dict[str, list[str]] = {}  # by reason: names
@@ -58,7 +58,7 @@ def open_labelled_folders(
             left_out.setdefault(reason, []).append(path)
     with _Counter(since, quiet=quiet) as counter:
         mailboxes = [box for path, label in labels.values() if (box := _open_mailbox(path, label, counter))]
-    _refuse_unless_both(roots, mailboxes, counter.since)
+    _refuse_unless_both(roots, mailboxes, counter.first_day)
     if not quiet:
         out.writelines(f"{mailbox.describe()}\n" for mailbox in mailboxes)
         out.writelines(f"{line}\n" for line in _describe_left_out(left_out, labels))
@@ -71,7 +71,7 @@ class _Counter:
 
     def __init__(self, since: int | None, *, quiet: bool) -> None:
         self._since = since
-        self.since = "" if since is None else DateFilter(since).day
+        self.first_day = "" if since is None else DateFilter(since).day  # as in `_Mailbox`
         self._line = Line(sys.stderr)
         self._is_drawn = self._line.is_terminal and not quiet
         self._total = 0
@@ -81,7 +81,7 @@ class _Counter:
 
     def __exit__(self, *_: object) -> None:
         if self._is_drawn:
-            self._line.draw("", 0.0)
+            self._line.draw("", 0.0)  # clear the line
 
     def count(self, source: Source) -> tuple[int, int]:
         """Count the messages of a source that will be learned, and all of its messages."""
@@ -91,14 +91,11 @@ class _Counter:
                 1 for _ in date_filter.select(message.raw for message in self._show_progress(source))
             )
             return messages, messages + date_filter.older + date_filter.undated
-        # The files of a Maildir or an MH folder need not be read.
-        is_listed = source.kind in {"maildir", "mh"}
-        messages = sum(
-            1
-            for _ in (
-                self._show_progress(source.files([], [], [])) if is_listed else self._show_progress(source)
-            )
-        )
+        if source.kind in {"maildir", "mh"}:  # each file is a message, and need not be read
+            files = source.files(unread=[], left_out=[], subfolders=[])  # these lists are not needed here
+            messages = sum(1 for _ in self._show_progress(files))
+        else:
+            messages = sum(1 for _ in self._show_progress(source))
         return messages, messages
 
     def _show_progress(self, items: Iterable[T]) -> Iterator[T]:
@@ -111,7 +108,7 @@ class _Counter:
 
 
 def _open_mailbox(path: str, label: str, counter: _Counter) -> _Mailbox | None:
-    """Open a mailbox; None for one without any message."""
+    """Open a mailbox, and count its messages; return None if it has none."""
     try:
         source = open_source(path, label=label)
     except SourceError:
@@ -119,7 +116,7 @@ def _open_mailbox(path: str, label: str, counter: _Counter) -> _Mailbox | None:
             return None
         raise
     messages, total = counter.count(source)
-    return _Mailbox(source, label, messages, total, counter.since) if total else None
+    return _Mailbox(source, label, messages, total, counter.first_day) if total else None
 
 
 def _describe_left_out(left_out: dict[str, list[str]], labels: Collection[str]) -> Iterator[str]:
@@ -128,13 +125,14 @@ def _describe_left_out(left_out: dict[str, list[str]], labels: Collection[str]) 
             yield f"left out, {join_names(names, _MAX_NAMES)}: {reason}"
 
 
-def _refuse_unless_both(roots: Sequence[str], mailboxes: Sequence[_Mailbox], since: str) -> None:
+def _refuse_unless_both(roots: Sequence[str], mailboxes: Sequence[_Mailbox], first_day: str) -> None:
+    """Raise SourceError unless messages of both labels will be learned."""
     mailboxes = [mailbox for mailbox in mailboxes if mailbox.messages]
     labels = {mailbox.label for mailbox in mailboxes}
     if len(labels) == 2:
         return
     given = join_names([printable(root) for root in roots])
-    mail = f"mail since {since}" if since else "mail"
+    mail = f"mail since {first_day}" if first_day else "mail"
     if not labels:
         raise SourceError(
             f"{given} has no {mail} in a folder whose name says spam or ham, as Junk and Inbox do, so "

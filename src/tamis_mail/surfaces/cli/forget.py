@@ -40,7 +40,7 @@ def run(out: TextIO, options: Namespace) -> int:
             Task(source, partial(_forget_source, sieve, source), ("forgotten", "unknown"))
             for source in sources
         ]
-        _, status = run_tasks(out, "forget", options, tasks, "done so far")
+        _, status = run_tasks(out, "forget", options, tasks, so_far="done so far")
     warn_of_log("forget", sieve.log_fault)
     return 3 if sieve.log_fault else status  # the log may still name the messages
 

@@ -30,7 +30,7 @@ def open_mail(options: Namespace) -> LabelledMail:
 
 
 class ReadingProgress:
-    """Shows on a terminal how much mail has been read; call it with each message."""
+    """Shows on a terminal how much mail has been read; at its end, it prints what could not be read."""
 
     def __init__(self, command: str, mail: LabelledMail, *, quiet: bool = False) -> None:
         self._command = command
@@ -40,26 +40,28 @@ class ReadingProgress:
         self._is_drawn = self._line.is_terminal and not quiet
         self._size = sum(part.size() for part in mail.parts) if self._is_drawn else 0
         self._start = time.monotonic()
-        self._offset = self._position = 0
-        self.read = 0
+        self._offset = 0  # bytes of the parts that were read completely
+        self._position = 0  # bytes that were read of the present part
+        self.read = 0  # number of messages
 
     def __enter__(self) -> "ReadingProgress":
         return self
 
     def __call__(self, message: RawMessage) -> None:
+        """Note that a message was read."""
         self.read += 1
         if message.position < self._position:  # the first message of the next part
             self._offset += self._position
         self._position = message.position
         if self._is_drawn and self._line.is_due(now := time.monotonic()):
-            share = (self._offset + self._position) / self._size if self._size else 0.0
-            self._line.draw(format_bar(self._command, self.read, share, now - self._start), now)
+            fraction = (self._offset + self._position) / self._size if self._size else 0.0
+            self._line.draw(format_bar(self._command, self.read, fraction, now - self._start), now)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._is_drawn:
-            self._line.draw("", 0.0)
+            self._line.draw("", 0.0)  # clear the progress bar
         for name, reason in self.unread:
             sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
         for source in (part.source for part in self._mail.parts if part.source and not self._quiet):

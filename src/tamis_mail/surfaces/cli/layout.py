@@ -34,7 +34,7 @@ def width_of(text: str) -> int:
 
 
 def clip(text: str, width: int, dots: str = "…") -> str:
-    """Cut a text to a number of columns.
+    """Cut a text to a number of columns; `dots` end a text that was cut.
 
     >>> clip("subject:unsubscribe", 10), clip("限时优惠", 5)
     ('subject:u…', '限时…')

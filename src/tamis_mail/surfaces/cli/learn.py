@@ -29,7 +29,8 @@ from tamis_mail.surfaces.cli.sources import (
 from tamis_mail.surfaces.cli.streams import warn_of_log
 
 UNLABELLED = None  # stands for the label of mail without labels
-LabelledPaths = tuple[str | None, list[str]]  # a label, or none, and the paths of mail
+LabelledPaths = tuple[str | None, list[str]]  # a label or UNLABELLED, and paths of mail
+LabelledSource = tuple[str | None, Source]  # a label or UNLABELLED, and the mail at one path
 
 
 class _AppendLabelledPaths(argparse.Action):
@@ -40,7 +41,7 @@ class _AppendLabelledPaths(argparse.Action):
             label, *paths = values
         else:
             label, paths = self.const, list(values)
-        namespace.tasks = [*(namespace.tasks or []), (label, paths)]
+        namespace.labelled_paths = [*(namespace.labelled_paths or []), (label, paths)]
 
 
 def configure(parser: Parser) -> None:
@@ -65,7 +66,7 @@ def configure(parser: Parser) -> None:
         nargs="*",
         metavar="PATH",
         action=_AppendLabelledPaths,
-        dest="tasks",
+        dest="labelled_paths",
         const="spam",
         help="mail that is spam",
     )
@@ -74,7 +75,7 @@ def configure(parser: Parser) -> None:
         nargs="*",
         metavar="PATH",
         action=_AppendLabelledPaths,
-        dest="tasks",
+        dest="labelled_paths",
         const="ham",
         help="mail that is wanted",
     )
@@ -83,7 +84,7 @@ def configure(parser: Parser) -> None:
         nargs="+",
         metavar=("NAME", "PATH"),
         action=_AppendLabelledPaths,
-        dest="tasks",
+        dest="labelled_paths",
         help="wanted mail with another label, such as work; may be given several times",
     )
     add(
@@ -91,7 +92,7 @@ def configure(parser: Parser) -> None:
         nargs="+",
         metavar="PATH",
         action=_AppendLabelledPaths,
-        dest="tasks",
+        dest="labelled_paths",
         const=UNLABELLED,
         help="mail without labels: the most confidently classified messages are learned with guessed labels",
     )
@@ -131,41 +132,41 @@ def add_common_options(parser: Parser) -> None:
 
 def run(out: TextIO, options: Namespace) -> int:
     """Learn the messages of all sources."""
-    tasks: Sequence[LabelledPaths] = options.tasks or []
-    _refuse_unclear_labels(options, tasks)
+    labelled_paths: Sequence[LabelledPaths] = options.labelled_paths or []
+    _refuse_unclear_labels(options, labelled_paths)
     sent = open_sources(options.sent, mbox=options.mbox) if options.sent else []
-    work: Sequence[tuple[str | None, Source]]
+    labelled_sources: Sequence[LabelledSource]
     if options.paths:
         folder_labels = import_module("tamis_mail.surfaces.cli.folder_labels")
-        work = folder_labels.open_labelled_folders(
+        labelled_sources = folder_labels.open_labelled_folders(
             out, options.paths, since=options.since, quiet=options.quiet
         )
     else:
-        all_paths = [path for _, paths in tasks for path in paths]
-        work = [
+        all_paths = [path for _, paths in labelled_paths for path in paths]
+        labelled_sources = [
             (label, source)
-            for label, paths in tasks
+            for label, paths in labelled_paths
             for source in open_sources(paths, mbox=options.mbox, label=label, other_paths=all_paths)
         ]
-        _refuse_mail_with_two_labels(work)
+        _refuse_mail_with_two_labels(labelled_sources)
     date_filter = None if options.since is None else DateFilter(options.since)
-    status = learn(out, "learn", options, work, date_filter) if work else 0
+    status = learn(out, "learn", options, labelled_sources, date_filter) if labelled_sources else 0
     if not sent:
         return status
     sent_status: int = import_module("tamis_mail.surfaces.cli.learn_sent").learn_sent(out, options, sent)
     return max(status, sent_status)
 
 
-def _refuse_unclear_labels(options: Namespace, tasks: Sequence[LabelledPaths]) -> None:
-    """Exit with a usage error for mail without a label, or with two."""
-    if not tasks and not options.paths and not options.sent:
+def _refuse_unclear_labels(options: Namespace, labelled_paths: Sequence[LabelledPaths]) -> None:
+    """Exit with a usage error if some mail has no label, or if standard input is used twice."""
+    if not labelled_paths and not options.paths and not options.sent:
         options.parser.error(
             "no label was given, expected --spam, --ham or --label NAME, or a PATH with folders such as Junk "
             "and Inbox, or --sent PATH"
         )
     if options.paths:
         first = printable(options.paths[0])
-        if tasks:
+        if labelled_paths:
             options.parser.error(
                 f"{first} was given without a label, and other mail with one: put {first} after --spam, "
                 "--ham or --label NAME, too"
@@ -176,16 +177,16 @@ def _refuse_unclear_labels(options: Namespace, tasks: Sequence[LabelledPaths]) -
             options.parser.error(
                 "standard input has no name from which a label could be guessed: add --spam or --ham"
             )
-    if sum(not paths or "-" in paths for _, paths in tasks) + ("-" in options.sent) > 1:
+    if sum(not paths or "-" in paths for _, paths in labelled_paths) + ("-" in options.sent) > 1:
         options.parser.error(
             "standard input is used twice, and can be read once: give one of the labels a PATH"
         )
 
 
-def _refuse_mail_with_two_labels(work: Sequence[tuple[str | None, Source]]) -> None:
+def _refuse_mail_with_two_labels(labelled_sources: Sequence[LabelledSource]) -> None:
     """Raise ValueError for nested folders with different labels: the last label would apply to both."""
-    for number, (label, source) in enumerate(work):
-        for other_label, other_source in work[number + 1 :]:
+    for number, (label, source) in enumerate(labelled_sources):
+        for other_label, other_source in labelled_sources[number + 1 :]:
             if label != other_label and (
                 _contains(source, other_source, label) or _contains(other_source, source, other_label)
             ):
@@ -220,22 +221,22 @@ def learn(
     out: TextIO,
     command: str,
     options: Namespace,
-    tasks: Sequence[tuple[str | None, Source]],
+    labelled_sources: Sequence[LabelledSource],
     date_filter: DateFilter | None = None,
 ) -> int:
-    """Learn sources, each under its label; print one line per source."""
-    for label, _ in tasks:
+    """Learn sources, each under its label; print one line per source; return the exit status."""
+    for label, _ in labelled_sources:
         if label is not UNLABELLED:
             check_label(label)
     prepare_bulk_work()
     with Sieve.open(options.store, log=not options.no_log) as sieve:
-        source_tasks: list[Task] = []
-        for is_labelled, group in groupby(tasks, lambda task: task[0] is not UNLABELLED):
+        tasks: list[Task] = []
+        for is_labelled, group in groupby(labelled_sources, lambda pair: pair[0] is not UNLABELLED):
             if is_labelled:
                 labelled = [(str(label), source) for label, source in group]
-                source_tasks += _plan_labelled(sieve, command, options, labelled, date_filter)
+                tasks += _plan_labelled(sieve, command, options, labelled, date_filter)
             else:
-                source_tasks += [
+                tasks += [
                     Task(
                         source,
                         partial(_learn_unlabelled, sieve, source, date_filter),
@@ -244,7 +245,7 @@ def learn(
                     )
                     for _, source in group
                 ]
-        total, status = run_tasks(out, command, options, source_tasks, "learned so far")
+        total, status = run_tasks(out, command, options, tasks, so_far="learned so far")
     warn_of_log(command, None if options.quiet else sieve.log_fault)
     if date_filter and not options.quiet:
         out.write(date_filter.format_summary() + "\n")
@@ -257,20 +258,20 @@ def _plan_labelled(
     sieve: Sieve,
     command: str,
     options: Namespace,
-    tasks: Sequence[tuple[str, Source]],
+    labelled_sources: Sequence[tuple[str, Source]],
     date_filter: DateFilter | None,
 ) -> list[Task]:
     """Plan to learn sources together: messages of one are read while those of another are written."""
-    readers = [SourceReader(command, source, quiet=options.quiet) for _, source in tasks]
+    readers = [SourceReader(command, source, quiet=options.quiet) for _, source in labelled_sources]
     learned = sieve.learn_sources(
         [
             LabelledMail(_read_messages(reader, date_filter), label, name_of(source), reader.advance)
-            for reader, (label, source) in zip(readers, tasks, strict=True)
+            for reader, (label, source) in zip(readers, labelled_sources, strict=True)
         ]
     )
     return [
         Task(source, lambda _: next(learned), ("learned", "moved", "known"), label, reader)
-        for reader, (label, source) in zip(readers, tasks, strict=True)
+        for reader, (label, source) in zip(readers, labelled_sources, strict=True)
     ]
 
 

@@ -37,7 +37,7 @@ def learn_sent(out: TextIO, options: Namespace, sources: Sequence[Source]) -> in
             )
             for source in sources
         ]
-        total, status = run_tasks(out, "learn", options, tasks, "learned so far")
+        total, status = run_tasks(out, "learn", options, tasks, so_far="learned so far")
         if not options.quiet:
             if date_filter:
                 out.write(date_filter.format_summary() + "\n")

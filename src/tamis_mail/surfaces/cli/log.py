@@ -26,12 +26,12 @@ _WIDE = 72  # in a terminal of fewer columns, an event has two lines
 def configure(parser: Parser) -> None:
     """Add the options of `tamis log`."""
     parser.description = (
-        "List the verdicts of tamis sort, and what was learned, moved and forgotten, newest first. Each "
+        "List the verdicts, and the messages that were learned, moved and forgotten, newest first. Each "
         "event has a number: tamis undo undoes what an event has learned. Many messages that were "
         "learned from one mailbox are one line, unless --each is given.\n\n"
         "The log is a file beside the store (its name ends in .log), which only you can read. It has the "
-        "sender and the subject of each message, and keeps the newest 100,000 events; tamis forget removes "
-        "what it knows of a message."
+        "sender and the subject of each message, and keeps the newest 100,000 events; tamis forget erases "
+        "the sender, the subject and the path of a message."
     )
     add = parser.add_argument
     add("--since", type=parse_past, metavar="TIME", help=f"events of this time or later: {PAST_HELP}")
@@ -104,7 +104,7 @@ def _switch(switch: str, path: object, log: EventLog) -> str:
 
 
 def find_log(path: str | os.PathLike[str]) -> EventLog:
-    """Return the log of a store, which may be absent; raise if there is no store."""
+    """Return the log of a store, which may be absent; raise ValueError if there is no store."""
     if not has_store(path):
         raise ValueError(
             f"there is no store at {path}, and so no log: learn some mail first (tamis learn --help)"
@@ -130,7 +130,10 @@ def _is_selected(event: Event, options: Namespace) -> bool:
 
 
 def _find_undone(undo_numbers: Mapping[int, int]) -> dict[int, int]:
-    """Return the events that are undone now, with the events that have undone them."""
+    """Return the numbers of the events that are undone now, and of the events that have undone them.
+
+    `undo_numbers` also has events whose undoing was itself undone.
+    """
     undone: dict[int, int] = {}
     for number, undo_number in sorted(undo_numbers.items(), key=lambda pair: -pair[1]):
         if undo_number not in undone:
@@ -139,7 +142,10 @@ def _find_undone(undo_numbers: Mapping[int, int]) -> dict[int, int]:
 
 
 def _join_runs(events: Iterable[Event], undone: Mapping[int, int], *, each: bool) -> Iterator[list[Event]]:
-    """Yield runs of events that learned messages of one mailbox, and single events, newest first."""
+    """Yield the events, newest first; with runs of at least _MIN_RUN similar ones joined unless `each`.
+
+    Similar events have done the same with messages of one mailbox.
+    """
     joined: list[Event] = []
     for event in events:
         if joined and not (_is_in_same_run(joined[-1], event, undone) and not each):

@@ -49,7 +49,7 @@ class Moves:
     def move(self, label: str, path: str, name: str) -> str | None:
         """Move a message, if its label has a target; return its new path, or in a dry run the target's.
 
-        A message that cannot be found any more is skipped.
+        Return None if it stays where it is, or is not there any more.
         """
         target = self._targets.get(label)
         if target is None:
@@ -111,11 +111,11 @@ class Moves:
         if subfolders:
             self._print(f"subfolders were not sorted: {join_names(subfolders)}; name one to sort it")
 
-    def describe_place(self, place: str | None) -> dict[str, object]:
-        """Return the fields of JSON for a new path."""
-        fields: dict[str, object] = {"moved_to": None if place is None else printable(place)}
-        if place is not None:
-            named = path_bytes(RawMessage(b"", "", 0, place))
+    def describe_move(self, new_path: str | None) -> dict[str, object]:
+        """Return the JSON fields for the result of `move`."""
+        fields: dict[str, object] = {"moved_to": None if new_path is None else printable(new_path)}
+        if new_path is not None:
+            named = path_bytes(RawMessage(b"", "", 0, new_path))
             fields |= {f"moved_to_{name.removeprefix('path_')}": value for name, value in named.items()}
         return fields | ({"dry_run": True} if self._is_dry_run else {})
 

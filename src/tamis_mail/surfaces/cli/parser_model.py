@@ -13,9 +13,9 @@ class Option:
 
     names: tuple[str, ...]
     values: tuple[str, ...]  # names of its values: FILE
-    repeated: bool  # whether the last value may be repeated or absent
-    required: bool
-    choices: tuple[str, ...]
+    repeated: bool  # whether the last value may be repeated
+    required: bool  # only an argument can be required
+    choices: tuple[str, ...]  # empty if any value is allowed
     help: str
 
     @property

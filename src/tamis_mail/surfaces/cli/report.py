@@ -194,9 +194,9 @@ class _Page:
         return lines
 
 
-def format_percent(share: float) -> str:
-    """Format a share as a percentage: 98.4 %."""
-    return f"{100 * share:.1f} %"
+def format_percent(fraction: float) -> str:
+    """Format a fraction as a percentage: 98.4 %."""
+    return f"{100 * fraction:.1f} %"
 
 
 def _format_value(value: float) -> str:

@@ -10,7 +10,7 @@ ACTIONS = {
     "spamd": "answer spamc and other clients of SpamAssassin's daemon",
     "milter": "judge mail while Postfix or Sendmail receives it",
     "lmtp": "judge mail on its way from a mail server to its delivery, by LMTP",
-    "web": "open a page in the browser: see why, and correct verdicts with a click",
+    "web": "open a page in the browser that explains verdicts, and corrects them with a click",
 }
 
 EXAMPLES = {

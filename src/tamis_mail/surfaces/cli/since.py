@@ -23,13 +23,13 @@ def add_since_option(parser: Parser) -> None:
 
 
 class DateFilter:
-    """Selects the messages that arrived since some time, and counts the others."""
+    """Selects the messages that arrived since some time (seconds since 1970), and counts the others."""
 
     def __init__(self, since: int) -> None:
         self._since = since
         self.day = time.strftime("%Y-%m-%d", time.localtime(since))
-        self.older = 0
-        self.undated = 0
+        self.older = 0  # number of messages that arrived before
+        self.undated = 0  # number of messages without a readable date
 
     def select(self, messages: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the messages that are new enough."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _STATUS = {"spam": 0, "unsure": 2}  # the exit status is 1 for all other labels, which are ham
 _ERROR = 3  # the exit status after an error
-_JOINED_LINES = 250  # that are written together: as many messages are judged together
+_JOINED_LINES = 250  # lines that are written together
 
 
 def configure(parser: Parser) -> None:
@@ -57,7 +57,7 @@ def configure(parser: Parser) -> None:
         "-p",
         "--passthrough",
         action="store_true",
-        help="write the message to standard output with X-Spam fields added",
+        help="write the message to standard output with the verdict in its header (see --dialect)",
     )
     parser.add_argument(
         "-e",
@@ -70,7 +70,8 @@ def configure(parser: Parser) -> None:
         choices=("spamassassin", "bogofilter"),
         default="spamassassin",
         metavar="DIALECT",
-        help="format of the fields: X-Spam-Status and others (spamassassin, the default) or X-Bogosity",
+        help="header fields of --passthrough: X-Spam-Status and others (spamassassin, the default) or "
+        "X-Bogosity (bogofilter)",
     )
     parser.add_argument("--undo", action="store_true", help="remove the fields of --passthrough")
     parser.add_argument(
@@ -155,7 +156,7 @@ def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
 
 
 def _make_output(raw: bytes, options: Namespace) -> tuple[bytes, int]:
-    """Return the output and the status."""
+    """Return the output and the exit status."""
     if options.undo:
         original: bytes = import_module("tamis_mail.verdict.header_fields").remove_verdict(raw)
         return original, 0
@@ -258,7 +259,7 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
                             sieve.log_verdict(message.raw, verdict, source=new_path)
                         if options.json:
                             move.write(
-                                out, _format_line(verdict, note | move.describe_place(moved_to), options)
+                                out, _format_line(verdict, note | move.describe_move(moved_to), options)
                             )
                         elif moved_to and not options.quiet:
                             move.write(out, _format_line(verdict, note, options))
@@ -280,7 +281,7 @@ def _read_and_note(
     notes: deque[tuple[dict[str, object], RawMessage]],
     path_bytes: Callable[[RawMessage], dict[str, str]],
 ) -> Iterator[bytes]:
-    """Yield the messages, and store them and their notes until their verdicts are known."""
+    """Yield the messages; append to `notes` what JSON says of each, and the message, for its verdict."""
     for message in messages:
         note = {"name": message.name, **path_bytes(message), **_make_size_note(message.raw)}
         notes.append((note, message))
@@ -288,7 +289,7 @@ def _read_and_note(
 
 
 def _name_source(message: RawMessage) -> str:
-    """Return the path of a message for the log, with the number of a message of an mbox."""
+    """Return the path of a message for the log; in an mbox, with # and the number of the message."""
     if not message.path:
         return "stdin"
     path, file_name = _locate_file(message.path)
@@ -357,7 +358,8 @@ def _store_path(options: Namespace) -> str | os.PathLike[str]:
 def _make_unsure_verdict() -> Verdict:
     """Return the verdict before anything was learned."""
     verdict = import_module("tamis_mail.verdict")
-    unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), tuple)
+    no_evidence = tuple
+    unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), no_evidence)
     return unsure
 
 

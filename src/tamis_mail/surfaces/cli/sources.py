@@ -42,7 +42,8 @@ def open_sources(
 ) -> list[Source]:
     """Open all paths before any is read, so that a wrong path is reported first. No path means stdin.
 
-    The subfolders of a Maildir are read, too, except those in `other_paths`.
+    With `mbox`, standard input may be an mbox. If the mail has a `label`, folders whose names contradict it
+    are left out. The subfolders of a Maildir are read, too, except those in `other_paths`.
     """
     if sys.stdin is not None and sys.stdin.isatty() and (not paths or "-" in paths):
         sys.stderr.write("tamis: reading mail from the terminal; end it with Ctrl-D\n")
@@ -71,8 +72,9 @@ def name_of(source: Source) -> str:
 class SourceReader:
     """Reads the messages of a source, and draws a progress bar if stderr is a terminal.
 
-    Reading is ahead of learning by one batch: `read` counts the messages that were read, `done` those that
-    were committed to the store.
+    At its end, it prints which files could not be read and, with `has_remarks`, what was left out. Reading is
+    ahead of learning: `read` counts the messages that were read, `done` those that were committed to the
+    store.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class SourceReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
     ) -> None:
         if self._is_drawn:
-            self._line.draw("", 0.0)
+            self._line.draw("", 0.0)  # clear the progress bar
         for name, reason in self._source.unread:
             sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
         if self._has_remarks:
@@ -135,21 +137,21 @@ class SourceReader:
 
 
 class Task(NamedTuple):
-    """A source, the function that processes it, the names of its actions, its label and its reader."""
+    """A source, and what is to be done with its messages."""
 
     source: Source
-    process: Callable[[SourceReader], Counter[str]]
-    action_names: tuple[str, ...]
+    process: Callable[[SourceReader], Counter[str]]  # returns the number of messages by action
+    action_names: tuple[str, ...]  # in the order in which they are printed
     label: str = ""
     reader: SourceReader | None = None  # if it is None, one is made when the source is processed
 
 
 def run_tasks(
-    out: TextIO, command: str, options: Namespace, tasks: Iterable[Task], so_far: str
+    out: TextIO, command: str, options: Namespace, tasks: Iterable[Task], *, so_far: str
 ) -> tuple[int, int]:
     """Process the sources, print one line each, and return the number of messages and the exit status.
 
-    If the user interrupts, `so_far` precedes the number of messages that are done.
+    If the user interrupts, the error names the number of messages that are done, after the words `so_far`.
     """
     total = 0
     status = 0

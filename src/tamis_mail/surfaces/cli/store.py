@@ -427,7 +427,11 @@ def _upgrade(options: Namespace) -> Outcome:
                 if not upgrade.is_complete()
             )
             run_tasks(
-                sys.stdout, "store upgrade", options, tasks, "the store is unchanged, messages found so far"
+                sys.stdout,
+                "store upgrade",
+                options,
+                tasks,
+                so_far="the store is unchanged, messages found so far",
             )
             missing = upgrade.count_missing()
             if missing and not options.partial:

@@ -28,10 +28,10 @@ def configure(parser: Parser) -> None:
         "Undo events of the log (see tamis log --learned): a message that was learned is forgotten, one that "
         "was moved to another label is moved back with its old weight, and one that was forgotten is learned "
         "again with its old label and weight. An undo is an event itself, and can be undone.\n\n"
-        "An event is not undone if a later event has changed the same message; the later one is named. In a "
-        "range, verdicts and events that were undone before are left out.\n\n"
+        "An event is not undone if a later event has changed the same message; an error names the later "
+        "event. In a range, verdicts and events that were undone before are left out.\n\n"
         "To undo forgetting, or an event of an old version of tamis, the message itself is needed. It is "
-        "searched in the mailbox that it was learned from; --from names another place."
+        "searched in the mailbox from which it was learned, or in that of --from."
     )
     parser.add_argument(
         "numbers", nargs="+", metavar="N", help="the number of an event, or a range, such as 12-40"
@@ -75,19 +75,19 @@ def _parse_range(word: str, options: Namespace) -> tuple[int, int]:
     numbers = _RANGE.fullmatch(word)
     if numbers is None:
         parser.error(
-            f"got {word!r:.60}, expected the number of an event or a range, as 12 or 12-40 (see tamis log)"
+            f"got {word!r:.60}, expected the number of an event or a range, such as 12 or 12-40 (tamis log)"
         )
     first = int(numbers[1])
     last = int(numbers[2]) if numbers[2] else first
     if first > last:
-        parser.error(f"got the range {word}, expected the smaller number first, as {last}-{first}")
+        parser.error(f"got the range {word}, expected the smaller number first: {last}-{first}")
     return first, last
 
 
 def _undo(
     sieve: Sieve, events: Sequence[Event], places: Sequence[Source], options: Namespace
 ) -> list[tuple[Receipt, int]]:
-    """Undo events; if there are many, their messages are read in batches, after all of them were found."""
+    """Undo events; if there are many, they are undone in batches, after all messages were found once."""
     batches = [events[start : start + _BATCH] for start in range(0, len(events), _BATCH)]
     if len(batches) > 1:
         for _ in _find_messages([event for event in events if sieve.needs_message(event)], places, options):
@@ -173,7 +173,7 @@ def _describe_undone(events: Sequence[Event], undone: Sequence[tuple[Receipt, in
 
 
 def _describe_numbers(numbers: Sequence[int]) -> str:
-    """Name the new events, which can be undone."""
+    """Name the events that record the undoing; "" if one of them was not logged."""
     if not all(numbers):
         return ""
     first, last = min(numbers), max(numbers)

@@ -1,8 +1,8 @@
-"""An IMAP account: where it is, how to log in, and the file with its settings.
+"""The settings of an IMAP account (server, login, folders), their file, and the sources of its password.
 
 The file holds no password. A password comes from the system's keyring, from the first line that a command
-prints, from a systemd credential, or from a prompt. Certificates are always verified; without TLS only a
-server on this machine is reached.
+prints, from a systemd credential, or from a prompt. Certificates are always verified; without TLS, only a
+server on this machine is allowed.
 """
 
 import getpass
@@ -25,12 +25,12 @@ Security = Literal["implicit", "starttls", "none"]
 PasswordKind = Literal["keyring", "command", "credential", "prompt"]
 Login = Literal["password", "xoauth2"]
 
-_SERVICE = "tamis"  # the name under which the keyring has our passwords
+_SERVICE = "tamis"  # the service under which the keyring has the passwords of this program
 _COMMAND_SECONDS = 60.0  # maximum time of a password command
 _MAX_SECRET = 64 << 10  # bytes of a password or token; tokens of OAuth have some kB
 _NAME = re.compile(r"[\w.@+-]{1,100}")
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
-_CREDENTIALS = "CREDENTIALS_DIRECTORY"
+_CREDENTIALS = "CREDENTIALS_DIRECTORY"  # the variable in which systemd names the folder of credentials
 
 
 class AccountError(ValueError):
@@ -53,7 +53,7 @@ class Account:
     tls: Security = "implicit"
     certificate: str = ""  # a file with the certificates to trust instead of the system's
     login: Login = "password"
-    password: PasswordKind = "keyring"
+    password: PasswordKind = "keyring"  # where the password, or the token for XOAUTH2, comes from
     command: str = ""  # prints the password, or the token for XOAUTH2
     credential: str = ""  # the name of a systemd credential
     junk: str = ""  # the folder of spam; empty if it is found by its special use
@@ -67,11 +67,11 @@ class Account:
 
     @property
     def effective_port(self) -> int:
-        """The port, or the usual one if none is set."""
+        """The port, or the usual one for this kind of TLS if none is set."""
         return self.port or (993 if self.tls == "implicit" else 143)
 
     def read_secret(self) -> str:
-        """Return the password or token."""
+        """Read the password or token from its source; raise AccountError if that fails or it is empty."""
         secret = _READERS[self.password](self)
         if not secret:
             raise AccountError(f"account {self.name}: the {self.password} gave an empty password")
@@ -79,7 +79,7 @@ class Account:
 
     @classmethod
     def read(cls, name: str, path: Path | None = None) -> "Account":
-        """Read the settings of an account."""
+        """Read the settings of an account from a file; raise AccountError if it cannot be read."""
         path = path or settings_path(name)
         try:
             data = tomllib.loads(path.read_text("utf-8"))
@@ -126,7 +126,7 @@ def has_keyring() -> bool:
 
 
 def keep_in_keyring(host: str, user: str, password: str) -> None:
-    """Store a password in the system's keyring."""
+    """Store a password in the system's keyring; raise AccountError if that fails."""
     keyring = _load_keyring()
     try:
         keyring.set_password(_SERVICE, f"{user} at {host}", password)
@@ -225,6 +225,7 @@ def _decode_secret(data: bytes, source: str) -> str:
 
 
 def _find_problems(account: Account) -> list[str]:
+    """Return a message for each setting that is not valid."""
     name = account.name
     checks = [
         (
@@ -296,7 +297,7 @@ def _format_value(value: object) -> str:
     """Return a value as TOML writes it."""
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_format_value, value)) + "]"
-    # JSON's strings, numbers and booleans are TOML's, except for the character DEL.
+    # TOML writes strings, numbers and booleans as JSON does, except for the character DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -57,8 +57,8 @@ def add_account_options(parser: ArgumentParser) -> None:
     )
 
 
-def read_changes(options: Namespace) -> dict[str, Any]:
-    """Return the settings that are given as options."""
+def read_given_settings(options: Namespace) -> dict[str, Any]:
+    """Return the settings that are given as options, by their names in `Account`."""
     changes: dict[str, Any] = {
         name: value
         for name in ("host", "port", "user", "tls", "certificate", "password", "credential")
@@ -80,8 +80,11 @@ def read_changes(options: Namespace) -> dict[str, Any]:
 
 
 def make_account(options: Namespace, name: str | None) -> Account:
-    """Return the named account, with the settings that are given as options."""
-    changes = read_changes(options)
+    """Return the account of a name, or the only one, with the settings that are given as options.
+
+    Raise AccountError if there are no settings of this account, and the options are not enough.
+    """
+    changes = read_given_settings(options)
     if name is not None and not ("host" in changes and "user" in changes):
         return replace(Account.read(name), **changes)
     if name is None and "host" not in changes:
@@ -92,7 +95,10 @@ def make_account(options: Namespace, name: str | None) -> Account:
 
 
 def format_account(options: Namespace, account: Account) -> str:
-    """Return the arguments that name the account on the command line."""
+    """Return the arguments of a command that name the account, and the options that change its settings.
+
+    Folders and sizes are left out.
+    """
     words = [account.name] if settings_path(account.name).exists() else []
     for option in (
         "host",
@@ -111,8 +117,8 @@ def format_account(options: Namespace, account: Account) -> str:
     return shlex.join(words)
 
 
-def load_mailbox() -> Any:
-    """Import `mailbox`, which needs the package imapclient."""
+def load_mailbox_module() -> Any:
+    """Import `mailbox`; raise AccountError if the package imapclient, which it needs, is not installed."""
     try:
         return import_module("tamis_mail.surfaces.imap.mailbox")
     except ModuleNotFoundError as error:

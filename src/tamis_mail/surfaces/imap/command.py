@@ -6,7 +6,7 @@ from typing import TextIO
 from tamis_mail.surfaces.imap.account_options import (
     add_account_options,
     format_account,
-    load_mailbox,
+    load_mailbox_module,
     make_account,
 )
 from tamis_mail.watching import options as watching_options
@@ -31,7 +31,7 @@ def run(out: TextIO, options: Namespace) -> int:
     """Watch until a signal ends it."""
     account = make_account(options, options.name)
     options.keywords = options.keywords or account.keywords
-    mailbox = load_mailbox().ImapMailbox(account, max_size=options.max_size)
+    mailbox = load_mailbox_module().ImapMailbox(account, max_size=options.max_size)
     try:
         return watching_options.run(
             out,

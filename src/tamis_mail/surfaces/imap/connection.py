@@ -1,8 +1,8 @@
 """An IMAP connection: folders, flags, messages and moves by UID, with values instead of responses.
 
-- A command returns a value or raises `CommandRefusedError` (the server answered NO or BAD) or
-  `ConnectionLostError`: the server closed the connection, was too slow, sent too much, or was not understood.
-  After `ConnectionLostError` the connection is not used any more.
+- A command returns a value or raises an error. `CommandRefusedError`: the server answered NO or BAD.
+  `ConnectionLostError`: the server closed the connection, was too slow, sent too much, or was not understood;
+  the connection cannot be used any more.
 - Messages are read by BODY.PEEK[], which changes no flag, in a folder that was opened by EXAMINE.
 - A message is moved by UID MOVE, else by UID COPY, UID STORE and UID EXPUNGE of this message alone. EXPUNGE
   without a UID and CLOSE, which remove what other programs have marked, are never sent.
@@ -28,24 +28,25 @@ from tamis_mail.surfaces.imap.transport import Client
 
 T = TypeVar("T")
 
-_CONNECT_SECONDS = 30.0  # maximum time to connect, and to wait for each byte
+_CONNECT_SECONDS = 30.0  # maximum time to connect, and without any byte from the server
 _LOGOUT_SECONDS = 2.0  # maximum time of LOGOUT
 _COMMAND_SECONDS = 300.0  # maximum time of one command, from the first byte to the last
 _ANSWER_BYTES = 64 << 20  # maximum size of an answer, enough for the flags of a million messages
 _MAX_UID_SET = 1_000_000  # uids in one set of a response; more are an error
 _MAX_TEXT = 200  # characters of a server's text that are shown
-_IDLE_SECONDS = 25 * 60.0  # RFC 2177: a server may end an IDLE after 30 minutes
+_IDLE_SECONDS = 25 * 60.0  # maximum time of an IDLE; RFC 2177: a server may end it after 30 minutes
 _FETCH = "FETCH"
 _SET_UIDS = 500  # maximum number of uids in one command
 _UID = re.compile(rb"[ (]UID (\d{1,10})[ )]", re.IGNORECASE)
 _FLAGS = re.compile(rb"[ (]FLAGS \(([^()]*)\)", re.IGNORECASE)
 _SIZE = re.compile(rb"[ (]RFC822\.SIZE (\d{1,15})[ )]", re.IGNORECASE)
-_COPYUID = re.compile(rb"(\d{1,10}) [\d,:]+ (\d{1,10})")  # of a single message
+_COPYUID = re.compile(rb"(\d{1,10}) [\d,:]+ (\d{1,10})")  # UIDVALIDITY, old uid, new uid of one message
 # The errors that imaplib and imapclient raise if they cannot parse an answer.
 _PARSE_ERRORS = (
     *(ProtocolError, ValueError, TypeError, LookupError, AttributeError),
     *(AssertionError, RecursionError, ArithmeticError),
 )
+# A line during IDLE that reports a change.
 _CHANGE = re.compile(rb"\* (?:\d+ (?:EXISTS|EXPUNGE|FETCH)|VANISHED)\b", re.IGNORECASE)
 
 
@@ -65,10 +66,10 @@ class LoginRefusedError(Exception):
 class Status:
     """The counters of a folder, which change when it does; 0 where the server did not send one."""
 
-    validity: int
+    validity: int  # UIDVALIDITY
     next_uid: int = 0
-    messages: int = 0
-    change: int = 0  # HIGHESTMODSEQ
+    messages: int = 0  # their number
+    highest_modseq: int = 0
 
     @classmethod
     def read(cls, items: Mapping[Any, Any]) -> "Status":
@@ -88,8 +89,8 @@ class FolderName:
 
     wire: str  # as the server writes it: modified UTF-7
     name: str  # decoded
-    delimiter: str
-    attributes: frozenset[str]
+    delimiter: str  # between the levels of the name; empty if there are no levels
+    attributes: frozenset[str]  # in lower case, such as "\\junk"
     status: Status | None = None  # None if the server's list does not have it
 
     @property
@@ -102,14 +103,14 @@ class FolderName:
 class SelectedFolder:
     """A folder that is open."""
 
-    wire: str
+    wire: str  # as in `FolderName`
     status: Status
-    is_writable: bool
+    is_writable: bool  # it was opened by SELECT, not by EXAMINE
     permanent_flags: frozenset[str] = field(default=frozenset())
 
 
 def open_connection(account: Account, secret: str) -> "Connection":
-    """Connect, begin TLS and log in."""
+    """Connect, begin TLS and log in; raise ConnectionLostError or LoginRefusedError if that fails."""
     context = None
     if account.tls != "none":
         try:
@@ -219,9 +220,9 @@ class Connection:
     # Folders.
 
     def list_folders(self) -> list[FolderName]:
-        """List the folders that can be opened, with their special uses, and whose names can be sent back.
+        """List the folders that can be opened and whose names can be sent back, with their special uses.
 
-        With LIST-STATUS, the same answer has the counters of all folders.
+        If the server offers LIST-STATUS, the list also has the counters of the folders.
         """
 
         def ask() -> tuple[list[tuple[Any, Any, Any]], list[Any]]:
@@ -264,7 +265,7 @@ class Connection:
         return self._parse(read, "NAMESPACE")
 
     def find_own_prefix(self) -> tuple[str, str]:
-        """Return the prefix of the user's own folders, and the delimiter of levels."""
+        """Return the prefix of the user's own folders, and the delimiter of levels; ("", "/") by default."""
         if self.offers("NAMESPACE"):
             personal = self._run(self._client.namespace, "NAMESPACE").personal
             if personal:
@@ -296,7 +297,8 @@ class Connection:
     def select(self, wire: str, *, writable: bool = False, reopens: bool = False) -> SelectedFolder:
         """Open a folder by EXAMINE, or by SELECT if it is to be changed.
 
-        With `reopens`, a folder that is open is opened again, to read its present counters.
+        `wire` is the name that the server understands (`FolderName.wire`). With `reopens`, a folder that is
+        open is opened again, to read its present counters.
         """
         current = self.selected
         if (
@@ -358,7 +360,11 @@ class Connection:
         return sizes
 
     def read_messages(self, uids: Sequence[int], max_bytes: int) -> dict[int, bytes | None]:
-        """Read messages of at most `max_bytes` in all; None stands for one that the server does not send."""
+        """Read messages; those that are not there any more are left out.
+
+        None stands for a message whose text the server does not send. An answer of more than `max_bytes` for
+        all of them together loses the connection.
+        """
         lines = self._fetch(format_uid_set(uids), "(UID BODY.PEEK[])", size=max_bytes)
         wanted = frozenset(uids)
         messages: dict[int, bytes | None] = {}
@@ -378,7 +384,7 @@ class Connection:
 
     @property
     def can_move(self) -> bool:
-        """Whether a single message can be removed without removing others."""
+        """Whether a single message can be moved without removing others from the folder."""
         return self.offers("MOVE") or self.offers("UIDPLUS")
 
     def move(self, uid: int, wire: str) -> tuple[int, int] | None:
@@ -393,7 +399,7 @@ class Connection:
         return copy_uid
 
     def remove(self, uid: int) -> None:
-        r"""Mark one message as \Deleted, and remove it, and no other."""
+        r"""Mark one message as \Deleted and, if the server offers UIDPLUS, remove it, and no other."""
         self.add_flags(uid, [r"\Deleted"])
         if self.offers("UIDPLUS"):
             self._run(lambda: self._client.uid_expunge([uid]), "EXPUNGE")
@@ -427,6 +433,8 @@ class Connection:
     # The parts that all commands share.
 
     def _fetch(self, uids: str, items: str, modifier: str = "", size: int = _ANSWER_BYTES) -> list[Any]:
+        """Return the lines of the answer to UID FETCH, which may have at most `size` bytes."""
+
         def ask() -> list[Any]:
             self._transport.response("FETCH")  # drop responses that came before the command
             word, data = self._transport.uid("FETCH", uids, items, *([modifier] if modifier else []))
@@ -454,6 +462,7 @@ class Connection:
         return None
 
     def _parse(self, read: Callable[[], T], command: str = _FETCH) -> T:
+        """Read the answer to a command; if that fails, give up the connection."""
         try:
             return read()
         except _PARSE_ERRORS as error:
@@ -467,7 +476,10 @@ class Connection:
             raise self._give_up("IDLE", error) from None
 
     def _run(self, work: Callable[[], T], command: str, size: int = _ANSWER_BYTES) -> T:
-        """Run a command; its errors are `ConnectionLostError` and `CommandRefusedError`."""
+        """Run a command whose answer may have at most `size` bytes.
+
+        Raise ConnectionLostError or CommandRefusedError if it fails.
+        """
         self._transport.set_limits(size, _COMMAND_SECONDS)
         try:
             return work()
@@ -486,7 +498,7 @@ class Connection:
         """Close the connection, and return an error that says why.
 
         Errors of imaplib quote the server's answer, which may be part of a message: they are not shown. The
-        text of a BYE is, but not while messages are read, when a garbled answer may look like one.
+        text of a BYE is shown, except while messages are read, because a garbled answer may look like a BYE.
         """
         farewell = self._transport.untagged_responses.get("BYE") or []
         if self._transport.fault:
@@ -535,7 +547,7 @@ def read_uid_set(text: bytes) -> set[int]:
 
 
 def _read_fetched(lines: Sequence[Any]) -> Iterator[Mapping[bytes, object]]:
-    """Yield the items of each FETCH response separately.
+    """Yield the items of each FETCH response separately, by their names in upper case.
 
     imapclient itself joins responses by their sequence numbers, which may change between two responses.
     """
@@ -588,7 +600,7 @@ def _check_answer(word: str, data: Sequence[Any]) -> None:
 
 
 def _explain_refusal(command: str, error: BaseException) -> CommandRefusedError:
-    """Return the server's reason; while messages are read it is not shown, because it may be part of one."""
+    """Return the refusal with the server's reason, except for FETCH, whose answer may quote a message."""
     return CommandRefusedError("it does not say why" if command == _FETCH else _format_error(error))
 
 

@@ -3,8 +3,9 @@
 - A lost connection raises `MailboxError`, and the next call opens another; the watcher waits longer after
   each failure. A refused password is not sent again for a longer time, because servers lock accounts.
 - The flags of a folder are kept, and with CONDSTORE or QRESYNC only their changes are asked for.
-- Messages are read in batches, so that memory is bounded. A message whose batch lost the connection is read
-  alone the next time, and after three losses it counts as unreadable, so that the others are still watched.
+- Messages are read in batches, so that memory is bounded. If the connection is lost while a batch is read,
+  each of its messages is read alone the next time. A message with three losses counts as unreadable, so that
+  the others are still watched.
 """
 
 import time
@@ -34,7 +35,7 @@ _FIRST_LOGIN_DELAY, _MAX_LOGIN_DELAY = 60.0, 3600.0  # seconds to wait after a r
 _MAX_LOSSES = 3  # of connections while a message was read; then the message counts as unreadable
 _CHECK_SECONDS = 60.0  # maximum time between two passes, if the server has no IDLE
 _INBOX = "INBOX"
-_SPECIAL_USES = frozenset({"\\junk", "\\archive"})
+_SPECIAL_USES = frozenset({"\\junk", "\\archive"})  # a folder with one of them is listed before all others
 _QRESYNC, _IDLE = "QRESYNC", "IDLE"
 
 Connect = Callable[[Account, str], Connection]
@@ -70,13 +71,13 @@ class ImapMailbox:
         self._clock = clock
         self._secret = secret  # the password; if it is empty, it is read when it is needed
         self._connection: Connection | None = None
-        self._refused_logins = 0
-        self._next_login = 0.0
-        self._login_fault = ""
+        self._refused_logins = 0  # in succession
+        self._next_login = 0.0  # time on the clock before which no login is tried
+        self._login_fault = ""  # why the last login was refused
         self._noticed: Status | None = None  # status of the inbox for which `wait` last returned at once
         self._refused_folders: set[str] = set()  # not watched until another connection is opened
-        self._wires: dict[str, str] = {}  # the names of folders on the wire, by their names
-        self._listings: dict[str, _Listing] = {}
+        self._wires: dict[str, str] = {}  # by name of a folder: the name that is sent (`FolderName.wire`)
+        self._listings: dict[str, _Listing] = {}  # by name of a folder
         self._losses: Counter[tuple[str, str, int]] = Counter()  # connections lost, by folder and message
 
     # The methods of `watching.mailbox.Mailbox`.
@@ -100,14 +101,14 @@ class ImapMailbox:
             (Role.UNSURE, self.account.unsure),
         ):
             if name and role not in roles:
-                folders.append(Folder(name, role, exists=False))
+                folders.append(Folder(name, role, is_present=False))
         present = {folder.name for folder in folders}
         self._listings = {name: listing for name, listing in self._listings.items() if name in present}
         return folders
 
     def list_messages(self, folder: Folder) -> Sequence[ListedMessage]:
         """List the messages of a folder with their flags."""
-        if not folder.exists:
+        if not folder.is_present:
             return []
         connection = self._get_connection()
         with self._translate_errors(connection):
@@ -117,7 +118,7 @@ class ImapMailbox:
         return [ListedMessage(str(uid), flags) for uid, flags in sorted(listing.flags.items())]
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
-        """Read messages in batches."""
+        """Read messages in batches; see `Mailbox.read`."""
         numbers = [int(uid) for uid in uids]
         connection = self._get_connection()
         with self._translate_errors(connection):
@@ -132,7 +133,7 @@ class ImapMailbox:
             for uid, raw in self._read_batch(folder, batch, sizes):
                 yield str(uid), raw
 
-    def move(self, folder: Folder, uid: str, target: Folder, *, copy: str | None = None) -> str | None:
+    def move(self, folder: Folder, uid: str, target: Folder, *, copy_uid: str | None = None) -> str | None:
         """Move a message; see `Mailbox.move`."""
         connection, number = self._get_connection(), int(uid)
         if not connection.can_move:
@@ -141,20 +142,23 @@ class ImapMailbox:
             wire = self._wires.get(target.name)
             if wire is None:
                 wire = self._wires[target.name] = connection.create(target.name)
-            if copy is not None and self._is_copy(connection, folder, number, wire, target, int(copy)):
+            if copy_uid is not None and self._is_copy(
+                connection, folder, number, wire, target, int(copy_uid)
+            ):
                 self._open(connection, folder, writable=True)
                 connection.remove(number)
-                return copy
+                return copy_uid
             self._open(connection, folder, writable=True)
             if not connection.has_message(number):
                 raise LookupError(uid)
-            copy_uid = connection.move(number, wire)
-        if copy_uid is None or (target.validity and str(copy_uid[0]) != target.validity):
+            moved = connection.move(number, wire)
+        if moved is None:
             return None
-        return str(copy_uid[1])
+        validity, new_uid = moved
+        return str(new_uid) if target.validity in ("", str(validity)) else None
 
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
-        """Add keywords, if the folder can keep them."""
+        """Add keywords, if the folder can keep them; nothing happens if the message is gone."""
         connection = self._get_connection()
         with self._translate_errors(connection, MessageError):
             opened = self._open(connection, folder, writable=True)
@@ -213,7 +217,7 @@ class ImapMailbox:
     def _translate_errors(
         self, connection: Connection, refusal: type[MailboxError] | type[MessageError] = MailboxError
     ) -> Iterator[None]:
-        """Raise errors of the connection as errors of `watching.mailbox`."""
+        """Raise errors of the connection as errors of `watching.mailbox`, a refused command as `refusal`."""
         try:
             yield
         except ConnectionLostError as error:
@@ -225,6 +229,7 @@ class ImapMailbox:
     # Folders.
 
     def _list_own_folders(self, connection: Connection) -> list[FolderName]:
+        """List the user's own folders; the first one of a role gets the messages of that role."""
         foreign = connection.list_foreign_prefixes()
         folders: dict[str, FolderName] = {}
         for folder in connection.list_folders():
@@ -245,11 +250,11 @@ class ImapMailbox:
     def _find_roles(self, named: Sequence[FolderName]) -> list[Role]:
         paths = {folder.name: "/".join(folder.parts) for folder in named}
 
-        def choose(name: str) -> list[str]:
+        def join_parts(name: str) -> list[str]:
             return [paths.get(name, name)] if name else []
 
         folders = [NamedFolder(folder.parts, folder.attributes) for folder in named]
-        return find_roles(folders, junk=choose(self.account.junk), unsure=choose(self.account.unsure))
+        return find_roles(folders, junk=join_parts(self.account.junk), unsure=join_parts(self.account.unsure))
 
     def _make_folder(self, connection: Connection, folder: FolderName, role: Role) -> Folder:
         if role not in WATCHED:
@@ -260,8 +265,8 @@ class ImapMailbox:
             self._refused_folders.add(folder.name)
             raise
         revision = ""
-        if status.change:  # without it, a change of flags would not be seen
-            revision = f"{status.validity} {status.next_uid} {status.messages} {status.change}"
+        if status.highest_modseq:  # without it, a change of flags would not be seen
+            revision = f"{status.validity} {status.next_uid} {status.messages} {status.highest_modseq}"
         return Folder(folder.name, role, str(status.validity), revision)
 
     def _is_wanted(self, folder: FolderName, role: Role) -> bool:
@@ -291,12 +296,12 @@ class ImapMailbox:
         if (
             known is None
             or known.status.validity != current.validity
-            or not known.status.change
-            or not current.change
+            or not known.status.highest_modseq
+            or not current.highest_modseq
         ):
             flags, _ = connection.list_flags() if current.messages else ({}, frozenset[int]())
         else:
-            changes, vanished = connection.list_flags(known.status.change)
+            changes, vanished = connection.list_flags(known.status.highest_modseq)
             flags = {**known.flags, **changes}
             if (
                 not connection.offers(_QRESYNC)
@@ -313,7 +318,10 @@ class ImapMailbox:
     def _make_batches(
         self, folder: Folder, uids: Sequence[int], sizes: dict[int, int]
     ) -> Iterator[list[int]]:
-        """Split uids into batches; a message that is too large, or that lost a connection, is alone."""
+        """Split uids into batches, without those that have no size.
+
+        A message that is too large, or during whose reading a connection was lost, has a batch of its own.
+        """
         batch: list[int] = []
         total = 0
         for uid in uids:
@@ -332,6 +340,7 @@ class ImapMailbox:
             yield batch
 
     def _find_problem(self, folder: Folder, uid: int, sizes: dict[int, int]) -> MessageError | None:
+        """Return an error if a message is too large, or too many connections were lost while it was read."""
         if sizes[uid] > self.max_size:
             return MessageError(f"it has {sizes[uid]} bytes, more than {self.max_size}")
         if self._losses[self._make_key(folder, uid)] >= _MAX_LOSSES:
@@ -376,14 +385,14 @@ class ImapMailbox:
                 return {batch[0]: None}
         return {
             uid: raw
-            for one in batch
-            for uid, raw in self._read_messages(connection, [one], max_bytes).items()
+            for single_uid in batch
+            for uid, raw in self._read_messages(connection, [single_uid], max_bytes).items()
         }
 
     def _is_copy(
-        self, connection: Connection, folder: Folder, uid: int, wire: str, target: Folder, copy: int
+        self, connection: Connection, folder: Folder, uid: int, wire: str, target: Folder, copy_uid: int
     ) -> bool:
-        """Whether the message `copy` of the target has the same bytes as a message of a folder."""
+        """Whether message `uid` of a folder and message `copy_uid` of the target have the same bytes."""
         self._open(connection, folder)
         own = connection.read_messages([uid], 2 * self.max_size + _SLACK_BYTES).get(uid)
         if own is None:
@@ -391,7 +400,7 @@ class ImapMailbox:
         opened = connection.select(wire)
         if target.validity and str(opened.status.validity) != target.validity:
             return False
-        return connection.read_messages([copy], 2 * self.max_size + _SLACK_BYTES).get(copy) == own
+        return connection.read_messages([copy_uid], 2 * self.max_size + _SLACK_BYTES).get(copy_uid) == own
 
     def _make_key(self, folder: Folder, uid: int) -> tuple[str, str, int]:
         return folder.name, folder.validity, uid

@@ -1,7 +1,7 @@
-"""`tamis setup imap`: ask for an account, log in, learn its folders, and write its settings.
+"""`tamis setup imap`: ask for the settings of an account, log in, learn its folders, and write its settings.
 
-The settings are written last and atomically: an interrupted run leaves none. What was learned
-before stays learned, and a second run learns the rest.
+The settings are written last and atomically: an interrupted run does not change them. The messages that it
+has learned stay learned, and a second run learns the others.
 """
 
 import getpass
@@ -29,7 +29,11 @@ from tamis_mail.surfaces.imap.account import (
     keep_in_keyring,
     settings_path,
 )
-from tamis_mail.surfaces.imap.account_options import add_account_options, load_mailbox, read_changes
+from tamis_mail.surfaces.imap.account_options import (
+    add_account_options,
+    load_mailbox_module,
+    read_given_settings,
+)
 from tamis_mail.watching.lessons import SPAM_KEYWORDS
 from tamis_mail.watching.mailbox import Folder, MailboxError, MessageError
 from tamis_mail.watching.roles import Role
@@ -60,12 +64,12 @@ _MEANINGS = {
 _WIDTH = 28  # characters of the progress bar
 _SENT_BATCH = 20  # sent messages that are in memory at once: they may have large attachments
 _MAX_PASSWORDS = 3  # that may be tried
-_MAX_ATTEMPTS = 4  # to read on after the connection was lost
+_MAX_ATTEMPTS = 4  # to read on; so many lost connections without a message between them are an error
 
 
 @dataclass(slots=True)
 class _FolderToLearn:
-    """A folder, and the uids of those messages that are learned."""
+    """A folder, and the uids of its messages that are to be learned."""
 
     folder: Folder
     uids: list[str]
@@ -74,12 +78,15 @@ class _FolderToLearn:
 def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis setup imap`."""
     parser.description = (
-        "Set up an IMAP account: ask for it, log in, find Inbox, Junk, Archive and Sent, learn them, and "
-        "write the settings to a file without the password. Each question has an option; with --yes only the "
-        "password may be asked for. It can be run again at any time."
+        "Set up an IMAP account: ask for its settings, log in, find Inbox, Junk, Archive and Sent, learn "
+        "from them, and write the settings, without the password, to a file. An option can answer each "
+        "question in advance; with --yes only the password may be asked for. It can be run again at any time."
     )
     parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="name of the account (default: the domain of the address)"
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="name of the account (default: the domain of the address, or the server)",
     )
     parser.add_argument("--junk", metavar="FOLDER", help="the folder of spam (default: detected)")
     parser.add_argument("--unsure", metavar="FOLDER", help="a folder for mail that may be spam")
@@ -94,16 +101,16 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Ask for the account, log in, learn its folders, and write its settings."""
+    """Ask for the settings of the account, log in, learn its folders, and write its settings."""
     questions = _Questions(out, takes_defaults=options.yes)
     store = Path(options.store).expanduser() if options.store else default_path()
-    load_mailbox()  # raises an error, before anything is asked, if imapclient is missing
+    load_mailbox_module()  # raises an error, before anything is asked, if imapclient is missing
     account = _ask_account(questions, options)
     mailbox, secret = _log_in(out, questions, account, options.max_size)
     try:
         folders_to_learn = _list_folders_to_learn(mailbox)
         _show_folders(out, folders_to_learn)
-        if not options.no_learn and questions.confirm("Learn these folders now?"):
+        if folders_to_learn and not options.no_learn and questions.confirm("Learn these folders now?"):
             _learn(out, mailbox, folders_to_learn, store)
     finally:
         mailbox.close()
@@ -124,14 +131,17 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 class _Questions:
-    """Asks in the terminal."""
+    """Asks in the terminal; with `takes_defaults`, asks for the password only."""
 
     def __init__(self, out: TextIO, *, takes_defaults: bool) -> None:
         self._out = out
         self._takes_defaults = takes_defaults
 
     def ask(self, question: str, option: str, default: str = "") -> str:
-        """Return the answer, or the default if it is empty; `option` can be given instead of an answer."""
+        """Ask until there is an answer; an empty answer chooses the default, if there is one.
+
+        `option` is the option of the command that sets the same value; an error names it.
+        """
         if self._takes_defaults:
             if not default:
                 raise AccountError(f"{option} is needed")
@@ -143,7 +153,7 @@ class _Questions:
                 return answer
 
     def choose(self, question: str, option: str, choices: "dict[str, str]", default: str) -> str:
-        """Return one of the choices."""
+        """Ask for one of `choices`, which maps their names to explanations; return its name."""
         if self._takes_defaults:
             return default
         names = list(choices)
@@ -170,9 +180,9 @@ class _Questions:
                 return False
 
     def ask_secret(self, question: str) -> str:
-        """Return a password, which is not shown."""
+        """Ask for a password, which the terminal does not show."""
         if not sys.stdin.isatty():
-            raise AccountError("there is no terminal to ask for the password: use --password command")
+            raise AccountError("there is no terminal to ask for the password: give --password-command")
         while not (secret := getpass.getpass(f"{question}: ")):
             pass
         return secret
@@ -188,8 +198,12 @@ class _Questions:
 
 
 def _ask_account(questions: _Questions, options: Namespace) -> Account:
-    """Return the account; settings that are not given as options are asked for."""
-    given = read_changes(options)
+    """Return the account that the options describe.
+
+    Settings without an option come from the account of this name that was set up before. If address, server
+    or the source of the password is still missing, the user is asked for it.
+    """
+    given = read_given_settings(options)
     known = _find_known(options.name)
     if known is not None:
         settings = [field.name for field in fields(Account) if field.name != "name"]
@@ -213,8 +227,8 @@ def _ask_account(questions: _Questions, options: Namespace) -> Account:
 
 
 def _log_in(out: TextIO, questions: _Questions, account: Account, max_size: int) -> "tuple[ImapMailbox, str]":
-    """Return the account with a connection, and its password if it was asked for here."""
-    module = load_mailbox()
+    """Log in, and return the mailbox with its connection, and the password if it was asked for here."""
+    module = load_mailbox_module()
     secret = ""
     for attempt in range(_MAX_PASSWORDS):
         is_known = account.password in ("command", "credential")
@@ -239,7 +253,7 @@ def _log_in(out: TextIO, questions: _Questions, account: Account, max_size: int)
 
 
 def _find_known(name: str | None) -> Account | None:
-    """Return the account that was set up under this name before."""
+    """Return the account that was set up under this name before, or None."""
     if name is None or not settings_path(name).exists():
         return None
     return Account.read(name)
@@ -249,33 +263,36 @@ def _find_known(name: str | None) -> Account | None:
 
 
 def _list_folders_to_learn(mailbox: "ImapMailbox") -> list[_FolderToLearn]:
-    """Return the folders that are learned, with their messages."""
+    """Return the folders to learn, each with its messages to learn."""
     folders_to_learn = []
     for folder in mailbox.list_folders():
-        if folder.role in _MEANINGS and folder.exists:
+        if folder.role in _MEANINGS and folder.is_present:
             messages = mailbox.list_messages(folder)
-            uids = [message.uid for message in messages if _is_learned(folder.role, message.keywords)]
+            uids = [message.uid for message in messages if _is_to_learn(folder.role, message.keywords)]
             folders_to_learn.append(_FolderToLearn(folder, uids))
     order = list(_MEANINGS)
     return sorted(folders_to_learn, key=lambda item: (order.index(item.folder.role), item.folder.name))
 
 
-def _is_learned(role: Role, keywords: frozenset[str]) -> bool:
-    """Whether a message is learned: not if it is marked as deleted, or as junk outside of Junk."""
+def _is_to_learn(role: Role, keywords: frozenset[str]) -> bool:
+    """Whether a message is to be learned: not if it is marked as deleted, or as junk outside of Junk."""
     return "\\Deleted" not in keywords and (role == Role.JUNK or not keywords & SPAM_KEYWORDS)
 
 
 def _show_folders(out: TextIO, folders_to_learn: Sequence[_FolderToLearn]) -> None:
-    out.write("Logged in. These folders can be learned:\n")
-    width = (
-        min(40, max(len(printable(item.folder.name)) for item in folders_to_learn)) if folders_to_learn else 0
-    )
+    if folders_to_learn:
+        out.write("Logged in. These folders can be learned:\n")
+    else:
+        out.write("Logged in. There is no folder to learn.\n")
+    width = min(40, max((len(printable(item.folder.name)) for item in folders_to_learn), default=0))
     for item in folders_to_learn:
         name = printable(item.folder.name)
         shown = name if len(name) <= width else f"{name[: width - 1]}…"
         out.write(f"  {shown:<{width}}  {len(item.uids):>9,}  {_MEANINGS[item.folder.role]}\n")
-    roles = {item.folder.role for item in folders_to_learn if item.uids}
-    if Role.JUNK not in roles:
+    junk = [item for item in folders_to_learn if item.folder.role == Role.JUNK]
+    if not junk:
+        out.write("No folder of spam was found: name it with --junk, or move spam to a new folder Junk.\n")
+    elif not any(item.uids for item in junk):
         out.write("There is no spam to learn yet: move some to Junk, and run this again.\n")
 
 
@@ -290,15 +307,16 @@ def _learn(
             if not item.uids:
                 continue
             reader = _FolderReader(mailbox, item)
-            learned = _learn_folder(sieve, item.folder.role, reader.messages())
-            reader.report(out, learned)
+            actions = _learn_folder(sieve, item.folder.role, reader.messages())
+            reader.report(out, actions)
 
 
 def _learn_folder(sieve: Sieve, role: Role, messages: Iterator[bytes]) -> "Counter[str]":
+    """Learn the messages of a folder; return the number of messages by action, such as "learned"."""
     if role == Role.SENT:
         actions: Counter[str] = Counter()
-        while part := list(islice(messages, _SENT_BATCH)):
-            actions.update(sieve.learn_sent(part))
+        while batch := list(islice(messages, _SENT_BATCH)):
+            actions.update(sieve.learn_sent(batch))
         return actions
     label = SPAM if role == Role.JUNK else HAM
     return sieve.learn_many(messages, label, source="imap", processes=1)
@@ -310,20 +328,20 @@ class _FolderReader:
     def __init__(
         self,
         mailbox: "ImapMailbox",
-        folders_to_learn: _FolderToLearn,
+        folder_to_learn: _FolderToLearn,
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._mailbox = mailbox
-        self._folder = folders_to_learn.folder
-        self._waiting = dict.fromkeys(folders_to_learn.uids)
-        self._total = len(folders_to_learn.uids)
+        self._folder = folder_to_learn.folder
+        self._waiting = dict.fromkeys(folder_to_learn.uids)  # uids of messages that were not read yet
+        self._total = len(folder_to_learn.uids)
         self._line = Line(sys.stderr)
         self._sleep = sleep
         self.failed = 0
 
     def messages(self) -> Iterator[bytes]:
-        """Yield each message once."""
+        """Yield each message that is still there and can be read, once."""
         attempt = 1
         while self._waiting:
             try:
@@ -343,9 +361,9 @@ class _FolderReader:
                 attempt += 1
 
     def report(self, out: TextIO, actions: "Counter[str]") -> None:
-        """Print what was learned."""
+        """Print the number of messages by action, and of those that could not be read."""
         if self._line.is_terminal:
-            self._line.draw("", time.monotonic())
+            self._line.draw("", time.monotonic())  # clear the progress bar
         counts = [f"{number:,} {action}" for action, number in sorted(actions.items()) if number]
         if self.failed:
             counts.append(f"{self.failed:,} could not be read")

@@ -20,7 +20,7 @@ _GREETING_BYTES = 1 << 20  # limit of the bytes before the first command
 
 
 class Transport(imaplib.IMAP4):
-    """Sends and receives for `imaplib`, whose `open`, `read`, `readline` and `shutdown` may be overridden.
+    """Sends and receives for `imaplib`, which allows a subclass to override the methods for that.
 
     `is_broken` says that the connection cannot be used any more; `fault` says why, if the reason is known.
     """
@@ -36,13 +36,13 @@ class Transport(imaplib.IMAP4):
         super().__init__(host, port, seconds)
 
     def set_limits(self, size: int, seconds: float) -> None:
-        """Set how many bytes may be received, and within how many seconds, until the next call."""
+        """Limit the bytes that may be received, and the seconds for that, until the next call."""
         self._remaining_bytes = size
         self._deadline = time.monotonic() + seconds
 
     @property
     def has_unread(self) -> bool:
-        """Whether bytes have come that were not read."""
+        """Whether bytes that were not read yet have come."""
         pending = self.sock.pending() if isinstance(self.sock, ssl.SSLSocket) else 0
         return bool(self._buffer) or pending > 0
 

@@ -10,10 +10,10 @@
 Each command gets a reply: three digits and text, on one line or several. The end of the message gets a reply
 for each recipient that was accepted, which is what LMTP adds to SMTP.
 
-A line ends in CR LF and in nothing else. A dot between line ends of other kinds belongs to the message: a
-server that took it for the end would read the rest of the message as commands, which the sender could choose
-("SMTP smuggling"). Dovecot 2.3 is such a server, so that a message with such a dot is not sent by DATA, but
-by BDAT (RFC 3030), which states the length.
+A line ends in CR LF and in nothing else. A lone dot between line ends of other kinds belongs to the message:
+a server that took it for the end would read the rest of the message as commands, which the sender can choose
+("SMTP smuggling"). Dovecot 2.3 is such a server. So a message with bare line ends is sent by BDAT (RFC 3030),
+which states its length, or refused if it has such a dot and the next hop does not offer BDAT.
 """
 
 import re
@@ -27,7 +27,7 @@ _COMMAND = re.compile(rb"([A-Za-z]{1,16})(?: (.*))?", re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _REPLY = re.compile(rb"([2-5]\d\d)(?:([ -])(.*))?", re.DOTALL)
 _PATH = re.compile(rb"(?:FROM|TO):[ ]?<([^<>]*)>(?: .*)?", re.IGNORECASE | re.DOTALL)
-_LONE_DOTS = (b"\n.\n", b"\n.\r", b"\r.\n", b"\r.\r")
+_LONE_DOTS = (b"\n.\n", b"\n.\r", b"\r.\n", b"\r.\r")  # some servers take one of these for the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class CommandReader:
 
     @property
     def has_pending(self) -> bool:
-        """Whether bytes came that are not used yet."""
+        """Whether bytes have come that no event was made of yet."""
         return len(self._buffer) > self._n_skipped
 
     def feed(self, data: bytes) -> None:
@@ -89,13 +89,13 @@ class CommandReader:
         self._buffer += data
 
     def expect_content(self) -> None:
-        """Read a message next, until its end."""
+        """Read the next bytes as a message, until its end, and not as commands."""
         self._is_content = True
         self._buffer[:0] = b"\r\n"  # the first line begins after a line end, as the others do
         self._n_skipped = 2
 
     def read_event(self) -> Command | BadLine | Content | End | None:
-        """Return what comes next; None if more bytes are needed."""
+        """Return the next command, or a part or the end of a message; None if more bytes are needed."""
         if self._has_end:
             self._has_end = False
             return End()
@@ -114,7 +114,7 @@ class CommandReader:
         return Content(data) if data else None
 
     def _take_content(self, length: int) -> bytes:
-        """Take bytes of the message out of the buffer, without the dots that were added for transport."""
+        """Take bytes of the message out of the buffer, and remove the dots that the client has doubled."""
         if not length:
             return b""
         data = bytes(self._buffer[:length]).replace(b"\r\n.", b"\r\n")[self._n_skipped :]
@@ -149,7 +149,7 @@ def _parse_command(line: bytes) -> Command | BadLine:
 
 
 def read_path(command: Command) -> bytes | None:
-    """Return the address of MAIL or RCPT; None if there is none.
+    """Return the address of a command MAIL or RCPT; None if it has none in angle brackets.
 
     >>> read_path(Command("RCPT", b"TO:<ann@example.org> NOTIFY=NEVER", b""))
     b'ann@example.org'
@@ -159,7 +159,7 @@ def read_path(command: Command) -> bytes | None:
 
 
 class AmbiguousDotError(Exception):
-    """The message has a line with nothing but a dot between line ends that are not all CR LF."""
+    """The message has a lone dot between two line ends, of which at least one is not CR LF."""
 
 
 class ContentWriter:
@@ -174,7 +174,7 @@ class ContentWriter:
         self._last = b"\r\n"  # two bytes that were sent
 
     def write(self, data: bytes) -> bytes:
-        """Return a part as it is sent."""
+        """Return a part as it is sent; raise AmbiguousDotError if it has a lone dot of `_LONE_DOTS`."""
         text = (self._last + data).replace(b"\r\n.", b"\r\n..")
         # After CR LF a dot is never alone: it was doubled.
         if any(dot in text for dot in _LONE_DOTS):
@@ -189,7 +189,7 @@ class ContentWriter:
 
 
 def has_bare_line_ends(message: bytes) -> bool:
-    """Whether a CR or a LF is not part of a CR LF: programs differ in whether they take it for a line end."""
+    """Whether a CR or LF is not part of a CR LF; only some programs take it for a line end."""
     n_ends = message.count(b"\r\n")
     return message.count(b"\n") != n_ends or message.count(b"\r") != n_ends
 

@@ -16,7 +16,7 @@ class NextHop:
     """The server to which mail is passed on."""
 
     address: Listener
-    protocol: str = "lmtp"
+    protocol: str = "lmtp"  # or "smtp"
     seconds: float = 300.0  # maximum wait for an answer
 
 
@@ -33,11 +33,11 @@ class NextHopSession:
         self._writer = writer
         self._replies = ReplyReader()
         self._content: ContentWriter | None = None  # None if the message is sent by BDAT
-        self.extensions: dict[str, str] = {}
+        self.extensions: dict[str, str] = {}  # parameters by name, from the reply to LHLO or EHLO
 
     @classmethod
     async def open(cls, hop: NextHop, name: bytes) -> "NextHopSession":
-        """Connect, and send LHLO (or EHLO) with a client's name."""
+        """Connect, and send LHLO (or EHLO) with the name of the client whose mail is passed on."""
         address = hop.address
         try:
             async with asyncio.timeout(hop.seconds):
@@ -74,7 +74,10 @@ class NextHopSession:
         return await self.read_reply()
 
     async def begin_message(self, *, by_length: bool) -> Reply | None:
-        """Begin a message, by BDAT if `by_length`; return the reply if the next hop refuses it."""
+        """Begin a message; with `by_length` it is sent by BDAT, else by DATA.
+
+        Return the reply if the next hop refuses it, else None.
+        """
         self._content = None if by_length else ContentWriter()
         if by_length:
             return None
@@ -87,7 +90,10 @@ class NextHopSession:
         return reply
 
     async def send_part(self, data: bytes) -> Reply | None:
-        """Send a part of the message; return the reply if the next hop refuses it."""
+        """Send a part of the message; return the reply if the next hop refuses it, else None.
+
+        Raise AmbiguousDotError if the part must not be sent by DATA.
+        """
         if self._content is not None:
             await self._send(self._content.write(data))
             return None
@@ -100,7 +106,7 @@ class NextHopSession:
         await self._send(b"BDAT 0 LAST\r\n" if self._content is None else self._content.end())
 
     async def read_reply(self) -> Reply:
-        """Return the next reply, which is positive or negative."""
+        """Return the next reply, whose code is 2xx, 4xx or 5xx."""
         reply = await self._read_any_reply()
         if 300 <= reply.code < 400:
             raise NextHopError(f"the next hop does not speak LMTP: a command has the code {reply.code}")
@@ -142,7 +148,7 @@ class NextHopSession:
         self.abort()
 
     def abort(self) -> None:
-        """End the session now: the next hop drops a message without an end."""
+        """End the session at once; the next hop drops a message whose end it has not read."""
         transport = self._writer.transport
         if isinstance(transport, asyncio.WriteTransport):
             transport.abort()

@@ -1,12 +1,13 @@
-"""Take mail by LMTP, add the verdict, and pass it on: 250 is sent only after the next hop has sent it.
+"""Take mail by LMTP, add the verdict, and pass it on to the next hop, the server that delivers it.
 
-A session of a client has a session with the next hop. Commands are passed on one by one, and the replies come
-back as they are. The message is collected, judged for each recipient, and sent to the next hop; if users have
-stores of their own that lead to different header fields, there is a transaction for each group of recipients
-with the same fields. A message that is too large to be judged is passed on while it comes.
+A client's session has a session with the next hop. MAIL and RCPT are passed on one by one, and the replies of
+the next hop are returned as they are. The message is collected, judged for each recipient, and sent to the
+next hop; if users have stores of their own that lead to different header fields, there is a transaction for
+each group of recipients with the same fields. A message that is too large to be judged is passed on while it
+comes. The client gets 250 for a recipient only after the next hop has sent it.
 
-If a store cannot be used, the message goes on as it came. If the next hop fails, a recipient gets 451, and
-the client, which still has the message, tries again. Nothing is kept here.
+If a store cannot be used, the message is passed on as it came. If the next hop fails, the recipients without
+an answer get 451, and the client, which still has the message, tries again. No message is stored here.
 """
 
 import asyncio
@@ -38,10 +39,11 @@ T = TypeVar("T")
 
 _BLOCK = 1 << 16  # bytes that are read at once
 _PART = 1 << 19  # bytes of a message that are sent at once; other sessions have their turn between them
-_JUDGE_SECONDS = 60.0  # after which a message goes on without a verdict
+_JUDGE_SECONDS = 60.0  # after this time, a message is passed on without a verdict
 _MAX_RECIPIENTS = 1000  # of a message; Postfix sends 50 by default
 _MAX_ERRORS = 20  # of a client in one session
-_PASSED_ON = ("8BITMIME", "DSN", "SIZE", "SMTPUTF8")  # extensions that are only parameters of MAIL and RCPT
+# Extensions of the next hop that are offered to clients: they only add parameters to MAIL and RCPT.
+_PASSED_ON = ("8BITMIME", "DSN", "SIZE", "SMTPUTF8")
 
 _GREETING = Reply(220, (b"tamis LMTP",))
 _OK = Reply(250, (b"2.0.0 ok",))
@@ -68,13 +70,13 @@ _LONE_DOT = Reply(
 class Marking:
     """How a verdict is written into a message."""
 
-    dialect: str
-    version: str
+    dialect: str  # one of DIALECTS
+    version: str  # of tamis, for the header fields
     shows_evidence: bool = True
 
     @property
     def needs_evidence(self) -> bool:
-        """Whether the fields name the evidence, which takes several times as long as the verdict."""
+        """Whether the fields name the evidence, which takes much longer to find than the verdict."""
         return self.shows_evidence and self.dialect != "bogofilter"
 
     def write(self, message: bytes, judged: TimedVerdict) -> bytes:
@@ -100,17 +102,17 @@ class Marking:
 
 @dataclass(frozen=True, slots=True)
 class _Recipient:
-    """A recipient that the next hop has accepted: the command RCPT, and the user whose store judges."""
+    """A recipient that the next hop has accepted."""
 
-    line: bytes
-    user: str
+    line: bytes  # the command RCPT
+    user: str  # whose store judges the message; "" is the user of the common store
 
 
 @dataclass(slots=True)
 class _Transaction:
-    """A message that is being passed on: the command MAIL, and the recipients."""
+    """A message that is being passed on."""
 
-    line: bytes
+    line: bytes  # the command MAIL
     recipients: list[_Recipient] = field(default_factory=list)
 
 
@@ -137,7 +139,7 @@ class LmtpService:
             await session.close()
 
     def find_user(self, address: bytes) -> str:
-        """Return the user of a recipient's address."""
+        """Return the user of a recipient's address, without +detail."""
         local_part, at, domain = address.decode("utf-8", "replace").lower().rpartition("@")
         if not at:
             local_part, domain = domain, ""
@@ -159,7 +161,7 @@ class _ClientSession:
         self._reader = reader
         self._writer = writer
         self._commands = CommandReader()
-        self._name: bytes | None = None  # of the client, from LHLO
+        self._name: bytes | None = None  # of the client, from LHLO; None before LHLO has succeeded
         self._next: NextHopSession | None = None
         self._transaction: _Transaction | None = None
         self._n_errors = 0
@@ -300,9 +302,9 @@ class _ClientSession:
     async def _take_message(self, command: Command) -> None:
         transaction = self._transaction
         if command.argument or transaction is None or not transaction.recipients:
-            has_followed = self._commands.has_pending
+            has_sent_more = self._commands.has_pending
             await self._refuse(_ORDER if transaction is None or command.argument else _NO_RECIPIENT)
-            if has_followed:  # a message that did not wait for the reply: it must not be read as commands
+            if has_sent_more:  # perhaps the message, before the reply: it must not be read as commands
                 raise _ClientGoneError
             return
         self._transaction = None
@@ -336,15 +338,15 @@ class _ClientSession:
     async def _judge_for(
         self, recipients: Sequence[_Recipient], message: bytes
     ) -> list[tuple[list[int], TimedVerdict | Fault]]:
-        """Return groups of recipients who get the same header fields, each with its verdict."""
-        owners = [self._service.filtering.find_owner(recipient.user) for recipient in recipients]
-        users = list(dict.fromkeys(owners))
-        verdicts = await asyncio.gather(*(self._judge(message, user) for user in users))
-        judged = dict(zip(users, verdicts, strict=True))
+        """Return groups of recipients that get the same header fields: their indices, and their verdict."""
+        store_users = [self._service.filtering.find_store_user(recipient.user) for recipient in recipients]
+        distinct_users = list(dict.fromkeys(store_users))
+        verdicts = await asyncio.gather(*(self._judge(message, user) for user in distinct_users))
+        judged = dict(zip(distinct_users, verdicts, strict=True))
         groups: dict[tuple[bytes, ...], list[int]] = {}
-        for index, owner in enumerate(owners):
-            groups.setdefault(self._make_header(judged[owner]), []).append(index)
-        return [(indices, judged[owners[indices[0]]]) for indices in groups.values()]
+        for index, user in enumerate(store_users):
+            groups.setdefault(self._make_header(judged[user]), []).append(index)
+        return [(indices, judged[store_users[indices[0]]]) for indices in groups.values()]
 
     async def _judge(self, message: bytes, user: str) -> TimedVerdict | Fault:
         service = self._service
@@ -386,7 +388,10 @@ class _ClientSession:
         message: bytes,
         answers: "_Answers",
     ) -> None:
-        """Send a message to some of the recipients, and note the answer to each."""
+        """Send the marked message to the recipients with these indices, and note the answer to each.
+
+        `message` is the message without a verdict, which is sent if the marked one would be too large.
+        """
         remaining = list(indices)
         try:
             session, remaining = await self._open_transaction(transaction, indices, answers)
@@ -416,19 +421,20 @@ class _ClientSession:
     async def _open_transaction(
         self, transaction: _Transaction, indices: Sequence[int], answers: "_Answers"
     ) -> tuple[NextHopSession, list[int]]:
-        """Return a session in which the next hop knows the envelope, and the recipients that it accepts.
+        """Return a session whose next hop has the envelope, and the indices of the recipients it accepted.
 
-        The commands that the client sent were passed on, and hold for all recipients if the session is still
-        open. Otherwise the commands are sent again: no message was sent yet, so none can be delivered twice.
+        If `indices` are all recipients and the session is still open, the next hop has the envelope already,
+        because the client's commands were passed on. Otherwise the commands are sent again: no message was
+        sent yet, so none can be delivered twice.
         """
-        is_known = len(indices) == len(transaction.recipients)
+        has_envelope = len(indices) == len(transaction.recipients)
         for _ in range(2):
             session = self._next
             if session is None:
-                is_known = False
+                has_envelope = False
                 session = await self._connect()
             try:
-                if is_known:
+                if has_envelope:
                     await session.ask(b"NOOP")
                     return session, list(indices)
                 return session, await self._repeat_envelope(session, transaction, indices, answers)
@@ -439,7 +445,7 @@ class _ClientSession:
     async def _repeat_envelope(
         self, session: NextHopSession, transaction: _Transaction, indices: Sequence[int], answers: "_Answers"
     ) -> list[int]:
-        """Send the next hop sender and recipients again; return the recipients that it accepts."""
+        """Send sender and recipients to the next hop again; return the indices of those that it accepts."""
         await session.ask(b"RSET")
         reply = await session.ask(transaction.line)
         if not reply.is_positive:
@@ -495,7 +501,7 @@ class _ClientSession:
         await self._drain()
 
     async def _send_part(self, session: NextHopSession, data: bytes) -> Reply | None:
-        """Send a part of a message; return the reply to all recipients if it is refused."""
+        """Send a part of a message; return the answer to all recipients if this fails, else None."""
         try:
             return await session.send_part(data)
         except NextHopError as error:
@@ -510,6 +516,7 @@ class _ClientSession:
         remaining: Sequence[int],
         answers: "_Answers",
     ) -> None:
+        """End a message that was passed on part by part, and write the answer to each recipient."""
         try:
             if refusal is not None:
                 answers.note(remaining, refusal)
@@ -607,10 +614,10 @@ class _Answers:
 
 
 async def _run_uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Run work to its end, even if the session is cancelled.
+    """Run work to its end, even if the session is cancelled meanwhile.
 
-    A cancelled session would otherwise withhold the answer to a message that the next hop has delivered, and
-    the client would send it once more. The time limits of the next hop bound the wait.
+    Otherwise a client would get no answer to a message that the next hop has delivered, and would send it
+    once more. The time limits of the next hop bound the wait.
     """
     task = asyncio.create_task(work)
     try:

@@ -1,8 +1,8 @@
 """Dovecot's file `dovecot-keywords`, which maps small letters in file names to the keywords of a folder.
 
-Dovecot replaces the file while it holds `dovecot-keywords.lock` (a dotlock: the lock becomes the file), and
-reads it again when its time has changed. A keyword is added in the same way. Without such a file, no other
-program would understand the letters, so none are written.
+To change the file, Dovecot creates `dovecot-keywords.lock`, writes the new contents to it and renames it to
+`dovecot-keywords`; it reads the file again when its time has changed. A keyword is added here in the same
+way. Without such a file, no other program would understand the letters, so none are written.
 """
 
 import os
@@ -27,7 +27,7 @@ class KeywordFile:
         self._names: dict[str, str] = {}
 
     def read(self) -> dict[str, str]:
-        """Return the keywords by their letters; none if there is no such file."""
+        """Return the keywords by their letters; none if the file is missing or cannot be read."""
         try:
             with open_regular(self._path) as file:
                 status = os.fstat(file.fileno())
@@ -46,7 +46,11 @@ class KeywordFile:
         return names
 
     def find_or_add_letter(self, keyword: str) -> str | None:
-        """Return the letter of a keyword, added if it is missing; None if it cannot be added safely."""
+        """Return the letter of a keyword; a missing keyword is added to the file.
+
+        Return None if it cannot be added: there is no file, another program is writing it, this process may
+        not write it, or all letters are taken.
+        """
         known = self._find_known(keyword)
         return known if known is not None else self._add(keyword)
 

@@ -2,10 +2,10 @@
 
 - The layouts are Maildir++ (`.Junk`, `.Junk.2026`) and folders in folders (`Junk/2026`, Dovecot's "fs"), also
   mixed. Names are in modified UTF-7 or UTF-8. Links are not followed.
-- A message is a regular file in `new` or `cur`; what is in `tmp` is never touched. Its uid is its name
-  without flags. What is not moved stays where it is, so that mail in `new` is still new for mail programs.
-- A move is `mailbox.maildir.MaildirTarget.take`: a rename that keeps name, flags and time. Letters of
-  keywords (`dovecot-keywords`) are translated, because each folder has its own.
+- A message is a regular file in `new` or `cur`; files in `tmp` are never touched. Its uid is its name without
+  flags. A message in `new` that is not moved stays in `new`, so that mail programs still see it as new mail.
+- A message is moved by `MaildirTarget.take`: a rename that keeps its name, flags and time. The letters of its
+  keywords (`dovecot-keywords`) are translated, because each folder has its own letters.
 """
 
 import errno
@@ -25,7 +25,7 @@ from tamis_mail.mailbox.names import decode_utf7, encode_utf7
 from tamis_mail.mailbox.raw_message import SourceError, printable
 from tamis_mail.surfaces.maildir import names
 from tamis_mail.surfaces.maildir.keywords import FILE, KeywordFile
-from tamis_mail.surfaces.maildir.notices import Notices
+from tamis_mail.surfaces.maildir.notifications import Notifications
 from tamis_mail.watching.mailbox import Folder, FolderError, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import NamedFolder, Role, find_roles
 
@@ -55,7 +55,12 @@ class _Directory:
 
 
 class MaildirMailbox:
-    """The Maildir at a path. `report` is called with an event and a reason when the user should know."""
+    """The Maildir at a path.
+
+    `junk` and `unsure` are folders that the user chose, as `names.split_folder_name` reads them. With `poll`,
+    `wait` lets at most so many seconds pass instead of using notifications of the system. `report` is called
+    with the event "polling" and the reason if the system sends no notifications.
+    """
 
     def __init__(
         self,
@@ -66,17 +71,17 @@ class MaildirMailbox:
         poll: float | None = None,
         report: Callable[[str, str], None] = lambda event, reason: None,
     ) -> None:
-        """Raise SourceError if the path is no Maildir."""
+        """Raise SourceError if the path is not a Maildir."""
         self.path = os.path.realpath(path)
         self._junk = names.split_folder_name(junk) if junk else None
         self._unsure = names.split_folder_name(unsure) if unsure else None
-        self._notices = Notices(poll, lambda reason: report("polling", reason))
+        self._notifications = Notifications(poll, lambda reason: report("polling", reason))
         self._targets: dict[str, MaildirTarget] = {}
         self._directories: dict[str, _Directory] = {}  # by name
         self._refuse_unless_maildir(path)
 
     def refuse_unless_writable(self) -> None:
-        """Raise SourceError if mail cannot be moved to Junk or Unsure, as far as that can be known."""
+        """Create Junk and Unsure if they are missing; raise SourceError if one of them cannot be written."""
         try:
             for folder in self.list_folders():
                 if folder.role in (Role.JUNK, Role.UNSURE):
@@ -85,13 +90,13 @@ class MaildirMailbox:
             raise SourceError(str(error)) from None
 
     def close(self) -> None:
-        """Stop the notices."""
-        self._notices.close()
+        """Stop the notifications of the system."""
+        self._notifications.close()
 
     # The methods of `watching.mailbox.Mailbox`.
 
     def list_folders(self) -> Sequence[Folder]:
-        """List the inbox and all subfolders; Junk, and Unsure if it was named, even before they exist."""
+        """List all folders, also Junk, and Unsure if the user chose one, before they exist."""
         paths = self._find_directories()
         named = [NamedFolder(parts) for parts in paths]
         roles = find_roles(
@@ -124,7 +129,7 @@ class MaildirMailbox:
         return list(listed.values())
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
-        """Read messages, each up to the largest size that is judged."""
+        """Read messages, each up to LARGEST_RAW bytes; see `Mailbox.read`."""
         for uid in uids:
             try:
                 yield uid, self._apply_to_file(folder, uid, _read_file)
@@ -135,8 +140,12 @@ class MaildirMailbox:
             except OSError as error:
                 yield uid, MessageError(f"it cannot be read: {error.strerror}")
 
-    def move(self, folder: Folder, uid: str, target: Folder, *, copy: str | None = None) -> str | None:
-        """Move a message by renaming its file; between two disks, an interrupted move is recognised."""
+    def move(self, folder: Folder, uid: str, target: Folder, *, copy_uid: str | None = None) -> str | None:
+        """Move a message by renaming its file; see `Mailbox.move`.
+
+        `copy_uid` is not needed: `MaildirTarget.take` itself recognises a copy that an interrupted move
+        between two disks has left in the target.
+        """
         destination = self._open_target(target)
         letters = self._directories[folder.name].keywords.read()
 
@@ -161,11 +170,12 @@ class MaildirMailbox:
         return new_uid
 
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
-        """Add keywords to a message in `cur`, if Dovecot keeps keywords here; in `new` there are none."""
+        """Add keywords to a message; see `Mailbox.add_keywords`.
+
+        Only a folder with `dovecot-keywords` can keep them. A message in `new` stays as it is, because names
+        in `new` have no flags.
+        """
         directory = self._directories[folder.name]
-        letters = [directory.keywords.find_or_add_letter(keyword) for keyword in sorted(keywords)]
-        if None in letters:
-            return False
 
         def add(path: str) -> None:
             file = Path(path)
@@ -175,16 +185,22 @@ class MaildirMailbox:
                 file.rename(renamed)
                 directory.files[uid] = str(renamed)
 
-        self._apply_to_file(folder, uid, add)
+        try:
+            letters = [directory.keywords.find_or_add_letter(keyword) for keyword in sorted(keywords)]
+            if None in letters:
+                return False
+            self._apply_to_file(folder, uid, add)
+        except OSError as error:
+            raise MessageError(f"it cannot be marked: {error.strerror}") from None
         return True
 
     def wait(self, seconds: float) -> None:
-        """Wait for notices of the system, or for some seconds."""
+        """Wait for a notification of the system, or for some seconds."""
         watched = [self.path]
         for directory in self._directories.values():
             subfolders = (Path(directory.path, name) for name in ("cur", "new"))
             watched += [str(subfolder) for subfolder in subfolders if subfolder.is_dir()]
-        self._notices.wait(watched, seconds)
+        self._notifications.wait(watched, seconds)
 
     # Folders on disk.
 
@@ -195,7 +211,7 @@ class MaildirMailbox:
             raise SourceError(str(error)) from None
         if Role.INBOX not in roles:
             raise SourceError(
-                f"{printable(path)} is no Maildir, expected a folder with cur and new, or one that has an "
+                f"{printable(path)} is not a Maildir, expected a folder with cur and new, or with a folder "
                 "INBOX: check the path"
             )
 
@@ -214,6 +230,7 @@ class MaildirMailbox:
         return paths
 
     def _add_subfolders(self, path: str, parts: tuple[str, ...], paths: dict[tuple[str, ...], str]) -> None:
+        """Add the folders below a path to `paths`, by the parts of their names, which begin with `parts`."""
         try:
             with os.scandir(path) as scan:
                 entries = sorted(
@@ -241,18 +258,21 @@ class MaildirMailbox:
 
     def _plan_folder(self, parts: tuple[str, ...], role: Role, paths: dict[tuple[str, ...], str]) -> Folder:
         """Return a folder that will be created by the first move to it, in the layout of the others."""
-        is_plus_plus = ("INBOX",) in paths and not any(
+        is_maildir_plus_plus = ("INBOX",) in paths and not any(
             Path(path).parent == Path(self.path) and not Path(path).name.startswith(".")
             for path in paths.values()
             if path != self.path
         )
         encoded = [encode_utf7(part) for part in parts]
-        path = f"{self.path}/.{'.'.join(encoded)}" if is_plus_plus else f"{self.path}/{'/'.join(encoded)}"
+        path = f"{self.path}/{'/'.join(encoded)}"
+        if is_maildir_plus_plus:
+            path = f"{self.path}/.{'.'.join(encoded)}"
         name = "/".join(parts)
         self._directories[name] = _Directory(path, parts, KeywordFile(path))
-        return Folder(name, role, exists=False)
+        return Folder(name, role, is_present=False)
 
     def _open_target(self, folder: Folder) -> MaildirTarget:
+        """Open a folder to move mail to it; create it if it is missing. Raise FolderError if that fails."""
         path = self._directories[folder.name].path
         target = self._targets.get(folder.name)
         # A target that was used before may have been deleted since, and another folder may have its name now.
@@ -265,7 +285,11 @@ class MaildirMailbox:
         return target
 
     def _read_revision(self, path: str) -> str:
-        """Return the times of a folder's last changes as text; empty if the last one is too recent."""
+        """Return the times of a folder's last changes as text.
+
+        The text is empty if the last change is too recent, or if the times cannot be read: the folder then
+        has no revision, and is listed.
+        """
         times: list[int] = []
         for name in ("cur", "new", FILE):
             with suppress(FileNotFoundError):
@@ -279,7 +303,7 @@ class MaildirMailbox:
     # Messages on disk.
 
     def _list_files(self, path: str) -> Iterator[tuple[str, str, str]]:
-        """Yield path, base and flags of each message."""
+        """Yield the path of each message, and the base and flags of its name (`names.split_name`)."""
         for name in ("new", "cur"):
             try:
                 with os.scandir(f"{path}/{name}") as scan:
@@ -290,9 +314,9 @@ class MaildirMailbox:
                 raise MailboxError(f"{printable(path)}/{name} cannot be read: {error.strerror}") from None
 
     def _apply_to_file(self, folder: Folder, uid: str, function: Callable[[str], T]) -> T:
-        """Call a function with the path of a message's file. A renamed file is searched once more.
+        """Call a function with the path of a message's file; if the file was renamed, look for it once more.
 
-        Raise LookupError if it is not in the folder any more.
+        Raise LookupError if the message is not in the folder any more.
         """
         directory = self._directories[folder.name]
         for attempt in range(2):

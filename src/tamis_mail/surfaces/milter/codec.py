@@ -10,9 +10,10 @@ it chooses. From then on,
 
     CONNECT HELO (MAIL RECIPIENT... DATA HEADER... END_OF_HEADER BODY... END_OF_BODY | ABORT)... QUIT
 
-each after a packet MACRO with the macros of the command, if there are any. Each command but MACRO, ABORT and
-QUIT has an answer of one packet, unless a ProtocolOption says that the filter does not answer it. The answer
-to END_OF_BODY is any number of changes and one decision.
+each after a packet MACRO with the macros of the command, if there are any. Instead of QUIT,
+QUIT_NEW_CONNECTION announces the mail of another SMTP client. Each command but MACRO, ABORT and these two has
+an answer of one packet, unless a ProtocolOption says that the filter does not answer it. The answer to
+END_OF_BODY is any number of changes and one decision.
 
 In libmilter, NEGOTIATE is SMFIC_OPTNEG, END_OF_HEADER is SMFIC_EOH, END_OF_BODY is SMFIC_BODYEOB and
 RECIPIENT is SMFIC_RCPT; an `Action` is a flag SMFIF_…, and a `ProtocolOption` a flag SMFIP_….
@@ -100,7 +101,7 @@ class Negotiation:
 
     @classmethod
     def read(cls, data: bytes) -> "Negotiation":
-        """Read an offer. Bits that have no meaning here are ignored."""
+        """Read an offer; raise ProtocolError if it is not valid. Unknown actions and options are left out."""
         if len(data) < _NEGOTIATION.size:
             raise ProtocolError(f"an offer has {len(data)} bytes, expected at least {_NEGOTIATION.size}")
         version, actions, options = _NEGOTIATION.unpack_from(data)
@@ -140,8 +141,8 @@ class PacketReader:
     def take_packet(self) -> Packet | None:
         """Return the next packet, or None if it is not complete.
 
-        A wrong length or command is refused before the rest of the packet has come, so that memory holds no
-        more than one packet.
+        Raise ProtocolError for a wrong length or command before the rest of the packet has come, so that the
+        memory holds no more than one packet.
         """
         if len(self._buffer) < _UINT32.size:
             return None
@@ -215,7 +216,7 @@ def encode(command: bytes, data: bytes = b"") -> bytes:
     return _UINT32.pack(1 + len(data)) + command + data
 
 
-# Decisions, as whole packets.
+# Decisions, as whole packets. (SKIP answers BODY: the server sends no more of the body.)
 CONTINUE, ACCEPT, SKIP = encode(b"c"), encode(b"a"), encode(b"s")
 DISCARD, TEMPORARY_FAILURE = encode(b"d"), encode(b"t")
 
@@ -251,7 +252,7 @@ def encode_add_header(name: bytes, value: bytes) -> bytes:
 
 
 def encode_remove_header(name: bytes, number: int) -> bytes:
-    """Return the change that removes a header field; the first of its name has number 1."""
+    """Return the change that removes a header field; the first field of its name has number 1."""
     return encode(b"m", _UINT32.pack(number) + _to_string(name) + b"\0")
 
 

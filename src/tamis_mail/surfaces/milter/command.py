@@ -41,7 +41,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--add-only",
         action="store_true",
-        help="do not rename fields with the names of verdicts that the message already has",
+        help="do not rename fields of the message that have the name of a verdict field (X-Spam-Status, ...)",
     )
     parser.add_argument(
         "--judge-authenticated",

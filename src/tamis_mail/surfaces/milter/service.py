@@ -1,8 +1,8 @@
 """Decide on the messages of a mail server: add the verdict to the header, and accept them.
 
-A message that cannot be judged is accepted without a verdict or, if `on_fault` is "tempfail", refused for
-now, so that its sender tries again later; one that is too large is accepted in any case. Only spam is ever
-rejected, quarantined or discarded, and only if `on_spam` says so.
+A message that cannot be judged is accepted without a verdict or, if `on_fault` is "tempfail", refused
+temporarily, so that its sender tries again later. A message that is too large is accepted in any case. Only
+spam is ever rejected, quarantined or discarded, and only if `on_spam` says so.
 
 If the mail server sends invalid packets, or nothing for too long, the connection is closed. What happens to
 a message that has no answer then is up to the mail server (in Postfix, to `milter_default_action`).
@@ -40,16 +40,16 @@ _NOT_IN_QUEUE_ID = re.compile(r"[^A-Za-z0-9._-]")
 class Policy:
     """What is done to messages, as the options say."""
 
-    dialect: str = "spamassassin"
-    on_spam: str = "mark"
-    on_fault: str = "accept"
+    dialect: str = "spamassassin"  # one of DIALECTS
+    on_spam: str = "mark"  # one of ON_SPAM
+    on_fault: str = "accept"  # one of ON_FAULT
     shows_evidence: bool = True
-    may_remove_fields: bool = True
-    judges_authenticated: bool = False
+    may_remove_fields: bool = True  # whether old fields are renamed
+    judges_authenticated: bool = False  # whether mail of clients that logged in is judged
 
     @property
     def needs_evidence(self) -> bool:
-        """Whether the fields name the evidence; to find it takes much longer than the verdict alone."""
+        """Whether the fields name the evidence, which takes much longer to find than the verdict."""
         return self.shows_evidence and self.dialect != "bogofilter"
 
     @property
@@ -99,7 +99,7 @@ class MilterService:
         return bool(envelope.auth_type) and not self.policy.judges_authenticated
 
     async def decide(self, message: Message, agreed: Negotiation) -> bytes:
-        """Return the changes of a message, and the decision."""
+        """Return the changes of a message and the decision, as packets."""
         try:
             return await self._judge(message, agreed)
         except Exception as error:  # noqa: BLE001 (no error may stop mail)
@@ -183,10 +183,10 @@ class MilterService:
 
 
 def rename_old_fields(message: Message, agreed: Negotiation) -> bytes:
-    """Return the changes that rename the fields of others that have the name of a verdict's field.
+    """Return the changes that rename the old fields of a message, so that they are not taken for our verdict.
 
     A milter cannot rename: a field is removed, and added to the end of the header under its new name. A field
-    that cannot be added again is not removed. The last field of a name is removed first, so that the numbers
+    whose value was not kept is not removed. The last field of a name is removed first, so that the numbers
     of the others do not change.
     """
     needed = Action.CHANGE_HEADERS | Action.ADD_HEADERS
@@ -199,7 +199,7 @@ def rename_old_fields(message: Message, agreed: Negotiation) -> bytes:
 
 
 def _list_renamable(message: Message) -> list[tuple[bytes, int, bytes]]:
-    """Return name, number and value of the fields that can be added again under another name."""
+    """Return name, number and value of the old fields that can be added again under another name."""
     return [
         (field.name, field.number, field.value) for field in message.old_fields if field.value is not None
     ]
@@ -219,5 +219,5 @@ def _join_lines(lines: list[bytes], *, keeps_space: bool) -> list[tuple[bytes, b
 
 
 def _clean_queue_id(queue_id: bytes) -> str:
-    """Return the queue id of a message for the log; the log of the mail server has it, too."""
+    """Return the queue id of a message for the log, without characters that mail servers do not use in it."""
     return _NOT_IN_QUEUE_ID.sub("", queue_id.decode("ascii", "replace"))[:40]

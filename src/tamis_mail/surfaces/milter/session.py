@@ -1,13 +1,15 @@
-"""Assemble the messages of one milter connection; all commands but the end of a message are answered here.
+"""Assemble the messages of one milter connection, and answer its commands; no I/O.
 
-No I/O.
+Only the end of a message is not answered here, except for exempt mail: `Session.feed` yields the message, and
+the caller decides on it.
 
-A message is put together as the mail server has it, byte for byte, with CR LF as line ends:
+A message is assembled byte for byte as the mail server has it, with CR LF as line ends. These are the
+differences:
 
-- The server does not send its own Received field (`trace.py`).
-- Blanks between the name of a field and its colon, and what follows a NUL in a field, are not sent.
-- A server that does not offer LEADING_SPACE removes one space after the colon; it is put back where nearly
-  all mail has one.
+- The server does not send its own Received field. (`trace.py` makes one like it.)
+- Of a field, it sends neither the blanks between name and colon nor the bytes after a NUL.
+- A server that does not offer LEADING_SPACE removes one space after the colon. Nearly all mail has a space
+  there, so one is added, unless the value begins with a tab or a line end.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +26,8 @@ from tamis_mail.surfaces.milter.codec import (
 )
 from tamis_mail.verdict.header_fields import has_verdict_name
 
-# The filter answers only BODY, so that it can skip the rest of a large message, and the end of a message.
+# With all of these options, the server waits for an answer to two commands only: BODY, so that the filter can
+# skip the rest of a large message, and END_OF_BODY. A server that does not offer an option gets more answers.
 _OPTIONS = (
     ProtocolOption.NO_END_OF_HEADER
     | ProtocolOption.NO_UNKNOWN
@@ -37,13 +40,15 @@ _OPTIONS = (
     | ProtocolOption.SILENT_HEADER
     | ProtocolOption.LEADING_SPACE
 )
-_MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
-_OF_CONNECTION = frozenset((codec.CONNECT, codec.HELO))  # their macros hold for the whole connection
-_LONGEST_NAME = 255  # bytes of the name of a host, of a macro's value, and of an old field's name
+_MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))  # those that fill an `Envelope`
+# The macros of these commands hold for all messages of an SMTP client.
+_CLIENT_COMMANDS = frozenset((codec.CONNECT, codec.HELO))
+# Bytes of a host name and of a macro's value, which are cut off there, and of the name of an old field.
+_LONGEST_NAME = 255
 _LONGEST_ADDRESS = 320  # bytes of a recipient
-_MAX_OLD_FIELDS = 100  # with the name of a verdict that are renamed; a server searches each from the top
-# Bytes of the value of a field with the name of a verdict, and of all such values of a message; a field
-# beyond that keeps its name. By default, mail servers and filters send packets of at most 65,535 bytes.
+_MAX_OLD_FIELDS = 100  # of a message that are kept; to rename one, a server searches it from the top
+# Bytes of the value of an old field, and of all such values of a message; a longer value is not kept. By
+# default, mail servers and filters send packets of at most 65,535 bytes.
 _LONGEST_OLD_FIELD, _OLD_BYTES = 60_000, 400_000
 
 
@@ -54,21 +59,21 @@ class Envelope:
     client_name: bytes = b""
     client_address: bytes = b""
     helo: bytes = b""
-    server: bytes = b""
+    server: bytes = b""  # the name of the mail server
     queue_id: bytes = b""
     tls_version: bytes = b""
-    auth_type: bytes = b""
-    recipient: bytes = b""
+    auth_type: bytes = b""  # how the client logged in
+    recipient: bytes = b""  # empty if there are several, or if the address is longer than _LONGEST_ADDRESS
     n_recipients: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class OldField:
-    """A field of the message as it came that has the name of a verdict's field."""
+    """A field of the message, as it came, with a name that filters give to verdicts (X-Spam-Status, …)."""
 
     name: bytes
     number: int  # the first field of its name has number 1
-    value: bytes | None  # None if it is too long to be kept, and sent back under another name
+    value: bytes | None  # None if it is too long to be kept; the field then cannot be renamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +83,17 @@ class Message:
     raw: bytes | None  # None if the message is larger than the limit
     size: int
     envelope: Envelope
-    old_fields: tuple[OldField, ...]  # the first of those with the name of a verdict's field
-    n_old_fields: int  # the number of all of them
+    old_fields: tuple[OldField, ...]  # the first _MAX_OLD_FIELDS of them
+    n_old_fields: int  # the number of all of them whose name has at most _LONGEST_NAME bytes
 
 
 @dataclass(slots=True)
 class _Draft:
     """The part of a message that has come so far."""
 
-    content: bytearray = field(default_factory=bytearray)
+    content: bytearray = field(default_factory=bytearray)  # empty if the message is larger than the limit
     size: int = 0
-    has_body: bool = False
+    has_body: bool = False  # its body has begun
     is_exempt: bool = False
     recipient: bytes = b""
     n_recipients: int = 0
@@ -98,10 +103,11 @@ class _Draft:
 
 
 class Session:
-    """One connection of a mail server, with any number of messages.
+    """One milter connection of a mail server, with any number of messages, perhaps of several SMTP clients.
 
-    `agreed` is the result of the negotiation with the server. Mail whose envelope `is_exempt` is accepted
-    unchanged, and its body is not read.
+    `agreed` is the result of the negotiation with the server. If `is_exempt` returns True for the envelope of
+    a message, it is accepted unchanged, and its body is not read. A message of more than `largest` bytes is
+    not kept. `actions` are the changes that the filter wants to make.
     """
 
     def __init__(
@@ -114,14 +120,15 @@ class Session:
         self._is_exempt = is_exempt
         self._packets = PacketReader()
         self._macros: dict[bytes, dict[bytes, bytes]] = {}
-        self._client = (b"", b"")
+        self._client = (b"", b"")  # its name and address
         self._helo = b""
         self._draft = _Draft()
 
     def feed(self, data: bytes) -> Iterator[bytes | Message]:
         """Take the next bytes, and yield answers to send and messages to decide on, in order.
 
-        The caller sends the decision on a message before it takes the next item.
+        The caller sends the decision on a message before it takes the next item. Raise ProtocolError if the
+        bytes are not valid.
         """
         self._packets.feed(data)
         while not self.is_ended and (packet := self._packets.take_packet()) is not None:
@@ -178,9 +185,8 @@ class Session:
         name, value = codec.read_header(data)
         if len(name) <= _LONGEST_NAME and has_verdict_name(name):
             self._take_old_field(name, value)
-        space = (
-            b"" if self.agreed.options & ProtocolOption.LEADING_SPACE or value[:1] in (b"\t", b"\n") else b" "
-        )
+        is_complete = self.agreed.options & ProtocolOption.LEADING_SPACE
+        space = b"" if is_complete or value.startswith((b"\t", b"\n", b"\r\n")) else b" "
         lines = value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
         self._add(b"".join((name, b":", space, lines, b"\r\n")))
 
@@ -196,7 +202,7 @@ class Session:
     def _take_body(self, data: bytes) -> bytes:
         if self._draft.is_exempt or self._is_exempt(self._make_envelope()):
             self._forget_message()
-            self._draft.is_exempt = True  # until the next message: the server may continue with this one
+            self._draft.is_exempt = True  # the server may still send more of this message
             return codec.ACCEPT
         self._add_body(data)
         is_large = self._draft.size > self._largest
@@ -231,7 +237,7 @@ class Session:
     def _forget_message(self) -> None:
         self._draft = _Draft()
         self._macros = {
-            command: macros for command, macros in self._macros.items() if command in _OF_CONNECTION
+            command: macros for command, macros in self._macros.items() if command in _CLIENT_COMMANDS
         }
 
     def _make_envelope(self) -> Envelope:

@@ -1,7 +1,7 @@
 """Make the Received field that the mail server is about to add to a message, from its envelope.
 
-Mail servers do not show this field to a filter, but mail in a folder, which is learned, has it; and in mail
-that comes straight from its sender it is the only one that names the sender's host. So a message is judged
+Mail servers do not show this field to a filter. But mail in folders, which is learned, has it, and in mail
+that comes directly from its sender it is the only field that names the sender's host. So a message is judged
 with a field that says the same.
 """
 

@@ -7,7 +7,8 @@
     <message>
 
 Lines end in CR LF. The answer is `SPAMD/1.1 0 EX_OK`, header fields, an empty line and often a body. A code
-other than 0 is one of sysexits.h; spamc then passes the message on unchanged.
+other than 0 reports an error, after which spamc passes the message on unchanged: 79 is SpamAssassin's own,
+the others are those of sysexits.h.
 
 The answer depends on the version of the client, as that of SpamAssassin does: Exim sends 1.2, and does not
 understand a report with a Content-length.
@@ -22,15 +23,16 @@ import re
 import zlib
 from dataclasses import dataclass, field
 
-METHODS = frozenset(
+METHODS = frozenset(  # of requests
     ("CHECK", "SYMBOLS", "REPORT", "REPORT_IFSPAM", "PROCESS", "HEADERS", "TELL", "PING", "SKIP")
 )
-WITHOUT_MESSAGE = frozenset(("PING", "SKIP"))
+WITHOUT_MESSAGE = frozenset(("PING", "SKIP"))  # methods of requests without a message
+# The names of the codes of an answer.
 NAMES = {0: "EX_OK", 64: "EX_USAGE", 65: "EX_DATAERR", 69: "EX_UNAVAILABLE", 70: "EX_SOFTWARE"}
 NAMES |= {74: "EX_IOERR", 75: "EX_TEMPFAIL", 76: "EX_PROTOCOL", 77: "EX_NOPERM", 79: "EX_TIMEOUT"}
 USAGE, DATA_ERROR, UNAVAILABLE, TEMPORARY, PROTOCOL, TIMEOUT = 64, 65, 69, 75, 76, 79
 PONG = b"SPAMD/1.5 0 PONG\r\n"
-MARKED = frozenset(("PROCESS", "HEADERS"))  # their answer has the message, or its header
+MARKED = frozenset(("PROCESS", "HEADERS"))  # methods whose answer has the message, or its header
 
 _OK = "SPAMD/1.1 0 EX_OK"  # the version that SpamAssassin writes, and that clients expect
 _LARGEST_HEAD = 8192  # bytes of the request line and the header fields
@@ -41,9 +43,10 @@ _FIELD = re.compile(rb"([A-Za-z0-9-]{1,100})[ \t]*:[ \t]*([^\x00-\x08\x0a-\x1f\x
 
 
 class ProtocolError(Exception):
-    """An invalid request: the exit code of the answer, and one sentence.
+    """A request that is refused: the code of the answer, and a sentence for the answer and the log.
 
-    The answer also quotes what was given; the sentence, which may be logged, does not, as it may be mail.
+    The answer also quotes `given`, the part of the request that is wrong. The sentence does not, because it
+    is logged, and that part may be mail.
     """
 
     def __init__(self, code: int, sentence: str, given: str = "") -> None:
@@ -63,7 +66,7 @@ class Request:
 
     @property
     def user(self) -> str:
-        """The user for whom the client asks; empty if it names none."""
+        """The user that the client names; empty if it names none."""
         return self.fields.get("user", "")
 
 
@@ -87,7 +90,10 @@ class RequestReader:
         self._length: int | None = None
 
     def feed(self, data: bytes) -> Request | None:
-        """Take the next bytes; return the request once it is complete. What follows it is ignored."""
+        """Take the next bytes; return the request once it is complete. Bytes after it are ignored.
+
+        Raise ProtocolError if it is not valid or too large.
+        """
         if not self._method:
             rest = self._take_head(data)
             if rest is None:
@@ -103,7 +109,10 @@ class RequestReader:
         return self._finish() if self._size >= self._length else None
 
     def end(self) -> Request | None:
-        """Return the request when the client sends no more; None if it has sent nothing."""
+        """Return the request after the last bytes of the client; None if it has sent nothing.
+
+        Raise ProtocolError if the request is not complete.
+        """
         if not self._method:
             if not self._head:
                 return None
@@ -190,7 +199,7 @@ class RequestReader:
 
 
 def _is_one_line(first: bytes) -> bool:
-    """Whether a request ends with its first line, or its message follows it."""
+    """Whether a request has no header fields: it ends with its first line, or its message follows there."""
     parts = _FIRST_LINE.fullmatch(first)
     if parts is None:
         return False
@@ -201,7 +210,7 @@ def _is_one_line(first: bytes) -> bool:
 def answer_verdict(
     request: Request, *, is_spam: bool, score: float, required: float, body: bytes | None
 ) -> bytes:
-    """Return the answer to a request for a verdict, in the order of fields that clients know.
+    """Return the answer to a request for a verdict, with its fields in the order that clients expect.
 
     >>> answer_verdict(Request("CHECK"), is_spam=True, score=7.1, required=2.94, body=None)
     b'SPAMD/1.1 0 EX_OK\\r\\nSpam: True ; 7.1 / 2.9\\r\\n\\r\\n'
@@ -223,7 +232,7 @@ def answer_verdict(
 
 
 def answer_learning(field_name: str = "") -> bytes:
-    """Return the answer to TELL: `DidSet` or `DidRemove`; neither if nothing had to be changed.
+    """Return the answer to TELL with the field DidSet or DidRemove, or with neither if nothing was changed.
 
     >>> answer_learning("DidSet")
     b'SPAMD/1.1 0 EX_OK\\r\\nDidSet: local\\r\\n\\r\\n'
@@ -243,7 +252,7 @@ def answer_error(code: int, sentence: str, given: str = "") -> bytes:
 
 
 def find_body(message: bytes) -> int:
-    """Return the index at which spamc takes the body to begin: after HEADERS, it appends the body itself.
+    """Return the index at which spamc expects the body, which it appends itself to the answer to HEADERS.
 
     >>> find_body(b"Subject: a\\n\\nb")
     12

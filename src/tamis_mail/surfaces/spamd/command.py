@@ -15,8 +15,8 @@ def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis serve spamd`."""
     parser.description = (
         "Answer spamc, Exim, Evolution, KMail, isbg and other clients of SpamAssassin's spamd, over TCP or a "
-        "Unix socket. If the store cannot be read, the answer is a temporary error, and clients pass the "
-        "message on unchanged."
+        "Unix socket. If the store cannot be read, the answer is a temporary error, after which clients pass "
+        "the message on unchanged."
     )
     daemon.add_options(parser, _LISTEN)
     parser.add_argument(

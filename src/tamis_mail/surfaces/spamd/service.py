@@ -30,7 +30,8 @@ from tamis_mail.verdict.header_fields import add_verdict, score_of, tests_of
 _BLOCK = 1 << 16  # bytes that are read at once
 _MAX_EVIDENCE = 15  # tokens of a report, one per line
 _LONGEST = 60  # characters of a token in a report
-# The rest of a refused request is read for so long: closing the connection at once would lose the answer.
+# The rest of a refused request is read for at most this time: closing the connection at once would lose the
+# answer.
 _DISCARD_SECONDS = 5.0
 
 
@@ -119,7 +120,7 @@ class SpamdService:
         return answer_verdict(request, is_spam=is_spam, score=score, required=required, body=body)
 
     def _mark(self, request: Request, judged: TimedVerdict) -> bytes:
-        """Add the verdict to the message; for HEADERS, without the body."""
+        """Add the verdict to the message; for HEADERS, return only its header."""
         marked = add_verdict(
             request.message,
             judged.verdict,
@@ -133,7 +134,7 @@ class SpamdService:
         return marked[: len(marked) - length_of_body]
 
     async def _learn(self, request: Request, user: str) -> bytes:
-        """Learn or forget a message: `Set: local` with `Message-class`, or `Remove: local`."""
+        """Learn a message (`Set: local` with `Message-class`) or forget it (`Remove: local`)."""
         if not self.may_learn:
             raise ProtocolError(UNAVAILABLE, "learning is switched off by --no-learn")
         destinations = {name: request.fields.get(name, "").lower() for name in ("set", "remove")}
@@ -183,5 +184,5 @@ def _write_report(judged: TimedVerdict, score: float, required: float) -> bytes:
 
 
 def _make_printable(token: str) -> str:
-    """Replace line ends and control characters, because a sender chose the token."""
+    """Replace line ends and control characters, because a sender chose the token, and cut off a long one."""
     return "".join(c if c.isprintable() else "?" for c in token)[:_LONGEST]

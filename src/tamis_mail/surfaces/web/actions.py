@@ -34,7 +34,7 @@ class Outcome:
 
 
 def mark(connections: Connections, digests: Sequence[bytes], label: str) -> Outcome:
-    """Learn messages under a label. A message whose text is gone is relabelled by its stored features."""
+    """Learn messages under a label. If a message cannot be read, its stored features are relabelled."""
     before = _find_newest_event(connections)
     sieve = connections.sieve
     unreadable: list[bytes] = []
@@ -55,7 +55,10 @@ def mark(connections: Connections, digests: Sequence[bytes], label: str) -> Outc
 
 
 def forget(connections: Connections, digests: Sequence[bytes]) -> Outcome:
-    """Forget messages, exactly: the store is as if they had never been learned."""
+    """Forget messages: the counts are as if they had never been learned.
+
+    If a message cannot be read, its stored features are forgotten.
+    """
     before = _find_newest_event(connections)
     unreadable: list[bytes] = []
     sieve = connections.sieve
@@ -85,12 +88,15 @@ def set_senders(connections: Connections, digests: Sequence[bytes], *, is_allowe
     before = add_entries(connections.sieve.store, entries, is_allowed=is_allowed)
     judge_again(connections, digests)
     verb = "allowed" if is_allowed else "blocked"
-    names = ", ".join(entries[:3]) + (f" and {len(entries) - 3} more" if len(entries) > 3 else "")
-    return Outcome(f"{verb.capitalize()}: {names}.", make_list_undo(before, digests))
+    return Outcome(f"{verb.capitalize()}: {join_entries(entries)}.", make_list_undo(before, digests))
 
 
 def make_list_undo(before: Mapping[str, bool | None], digests: Sequence[bytes] = ()) -> dict[str, str]:
-    """Return the fields of the form that restores entries of the lists."""
+    """Return the fields of the form that restores entries of the lists of senders.
+
+    `before` has for each entry whether it was allowed (True), blocked (False) or on neither list (None). The
+    first 50 of the messages `digests` are judged again afterwards.
+    """
     return {
         "was_new": "\n".join(entry for entry, value in before.items() if value is None),
         "was_allowed": "\n".join(entry for entry, value in before.items() if value is True),
@@ -106,7 +112,7 @@ def restore_list(
     was_blocked: Sequence[str],
     digests: Sequence[bytes] = (),
 ) -> Outcome:
-    """Restore entries of the lists, as they were before an action."""
+    """Restore entries of the lists of senders, as they were before an action, and judge messages again."""
     try:
         new, allowed, blocked = (
             [parse_entry(entry) for entry in entries] for entries in (was_new, was_allowed, was_blocked)
@@ -119,11 +125,12 @@ def restore_list(
     add_entries(store, allowed, is_allowed=True)
     add_entries(store, blocked, is_allowed=False)
     judge_again(connections, digests)
-    return Outcome(f"Undone: {', '.join([*new, *allowed, *blocked][:3])} as before.")
+    entries = [*new, *allowed, *blocked]
+    return Outcome(f"Undone: the lists of senders are as before for {join_entries(entries)}.")
 
 
 def undo(connections: Connections, ranges: Sequence[tuple[int, int]]) -> Outcome:
-    """Undo learning events of the log; the sentence says how many."""
+    """Undo the learning events of the log with numbers in some ranges (first, last), if all can be undone."""
     before = _find_newest_event(connections)
     sieve = connections.sieve
     try:
@@ -147,7 +154,7 @@ def undo(connections: Connections, ranges: Sequence[tuple[int, int]]) -> Outcome
 
 
 def read_ranges(text: str) -> list[tuple[int, int]]:
-    """Read numbers of events, as `Outcome.undo` writes them.
+    """Read ranges of numbers of events, as `Outcome.undo` has them; raise ValueError if they are not valid.
 
     >>> read_ranges("3-5,9")
     [(3, 5), (9, 9)]
@@ -164,7 +171,11 @@ def read_ranges(text: str) -> list[tuple[int, int]]:
 def judge_again(
     connections: Connections, digests: Iterable[bytes], must_end: Callable[[], bool] = lambda: False
 ) -> dict[bytes, tuple[str, float]]:
-    """Judge messages, until `must_end` returns True, and write the verdicts to the catalog."""
+    """Judge messages, until `must_end` returns True, and write the verdicts to the catalog.
+
+    Return the label and the probability of each message that was judged, by digest; a message that cannot be
+    read is left out.
+    """
     verdicts: dict[bytes, tuple[str, float]] = {}
     batch: list[tuple[bytes, bytes]] = []
     size = 0
@@ -196,7 +207,7 @@ def judge_again(
 def _read_messages(
     connections: Connections, digests: Iterable[bytes], unreadable: list[bytes]
 ) -> Iterator[bytes]:
-    """Yield the messages one by one; add those that cannot be read to `unreadable`."""
+    """Yield the messages one by one; add the digests of those that cannot be read to `unreadable`."""
     for digest in dict.fromkeys(digests):
         try:
             yield read_message(connections.catalog, digest)
@@ -239,7 +250,10 @@ def _make_outcome(
     digests: Sequence[bytes],
     unreadable: Sequence[bytes],
 ) -> Outcome:
-    """Return an outcome; its sentence also says how many messages could not be read."""
+    """Return the outcome of an action, with the form that undoes the learning events after number `before`.
+
+    Its sentence also says how many messages could not be read.
+    """
     if unreadable:
         sentence += f" {_count_messages(len(unreadable))} could not be read: the mail was moved or deleted."
     digest_set = set(digests)
@@ -250,6 +264,12 @@ def _make_outcome(
         numbers = []
     undo_fields = {"events": _join_numbers(numbers)} if numbers else {}
     return Outcome(sentence, undo_fields, is_fault=bool(unreadable))
+
+
+def join_entries(entries: Sequence[str]) -> str:
+    """Join the first entries of the lists of senders for a sentence; domains lose their @."""
+    names = [entry.removeprefix("@") for entry in entries]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
 def _join_numbers(numbers: Sequence[int]) -> str:

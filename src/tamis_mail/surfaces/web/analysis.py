@@ -19,6 +19,7 @@ from tamis_mail.surfaces.web.threads import Connections, Threads
 _MAX_CACHED = 16  # figures, each for one state
 _STEPS = 100  # parts into which the progress of a job is divided
 
+# Computes the values of a figure; it calls its second argument with the fraction that is done, from 0 to 1.
 Compute = Callable[[Connections, Callable[[float], None]], dict[str, Any]]
 
 
@@ -26,7 +27,7 @@ class CancelledError(Exception):
     """The server is stopping, and the computation stops, too."""
 
 
-def describe_learned(connections: Connections) -> Hashable:
+def get_store_state(connections: Connections) -> Hashable:
     """Return a value that differs after something was learned, forgotten or fitted."""
     store = connections.sieve.store
     with store.snapshot():
@@ -34,7 +35,7 @@ def describe_learned(connections: Connections) -> Hashable:
         return (*store.labels(), settings)
 
 
-def describe_verdicts(connections: Connections) -> Hashable:
+def get_verdict_state(connections: Connections) -> Hashable:
     """Return a value that differs after a verdict was written."""
     newest = EventLog.of(connections.sieve.store.path_name).newest_number()
     return newest, tuple(sorted(connections.catalog.count_verdicts().items()))
@@ -53,14 +54,18 @@ class Analysis:
     async def find(
         self, name: Hashable, title: str, compute: Compute, *, reads_verdicts: bool = False
     ) -> dict[str, Any] | Job:
-        """Return the values of a figure for the present state, or the job that computes them."""
-        describe = describe_verdicts if reads_verdicts else describe_learned
-        key = (name, await self._threads.read(describe))
+        """Return the values of a figure for the present state, or the job that computes them.
+
+        `name` identifies the figure and its parameters. With `reads_verdicts`, the figure depends on the
+        verdicts of the log and the catalog, else on the store.
+        """
+        get_state = get_verdict_state if reads_verdicts else get_store_state
+        key = (name, await self._threads.read(get_state))
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
                 return self._values[key]
-            if name in self._running:  # perhaps of an older state: the next request asks again
+            if name in self._running:  # perhaps for an older state: the page asks again when it has finished
                 return self._running[name]
             job = self._running[name] = self._jobs.add(title)
             job.total = _STEPS
@@ -70,10 +75,10 @@ class Analysis:
     def _run(
         self, connections: Connections, job: Job, key: Hashable, name: Hashable, compute: Compute
     ) -> None:
-        def advance(share: float) -> None:
+        def advance(fraction: float) -> None:
             if job.is_cancelled:
                 raise CancelledError
-            job.done = round(_STEPS * share)
+            job.done = round(_STEPS * fraction)
 
         try:
             advance(0.0)

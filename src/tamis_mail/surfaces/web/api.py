@@ -35,7 +35,9 @@ _JSON = "application/json"
 
 _DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$", "description": "identifies a message"}
 _DIGESTS: Schema = {"type": "array", "items": _DIGEST, "minItems": 1, "maxItems": actions.MAX_MESSAGES}
-_CURSOR: Schema = {"type": "string", "pattern": r"^[0-3]\.[0-9]{1,17},-?[0-9]{1,15},[1-9][0-9]{0,15}$"}
+# A number from 0 to 4 as Python writes it, such as 0.050000000000000044 or 1e-05.
+_DOUBT = r"([0-3]\.[0-9]{1,20}|[0-9](\.[0-9]{1,17})?e-[0-9]{2,3})"
+_CURSOR: Schema = {"type": "string", "pattern": f"^{_DOUBT},-?[0-9]{{1,15}},[1-9][0-9]{{0,15}}$"}
 _LABEL: Schema = {"type": "string", "enum": ["spam", "ham"]}
 _LABEL_OR_NONE: Schema = {"type": "string", "enum": ["spam", "ham", "none"]}
 _RANGE = "[0-9]{1,15}(-[0-9]{1,15})?"
@@ -143,7 +145,7 @@ class Operation:
         return {name: schema for name, schema in known.items() if f"{{{name}}}" in self.path}
 
 
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[Operation] = []  # `_operation` adds to it
 
 
 def _operation(

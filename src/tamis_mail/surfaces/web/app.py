@@ -24,7 +24,7 @@ from tamis_mail.store.log import LogError
 from tamis_mail.surfaces.web import api, imports, journal, learning, mail, model_room, settings_page
 from tamis_mail.surfaces.web.context import Context, make_context
 from tamis_mail.surfaces.web.pages import STATIC_FOLDER
-from tamis_mail.surfaces.web.security import Guard, TooLargeError
+from tamis_mail.surfaces.web.security import Guard
 from tamis_mail.verdict.rule import RuleError
 
 __all__ = ["Context", "make_app", "make_context"]
@@ -100,8 +100,7 @@ def make_app(context: Context) -> Starlette:
 
 
 def _describe_error(error: Exception) -> tuple[int, str]:
+    """Return the status and the sentence for an error: 409 for a store, a log or mail that cannot be used."""
     if isinstance(error, HTTPException):
         return error.status_code, error.detail
-    if isinstance(error, TooLargeError):
-        return 413, str(error)
     return 409, str(error)

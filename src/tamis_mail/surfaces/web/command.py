@@ -21,17 +21,17 @@ _ADDRESS = "127.0.0.1"
 def configure(parser: ArgumentParser) -> None:
     """Add the options of `tamis serve web`."""
     parser.description = (
-        "Open a page in the browser that shows mail with its verdicts and their reasons, on which verdicts "
-        "are corrected with a click. The server listens on this machine only. The printed address has a "
-        "token that opens the page once."
+        "Open a page in the browser that shows mail with verdicts and their reasons; a click corrects a "
+        "verdict. The server listens on this machine only. The printed address has a token, which opens the "
+        "page once, within ten minutes."
     )
     parser.add_argument(
         "--mail",
         metavar="PATH",
         action="append",
         default=[],
-        help="a Maildir, an mbox, an MH folder or a folder of these, whose messages are listed; it is "
-        "remembered, and may be repeated",
+        help="a Maildir, an mbox, an MH folder or a folder of these, whose messages are listed, now and in "
+        "later runs; may be repeated",
     )
     parser.add_argument(
         "--port",
@@ -50,7 +50,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--api-token-file",
         metavar="FILE",
-        help="let programs use the API with the token in this file, which is created if it does not exist",
+        help="let programs that have the token in this file use the API; a missing file is created",
     )
     parser.add_argument("--no-open", action="store_true", help="do not open the browser")
 
@@ -92,7 +92,10 @@ def serve_page(
         open_source(str(Path(path).expanduser()))  # refuse what is not mail before the server starts
 
     def announce(address: str) -> None:
-        out.write(f"The page is at {address}\nThis address works once. Ctrl+C ends the server.\n")
+        out.write(
+            f"The page is at {address}\n"
+            "This address works once, within ten minutes. Ctrl+C ends the server.\n"
+        )
         out.flush()
         if opens_browser and not webbrowser.open(address):
             sys.stderr.write("tamis serve web: no browser could be opened: open the address yourself\n")

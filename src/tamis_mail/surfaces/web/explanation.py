@@ -15,10 +15,10 @@ from tamis_mail.tokens.words import LONGEST, split
 from tamis_mail.verdict import Evidence, Rule, Verdict
 
 _SHOWN_TEXT = 30_000  # characters of a part that are shown
-_SHOWN_PARTS = 20  # parts of a message that are shown
+SHOWN_PARTS = 20  # parts of a message that are shown
 _PAGE_TEXT = 200_000  # characters of a page of HTML that are read
 _TAGS = 20_000  # tags of a page of HTML that are interpreted
-_LEVELS = 5  # of tint, for spam and as many against it
+_LEVELS = 5  # of tint for spam, and as many against it
 _MAX_REMOVED = 12  # tokens that are named as those without which the verdict would be different
 _CACHED_WORDS = 20_000  # words whose tint is cached
 
@@ -42,24 +42,24 @@ class Span:
 class PartText:
     """A part of a message, with the text that is shown."""
 
-    kind: str
-    name: str
-    size: int
+    kind: str  # its MIME type
+    name: str  # of its file
+    size: int  # bytes
     is_html: bool
     spans: list[Span]
-    omitted: int  # characters that are not shown
-    hidden: str  # text that a mail program would not show
+    omitted: int  # characters of the text that are left out, because there are too many
+    hidden: str  # text of HTML that a mail program would not show, at most 1000 characters
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One bar of the waterfall, in log-odds of spam; positions are percent of the width."""
+    """One bar of the waterfall chart."""
 
     title: str
-    contribution: float
-    start: float
+    contribution: float  # `end` minus `start`
+    start: float  # log-odds of spam, as `end`
     end: float
-    left: float
+    left: float  # percent of the width of the chart, as `width`
     width: float
 
     @property
@@ -72,9 +72,9 @@ class Step:
 class Change:
     """Evidence without which the verdict would be different."""
 
-    label: str  # the other verdict
-    tokens: list[str]  # that would have to be removed
-    is_enough: bool  # whether removing them changes the verdict
+    label: str  # the other verdict: spam, unsure or wanted mail
+    tokens: list[str]  # that would have to be removed, at most _MAX_REMOVED of them
+    is_enough: bool  # whether their removal changes the verdict
 
 
 class Tinter:
@@ -135,7 +135,7 @@ def read_parts(message: Message, tinter: Tinter) -> list[PartText]:
     """Return the parts of a message as text; HTML is shown as the text that a mail program would show."""
     parts: list[PartText] = []
     remaining = _SHOWN_TEXT
-    for part in message.parts[:_SHOWN_PARTS]:
+    for part in message.parts[:SHOWN_PARTS]:
         text, hidden = part.text, ""
         is_html = part.kind == "text/html"
         if is_html:
@@ -191,15 +191,15 @@ def list_steps(verdict: Verdict, evidence: Sequence[Evidence]) -> list[Step]:
 
 
 def find_strongest(evidence: Sequence[Evidence], sign: int, limit: int) -> list[Evidence]:
-    """Return the strongest readable evidence for (1) or against (-1) spam."""
+    """Return the strongest evidence with a readable token, for spam (`sign` 1) or against it (-1)."""
     readable = [one for one in evidence if one.view not in ("grams", "intercept")]
     return select_strongest(readable, sign, limit)
 
 
 def find_changes(verdict: Verdict, evidence: Sequence[Evidence], rule: Rule) -> list[Change]:
-    """Return the fewest pieces of evidence without which the verdict would be different.
+    """Return the fewest pieces of readable evidence without which the verdict would be different.
 
-    The contributions of the others are taken as they are; if the evidence were removed from the message, they
+    The contributions of other evidence are taken as they are; if tokens were removed from the message, they
     would change a little, because contributions are divided by the number of tokens.
     """
     spam_threshold, ham_threshold = _log_odds(rule.spam), _log_odds(rule.ham)
@@ -220,6 +220,7 @@ def _find_change(
     label: str,
     is_changed: Callable[[float], bool],
 ) -> Change:
+    """Remove the strongest evidence for (1) or against (-1) spam, until the log-odds satisfy `is_changed`."""
     total = verdict.log_odds
     tokens: list[str] = []
     for one in find_strongest(evidence, sign, _MAX_REMOVED):

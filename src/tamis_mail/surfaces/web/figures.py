@@ -1,9 +1,10 @@
 """Compute the figures (charts) of the learning view from a store and its log, as values for JSON.
 
-Each figure is computed from a bounded sample, which is a function of the set of remembered messages.
+Each figure is computed from a bounded sample of the remembered messages, those whose features the store has.
+The sample depends only on the set of these messages.
 
-Models that need SciPy and scikit-learn are imported by the figures that use them: loading them takes seconds,
-for which the server would not answer yet.
+Models that need SciPy and scikit-learn are imported by the figures that use them: importing them takes
+seconds, during which the server would not answer yet.
 """
 
 import math
@@ -32,7 +33,7 @@ from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict.rule import Rule, Weights
 
-Progress = Callable[[float], None]
+Progress = Callable[[float], None]  # is called with the fraction that is done, from 0 to 1
 Values = dict[str, Any]
 
 _STUDIED = 1000  # maximum messages of cross-validation, which take about 2 seconds of one core
@@ -44,12 +45,12 @@ _ROC_POINTS = 200  # maximum number of points of the ROC curve
 _FEW_DAYS = 7  # if there are fewer days with verdicts, the dates of messages may show more
 _CAMPAIGNS = 12  # maximum number of campaigns that are shown
 _EXAMPLES = 5  # messages of a campaign that are shown
-_READ = 2  # messages of a campaign whose words are read
+_READ = 2  # messages of a campaign that are read, to name its words
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure: the title of its job, and whether it depends on verdicts and not on the store."""
+    """A figure: the title of its job, its function, and whether it depends on verdicts, not on the store."""
 
     title: str
     compute: Callable[[Connections, Progress], Values]
@@ -197,7 +198,7 @@ def _compute_map(connections: Connections, _: Progress) -> Values:
 
 
 def compute_thresholds(connections: Connections, lost: float, passed: float, progress: Progress) -> Values:
-    """Suggest thresholds by the share of ham that may be lost and the share of spam that may pass.
+    """Suggest thresholds, given the fraction of ham that may be lost and the fraction of spam that may pass.
 
     The remembered messages are judged by cross-validation, and each part tests the choice of the others.
     """
@@ -268,7 +269,7 @@ def _name_message(digest: bytes, headings: dict[bytes, tuple[str, str]]) -> Valu
 
 
 def _replace_nan(values: Values) -> Values:
-    """Replace NaN, which JSON does not have, by None."""
+    """Replace NaN and infinity, which JSON does not have, by None."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in values.items()

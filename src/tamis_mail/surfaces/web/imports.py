@@ -1,6 +1,6 @@
 """List and judge the messages of mailboxes that were dropped on the page, and of watched folders.
 
-A dropped mailbox is kept, unpacked, in the folder of imports beside the store, under a name of our own.
+A dropped mailbox is kept, unpacked, in the folder of imports beside the store, under a random name.
 """
 
 import asyncio
@@ -26,16 +26,19 @@ from tamis_mail.surfaces.web.jobs import Job
 from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.surfaces.web.threads import Connections
 
-_LABELS = ("", "spam", "ham")
+_LABELS = ("", "spam", "ham")  # of an import; with "" its messages are only judged
 _BATCH = 100  # messages that are judged, and written to the catalog, together
 _BATCH_BYTES = 16 << 20  # a batch of more bytes gets no more messages
 _BLOCK = 1 << 20  # bytes that are unpacked at once
-_WATCH_SECONDS = 60.0  # time between two readings of the watched folders
+_WATCH_SECONDS = 60.0  # time from the end of one reading of the watched folders to the next
 _MIB = 1 << 20
 
 
 async def receive_import(context: Context, request: Request, name: str, label: str) -> Job:
-    """Write the body of a request to a file, and start the job that reads it."""
+    """Write the body of a request to a file, and start the job that reads it.
+
+    `name` is shown to the user. With a `label`, the messages are learned, and all messages are judged again.
+    """
     if label not in _LABELS:
         raise HTTPException(400, f"label is {label[:40]!r}, expected spam, ham or nothing")
     shown = mark_controls(name)[:100] or "mailbox"
@@ -97,7 +100,7 @@ def _unpack(path: Path, largest: int) -> Path:
 def _read_source(
     context: Context, connections: Connections, job: Job, source: int, path: str, label: str
 ) -> int:
-    """Read the messages of a path: learn them, if a label is given, judge them, and list them."""
+    """List the new messages of a path, and learn them if a label is given, else judge them; count them."""
 
     def note_size(size: int) -> None:
         job.total = size
@@ -161,7 +164,7 @@ def judge_all(connections: Connections, job: Job) -> None:
 
 
 async def watch_folders(context: Context) -> None:
-    """Read the watched folders every minute, until the task is cancelled."""
+    """Read the watched folders again and again, until the task is cancelled."""
     while True:
         job = context.jobs.add("Reading the folders")
         with suppress(Exception):  # the job has the fault

@@ -9,12 +9,12 @@ from typing import Any
 
 from tamis_mail.surfaces.web.threads import Connections, Threads
 
-_MAX_JOBS = 100  # that are kept; if there are more, the oldest finished ones are dropped
+_MAX_JOBS = 100  # jobs that are kept; if there are more, the oldest finished ones are dropped
 
 
 @dataclass(slots=True)
 class Job:
-    """The progress of some work; its thread writes, and other threads only read."""
+    """The progress of some work; its thread writes it. Other threads read it, and set only `is_cancelled`."""
 
     title: str
     key: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -73,7 +73,7 @@ class Jobs:
         return self._threads.submit_background(run)
 
     def restart(self, title: str, work: Callable[[Connections, Job], None]) -> Job:
-        """Run work in the background; an older job of this title ends."""
+        """Run work in the background; ask older jobs with this title to end."""
         for job in self._jobs.values():
             job.is_cancelled |= job.title == title
         job = self.add(title)

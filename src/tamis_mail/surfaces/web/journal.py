@@ -17,10 +17,10 @@ _EVENTS = 50  # events of a page
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Some events, the numbers of the events that have undone them, and whether there are older ones."""
+    """The learning events that one page of the journal shows."""
 
-    events: list[Event]
-    undo_numbers: dict[int, int]
+    events: list[Event]  # newest first
+    undo_numbers: dict[int, int]  # by number of an event that was undone: the number of its undoing
     has_older: bool
     is_log_on: bool
 

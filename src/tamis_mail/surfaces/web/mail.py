@@ -22,7 +22,14 @@ from tamis_mail.reporting.wording import describe_verdict
 from tamis_mail.store.log import EventLog
 from tamis_mail.surfaces.web import actions
 from tamis_mail.surfaces.web.context import Context
-from tamis_mail.surfaces.web.explanation import Tinter, find_changes, find_strongest, list_steps, read_parts
+from tamis_mail.surfaces.web.explanation import (
+    SHOWN_PARTS,
+    Tinter,
+    find_changes,
+    find_strongest,
+    list_steps,
+    read_parts,
+)
 from tamis_mail.surfaces.web.pages import mark_controls
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict import Rule
@@ -33,6 +40,7 @@ _DIGEST_DIGITS = 32
 _STRONGEST = 12  # pieces of evidence for spam, and as many against it, that are shown
 _FIELDS = 40  # header fields that are shown
 _FIELD_TEXT = 500  # characters of a header field that are shown
+# The choices of the mail view: value in the address → text.
 _VERDICTS = {"": "all", "unsure": "unsure", "spam": "spam", "ham": "wanted", "none": "not judged"}
 _LABELS = {"": "learned or not", "none": "not learned", "spam": "learned as spam", "ham": "learned as wanted"}
 _ORDERS = {"doubt": "unsure first", "newest": "newest first"}
@@ -148,7 +156,7 @@ def _read_message_view(connections: Connections, digest: bytes) -> dict[str, Any
         "other_fields": [(name, tinter.tint(value, name)) for name, value in others[:_FIELDS]],
         "omitted_fields": max(0, len(others) - _FIELDS),
         "parts": read_parts(message, tinter),
-        "omitted_parts": max(0, len(message.parts) - 20),
+        "omitted_parts": max(0, len(message.parts) - SHOWN_PARTS),
         "faults": message.faults,
         "steps": list_steps(verdict, evidence),
         "changes": find_changes(verdict, evidence, rule),
@@ -164,7 +172,10 @@ def _find_history(connections: Connections, digest: bytes) -> Sequence[Any]:
 
 
 def describe_similar(connections: Connections, digest: bytes) -> list[dict[str, Any]]:
-    """Return the learned messages that are most similar to a message, with the features that they share."""
+    """Return the learned messages that are most similar to a message, with the features that they share.
+
+    Raise CatalogError if the message cannot be read and the store does not have its features.
+    """
     store = connections.sieve.store
     keys = store.find_features(digest)
     names: dict[int, str] = {}
@@ -205,7 +216,7 @@ def _read_digests(form: FormData) -> list[bytes]:
 
 
 def _redirect_back(form: FormData) -> RedirectResponse:
-    """Redirect to the page that a form names, if it is one of ours, else to the first page."""
+    """Redirect to the page that a form names, if it is on this server, else to the first page."""
     address = str(form.get("next", "/"))
     if not address.startswith("/") or address.startswith(("//", "/\\")):
         address = "/"
@@ -294,7 +305,7 @@ def routes(context: Context) -> list[BaseRoute]:
         if not isinstance(digests, list) or len(digests) > 2 * PAGE:
             raise HTTPException(400, f"expected digests, a list of at most {2 * PAGE}")
         names = [read_digest(str(text)) for text in digests]
-        end = time.monotonic() + _JUDGE_SECONDS  # the page asks for the rest again
+        end = time.monotonic() + _JUDGE_SECONDS  # the page asks again for the messages that are left
         work = partial(actions.judge_again, digests=names, must_end=lambda: time.monotonic() > end)
         verdicts = await asyncio.wrap_future(context.threads.submit_analysis(work))
         return JSONResponse(

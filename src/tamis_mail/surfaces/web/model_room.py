@@ -64,7 +64,11 @@ class Room:
 
     @property
     def module(self) -> str:
-        """The name of the module that computes it."""
+        """The name of the module that computes it.
+
+        Its `make_example()` returns the first request of the page, and its `compute(fields)` the answer to a
+        request: both are objects for JSON.
+        """
         return f"tamis_mail.surfaces.web.rooms.{self.name.replace('-', '_')}"
 
 
@@ -145,14 +149,14 @@ class _Worker:
         self._has_loaded = False
 
     def load(self) -> None:
-        """Begin to import the modules of the rooms, so that the first room that is opened need not wait."""
+        """Begin to import the modules of the rooms, so that the first room opens sooner."""
         if not self._has_loaded:
             self._has_loaded = True
             for room in ROOMS.values():
                 self._executor.submit(import_module, room.module)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run work in the thread."""
+        """Run work in the thread; raise HTTPException if too many requests wait for it."""
         if not self._slots.acquire(blocking=False):
             raise HTTPException(503, "the model room is busy: try again in a moment")
         future = self._executor.submit(work)

@@ -16,6 +16,7 @@ from tamis_mail.surfaces.web.security import Session
 _FOLDER = Path(__file__).parent
 STATIC_FOLDER = _FOLDER / "static"
 _KEPT_CONTROLS = "\n\t"
+# The Unicode categories of control and format characters, private use, surrogates and separators of lines.
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 
 
@@ -36,7 +37,7 @@ def mark_controls(text: str, *, keep: str = "") -> str:
 
 
 def _format_time(seconds: int | None) -> str:
-    """Format a time of a message, in the local time zone.
+    """Format the time of a message (seconds since 1970) in the local time zone; empty if it cannot be shown.
 
     >>> _format_time(None)
     ''

@@ -51,8 +51,8 @@ _MAX_SESSIONS = 32  # if there are more, the oldest session ends
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _OPEN_PATHS = frozenset({"/enter"})  # answered without a session, as are static files
 _STATIC = "/static/"
-_UPLOADS = frozenset({"/imports", "/api/v1/imports"})
-_MESSAGES = frozenset({"/api/v1/verdicts", "/api/v1/learned"})
+_UPLOADS = frozenset({"/imports", "/api/v1/imports"})  # paths to which mailboxes are sent
+_MESSAGES = frozenset({"/api/v1/verdicts", "/api/v1/learned"})  # paths to which one message is sent
 _ENTRY_SECONDS = 600.0  # time in which the address with the token must be opened
 
 
@@ -75,7 +75,7 @@ class Limits:
 class Session:
     """The session of one browser: its cookie, its CSRF token, and the notices of its next page."""
 
-    key: str
+    key: str  # the value of the cookie
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     notices: list[dict[str, Any]] = field(default_factory=list)  # shown on the next page, then dropped
 
@@ -110,7 +110,7 @@ class Security:
         return token
 
     def enter(self, token: str) -> Session | None:
-        """Begin a session if the token is valid, and make the token invalid."""
+        """Return a new session if the token is valid, else None; the token becomes invalid."""
         matching = next((known for known in self._entry_tokens if _are_equal(known, token)), None)
         if matching is None or self._entry_tokens.pop(matching) < time.monotonic():
             return None
@@ -249,7 +249,7 @@ class Guard:
 
 
 class _ResponseSender:
-    """Sends an answer with the security headers; once it has begun, there is no time limit for the rest."""
+    """Sends an answer with the security headers; once it has begun, it has no time limit any more."""
 
     def __init__(self, send: Send, *, is_static: bool) -> None:
         self._send = send

@@ -17,7 +17,7 @@ from tamis_mail.surfaces.web.imports import add_folders
 from tamis_mail.surfaces.web.security import Security
 
 _CONNECTIONS = 100  # maximum number at once
-_CLOSE_SECONDS = 3  # time that answers which have begun get after a signal
+_CLOSE_SECONDS = 3  # after a signal, time to complete the answers that have begun
 _HEADER_SECONDS = 10.0  # a connection that sends no request within this time is closed
 
 

@@ -32,7 +32,7 @@ from tamis_mail.store.people import (
     parse_entry,
     remove_entries,
 )
-from tamis_mail.surfaces.web.actions import Outcome, make_list_undo
+from tamis_mail.surfaces.web.actions import Outcome, join_entries, make_list_undo
 from tamis_mail.surfaces.web.analysis import Analysis
 from tamis_mail.surfaces.web.context import Context
 from tamis_mail.surfaces.web.figures import compute_thresholds
@@ -54,13 +54,13 @@ class _Settings:
     """The values that the settings view shows."""
 
     rule: Rule
-    allowed: Sequence[str]
+    allowed: Sequence[str]  # entries of the lists of senders
     blocked: Sequence[str]
     people: PeopleCounts
     sources: Sequence[CatalogSource]
-    decays: int
-    messages: int
-    bytes: int
+    decays: int  # how often the store was decayed
+    messages: int  # that were learned
+    bytes: int  # size of the store
     is_log_on: bool
 
 
@@ -119,7 +119,7 @@ def routes(context: Context) -> list[BaseRoute]:
         if kind not in _DOWNLOADS:
             raise HTTPException(404, f"there is no download of this name, expected {' or '.join(_DOWNLOADS)}")
         write, ending = _DOWNLOADS[kind]
-        # By the writer's connection, because SQLite cannot write a copy (VACUUM INTO) by a read-only one.
+        # In the writer thread, because SQLite cannot write a copy (VACUUM INTO) by a read-only connection.
         file = await context.threads.write(lambda connections: _write_unnamed(connections, write))
         name = f"tamis-{kind}-{time.strftime('%Y-%m-%d')}{ending}"
         headers = {
@@ -148,15 +148,15 @@ def _read_settings(connections: Connections) -> _Settings:
     store = connections.sieve.store
     with store.snapshot():
         return _Settings(
-            Rule.of(store),
-            list_entries(store, is_allowed=True),
-            list_entries(store, is_allowed=False),
-            count_people(store),
-            connections.catalog.sources(),
-            store.integer_setting("epoch"),
-            sum(count_messages(store.labels())),
-            store.path.stat().st_size,
-            store.is_log_on(),
+            rule=Rule.of(store),
+            allowed=list_entries(store, is_allowed=True),
+            blocked=list_entries(store, is_allowed=False),
+            people=count_people(store),
+            sources=connections.catalog.sources(),
+            decays=store.integer_setting("epoch"),
+            messages=sum(count_messages(store.labels())),
+            bytes=store.path.stat().st_size,
+            is_log_on=store.is_log_on(),
         )
 
 
@@ -186,7 +186,7 @@ def _set_senders(connections: Connections, form: FormData) -> Outcome:
     is_allowed = _read_list(form)
     before = add_entries(connections.sieve.store, entries, is_allowed=is_allowed)
     return Outcome(
-        f"{'Allowed' if is_allowed else 'Blocked'}: {_join_entries(entries)}.", make_list_undo(before)
+        f"{'Allowed' if is_allowed else 'Blocked'}: {join_entries(entries)}.", make_list_undo(before)
     )
 
 
@@ -195,9 +195,9 @@ def _remove_sender(connections: Connections, form: FormData) -> Outcome:
     is_allowed = _read_list(form)
     before = remove_entries(connections.sieve.store, [entry], is_allowed=is_allowed)
     if before.get(entry) is not is_allowed:
-        return Outcome(f"{_join_entries([entry])} was not on the list.", is_fault=True)
+        return Outcome(f"{join_entries([entry])} was not on the list.", is_fault=True)
     verb = "allowed" if is_allowed else "blocked"
-    return Outcome(f"{_join_entries([entry])} is no longer {verb}.", make_list_undo(before))
+    return Outcome(f"{join_entries([entry])} is no longer {verb}.", make_list_undo(before))
 
 
 def _watch_folder(connections: Connections, form: FormData) -> Outcome:
@@ -230,6 +230,7 @@ def _remove_folder(connections: Connections, form: FormData) -> Outcome:
 
 
 def _decay(connections: Connections, form: FormData) -> Outcome:
+    """Let everything that was learned so far count half, and fit the weights again."""
     if form.get("confirmed") != "yes":
         raise ValueError("decay cannot be undone, so tick the box first")
     decays = maintenance.decay(connections.sieve.store)
@@ -243,11 +244,6 @@ def _read_list(form: FormData) -> bool:
     if name not in ("allowed", "blocked"):
         raise ValueError(f"the list is {str(name)[:20]!r}, expected allowed or blocked")
     return name == "allowed"
-
-
-def _join_entries(entries: Sequence[str]) -> str:
-    names = [entry.removeprefix("@") for entry in entries]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
 def _read_probability(form: FormData, name: str) -> float:

@@ -16,6 +16,7 @@ from tamis_mail.surfaces.web.rooms.wording import pluralize
 
 MAX_POINTS = 300
 CLASSES = ("A", "B", "C")
+# The forms of covariance that a request may choose.
 COVARIANCES: dict[str, Covariance] = {
     "tied": "tied",
     "full": "full",
@@ -27,8 +28,8 @@ _CELLS = 60  # along each side of the plane
 _EDGES = np.linspace(0.0, 10.0, _CELLS + 1)
 _CENTRES = np.linspace(5.0 / _CELLS, 10.0 - 5.0 / _CELLS, _CELLS)
 _FOLDS = 10
-# Its mean is the middle of the plane, and counts as a hundredth of a point; a class of one point has a
-# standard deviation of about half a unit.
+# The prior of each class: its mean is the middle of the plane, and has the weight of a hundredth of a point.
+# With it, a class of one point of the plane has a standard deviation of about half a unit.
 _PRIOR = NormalInverseWishart(np.array([5.0, 5.0]), 0.01, 4.0, 0.5 * np.eye(2))
 assert set(COVARIANCES.values()) == set(get_args(Covariance))
 
@@ -43,7 +44,7 @@ def make_example() -> dict[str, object]:
 
 
 def compute(fields: Fields) -> dict[str, object]:
-    """Fit the classes with this form of covariance; classify each cell of the plane; compare all forms."""
+    """Fit the classes with a form of covariance; classify each cell of the plane; compare all forms."""
     fields.refuse_unknown("points", "labels", "covariance")
     points = fields.read_rows("points", [RANGE, RANGE], MAX_POINTS)
     labels = fields.read_integers("labels", 0, len(CLASSES) - 1, MAX_POINTS)
@@ -65,7 +66,8 @@ def compute(fields: Fields) -> dict[str, object]:
             for mean, matrix in zip(model.means_, _expand_covariances(model), strict=True)
         ],
         "cells": _CELLS,
-        "winner": np.asarray(model.classes_)[probabilities.argmax(axis=1)],  # by row from y = 0, then x
+        # The most probable class of each cell: row after row from y = 0, and in a row by x.
+        "winner": np.asarray(model.classes_)[probabilities.argmax(axis=1)],
         "probability": probabilities.max(axis=1).round(2),
         "boundaries": _trace_boundaries(model),
         "linear": _get_linear_form(model, covariance),
@@ -81,7 +83,7 @@ def _make_grid(coordinates: Array) -> Array:
 
 
 def _trace_boundaries(model: GaussianDiscriminant) -> Array:
-    """Return the segments (n, 2, 2) on which two classes are equally and most probable."""
+    """Return the segments, (n, 2 ends, 2 coordinates), on which the two best classes are equally probable."""
     joint = model.predict_joint_log_proba(_make_grid(_EDGES)).reshape(len(_EDGES), len(_EDGES), -1)
     parts = [np.zeros((0, 2, 2))]
     for a, b in combinations(range(joint.shape[2]), 2):
@@ -110,14 +112,18 @@ def _expand_covariances(model: GaussianDiscriminant) -> Array:
 
 
 def _get_linear_form(model: GaussianDiscriminant, covariance: Covariance) -> dict[str, object] | None:
-    """Return w and w₀ of the log-odds w·x + w₀ of two classes; None unless they share a covariance."""
+    """Return w and w₀ of the log-odds w·x + w₀ of two classes with a tied covariance; None in other cases."""
     if covariance != "tied" or len(model.classes_) != 2:
         return None
     return {"w": model.coef_[0], "w0": model.intercept_[0]}
 
 
 def _evaluate(covariance: Covariance, points: Array, labels: NDArray[np.int64]) -> dict[str, object]:
-    """Return accuracy, accuracy on held-out points and log-evidence of a form of covariance."""
+    """Return accuracy, accuracy on held-out points and log-evidence of a form of covariance.
+
+    The accuracy on held-out points is None if there is only one class, or a class with only one point, of
+    which nothing is left to learn from when it is held out.
+    """
     model = _fit(covariance, points, labels)
     held_out = None
     counts = np.bincount(labels)
@@ -151,7 +157,8 @@ def _write_sentences(
         (w1, w2), w0 = model.coef_[0], model.intercept_[0]
         second = CLASSES[int(model.classes_[1])]
         lines.append(
-            f"The boundary is the line {w1:.3f} x {w2:+.3f} y {w0:+.3f} = 0; above zero is class {second}."
+            f"The boundary is the line {w1:.3f} x {w2:+.3f} y {w0:+.3f} = 0; class {second} is where the "
+            "left side is positive."
         )
     else:
         lines.append(

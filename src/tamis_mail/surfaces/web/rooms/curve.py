@@ -17,7 +17,7 @@ from tamis_mail.surfaces.web.rooms.wording import pluralize
 MAX_POINTS = 200
 MAX_FUNCTIONS = 20
 X_RANGE, Y_RANGE = (-10.0, 10.0), (-100.0, 100.0)  # the plane shows 0 to 1 and -2 to 2
-_MIN_POINTS = 3  # by which two precisions can be chosen
+_MIN_POINTS = 3  # different ones: fewer do not suffice to choose two precisions
 _GRID = np.linspace(0.0, 1.0, 101)
 
 
@@ -54,12 +54,13 @@ def compute(fields: Fields) -> dict[str, object]:
     else:
         posterior = infer_weights(features, targets, alpha, noise)
     numbers = list(range(1, MAX_FUNCTIONS + 1))
-    along = _expand(basis, _GRID)
+    grid_features = _expand(basis, _GRID)
     evidences = [_evaluate(k, width, points, alpha, noise) for k in numbers]
     return {
         "places": _GRID,
-        **describe_predictions(posterior, along, seed),
-        "parts": (along * posterior.mean[0]).T[1:],  # each function times its weight; the first is constant
+        **describe_predictions(posterior, grid_features, seed),
+        # Each function times its weight, without the first, which is constant.
+        "parts": (grid_features * posterior.mean[0]).T[1:],
         "alpha": alpha,
         "noise": noise,
         "ridge": alpha * noise**2,
@@ -73,12 +74,12 @@ def compute(fields: Fields) -> dict[str, object]:
 
 
 def _make_basis(number: int, width: float) -> GaussianBasis:
-    """Return functions with equal distances from 0 to 1, and a constant."""
+    """Return a constant, and functions whose centres have equal distances from 0 to 1."""
     return GaussianBasis(number, width=width, include_bias=True).fit([[0.0], [1.0]])
 
 
 def _expand(basis: GaussianBasis, x: Array) -> Array:
-    """Return the features (n, functions + 1)."""
+    """Return the features of points, (n, functions + 1)."""
     if not len(x):
         return np.zeros((0, basis.transform([[0.0]]).shape[1]))
     return np.asarray(basis.transform(x[:, None]))

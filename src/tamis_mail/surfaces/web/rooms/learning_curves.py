@@ -71,7 +71,10 @@ def compute(fields: Fields) -> dict[str, object]:
 def draw_messages(
     rng: np.random.Generator, count: int, independent: int, together: int, agreement: float
 ) -> tuple[Array, NDArray[np.int64]]:
-    """Draw messages of two classes in turn, (count, words), and their labels."""
+    """Draw messages alternately from two classes; return them, (count, words), and their labels.
+
+    With probability `agreement`, each of the words that occur together has the value of their common draw.
+    """
     labels = np.arange(count, dtype=np.int64) % 2
     probability = np.where(labels == 1, _PROBABILITY, 1.0 - _PROBABILITY)[:, None]
     alone = rng.random((count, independent)) < probability
@@ -81,9 +84,9 @@ def draw_messages(
 
 
 def find_crossing(first: Array, second: Array) -> float | None:
-    """Return the size from which on the second curve stays below the first; None if it does not end below.
+    """Return the size from which on the second curve stays below the first; None if it does not end below it.
 
-    Between two sizes, curves are straight in the logarithm of the size.
+    Between two of SIZES, the curves are taken to be linear in the logarithm of the size.
     """
     difference = second - first
     if not difference[-1] < 0:
@@ -104,7 +107,7 @@ def _write_sentences(means: Array, crossing: float | None) -> list[str]:
         for size, i in ((few, 0), (many, -1))
     ]
     if crossing is None:
-        lines.append(f"The curves do not cross below {many} messages: naive Bayes ends lower, or equal.")
+        lines.append(f"With {many} messages, logistic regression is still not better than naive Bayes.")
     elif crossing <= few:
         lines.append(f"Logistic regression is better at every size from {few} messages on.")
     else:

@@ -12,7 +12,7 @@ from tamis_mail.surfaces.web.rooms.wording import pluralize
 MAX_POINTS = 200
 RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows -1 to 1
 _GRID = np.linspace(-1.0, 1.0, 41)
-_SLOPES = (-2.0, 2.0)  # that the plane of level and slope shows
+_SLOPES = (-2.0, 2.0)  # the slopes that the plane of level and slope shows
 
 
 def make_example() -> dict[str, object]:
@@ -52,7 +52,10 @@ def _expand(x: Array) -> Array:
 
 
 def _trace_likelihood(point: Array, noise: float) -> Array:
-    """Return the corners (4, 2) of the stripe of levels and slopes that pass the point within the noise."""
+    """Return the corners, (4, 2), of the stripe of levels and slopes with a likelihood near its maximum.
+
+    Their lines pass the point above or below it at a distance of at most `noise`.
+    """
     x, y = point
     (low, high), (first, last) = (-noise, noise), _SLOPES
     return np.array(

@@ -29,8 +29,9 @@ MAX_STEPS = 100
 RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows 0 to 10
 STARTS = ("random_from_data", "kmeans")
 _BLOCK = "points"
-# Its mean is the middle of the plane, and counts as a hundredth of a point; the covariance of a component
-# without points has its mode at scale / (freedom + 4), a standard deviation of a quarter of a unit.
+# The prior of each component: its mean is the middle of the plane, and has the weight of a hundredth of a
+# point. The covariance of a component without points has its mode at scale / (freedom + 4), a standard
+# deviation of a quarter of a unit.
 _PRIOR = NormalInverseWishart(np.array([5.0, 5.0]), 0.01, 4.0, 0.5 * np.eye(2))
 _ALPHA = 0.01  # pseudo-points of each component, because a weight of 0 would stay 0 at every step
 _ALONG = np.linspace(-0.5, 1.5, 41)  # fractions of the next step for which objective and bound are drawn
@@ -106,7 +107,7 @@ def compute(fields: Fields) -> dict[str, object]:
         ],
         "responsibilities": _compute_responsibilities(mixture, data.rows),
         "objectives": objectives[: step + 1],
-        "bounds": bounds[:step],  # of each step that was made, at the parameters it went to
+        "bounds": bounds[:step],  # of each step that was made, at the parameters that it has reached
         "next": {
             "along": _ALONG,
             "objective": [data.compute_objective(theta) for theta in between],

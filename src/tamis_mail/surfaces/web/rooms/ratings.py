@@ -17,8 +17,8 @@ from tamis_mail.surfaces.web.rooms.wording import pluralize
 
 MAX_ROWS = 12  # users, and items
 MAX_SWEEPS = 50
-LOWEST, HIGHEST = 1.0, 5.0  # rating
-_COUNTS = 12  # how many numbers of known entries the error is measured for
+LOWEST, HIGHEST = 1.0, 5.0  # ratings, in stars
+_COUNTS = 12  # numbers of known entries for which the error is measured, at most
 _OFFSET_RIDGE = 3.0  # the default of `MatrixFactorization`
 
 
@@ -37,9 +37,9 @@ def make_example() -> dict[str, object]:
 
 
 def compute(fields: Fields) -> dict[str, object]:
-    """Make the sweeps; predict every entry after the last, and measure the hidden ones after each.
+    """Make the sweeps; predict every entry after the last sweep, and measure the errors after each.
 
-    The hidden ones are also measured after as many sweeps over fewer of the known entries.
+    The error on hidden entries is also measured after as many sweeps over fewer of the known entries.
     """
     fields.refuse_unknown("users", "items", "known", "hidden", "factors", "ridge", "step", "seed")
     users = fields.read_integer("users", 1, MAX_ROWS)
@@ -105,8 +105,8 @@ def _write_sentences(known: int, hidden: int, error: float, errors: list[float |
     sweeps, last = pluralize(len(errors) - 1, "sweep"), errors[-1]
     lines = [
         (
-            f"After {sweeps} over {pluralize(known, 'known entry')} the root mean squared error there is "
-            f"{error:.3f} stars."
+            f"After {sweeps} over {pluralize(known, 'known entry')} the root mean squared error on known "
+            f"entries is {error:.3f} stars."
         )
     ]
     if last is None:

@@ -9,7 +9,7 @@ _CORNERS = 60  # corners of the polygon that is drawn for an ellipse
 
 
 def trace_ellipse(mean: Array, covariance: Array, deviations: float) -> Array:
-    """Return the points (corners, 2) at the given number of standard deviations from the mean."""
+    """Return the corners, (n, 2), of a polygon at a number of standard deviations from the mean."""
     values, axes = eigen(covariance)
     angles = np.linspace(0.0, 2.0 * np.pi, _CORNERS, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -17,10 +17,11 @@ def trace_ellipse(mean: Array, covariance: Array, deviations: float) -> Array:
 
 
 def trace_zeros(values: Array, x: Array, y: Array) -> Array:
-    """Return the segments (n, 2, 2) on which a function is zero; `values` (len(y), len(x)) has it on a grid.
+    """Return the segments, (n, 2 ends, 2 coordinates), on which a function is zero.
 
-    Each square of the grid is cut into two triangles. In a triangle the function is taken to be linear, so
-    that it is zero on one segment or on none (marching triangles). Where it is linear, segments are exact.
+    `values`, (len(y), len(x)), are those of the function on a grid. Each square of the grid is cut into two
+    triangles. In a triangle the function is taken to be linear, so that it is zero on one segment or on none
+    (marching triangles). If the function is linear, the segments are exact.
     """
     across, up = np.meshgrid(x, y)
     nodes = np.stack([across, up, values], axis=-1)

@@ -9,14 +9,19 @@
 //   { kind: "line", name, tone, points: [[x, y], …], isDashed }
 //   { kind: "points", name, tone, symbol, points: [{ x, y, low, high, left, right, size, text, href }, …] }
 //   { kind: "bars", name, tone, points: [{ x, y, base, width, text, href }, …] }
-// (a symbol is circle, square, triangle or none). A point with a text is a stop: it can be chosen by the pointer, by a tap and by the arrow keys; Enter opens its href.
-// Every chart has a description and a table of its numbers, for readers who do not see it. Texts are inserted as
-// text, never as markup.
+// (a symbol is circle, square, triangle or none; a tone is a colour of charts.css; a mark with a name is in the
+// legend). The table is { columns: [title, …], rows: [[cell, …], …] }.
+//
+// A point with a text is a stop: it can be chosen by the pointer, by a tap and by the arrow keys; Enter opens its
+// href. Every chart has a description and a table of its numbers, for readers who do not see it. Texts are inserted
+// as text, never as markup.
+
+import { element } from "./request.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
-const HEIGHT = 320;
-const TOP = 26; // with the title of the vertical axis
-const BOTTOM = 46;
+const HEIGHT = 320; // pixels, as all lengths here
+const TOP = 26; // margins: this one has the title of the vertical axis
+const BOTTOM = 46; // has the labels and the title of the horizontal axis
 const RIGHT = 16;
 const POINTER_DISTANCE = 28; // pixels from the pointer within which a point is chosen
 const DAY = 86400000; // milliseconds
@@ -25,17 +30,6 @@ let chartCount = 0;
 
 function makeSvg(name, attributes = {}, ...children) {
   const made = document.createElementNS(NAMESPACE, name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== null) {
-      made.setAttribute(key, value);
-    }
-  }
-  made.append(...children);
-  return made;
-}
-
-function makeHtml(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value !== undefined && value !== null) {
       made.setAttribute(key, value);
@@ -64,6 +58,7 @@ export function formatDay(day) {
   return Number.isNaN(date.getTime()) ? "–" : date.toISOString().slice(0, 10);
 }
 
+/** Return multiples of 1, 2 or 5 times a power of ten between two numbers, and the digits after their points. */
 function listRoundSteps(low, high, count) {
   const rough = (high - low) / count || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -75,6 +70,7 @@ function listRoundSteps(low, high, count) {
   return { values, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
 }
 
+/** Return the ticks of an axis, about `count` of them: pairs of a value and its label. */
 function listTicks(axis, count) {
   if (axis.ticks) {
     return axis.ticks;
@@ -104,6 +100,7 @@ function listTicks(axis, count) {
   return values.map((value) => [value, format(value)]);
 }
 
+/** Return a function from values of an axis to pixels between start and stop; values outside are clipped. */
 function makeScale(axis, start, stop) {
   if (axis.kind === "names") {
     const step = (stop - start) / axis.names.length;
@@ -130,6 +127,7 @@ function makePath(points) {
   return points.map(([x, y], number) => `${number ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
 }
 
+/** Draw a mark by the scales x and y, and append its stops to `stops`. */
 function drawMark(mark, x, y, stops) {
   const group = makeSvg("g", { class: `mark ${mark.kind} tone-${mark.tone}` });
   if (mark.kind === "band") {
@@ -217,7 +215,7 @@ function drawPlot(chart, width, identifier) {
 }
 
 function drawLegend(chart) {
-  const list = makeHtml("ul", { class: "legend" });
+  const list = element("ul", { class: "legend" });
   for (const mark of chart.marks.filter((one) => one.name)) {
     const sample = makeSvg("svg", { viewBox: "0 0 22 12", width: 22, height: 12, "aria-hidden": "true" });
     const group = makeSvg("g", { class: `mark ${mark.kind} tone-${mark.tone}` });
@@ -229,16 +227,16 @@ function drawLegend(chart) {
       group.append(drawSymbol(mark.symbol, 11, 6, 4, {}));
     }
     sample.append(group);
-    list.append(makeHtml("li", {}, sample, mark.name));
+    list.append(element("li", {}, sample, mark.name));
   }
   return list;
 }
 
 function makeTable(chart) {
-  const head = makeHtml("tr", {}, ...chart.table.columns.map((column) => makeHtml("th", { scope: "col" }, column)));
-  const rows = chart.table.rows.map((row) => makeHtml("tr", {}, ...row.map((cell) => makeHtml("td", {}, String(cell)))));
-  const table = makeHtml("table", {}, makeHtml("caption", { class: "hidden-visually" }, chart.title), makeHtml("thead", {}, head), makeHtml("tbody", {}, ...rows));
-  return makeHtml("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `Numbers: ${chart.title}` }, table);
+  const head = element("tr", {}, ...chart.table.columns.map((column) => element("th", { scope: "col" }, column)));
+  const rows = chart.table.rows.map((row) => element("tr", {}, ...row.map((cell) => element("td", {}, String(cell)))));
+  const table = element("table", {}, element("caption", { class: "hidden-visually" }, chart.title), element("thead", {}, head), element("tbody", {}, ...rows));
+  return element("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `Numbers: ${chart.title}` }, table);
 }
 
 /** Return the index of the stop that an arrow key leads to: the nearest one in that direction. */
@@ -263,14 +261,14 @@ function findNext(stops, current, key) {
 export function drawChart(figure, chart) {
   chartCount += 1;
   const identifier = `chart-${chartCount}`;
-  const plot = makeHtml("div", { class: "plot" });
+  const plot = element("div", { class: "plot" });
   const hint = "Point at the chart, or focus it and use the arrow keys.";
-  const current = makeHtml("p", { class: "current quiet", "aria-live": "polite" }, hint);
-  const description = makeHtml("p", { class: "description", id: `${identifier}-text` }, chart.description);
-  const details = makeHtml("details", {}, makeHtml("summary", {}, `Numbers: ${chart.title}`));
+  const current = element("p", { class: "current quiet", "aria-live": "polite" }, hint);
+  const description = element("p", { class: "description", id: `${identifier}-text` }, chart.description);
+  const details = element("details", {}, element("summary", {}, `Numbers: ${chart.title}`));
   details.addEventListener("toggle", () => details.open && details.children.length < 2 && details.append(makeTable(chart)));
   figure.classList.add("chart");
-  figure.replaceChildren(makeHtml("figcaption", {}, chart.title), description, drawLegend(chart), plot, current, details);
+  figure.replaceChildren(element("figcaption", {}, chart.title), description, drawLegend(chart), plot, current, details);
 
   let drawn = null;
   let chosen = -1;
@@ -287,7 +285,7 @@ export function drawChart(figure, chart) {
     drawn.cursor.setAttribute("cy", stop.top);
     current.textContent = stop.point.text;
     if (stop.point.href) {
-      current.append(" ", makeHtml("a", { href: stop.point.href, tabindex: -1 }, "Open"));
+      current.append(" ", element("a", { href: stop.point.href, tabindex: -1 }, "Open"));
     }
   }
 

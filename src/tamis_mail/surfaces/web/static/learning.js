@@ -16,7 +16,7 @@ function addFigure(parent, isBroad = false) {
 }
 
 function describeSample(sample) {
-  const all = sample.total > sample.messages ? ` (a sample of ${sample.total.toLocaleString("en")})` : "";
+  const all = sample.total > sample.messages ? ` (a sample of all ${sample.total.toLocaleString("en")})` : "";
   return `${sample.messages.toLocaleString("en")} learned messages${all}, ${sample.spam.toLocaleString("en")} of them spam.`;
 }
 

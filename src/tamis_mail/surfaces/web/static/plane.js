@@ -73,6 +73,7 @@ export class Plane {
     this.#drawAxes();
   }
 
+  /** Return the coordinates of a point in the picture. */
   toScreen([x, y]) {
     const inside = this.#inside();
     return [
@@ -98,6 +99,7 @@ export class Plane {
     ];
   }
 
+  /** Draw a line through points; a null among the heights interrupts it. */
   curve(xs, ys, className) {
     const parts = [];
     let isOpen = false;
@@ -118,6 +120,7 @@ export class Plane {
     this.drawing.append(shape("path", { d, class: `curve ${className}` }));
   }
 
+  /** Fill the area between two curves. */
   band(xs, low, high, className) {
     const outline = [...xs.map((x, k) => [x, high[k]]), ...xs.map((x, k) => [x, low[k]]).reverse()];
     this.polygon(outline, `band ${className}`);
@@ -148,7 +151,8 @@ export class Plane {
     this.drawing.append(shape("circle", { cx, cy, r: 5, class: className }));
   }
 
-  /** Draw size × size cells over the whole plane, the first cell at the lower left. */
+  /** Draw size × size cells over the whole plane, row after row from the lower left; `colour(index)` returns
+   * red, green, blue and opacity, each from 0 to 255. */
   cells(size, colour) {
     const canvas = document.createElement("canvas");
     canvas.width = size;
@@ -166,7 +170,7 @@ export class Plane {
     this.drawing.append(shape("image", { href: canvas.toDataURL(), ...place }));
   }
 
-  /** Draw points; `look(index)` returns { mark, className, fill }. */
+  /** Draw points; `look(index)` returns { mark, className, fill }: the index of the mark, and a colour or null. */
   points(points, look) {
     points.forEach((point, index) => {
       const { mark = 0, className = "", fill = null } = look(index);

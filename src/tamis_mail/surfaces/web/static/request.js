@@ -29,7 +29,7 @@ export async function post(address, value, options = {}) {
   );
 }
 
-/** Send a file as the body of a request; `progress` is called with the share that was sent. */
+/** Send a file as the body of a request; `progress` is called with the fraction that was sent. */
 export function upload(address, file, progress) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();

@@ -8,14 +8,15 @@ from typing import Any
 
 _WAIT_MILLISECONDS = 1000  # time that one call of `watchfiles` waits for a change
 _DEBOUNCE_MILLISECONDS = 400  # time in which changes are gathered, because a delivery makes several
-_POLL_SECONDS = 10.0  # time between two passes, if there are no notices
+_POLL_SECONDS = 10.0  # maximum time between two passes, if there are no notifications
 _OTHER_FILES = ("dovecot", "maildirsize", "subscriptions", "tmp")  # in a folder, beside `cur` and `new`
 
 
-class Notices:
-    """Notices of changes in folders.
+class Notifications:
+    """Notifications of changes in folders.
 
-    If there can be none, `report` is called once with the reason, and `wait` then only waits for some time.
+    With `poll`, no notifications are used: `wait` only lets at most so many seconds pass. If the system can
+    send none, `report` is called once with the reason, and `wait` lets at most 10 seconds pass.
     """
 
     def __init__(self, poll: float | None, report: Callable[[str], None]) -> None:
@@ -23,16 +24,16 @@ class Notices:
         self._report = report
         self._folders: tuple[str, ...] = ()
         self._changes: Generator[set[Any], None, None] | None = None
-        self._can_notice = poll is None
+        self._has_notifications = poll is None
 
     def wait(self, folders: Iterable[str], seconds: float) -> None:
         """Return when something has changed in a folder, and after some seconds in any case."""
-        if not self._can_notice:
+        if not self._has_notifications:
             time.sleep(min(seconds, self._poll or _POLL_SECONDS))
             return
         wanted = tuple(sorted(folders))
         if wanted != self._folders or self._changes is None:
-            # Return at once: changes before the notices were set up are found by the next pass.
+            # Return at once: the next pass finds changes from before the notifications were set up.
             self._start(wanted)
             return
         limit = time.monotonic() + seconds
@@ -46,7 +47,7 @@ class Notices:
             self._fall_back_to_polling(str(error))
 
     def close(self) -> None:
-        """Stop the notices."""
+        """Stop the notifications."""
         if self._changes is not None:
             self._changes.close()
             self._changes = None
@@ -79,7 +80,7 @@ class Notices:
 
     def _fall_back_to_polling(self, reason: str) -> None:
         self.close()
-        self._can_notice = False
+        self._has_notifications = False
         self._report(reason)
 
 

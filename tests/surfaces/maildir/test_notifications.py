@@ -1,4 +1,4 @@
-"""Notices of changes in folders."""
+"""Notifications of changes in folders."""
 
 import threading
 import time
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.surfaces.maildir import notices as notices_module
-from tamis_mail.surfaces.maildir.notices import Notices
+from tamis_mail.surfaces.maildir import notifications as notices_module
+from tamis_mail.surfaces.maildir.notifications import Notifications
 
 pytest.importorskip("watchfiles")
 
@@ -17,24 +17,24 @@ def _refuse(_number: int) -> set[object]:
     raise OSError(28, "OS file watch limit reached")
 
 
-def wait_while(notices: Notices, folder: Path, seconds: float, path: Path) -> float:
-    """Create a file while notices are waited for, and return the seconds that it took."""
+def wait_while(notifications: Notifications, folder: Path, seconds: float, path: Path) -> float:
+    """Create a file while notifications are waited for, and return the seconds that it took."""
     timer = threading.Timer(0.3, path.touch)
     timer.start()
     begun = time.monotonic()
-    notices.wait([str(folder)], seconds)
+    notifications.wait([str(folder)], seconds)
     timer.join()
     return time.monotonic() - begun
 
 
 def test_a_message_ends_the_waiting_and_a_file_of_dovecot_does_not(tmp_path: Path) -> None:
     reports: list[str] = []
-    notices = Notices(None, reports.append)
-    notices.wait([str(tmp_path)], 60)  # which sets it up
-    assert wait_while(notices, tmp_path, 60, tmp_path / "17.M1P2.dovecot") < 60
-    assert wait_while(notices, tmp_path, 2.0, tmp_path / "dovecot-uidlist") >= 2.0
+    notifications = Notifications(None, reports.append)
+    notifications.wait([str(tmp_path)], 60)  # which sets it up
+    assert wait_while(notifications, tmp_path, 60, tmp_path / "17.M1P2.dovecot") < 60
+    assert wait_while(notifications, tmp_path, 2.0, tmp_path / "dovecot-uidlist") >= 2.0
     assert reports == []
-    notices.close()
+    notifications.close()
 
 
 def test_without_notices_folders_are_looked_at_regularly(
@@ -46,9 +46,9 @@ def test_without_notices_folders_are_looked_at_regularly(
     monkeypatch.setattr(notices_module, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr("watchfiles.watch", refuse)
     reports: list[str] = []
-    notices = Notices(None, reports.append)
+    notifications = Notifications(None, reports.append)
     for _ in range(3):
-        notices.wait([str(tmp_path)], 60)
+        notifications.wait([str(tmp_path)], 60)
     assert reports == ["[Errno 28] OS file watch limit reached"]
 
 
@@ -57,9 +57,9 @@ def test_a_folder_that_has_just_gone_does_not_end_the_notices(
 ) -> None:
     monkeypatch.setattr(notices_module, "_POLL_SECONDS", 0.01)
     reports: list[str] = []
-    notices = Notices(None, reports.append)
-    notices.wait([str(tmp_path), str(tmp_path / "gone")], 60)
-    notices.wait([str(tmp_path)], 60)
-    assert wait_while(notices, tmp_path, 60, tmp_path / "1.host") < 60
+    notifications = Notifications(None, reports.append)
+    notifications.wait([str(tmp_path), str(tmp_path / "gone")], 60)
+    notifications.wait([str(tmp_path)], 60)
+    assert wait_while(notifications, tmp_path, 60, tmp_path / "1.host") < 60
     assert reports == []
-    notices.close()
+    notifications.close()
