@@ -95,7 +95,7 @@ def draw_call(seed: int, number: int) -> Call:
     name = names[number % len(names)]
     call = replace(KERNELS[name](dice), name=name)
     # Threads divide the work of one call in two, and of the other not.
-    threads.ENOUGH = int(dice.choice((0, 1_000_000)))
+    threads.MIN_PARALLEL_WORK = int(dice.choice((0, 1_000_000)))
     return _break(dice, call) if dice.random() < 0.33 else call
 
 

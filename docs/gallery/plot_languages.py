@@ -29,7 +29,7 @@ families = {
 }
 codes = [code for names in families.values() for code in names.split()]
 known = load_model()
-counts = known.counts[SCRIPTS:, [known.codes.index(code) for code in codes]].T.astype(float)
+counts = known.counts[SCRIPTS:, [known.languages.index(code) for code in codes]].T.astype(float)
 roots = np.sqrt(counts / counts.sum(axis=1, keepdims=True))
 alike = roots @ roots.T  # 1: the same
 squares = 1 - alike

@@ -1,6 +1,6 @@
 """Convert data of any library to float64 arrays, with the names of columns for error messages.
 
-This is the only module that knows data frames, other array libraries and dtypes.
+Data frames and series are read through narwhals, and NumPy arrays are made of everything else.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -31,16 +31,16 @@ class Matrix:
     names: tuple[object, ...] | None = None
     had_one_axis: bool = False  # whether the data was one-dimensional, and became a single column
 
-    def name(self, column: int) -> str:
-        """Return what messages call the column."""
+    def describe(self, column: int) -> str:
+        """Return what messages call the column, such as "column 3" or "column 'city'"."""
         return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
 
     def refuse_nonfinite(self, column: int) -> None:
         """Raise for a column that is known to hold NaN or infinity; the message names column and row."""
         row = int(np.flatnonzero(~np.isfinite(self.values[:, column]))[0])
         raise ValueError(
-            f"{self.name(column)} holds {self.values[row, column]} in row {row}, expected finite numbers: "
-            "drop or fill those rows, or use a model that takes NaN"
+            f"{self.describe(column)} holds {self.values[row, column]} in row {row}, expected finite "
+            "numbers: drop or fill those rows, or use a model that takes NaN"
         )
 
 
@@ -284,13 +284,13 @@ def _refuse_inexact(index: tuple[int, ...], values: NDArray[Any], describe: _Des
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN, NaT, or NA of pandas, whose comparisons are NA, too."""
+    """Return whether a value is None, NaN, NaT, or pandas' NA."""
     if value is None:
         return True
     try:
         return bool(value != value)
     except (TypeError, ValueError):
-        return type(value).__name__ == "NAType"
+        return type(value).__name__ == "NAType"  # NA != NA is NA, which has no truth value
 
 
 def encode(labels: object, missing: bool = False) -> tuple[list[Any], NDArray[np.int64]]:

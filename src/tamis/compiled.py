@@ -8,7 +8,7 @@ import os
 from importlib import import_module
 from types import ModuleType
 
-_VARIABLE = "TAMIS_CORE"  # an environment variable
+_VARIABLE = "TAMIS_CORE"
 
 
 def _load() -> ModuleType | None:
@@ -28,7 +28,7 @@ def choose(reference: ModuleType, compiled: str) -> ModuleType:
 
 
 def describe() -> str:
-    """Say in one line which kernels are in use."""
+    """Return one line that says which kernels are in use."""
     if core is not None:
         return f"compiled core for {core.processor}"
     return "no compiled core: slower (it is built where a C++ compiler is found)"

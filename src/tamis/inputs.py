@@ -62,8 +62,8 @@ def read_next_table(
     """Read further rows of the same columns, which are matched by name if the rows and the schema have names.
 
     `caller` is the estimator's name for error messages, and `sparse` whether sparse matrices are accepted.
-    `missing` is whether the model takes NaN. `absent` is the value of a column that a row, given as a
-    mapping, does not name; names that the schema does not have are ignored.
+    `missing` is whether the model takes NaN. If a row is a mapping, `absent` is the value of a column that it
+    does not name, and names that the schema does not have are ignored.
     """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # the fast path
         table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
@@ -94,9 +94,10 @@ def require_names(schema: Schema, caller: str) -> tuple[object, ...]:
 
 
 def read_plain_row(row: Mapping[Any, Any], schema: Schema, absent: float) -> Table | None:
-    """Read a row that maps names to Python values of the schema's kinds; None if it needs more checks.
+    """Read a row that maps names to Python values; return None if it needs the checks of `read_next_table`.
 
-    This is a fast path. The table holds an array if no column holds categories.
+    This is a fast path. `absent` is the value of a column that the row does not name. The result is an
+    ordinary `Table` if no column holds categories, and a `OneRow` otherwise.
     """
     names, kinds = schema.names, schema.kinds
     if names is None or "unknown" in kinds:
@@ -161,8 +162,8 @@ def _are_exact(data: NDArray[Any]) -> bool:
 def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | None:
     """Copy at most 16 rows of numbers, and their labels, which are integers, strings or bools.
 
-    None if there are more rows or none, or if the data is of other types and needs the checks of
-    `read_next_table` and `read_labels`.
+    This is a fast path. Return None if there are more rows or none, or if X or y needs the checks of
+    `read_next_table` and `read_labels`, for example because its type or length is another.
     """
     if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW_ROWS or X.shape[1] != schema.width:
         return None
@@ -203,16 +204,14 @@ def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
         raise ValueError(_CONTINUOUS)
     if missing_label is not None and missing_label in keys:
         removed = keys.values.index(missing_label)
-        new_index = np.array(
-            [i - (i > removed) for i in range(len(keys))] + [-1]
-        )  # the last one: -1 stays -1
-        new_index[removed] = -1
+        new_index = np.array([i - (i > removed) for i in range(len(keys))] + [-1])
+        new_index[removed] = -1  # the last element, which the index -1 reads, is -1, too
         keys, group = Keys(keys[:removed] + keys[removed + 1 :]), new_index[group]
     return Labels(keys, group)
 
 
 def match_labels(keys: Keys, labels: Labels) -> Labels:
-    """Find the index of each label among these keys; raise for a label that is none of them."""
+    """Return the labels with indices into `keys`; raise for a label that is none of them."""
     index = keys.find(labels.keys)
     if (index < 0).any():
         unknown = labels.keys[int(np.argmin(index))]
@@ -256,7 +255,7 @@ def read_targets(y: object, rows: int) -> Array:
 
 
 def read_numbers(table: Table) -> Array:
-    """Read dense rows as finite float64 (n, d); an error names the column."""
+    """Return the rows as finite float64 (n, d); an error names the column and the row."""
     values = table.numbers()
     with np.errstate(over="ignore", invalid="ignore"):
         is_suspect = not np.isfinite(values.sum())  # three times as fast as a test of each value
@@ -288,11 +287,14 @@ def read_weights(sample_weight: object, rows: int) -> Array | None:
 
 
 def to_label_array(values: Iterable[Hashable]) -> NDArray[Any]:
-    """Convert labels to an array of their type, or of objects if they have several types."""
+    """Convert labels to an array of their type, or of objects if they have several types.
+
+    Integers together with floats become floats.
+    """
     labels = list(values)
-    types = (str, bytes, bool, int, float)  # bool comes before int, because bool is a subclass of int
-    kinds = {next((one for one in types if isinstance(label, one)), object) for label in labels}
-    if kinds in ({str}, {bytes}, {bool}, {int}, {float}, {int, float}):
+    plain = (str, bytes, bool, int, float)  # bool comes before int, because bool is a subclass of int
+    types = {next((one for one in plain if isinstance(label, one)), object) for label in labels}
+    if types in ({str}, {bytes}, {bool}, {int}, {float}, {int, float}):
         array = np.array(labels)
         if array.ndim == 1 and array.dtype.kind != "O":
             return array

@@ -1,4 +1,4 @@
-"""Factorise matrices. `Cholesky` and `symmetric` take leading batch axes (...), other functions one matrix.
+"""Factorise matrices. `Cholesky` and `symmetrize` take leading batch axes (...), other functions one matrix.
 
 Functions with an argument `gram` take XᵀX of d columns, about zero or about their mean.
 """
@@ -15,12 +15,15 @@ from tamis.arrays import Array
 _ASYMMETRY = 1e-8  # relative to √(Mᵢᵢ Mⱼⱼ): smaller differences are rounding errors, and averaged
 _ROUNDING = 1e-13  # a smaller fraction of a sum of squares is a rounding error
 _GRADED = 1e8  # if variances differ by a larger factor, `eigh` would lose the small ones
-_SMALL_REST = 1e-4  # trace minus sum: a smaller fraction of the trace has fewer than ten correct digits
+_SMALL_REST = 1e-4  # the trace minus eigenvalues has ten correct digits if more than this fraction is left
 _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
 
 
-def symmetric(matrix: Array, what: str = "matrix") -> Array:
-    """Average a matrix and its transpose; raise if they differ by more than rounding errors."""
+def symmetrize(matrix: Array, what: str = "matrix") -> Array:
+    """Average a matrix and its transpose; raise if they differ by more than rounding errors.
+
+    `what` is what the error calls the matrix.
+    """
     _refuse_unless_square(matrix, what)
     other = np.swapaxes(matrix, -1, -2)
     scale = np.sqrt(np.abs(np.diagonal(matrix, axis1=-2, axis2=-1)))
@@ -62,7 +65,7 @@ class Cholesky:
 
     @classmethod
     def factorise_definite(cls, matrix: Array) -> tuple["Cholesky", NDArray[np.bool_]]:
-        """Factorise, and return which matrices are positive definite (...,); the others get the identity.
+        """Factorise, and return which matrices are positive definite (...,); L of the others is the identity.
 
         >>> Cholesky.factorise_definite(np.array([[[4.0]], [[-4.0]]]))[1].tolist()
         [True, False]

@@ -34,7 +34,7 @@ def check_nonnegative(name: str, value: object) -> float:
     if not isinstance(value, Real):
         raise TypeError(f"got {name}={one_line(value)}, expected a number of at least 0")
     if not 0.0 <= float(value) < np.inf:
-        raise ValueError(f"got {name}={value}, expected a number of at least 0")
+        raise ValueError(f"got {name}={value}, expected a finite number of at least 0")
     return float(value)
 
 
@@ -51,7 +51,8 @@ def check_class_probabilities(
     """Return the probability of each class by its label; None if `priors` is None, or there are no classes.
 
     `priors` has one probability per class, as a sequence in the order of `classes` or as a mapping from
-    labels. `name` is the parameter's name for error messages.
+    labels, in which other labels are ignored. They must sum to 1 unless `must_sum_to_one` is False. `name` is
+    the parameter's name for error messages.
     """
     if priors is None or not len(classes):
         return None

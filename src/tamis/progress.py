@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-StepReport = Callable[[float | None], None]  # called after each step with its log-likelihood, or None
+StepReport = Callable[[float | None], None]  # called after each step with its objective, or None
 
 _INTERVAL = 0.1  # seconds: the least time between two drawings
 _WIDTH = 28  # characters of the bar, without the text
@@ -23,7 +23,7 @@ class Line:
         self._last_drawn = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Return whether enough time has passed since the last drawing."""
+        """Return whether enough time has passed since the last drawing; `now` is a `time.monotonic()`."""
         return now - self._last_drawn >= _INTERVAL
 
     def draw(self, text: str, now: float) -> None:
@@ -55,42 +55,42 @@ class Line:
 
 
 class Bar:
-    """A progress bar of at most `most` steps, with the time left and the log-likelihood.
+    """A progress bar of at most `max_steps` steps, with the time left and the objective.
 
     >>> import sys
     >>> bar = Bar("EM", 4, stream=sys.stdout)
-    >>> for score in (-1.5, -1.25):
-    ...     bar.step(score)
+    >>> for objective in (-1.5, -1.25):
+    ...     bar.step(objective)
     >>> bar.close()
-    EM: 2 of at most 4 steps, log-likelihood -1.25
+    EM: 2 of at most 4 steps, objective -1.25
     """
 
-    def __init__(self, name: str, most: int, stream: TextIO | None = None) -> None:
-        self._name, self._most = name, most
+    def __init__(self, name: str, max_steps: int, stream: TextIO | None = None) -> None:
+        self._name, self._max_steps = name, max_steps
         self._line = Line(stream)
         self._start = time.monotonic()
         self._count = 0
-        self._score: float | None = None
+        self._objective: float | None = None
 
-    def step(self, score: float | None = None) -> None:
-        """Count one more step, with its log-likelihood if it has one."""
+    def step(self, objective: float | None = None) -> None:
+        """Count one more step, with its objective if it has one."""
         self._count += 1
-        self._score = score
+        self._objective = objective
         now = time.monotonic()
         if self._line.is_due(now):
             self._line.draw(self._format(now), now)
 
     def close(self) -> None:
-        """Write the number of steps and the last log-likelihood, and end the line."""
-        score = "" if self._score is None else f", log-likelihood {self._score:.6g}"
-        self._line.end(f"{self._name}: {self._count} of at most {self._most} steps{score}")
+        """Write the number of steps and the last objective, and end the line."""
+        last = "" if self._objective is None else f", objective {self._objective:.6g}"
+        self._line.end(f"{self._name}: {self._count} of at most {self._max_steps} steps{last}")
 
     def _format(self, now: float) -> str:
-        filled = _WIDTH * self._count // max(1, self._most)
-        seconds_left = (now - self._start) / self._count * (self._most - self._count)
-        score = "" if self._score is None else f" {self._score:.6g}"
+        filled = _WIDTH * self._count // max(1, self._max_steps)
+        seconds_left = (now - self._start) / self._count * (self._max_steps - self._count)
+        last = "" if self._objective is None else f" {self._objective:.6g}"
         bar = "█" * filled + "░" * (_WIDTH - filled)
-        return f"{self._name} {bar} {self._count}/{self._most} at most {seconds_left:.0f} s left{score}"
+        return f"{self._name} {bar} {self._count}/{self._max_steps} at most {seconds_left:.0f} s left{last}"
 
 
 def _get_terminal_width() -> int:

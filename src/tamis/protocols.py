@@ -2,8 +2,8 @@
 
 A model has two methods. `observe` sums data to a statistic, and is the only code that reads data; it knows no
 prior. `infer` turns a statistic into a posterior, and is the only code that knows a prior; it sees no data.
-Statistics can be added, scaled and, where the arithmetic allows, subtracted. Everything else in this package
-is an instance of these protocols. A shard is a part of the data that is observed separately.
+Statistics can be added, scaled and, where the arithmetic allows, subtracted. All models of this package are
+instances of these protocols. A shard is a part of the data that is observed separately.
 """
 
 from collections.abc import Callable, Iterable, Iterator

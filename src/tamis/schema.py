@@ -23,13 +23,11 @@ _DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\
 class Schema:
     """The columns of the first rows that a model was fitted to."""
 
-    width: int
-    kinds: tuple[ColumnKind, ...] | ColumnKind
+    width: int  # number of columns
+    kinds: tuple[ColumnKind, ...] | ColumnKind  # the kind of each column, or one kind for all columns
     names: tuple[object, ...] | None = None
     library: str | None = None  # the library of the data frame; results are frames of the same library
-    remarks: tuple[
-        tuple[int, str], ...
-    ] = ()  # column and message, of the columns that `find_poor_categories` found in the rows just read
+    remarks: tuple[tuple[int, str], ...] = ()  # of `find_poor_categories`, about the rows just read
 
     def kind(self, column: int) -> ColumnKind:
         """Return the kind of the column's values; "unknown" until the first value was read."""
@@ -42,28 +40,28 @@ class Schema:
             return tuple(range(self.width)) if self.kinds == "unknown" else ()
         return tuple(j for j, kind in enumerate(self.kinds) if kind == "unknown")
 
-    def with_kinds_of(self, rows: "Table | Schema") -> "Schema":
+    def with_kinds_of(self, other: "Table | Schema") -> "Schema":
         """Replace "unknown" by the kinds that the columns have in these rows, or in this other schema."""
         columns = self.unknown_columns
         if not columns:
             return self
-        kinds_of_rows = find_kinds(rows) if isinstance(rows, Table) else rows.kinds
-        new = {j: kinds_of_rows if isinstance(kinds_of_rows, str) else kinds_of_rows[j] for j in columns}
+        other_kinds = find_kinds(other) if isinstance(other, Table) else other.kinds
+        new = {j: other_kinds if isinstance(other_kinds, str) else other_kinds[j] for j in columns}
         if set(new.values()) == {"unknown"}:
             return self
         kinds = tuple(new.get(j, self.kind(j)) for j in range(self.width))
-        remarks = find_poor_categories(rows, columns) if isinstance(rows, Table) else ()
+        remarks = find_poor_categories(other, columns) if isinstance(other, Table) else ()
         return replace(self, kinds=kinds, remarks=remarks)
 
     def widen_kinds(self, other: "Schema") -> "Schema":
         """Replace each kind by one that holds the values of both schemas, such as "number" for "integer"."""
         if self.kinds == other.kinds:
             return self
-        kinds = tuple(_widen_kinds(self.kind(j), other.kind(j)) for j in range(self.width))
+        kinds = tuple(_combine_kinds(self.kind(j), other.kind(j)) for j in range(self.width))
         return replace(self, kinds=kinds)
 
     def with_columns(self, names: Iterable[object]) -> "Schema":
-        """Append columns of these names, of kind "unknown"."""
+        """Append columns of these names and of kind "unknown"; indices become names of unnamed columns."""
         new = tuple(names)
         kinds: list[ColumnKind] = [self.kind(j) for j in range(self.width)] + ["unknown"] * len(new)
         old = tuple(range(self.width)) if self.names is None else self.names
@@ -92,26 +90,25 @@ def find_kinds(table: Table) -> tuple[ColumnKind, ...] | ColumnKind:
     return tuple("unknown" if j in empty else table.kind(j) for j in range(table.width))
 
 
-def _widen_kinds(first: ColumnKind, second: ColumnKind) -> ColumnKind:
+def _combine_kinds(first: ColumnKind, second: ColumnKind) -> ColumnKind:
+    """Return the kind that holds the values of both; an unknown kind has no values."""
     if first == "unknown" or second == "unknown":
         return second if first == "unknown" else first
     return widen_kinds(first, second)
 
 
 def _is_empty(table: Table, column: int) -> bool:
+    """Return whether all values of a column of numbers are missing."""
     values: Any = table.data[:, column] if isinstance(table.data, np.ndarray) else table.data[column]  # type: ignore[index]
     return bool(np.isnan(values[0]) and np.isnan(values).all())
 
 
 def find_poor_categories(table: Table, columns: Iterable[int]) -> tuple[tuple[int, str], ...]:
-    """Find categories that hold dates, or nearly as many distinct values as rows.
-
-    Return pairs of a column's index and a message for the user.
-    """
+    """Return (column, message to the user) of categories that are dates, or hardly ever repeat a value."""
     if not isinstance(table.data, tuple):
         return ()
     categories = [j for j in columns if table.kind(j) == "category"]
-    problems = [(j, _describe_problem(table.name(j), table.data[j].tolist())) for j in categories]
+    problems = [(j, _describe_problem(table.describe(j), table.data[j].tolist())) for j in categories]
     return tuple((j, message) for j, message in problems if message is not None)
 
 
@@ -124,7 +121,10 @@ def _describe_problem(name: str, values: list[Any]) -> str | None:
 
 
 def describe_poor_category(name: str, distinct: Set[Any], rows: int) -> str | None:
-    """Say why a column with these distinct values in so many rows predicts little; None if it may predict."""
+    """Say why a category with these distinct values in so many rows predicts little; None if it may predict.
+
+    `name` is what the message calls the column, such as "column 'city'".
+    """
     count = f"{len(distinct)} distinct values in {rows} rows"
     keep = "or name its family in `families` to keep it"
     if distinct and all(map(_is_date, distinct)):

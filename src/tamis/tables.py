@@ -1,4 +1,4 @@
-"""Read data of any kind as a table: columns of numbers, counts, flags and categories, checked once.
+"""Read data of any kind as a table: columns of numbers, integers, flags (bool) and categories, checked once.
 
 Arrays, SciPy's sparse matrices and data frames all become a `Table`. The type of the values decides a
 column's kind. An integer may be a count or a category; the user of the model chooses which.
@@ -37,7 +37,7 @@ def runs(rows: int, width: int, cells: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sparse:
-    """A sparse matrix (CSR): the entries of row i are at indptr[i] to indptr[i + 1]."""
+    """A sparse matrix (CSR): the entries of row i are those from indptr[i] to before indptr[i + 1]."""
 
     indptr: NDArray[np.int64]  # (n + 1,)
     indices: NDArray[np.int64] | NDArray[np.int32]  # (entries,): columns; not converted, to save memory
@@ -91,9 +91,9 @@ class Columns(tuple[Array, ...]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """n rows of columns; a missing value is NaN among numbers and None among categories."""
+    """n rows of columns. A missing number is NaN; a missing flag or category is None, NaN or NA."""
 
-    data: NDArray[Any] | Sparse | tuple[Any, ...]  # numbers (n, d), or a tuple of columns (n,) of any kind
+    data: NDArray[Any] | Sparse | tuple[Any, ...]  # numbers or bools (n, d), or a tuple of columns (n,)
     rows: int  # n
     kinds: tuple[Kind, ...] | Kind  # the kind of each column, or one kind for all columns
     names: tuple[object, ...] | None = None
@@ -157,8 +157,8 @@ class Table:
         """Return the kind of values of the column."""
         return self.kinds if isinstance(self.kinds, str) else self.kinds[column]
 
-    def name(self, column: int) -> str:
-        """Return the name of the column in messages."""
+    def describe(self, column: int) -> str:
+        """Return what messages call the column, such as "column 3" or "column 'city'"."""
         return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
 
     def list_separate_columns(self, columns: Sequence[int] | None = None) -> list[Array] | None:
@@ -183,22 +183,22 @@ class Table:
         columns = range(self.width) if columns is None else columns
         numbers = np.empty((self.rows, len(columns)))
         for i, j in enumerate(columns):
-            numbers[:, i] = arrays.to_float_column(self.data[j], self.name(j))
+            numbers[:, i] = arrays.to_float_column(self.data[j], self.describe(j))
         return numbers
 
-    def blocks(self, cells: int, rows: Rows = _ALL) -> Iterator[tuple[Rows, Array]]:
-        """Yield indices of rows and their numbers: all rows at once or, if sparse, dense blocks of rows.
+    def dense_runs(self, cells: int, rows: Rows = _ALL) -> Iterator[tuple[Rows, Array]]:
+        """Yield indices of rows and their numbers (rows, d): all rows at once or, if sparse, in runs.
 
-        A block has about `cells` numbers.
+        A run has at most `cells` numbers, or one row.
         """
         if self.sparse is None:
             yield rows, self.numbers()[rows]
         elif isinstance(rows, slice) and rows == _ALL:
-            yield from ((block, self.sparse.dense(block)) for block in runs(self.rows, self.width, cells))
+            yield from ((run, self.sparse.dense(run)) for run in runs(self.rows, self.width, cells))
         else:
             index = np.arange(self.rows)[rows]
-            for block in runs(len(index), self.width, cells):
-                yield index[block], self.sparse.take(index[block]).dense(slice(None))
+            for run in runs(len(index), self.width, cells):
+                yield index[run], self.sparse.take(index[run]).dense(slice(None))
 
     def categories(self, column: int) -> tuple[Keys, NDArray[np.int64]]:
         """Return the distinct values of a column, and the index of each row's value, -1 if missing."""
@@ -208,7 +208,7 @@ class Table:
         try:
             return Keys.encode(values)
         except TypeError as problem:
-            raise TypeError(f"{self.name(column)}: {problem}") from None
+            raise TypeError(f"{self.describe(column)}: {problem}") from None
 
     def take(self, rows: Rows) -> "Table":
         """Return these rows, in this order."""
@@ -222,7 +222,7 @@ class Table:
         return Table(_stack_columns(columns) if is_numeric else tuple(columns), count, self.kinds, self.names)
 
     def blank_categories(self, columns: Sequence[int]) -> "Table":
-        """Replace the values of those columns that hold categories by missing ones."""
+        """Replace each of these columns that holds categories by a column of missing numbers."""
         categories = [j for j in columns if self.kind(j) == "category"]
         if not categories or not isinstance(self.data, tuple):
             return self
@@ -270,9 +270,9 @@ class OneRow(Table):
 def read_named_rows(
     rows: Sequence[Mapping[Any, Any]], names: tuple[object, ...] | None = None, absent: object = None
 ) -> Table:
-    """Read rows that map names to values: the named columns, or all columns in the order of appearance.
+    """Read rows that map names to values: the columns `names`, or all columns in the order of appearance.
 
-    `absent` is the value where a row does not have a name.
+    `absent` is the value of a column that a row does not name.
 
     >>> read_named_rows([{"x": 1.5}, {"x": 2.5, "colour": "red"}]).kinds
     ('number', 'category')
@@ -321,7 +321,7 @@ def _read_sparse(data: Any) -> Table:
 
 
 def _is_canonical(matrix: Any) -> bool:
-    """Return whether the column indices of each row ascend.
+    """Return whether the column indices of each row ascend, without repetition.
 
     If they do not, `sum_duplicates` would sort them in place, in the caller's arrays, so the matrix is copied
     first. SciPy's flag `has_canonical_format` is not used, because it may be out of date.
@@ -341,7 +341,7 @@ def _refuse_repeated_names(data: Any) -> None:
 
 
 def _refuse_outside(matrix: Any) -> None:
-    """Raise for a sparse matrix whose indices are outside its shape: SciPy does not always check them."""
+    """Raise if the indices of a sparse matrix are outside its shape, which SciPy does not always check."""
     rows, columns = matrix.shape
     if matrix.format == "coo":
         entries = len(matrix.data)
@@ -409,15 +409,15 @@ def _are_better_apart(columns: list[Array]) -> bool:
 def _stack_columns(columns: Sequence[Array]) -> Array:
     """Stack d columns (n,) to an array (n, d).
 
-    Blocks of rows that fit in a core's cache are stacked one after the other: three times as fast as NumPy's
+    Runs of rows that fit in a core's cache are stacked one after the other: three times as fast as NumPy's
     `column_stack` for 16 columns of 262,144 rows.
     """
     n, d = len(columns[0]), len(columns)
     values = np.empty((n, d))
-    for block in runs(n, d, _STACKED_VALUES):
-        rows = values[block]
+    for run in runs(n, d, _STACKED_VALUES):
+        rows = values[run]
         for j, column in enumerate(columns):
-            rows[:, j] = column[block]
+            rows[:, j] = column[run]
     return values
 
 
@@ -453,7 +453,7 @@ def _read_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
 def make_frame(columns: dict[Any, Any], library: str | None, like: Any = None) -> Any:
     """Make a data frame of that library from columns by name; an array (n, d) for None or another library.
 
-    A pandas frame gets the index of the frame `like`, if that is one.
+    A pandas frame gets the index of `like`, if that has one.
     """
     if library == "pandas":
         pandas = importlib.import_module("pandas")

@@ -18,9 +18,9 @@ from tamis.extras import import_package
 A = TypeVar("A")
 R = TypeVar("R")
 
-MOST = 4  # the largest number of threads: with more, memory bandwidth is the limit
-_SMALL = 300  # one thread decomposes a matrix of so many rows as fast as two do
-ENOUGH = 1_000_000  # work, in array elements, from which threads are used: 2 ms; starting one takes 0.1 ms
+MAX_THREADS = 4  # with more, memory bandwidth is the limit
+MIN_PARALLEL_WORK = 1_000_000  # array elements; one thread takes 2 ms for them, and starting another 0.1 ms
+_SMALL_MATRIX = 300  # one thread decomposes a matrix of so many rows as fast as two do
 
 
 class _Pool:
@@ -33,7 +33,7 @@ class _Pool:
     def executor(self) -> ThreadPoolExecutor:
         started = self.started
         if started is None or started[0] != os.getpid():
-            started = os.getpid(), ThreadPoolExecutor(MOST, "tamis", _mark_as_worker)
+            started = os.getpid(), ThreadPoolExecutor(MAX_THREADS, "tamis", _mark_as_worker)
             self.started = started
         return started[1]
 
@@ -43,12 +43,13 @@ _this_thread = threading.local()
 
 
 def _mark_as_worker() -> None:
+    """Let this thread do all its work by itself, without other threads."""
     _this_thread.is_worker = True
 
 
 def count_chunks(work: int) -> int:
-    """The number of chunks for this much work, in array elements."""
-    return min(MOST, _processors()) if work >= ENOUGH else 1
+    """Return the number of chunks for this much work, in array elements."""
+    return min(MAX_THREADS, _processors()) if work >= MIN_PARALLEL_WORK else 1
 
 
 def _processors() -> int:
@@ -72,7 +73,10 @@ def use_one_thread() -> Iterator[None]:
 
 
 def run_together(tasks: Sequence[Callable[[], R]]) -> list[R]:
-    """Run tasks at the same time, the first in this thread; return their results."""
+    """Run tasks at the same time, the first in this thread; return their results in order.
+
+    In a thread that runs such a task, or under `use_one_thread`, they run one after the other.
+    """
     if hasattr(_this_thread, "is_worker"):  # a worker that waits for other workers could deadlock
         return [task() for task in tasks]
     futures = [_pool.executor().submit(task) for task in tasks[1:]]
@@ -80,14 +84,20 @@ def run_together(tasks: Sequence[Callable[[], R]]) -> list[R]:
 
 
 def map_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list[R]:
-    """Call `function(start, stop)` for equal chunks of n rows; return the results in order."""
+    """Call `function(start, stop)` for about equal chunks of n rows; return the results in order.
+
+    `work` is the number of array elements in all n rows.
+    """
     count = count_chunks(work)
     cuts = [n * k // count for k in range(count + 1)]
     return run_together([partial(function, *bounds) for bounds in pairwise(cuts)])
 
 
 def run_in_turns(count: int, work: int, function: Callable[[int], object]) -> None:
-    """Call `function(number)` for each number below `count`; each thread takes the next when it is done."""
+    """Call `function(number)` for each number below `count`; each thread takes the next when it is done.
+
+    `work` is the number of array elements of all calls.
+    """
     numbers, lock = iter(range(count)), threading.Lock()
 
     def take_numbers() -> None:
@@ -106,16 +116,16 @@ def map_ahead(
 ) -> Generator[R, None, None]:
     """Call `function` for each item, in threads; yield the results in order.
 
-    Items are read when they are needed: at most as many as there are threads, plus one, are unfinished, and
-    the next one is drawn. `max_waiting` is the number of further results that may wait for an earlier one, so
-    that no thread is idle while one item takes long; it should be small if results need much memory.
+    At most one item more than there are threads is unfinished, and one further item has been read.
+    `max_waiting` is the number of further results that may wait for an earlier one, so that no thread is idle
+    while one item takes long; it should be small if results need much memory.
     """
-    count = min(MOST, _processors())
+    count = min(MAX_THREADS, _processors())
     if count == 1 or hasattr(_this_thread, "is_worker"):
         yield from map(function, items)
         return
-    most_unfinished = count + 1  # one more than there are threads, so that none waits for the reader
-    free = threading.Semaphore(most_unfinished)
+    max_unfinished = count + 1  # one more than there are threads, so that none waits for the reader
+    free = threading.Semaphore(max_unfinished)
     waiting: deque[Future[R]] = deque()
 
     def call(item: A) -> R:
@@ -126,7 +136,7 @@ def map_ahead(
 
     try:
         for item in items:
-            while waiting and (waiting[0].done() or len(waiting) >= most_unfinished + max_waiting):
+            while waiting and (waiting[0].done() or len(waiting) >= max_unfinished + max_waiting):
                 yield waiting.popleft().result()
             free.acquire()
             waiting.append(_pool.executor().submit(call, item))
@@ -138,7 +148,7 @@ def map_ahead(
 
 
 class _OneBlasThread(AbstractContextManager[None]):
-    """Limits BLAS to one thread while any of our threads is inside.
+    """A context that limits BLAS to one thread while any of our threads is inside.
 
     Otherwise its sums would depend on the number of its threads, and these would compete with ours: a step of
     EM over 200,000 rows of 16 columns would take 150 ms instead of 70.
@@ -165,12 +175,13 @@ one_blas_thread = _OneBlasThread()
 
 
 def limit_blas(size: int) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread for small square matrices, for which more threads take longer.
+    """Limit BLAS to one thread for square matrices of at most 300 rows; `size` is the number of rows.
 
-    NumPy and SciPy each have threads of their own, which keep cores busy while they wait: to solve for 100
-    unknowns after an eigendecomposition took 90 ms with them, and 0.3 ms with one thread.
+    With small matrices, more threads take longer. NumPy and SciPy each have threads of their own, which keep
+    cores busy while they wait: to solve for 100 unknowns after an eigendecomposition took 90 ms with them,
+    and 0.3 ms with one thread.
     """
-    return one_blas_thread if size <= _SMALL else nullcontext()
+    return one_blas_thread if size <= _SMALL_MATRIX else nullcontext()
 
 
 @lru_cache(maxsize=1)

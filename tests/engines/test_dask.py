@@ -56,6 +56,13 @@ def distribute(batches: list[Batch]) -> Any:
     return Batches([dask.delayed(batch) for batch in batches])
 
 
+def test_an_engine_that_is_no_client_is_refused() -> None:
+    rows, labels = array.from_array(X, chunks=(30, 3)), array.from_array(Y, chunks=30)
+    message = "^got engine='threads' for data of Dask, expected None or a Client of Dask$"
+    with pytest.raises(TypeError, match=message):
+        tamis.fit(tamis.GaussianNB(), rows, labels, engine="threads")
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{type(case).__name__} {case.name}")
 def test_partitions_are_all_rows_at_once(cluster: Any, case: LearningCase) -> None:
     an_engine_leaves_no_trace(case, np.random.default_rng(0), distribute)

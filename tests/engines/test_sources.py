@@ -108,6 +108,12 @@ def test_a_large_memory_map_is_read_in_runs(tmp_path: Path, monkeypatch: pytest.
         tamis.GaussianNB().fit(mapped, Y[1:])
 
 
+def test_a_small_memory_map_can_be_fitted_as_shards(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", X)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    assert tamis.fit(tamis.GaussianNB(), mapped, Y, W).statistic_ == EXPECTED
+
+
 def test_a_progress_bar_counts_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tamis.fit(tamis.GaussianNB(), write_parquet(tmp_path), "y", "w", columns=NAMES, progress=True)
     assert "GaussianNB: 2 of at most 2 steps" in capsys.readouterr().err

@@ -371,7 +371,7 @@ def test_a_table_that_does_not_exist_is_one_line(database: Database) -> None:
     if not database.address:
         return  # DuckDB itself refuses to make the relation
     with pytest.raises(
-        ValueError, match=r'^PostgreSQL cannot sum the table: relation "nowhere" does not exist$'
+        ValueError, match=r'^PostgreSQL cannot query the table: relation "nowhere" does not exist$'
     ):
         tamis.GaussianNB().fit(PostgreSQLTable(database.connection, "nowhere"), "y")
 

@@ -366,7 +366,7 @@ def test_a_bar_says_how_it_went(capsys: pytest.CaptureFixture[str]) -> None:
     LogisticRegression(verbose=1).fit(*drawn())
     said = capsys.readouterr().err
     assert said.startswith("LogisticRegression: ")
-    assert "of at most 100 steps, log-likelihood -" in said
+    assert "of at most 100 steps, objective -" in said
 
 
 def test_callbacks_are_called() -> None:

@@ -257,7 +257,7 @@ def test_held_out_ratings_stop_the_sweeps() -> None:
 
 
 def test_threads_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tamis.threads.ENOUGH", 0)
+    monkeypatch.setattr("tamis.threads.MIN_PARALLEL_WORK", 0)
     found = []
     for count in (1, 3):
         monkeypatch.setattr("tamis.threads._processors", lambda count=count: count)

@@ -330,7 +330,7 @@ def test_held_out_rows_tell_how_many_components_there_are() -> None:
         ({"estimate": "best"}, "estimate='best', expected one of"),
         ({"max_iter": 0}, "max_iter=0, expected a whole number of at least 1"),
         ({"n_init": 0}, "n_init=0, expected a whole number of at least 1"),
-        ({"alpha": -1.0}, "alpha=-1.0, expected a number of at least 0"),
+        ({"alpha": -1.0}, "alpha=-1.0, expected a finite number of at least 0"),
         ({"weight_alpha": -1.0}, "weight_alpha=-1.0, expected"),
         ({"reg_covar": -1.0, "estimate": "mle"}, "reg_covar=-1.0, expected"),
         ({"reg_covar": 1e-6}, "reg_covar=1e-06 with estimate='map', expected 0"),

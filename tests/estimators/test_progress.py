@@ -62,7 +62,7 @@ def test_a_line_is_never_wider_than_its_terminal(
     *drawn, last = stream.lines()
     assert len(drawn) == 5
     assert all(len(line) < width for line in drawn)  # or it would wrap, and be drawn again below itself
-    assert last == "GaussianDiscriminant: 5 of at most 1000 steps, log-likelihood -123453"
+    assert last == "GaussianDiscriminant: 5 of at most 1000 steps, objective -123453"
     assert stream.getvalue().count("\n") == 1
     assert stream.getvalue().endswith("\n")
 
@@ -98,7 +98,7 @@ def test_what_is_no_terminal_gets_one_last_line(clock: Clock) -> None:
         bar.step(score)
     assert stream.getvalue() == ""
     bar.close()
-    assert stream.getvalue() == "EM: 3 of at most 9 steps, log-likelihood -1.5\n"
+    assert stream.getvalue() == "EM: 3 of at most 9 steps, objective -1.5\n"
 
 
 def test_a_verbose_fit_writes_to_stderr_and_a_quiet_one_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +109,7 @@ def test_a_verbose_fit_writes_to_stderr_and_a_quiet_one_nowhere(capsys: pytest.C
     loud = GaussianNB(verbose=1).fit(rows, labels)
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith(f"GaussianNB: {loud.n_iter_} of at most 100 steps, log-likelihood -")
+    assert told.err.startswith(f"GaussianNB: {loud.n_iter_} of at most 100 steps, objective -")
     assert told.err.count("\n") == 1
     assert loud.statistic_ == quiet.statistic_
     Mixture(2, verbose=1, random_state=0).fit(rows)

@@ -246,7 +246,7 @@ def test_the_core_refuses_arrays_that_do_not_fit() -> None:
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_rows_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, kernels: ModuleType) -> None:
     given = rows(7, 300, 200, 17, 60)
-    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setattr(door, "_kernels", kernels)
     found = []
     for count in (1, 2, 3):
@@ -277,7 +277,7 @@ def test_kernels_agree_on_the_best(data: st.DataObject) -> None:
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_best_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     scores = np.random.default_rng(0).integers(0, 50, (101, 300)).astype(np.float64)
-    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setattr(threads, "_processors", lambda: count)
     expected = np.argsort(-scores, axis=1, kind="stable")[:, :10]
     np.testing.assert_array_equal(door.top_rows(scores, 10), expected)

@@ -122,7 +122,7 @@ def test_sparse_rows_add_to_what_dense_rows_do(case: Sparse) -> None:
 @given(case=sparse_rows(), count=st.integers(1, 4))
 def test_threads_do_not_show_in_sparse_sums(case: Sparse, count: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threads, "ENOUGH", 0)
+        patch.setattr(threads, "MIN_PARALLEL_WORK", 0)
         patch.setattr(threads, "_processors", lambda: count)
         check(case)
 
@@ -141,7 +141,7 @@ def test_many_cells_are_added_group_by_group_to_the_same_words(
     columns = MANY // groups + 1
     case = random_rows(groups, 60, columns, groups, exponents, weighted)
     few = case._replace(indices=case.indices % 50, columns=50)
-    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setattr(threads, "_processors", lambda: count)
     check(few)
     if exponents != (-300, 300):  # 80 words in each of so many cells say no more
@@ -196,7 +196,7 @@ def test_codes_add_to_what_indicators_do(data: st.DataObject, count: int) -> Non
         indicators[i, offsets[j] + codes[i, j]] = weights[i] if weights.size else 1.0
     expected = reference.deposit(indicators, reference.span(indicators)[0], group, groups)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threads, "ENOUGH", 0)
+        patch.setattr(threads, "MIN_PARALLEL_WORK", 0)
         patch.setattr(threads, "_processors", lambda: count)
         for kernels in BOTH:
             assert_same_bits(kernels.deposit_codes(codes, offsets, weights, group, groups), expected)
@@ -212,7 +212,7 @@ def test_codes_in_many_cells_are_added_group_by_group(
     codes = np.stack([rng.integers(-1, size, size=n) for size in np.diff(offsets)], axis=1)
     weights = rng.normal(size=n) if weighted else NO_WEIGHTS
     group = rng.integers(0, groups, size=n)
-    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setattr(threads, "_processors", lambda: count)
     found = [kernels.deposit_codes(codes, offsets, weights, group, groups) for kernels in BOTH]
     assert_same_bits(*found)

@@ -58,7 +58,7 @@ def test_gaussian_scores_are_added_in_order(
     mean, log_peak = rng.normal(size=(2, classes, d))
     precision = rng.exponential(size=(classes, d))
     constant = rng.normal(size=classes)
-    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setattr(threads, "_processors", lambda: count)
     expected = gaussian(x, mean, precision, log_peak, constant)
     for kernels in BOTH:
@@ -92,7 +92,7 @@ def test_gathered_scores_are_added_in_order(
     table = rng.normal(size=(offsets[-1], classes)) * 10.0 ** rng.integers(-9, 9, size=(offsets[-1], 1))
     table[rng.random(table.shape) < 0.05] = -np.inf
     constant = rng.normal(size=classes)
-    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setattr(threads, "_processors", lambda: count)
     expected = gathered(codes, offsets, table, constant)
     for kernels in BOTH:
@@ -119,7 +119,7 @@ def test_twins_agree_nearly_on_log_sums(
     rng = np.random.default_rng(shape[0])
     scores = rng.normal(size=shape) * 10.0 ** rng.integers(-3, 5, size=(shape[0], 1))
     scores[rng.random(shape) < 0.2] = -np.inf
-    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setattr(threads, "_processors", lambda: count)
     ours, theirs = compiled.log_sum_rows(scores), reference.log_sum_rows(scores)
     finite = np.isfinite(theirs)

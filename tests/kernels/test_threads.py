@@ -16,14 +16,14 @@ from tests.kernels.oracle import ONE_GROUP, assert_same_bits, compiled, scattere
 
 def many(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """So many threads from here on, for however little work."""
-    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setattr(threads, "_processors", lambda: count)
 
 
 def test_little_work_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_processors", lambda: 64)
-    assert threads.count_chunks(threads.ENOUGH - 1) == 1
-    assert threads.count_chunks(threads.ENOUGH) == threads.MOST
+    assert threads.count_chunks(threads.MIN_PARALLEL_WORK - 1) == 1
+    assert threads.count_chunks(threads.MIN_PARALLEL_WORK) == threads.MAX_THREADS
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 10])

@@ -189,13 +189,13 @@ def test_the_spread_is_the_scatters_diagonal() -> None:
 def test_blocks_are_the_rows() -> None:
     x, some = np.round(drawn(23, 4)), np.array([5, 0, 22, 7])
     for table, count in ((Table.of(x), 1), (Table.of(sparse.csr_array(x)), 8)):
-        blocks = list(table.blocks(12))
+        blocks = list(table.dense_runs(12))
         assert len(blocks) == count
         assert_allclose(np.concatenate([rows for _, rows in blocks]), x)
         for where in (slice(None), slice(3, 20, 2), some):
-            for place, rows in table.blocks(12, where):
+            for place, rows in table.dense_runs(12, where):
                 assert_allclose(rows, x[place])
-            assert_allclose(np.concatenate([rows for _, rows in table.blocks(12, where)]), x[where])
+            assert_allclose(np.concatenate([rows for _, rows in table.dense_runs(12, where)]), x[where])
 
 
 # ── rows held out ──

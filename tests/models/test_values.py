@@ -233,7 +233,7 @@ def test_anything_else_is_refused_by_name(value: Any, described: str) -> None:
 def test_a_list_that_holds_itself_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(ValueError, match="cannot be saved: got values 65 deep"):
+    with pytest.raises(ValueError, match="cannot be saved: got values nested 65 deep"):
         pack(endless, {})
     deep: list[Any] = []
     for _ in range(64):

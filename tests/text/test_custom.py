@@ -188,7 +188,7 @@ def test_no_result_depends_on_how_texts_are_cut(monkeypatch: pytest.MonkeyPatch)
     texts = unicode()
     whole = TokenCounts(token_pattern=r"\w+", ngram_range=(1, 2))
     expected = whole.fit_transform(texts)
-    monkeypatch.setattr(counts, "_LEAST_CHUNK", 1)
+    monkeypatch.setattr(counts, "_MIN_CHUNK", 1)
     monkeypatch.setattr(TokenCounts.read_chunks, "__defaults__", (200, 0))
     cut = TokenCounts(token_pattern=r"\w+", ngram_range=(1, 2))
     assert len(list(cut.read_chunks(texts, cut.build_reader()))) > 5

@@ -82,7 +82,7 @@ def script(path: Path) -> ModuleType:
 
 
 def test_there_is_a_sentence_of_each_language() -> None:
-    assert set(SENTENCES) == set(LANGUAGES) == set(module.load_model().codes)
+    assert set(SENTENCES) == set(LANGUAGES) == set(module.load_model().languages)
 
 
 @pytest.mark.parametrize("code", LANGUAGES)

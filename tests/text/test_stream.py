@@ -43,7 +43,7 @@ MODELS = {
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Chunks of one text each, of some, and of all."""
     monkeypatch.setattr(module, "CHUNK", request.param)
-    monkeypatch.setattr(module, "_SMALL", request.param)
+    monkeypatch.setattr(module, "_SMALL_CHUNK", request.param)
     return int(request.param)
 
 

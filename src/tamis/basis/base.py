@@ -117,7 +117,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         span = Range.of(values)
         if not fresh:
             span = self._require_state().span + span
-        span.refuse_overflow(table.name)
+        span.refuse_overflow(table.describe)
         functions = self.define_functions(values, span)
         if fresh:
             validate_data(self, X, reset=True, skip_check_array=True)
@@ -210,6 +210,6 @@ def _read(X: object) -> tuple[Table, Array]:
         row, column = np.argwhere(broken)[0].tolist()
         raise ValueError(
             f"Input X contains NaN or infinity: got {values[row, column]:g} in row {row} of "
-            f"{table.name(column)}, expected finite numbers: drop or fill those rows"
+            f"{table.describe(column)}, expected finite numbers: drop or fill those rows"
         )
     return table, values

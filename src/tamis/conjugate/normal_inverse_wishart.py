@@ -21,7 +21,7 @@ from tamis.families.family import (
     set_fields,
 )
 from tamis.families.stirling import bregman, deviance
-from tamis.linalg import Cholesky, symmetric
+from tamis.linalg import Cholesky, symmetrize
 from tamis.stats import Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
@@ -192,7 +192,7 @@ class NormalInverseWishart(Prior):
         """The log-density at a mean (..., d) and a covariance (..., d, d); −∞ if that is not definite."""
         d, nu = self.dimension, self.freedom
         mean = check_vectors(parameters[0], d, "mean")
-        covariance = symmetric(floats(parameters[1], "covariance"), "covariance")
+        covariance = symmetrize(floats(parameters[1], "covariance"), "covariance")
         if covariance.shape[-1] != d:
             raise ValueError(f"got a covariance of shape {covariance.shape}, expected (..., {d}, {d})")
         factor, inside = Cholesky.factorise_definite(covariance)

@@ -14,7 +14,7 @@ from tamis.conjugate.ascent import MOST_STRENGTH, UNDERDISPERSED, maximize, warn
 from tamis.conjugate.prior import Prior, combine_keys, refuse_unless_grouped
 from tamis.families.family import freeze_parameter
 from tamis.families.stirling import digamma_rise, log_rising
-from tamis.linalg import Cholesky, symmetric
+from tamis.linalg import Cholesky, symmetrize
 from tamis.stats import Exact, Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
@@ -70,7 +70,7 @@ def check_location_and_scale(location: ArrayLike, scale: ArrayLike) -> tuple[Arr
             f"got a location of shape {centre.shape} and a scale of shape {matrix.shape}, "
             "expected (..., d) and (..., d, d)"
         )
-    matrix = freeze_parameter(symmetric(matrix, "scale matrix"), "scale matrix")
+    matrix = freeze_parameter(symmetrize(matrix, "scale matrix"), "scale matrix")
     return centre, matrix, Cholesky.of(matrix, "scale matrix").lower
 
 

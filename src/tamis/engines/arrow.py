@@ -55,9 +55,9 @@ def open_relation(relation: Any, request: Request) -> BatchShards[Batch]:
 def open_stream(
     read: Callable[[], Iterator[Any]], layout: Layout, request: Request, once: bool = False
 ) -> BatchShards[Batch]:
-    """Make shards of the record batches that `read` returns an iterator of.
+    """Make shards of record batches; `read` returns an iterator over them.
 
-    `read` is called at each pass; or once, if `once` is true, so that only one pass is possible.
+    `read` is called at each pass. If `once` is true, it is called once, and only one pass is possible.
     """
     if request.engine not in (None, "threads"):
         raise TypeError("got an engine for a stream of rows, expected none: it is read in this process")

@@ -32,7 +32,7 @@ class Piece(Protocol[X_co]):
         """What error messages call the shard, such as "part-3.parquet, row group 2"."""
 
     def load(self) -> X_co:
-        """Read the shard."""
+        """Read the shard and return it. An engine may do so several times, and in any thread."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from tamis.arrays import one_line
 from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.iterables import read_batch
 from tamis.engines.opening import Request
-from tamis.engines.parts import Part, finish, observe_part, transform_shard
+from tamis.engines.parts import Part, apply_to_piece, finish, observe_part
 from tamis.extras import import_package
 from tamis.protocols import Statistic
 
@@ -48,13 +48,14 @@ class DaskShards(Generic[X]):
         part: Part[S] = self._compute(parts[0])
         return finish(part, len(self.shards))
 
-    def map(self, change: Callable[[X], Y | None], /) -> "DaskShards[Y]":
-        """Return the shards after a change, which is made where they are stored."""
+    def map(self, transform: Callable[[X], Y | None], /) -> "DaskShards[Y]":
+        """Return shards to which `transform` is applied where they are stored."""
         delayed = _import_dask().delayed
-        changed = [
-            delayed(_change)(change, name, shard) for name, shard in zip(self.names, self.shards, strict=True)
+        transformed = [
+            delayed(_transform)(transform, name, shard)
+            for name, shard in zip(self.names, self.shards, strict=True)
         ]
-        return DaskShards(changed, self.names, self.client)
+        return DaskShards(transformed, self.names, self.client)
 
     def keep(self) -> "DaskShards[X]":
         """Return the shards, computed once and kept on the workers."""
@@ -84,13 +85,8 @@ def _observe(given: _Constant[Any], number: int, name: str, shard: Any) -> Part[
     return observe_part(given.value, number, Loaded(name, shard))
 
 
-def _change(change: Callable[[Any], Any], name: str, shard: Any) -> Any:
-    try:
-        return transform_shard(change, shard)
-    except (TypeError, ValueError) as problem:
-        if type(problem) not in (TypeError, ValueError):
-            raise
-        raise type(problem)(f"{name}: {problem}") from None
+def _transform(transform: Callable[[Any], Any], name: str, shard: Any) -> Any:
+    return apply_to_piece(transform, Loaded(name, shard))
 
 
 def _add(parts: list[Part[Any]]) -> Part[Any]:
@@ -141,6 +137,10 @@ def open_shards(data: Any, request: Request) -> DaskShards[Batch]:
 def _find_client(engine: Any) -> Any:
     """Return the client that the caller gave, or this process's current one; None without a cluster."""
     if engine is not None:
+        if all(base.__module__.partition(".")[0] != "distributed" for base in type(engine).__mro__):
+            raise TypeError(
+                f"got engine={one_line(engine)} for data of Dask, expected None or a Client of Dask"
+            )
         return engine
     try:
         return _import_dask("distributed").get_client()
@@ -196,10 +196,11 @@ def _count_partitions(data: Any) -> int:
     return int(data.numblocks[0] if hasattr(data, "numblocks") else data.npartitions)
 
 
-def _make_batch(rows: Any, names: list[str], values: list[Any], number: int) -> Batch:
-    roles = dict(zip(names, values, strict=True))
-    y, weight = roles.pop("y", None), roles.pop("sample_weight", None)
-    return Batch(rows, y, weight, roles, number)
+def _make_batch(rows: Any, roles: list[str], values: list[Any], number: int) -> Batch:
+    """Make a batch of rows and the values of each role; `number` is that of the shard."""
+    others = dict(zip(roles, values, strict=True))
+    y, weight = others.pop("y", None), others.pop("sample_weight", None)
+    return Batch(rows, y, weight, others, number)
 
 
 # ── data frames ──
@@ -208,8 +209,8 @@ def _make_batch(rows: Any, names: list[str], values: list[Any], number: int) -> 
 def _read_frame(data: Any, request: Request) -> list[Any]:
     delayed = _import_dask().delayed
     available = list(data.columns)
-    named = {name: value for name, value in request.roles.items() if isinstance(value, str)}
-    others = {name: value for name, value in request.roles.items() if name not in named}
+    named = {role: value for role, value in request.roles.items() if isinstance(value, str)}
+    others = {role: value for role, value in request.roles.items() if role not in named}
     columns = Request(others=named, columns=request.columns).choose_columns(available)
     parts = [_split_role(name, value, data) for name, value in others.items()]
     needed = list(dict.fromkeys([*columns, *named.values()]))
@@ -223,8 +224,9 @@ def _read_frame(data: Any, request: Request) -> list[Any]:
 def _split_frame(
     frame: Any, columns: list[Any], named: dict[str, Any], others: list[str], values: list[Any], number: int
 ) -> Batch:
-    names, series = [*named, *others], [*(frame[name] for name in named.values()), *values]
-    return _make_batch(frame[columns], names, [np.asarray(each) for each in series], number)
+    """Make a batch of a partition; `named` maps roles to its columns, and `values` belong to `others`."""
+    roles, series = [*named, *others], [*(frame[name] for name in named.values()), *values]
+    return _make_batch(frame[columns], roles, [np.asarray(each) for each in series], number)
 
 
 # ── bags ──

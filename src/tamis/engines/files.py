@@ -16,7 +16,7 @@ from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request, place_pieces
 from tamis.engines.tabular import ROWS, Layout, import_arrow
 
-_SUFFIXES = {
+_SUFFIXES = {  # suffix: format, of which "arrow" and "stream" are the file and the stream of Arrow's IPC
     ".parquet": "parquet",
     ".pq": "parquet",
     ".csv": "csv",
@@ -163,6 +163,7 @@ def _open_csv(paths: list[Path], request: Request) -> BatchShards[Batch]:
 
 
 def _open_csv_file(path: Path, layout: Layout | None = None) -> Any:
+    """Open the columns of the layout; without one, all columns, with types inferred from the first block."""
     csv = import_arrow("pyarrow.csv")
     convert = csv.ConvertOptions(strings_can_be_null=True)
     if layout is not None:
@@ -198,7 +199,7 @@ def _open_readers(
     paths: list[Path], read: Callable[[Path], Any], layout: Layout, request: Request
 ) -> BatchShards[Batch]:
     """Make shards of files that are read one after the other; `read` iterates over a file's batches."""
-    problem_of_arrow = import_arrow().ArrowException
+    arrow_error = import_arrow().ArrowException
 
     def read_all() -> Iterator[Any]:
         for path in paths:
@@ -206,7 +207,7 @@ def _open_readers(
                 for batch in read(path):
                     layout.refuse_drift(batch.schema)
                     yield batch
-            except (problem_of_arrow, ValueError) as problem:
+            except (arrow_error, ValueError) as problem:
                 raise ValueError(f"{path}: {' '.join(str(problem).split())}") from None
 
     return open_stream(read_all, layout, request)

@@ -38,7 +38,10 @@ def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
 
 
 class _Pieces:
-    """The batches, iterated over anew at each pass. Of an iterator, the first can be read before the pass."""
+    """The batches, iterated over anew at each pass.
+
+    An iterator allows only one pass; its first batch can also be read before that pass.
+    """
 
     def __init__(self, content: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         self._content = content
@@ -67,7 +70,7 @@ class _Pieces:
 
 
 def read_batch(content: Any, number: int) -> Batch:
-    """Make a batch of a tuple, of rows alone or of another batch, with this number of its shard."""
+    """Make a batch of a tuple, of rows alone or of another batch; `number` is that of the shard."""
     if isinstance(content, Batch):
         return replace(content, number=number)
     if not isinstance(content, tuple):

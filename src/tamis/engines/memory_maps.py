@@ -9,7 +9,7 @@ import numpy as np
 from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request, place_pieces
 
-_SHARD_BYTES = 1 << 25
+_SHARD_BYTES = 1 << 25  # at most, unless one row is longer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,8 +50,10 @@ def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Runs:
-    rows: Any
-    roles: dict[str, Any]
+    """The shards of an array: runs of `step` rows."""
+
+    rows: Any  # (n, d)
+    roles: dict[str, Any]  # as in `RowRun`
     step: int
 
     def __iter__(self) -> Iterator[RowRun]:

@@ -7,9 +7,15 @@ The bytes are a stream of Arrow with one row per array,
     shape  list<int64>
     data   large_binary   the numbers, in row-major order and little-endian
 
-and the schema's metadata holds the rest as JSON: a tree of values (`persistence.values`), in which a record,
-such as `Joint`, is {"record": [its module, its name, its fields]}, and a fitted model is {"model": …} as in a
-file. Records are dataclasses of modules of tamis; no other module is imported.
+and the schema's metadata holds the rest as JSON: a tree whose nodes are
+
+    {"record": [module, name, fields]}     a dataclass of tamis, such as `Joint`, with a node for each field
+    {"records": [node, …]}                 a tuple with records or models in it
+    {"named records": [[key, node], …]}    a mapping with records or models in it
+    {"model": [class name, content]}       a fitted model, as in a file
+    {"value": tree}                        anything else, as `persistence.values` packs it
+
+No module outside of tamis is imported.
 """
 
 import json
@@ -32,7 +38,7 @@ _TREE = b"tamis"  # the key of the tree in the metadata
 
 
 def encode(statistic: object) -> bytes:
-    """Return a statistic as bytes; it may be any record of numbers, names, arrays and fitted models.
+    """Return a statistic as bytes; it may be any dataclass of numbers, names, arrays and fitted models.
 
     >>> from tamis.stats import Joint, Tally
     >>> joint = Joint({"sky": Tally.count(["sun", "rain"])}, log_likelihood=-1.5)
@@ -121,23 +127,25 @@ def _pack(value: Any, arrays: Arrays) -> Any:
 
 
 def _is_record(value: object) -> bool:
+    """Return whether a value is a record or a model, which `values` cannot pack."""
     return is_dataclass(value) or hasattr(value, "describe_state")
 
 
-def _unpack(tree: Any, arrays: Arrays, length: int) -> Any:
+def _unpack(tree: Any, arrays: Arrays, message_bytes: int) -> Any:
+    """Return the value of a node; `message_bytes`, the length of all bytes, bounds what a model allocates."""
     ((tag, content),) = tree.items()
     if tag == "value":
         return values.unpack(content, arrays)
     if tag == "records":
-        return tuple(_unpack(item, arrays, length) for item in content)
+        return tuple(_unpack(item, arrays, message_bytes) for item in content)
     if tag == "named records":
-        return {values.unpack(key, arrays): _unpack(item, arrays, length) for key, item in content}
+        return {values.unpack(key, arrays): _unpack(item, arrays, message_bytes) for key, item in content}
     if tag == "model":
         name, model = content
-        return import_module(_SAVED).REGISTRY.restore(name, values.unpack(model, arrays), length)
+        return import_module(_SAVED).REGISTRY.restore(name, values.unpack(model, arrays), message_bytes)
     module, name, parts = content
     kind = _find_record(module, name)
-    return kind(**{part: _unpack(item, arrays, length) for part, item in parts.items()})
+    return kind(**{part: _unpack(item, arrays, message_bytes) for part, item in parts.items()})
 
 
 def _find_record(module: str, name: str) -> type:

@@ -22,7 +22,8 @@ X_co = TypeVar("X_co", covariant=True)
 X = TypeVar("X")
 Y = TypeVar("Y")
 
-_LARGE_MAP = 1 << 28  # bytes: larger memory maps are read in shards, smaller ones at once
+_LARGE_MAP = 1 << 28  # bytes: `fit` of a face reads larger memory maps in shards, and smaller ones at once
+_MEMORY_MAPS = "tamis.engines.memory_maps"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,25 +31,27 @@ class Request:
     """The arguments of `fit` besides the data, and where and how to read the data.
 
     `y`, `sample_weight` and the values of `others` are names of columns, or data of the same kind as the
-    rows. `columns` are the names of the columns to learn from; by default all that none of these name.
+    rows. `columns` are the names of the columns to learn from; by default all columns that are not labels,
+    weights or others. `engine` is "threads", "sql", a Client of Dask or a SparkSession; None chooses threads
+    of this process, or the engine that holds the data.
     """
 
     y: Any = None
     sample_weight: Any = None
     others: dict[str, Any] = field(default_factory=dict)  # further arguments of `fit`: offset, exposure
     columns: list[str] | None = None
-    engine: Any = None  # where to observe; None for threads of this process, or for where the data is
+    engine: Any = None
     progress: str = ""  # the name of a progress bar; none is drawn if it is empty
 
     @property
     def roles(self) -> dict[str, Any]:
-        """The column's name, or the data, of each argument of `fit` besides the rows that was given."""
+        """The arguments of `fit` besides the rows that are not None: the name of a column, or data."""
         given = {"y": self.y, "sample_weight": self.sample_weight, **self.others}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
     def named_roles(self) -> dict[str, str]:
-        """The roles of a table, each of which must be the name of a column."""
+        """The roles, if each is the name of a column; raise TypeError otherwise."""
         for name, value in self.roles.items():
             if not isinstance(value, str):
                 raise TypeError(
@@ -88,10 +91,10 @@ class BatchShards(Protocol[X_co]):
         `observe` returns None for a shard without rows.
         """
 
-    def map(self, change: Callable[[X_co], Y | None], /) -> "BatchShards[Y]":
-        """Return the shards after a change, which is made where they are stored, whenever they are read.
+    def map(self, transform: Callable[[X_co], Y | None], /) -> "BatchShards[Y]":
+        """Return shards to which `transform` is applied, where they are stored, whenever they are read.
 
-        The change may return None for a shard without rows, which is then skipped.
+        `transform` returns None for a shard without rows, which is then skipped.
         """
 
     def keep(self) -> "BatchShards[X_co]":
@@ -134,22 +137,23 @@ ENGINES: dict[str, str] = {  # by the package of the object that is given as `en
     "pyspark": "tamis.engines.spark",
 }
 
-_sources: dict[type, str | None] = {np.ndarray: None, list: None, tuple: None, dict: None}
+# The answers of `find_module` by the type of the data.
+_modules: dict[type, str | None] = {np.ndarray: None, list: None, tuple: None, dict: None}
 
 
 def find_module(data: object) -> str | None:
-    """Return the name of the module that opens the data; None for data that is not read in shards."""
+    """Return the name of the module that opens the data; None for data that faces read at once."""
     kind = type(data)
-    if kind in _sources:
-        return _sources[kind]
+    if kind in _modules:
+        return _modules[kind]
     if isinstance(data, np.memmap):
-        return "tamis.engines.memory_maps" if data.nbytes > _LARGE_MAP else None
+        return _MEMORY_MAPS if data.nbytes > _LARGE_MAP else None
     module = next((source.module for source in SOURCES if source.owns(kind)), None)
     if module is None and issubclass(kind, str | Path):
         module = "tamis.engines.files"
     if module is None and issubclass(kind, Iterator):
         module = "tamis.engines.iterables"
-    _sources[kind] = module
+    _modules[kind] = module
     return module
 
 
@@ -169,13 +173,15 @@ def place_pieces(pieces: Iterable[Piece[X]], count: int | None, request: Request
 
 
 def is_source(data: object) -> bool:
-    """Return whether `open_shards` takes data of this type."""
+    """Return whether `fit` of a face reads this data in shards."""
     return find_module(data) is not None
 
 
 def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
-    """Open data in shards; raise TypeError for data that is not read in shards."""
+    """Open data in shards, also a memory map that faces read at once; raise TypeError for other data."""
     module = find_module(data) if request.engine != "sql" else "tamis.engines.sql"
+    if module is None and isinstance(data, np.memmap):
+        module = _MEMORY_MAPS
     if module is None:
         raise TypeError(
             f"got data of type {type(data).__name__}, expected a path, a dataset, a memory map or batches: "

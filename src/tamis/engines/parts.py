@@ -43,8 +43,13 @@ class Part(Generic[S]):
 
 def observe_piece(observe: Callable[[X], S | None], piece: Piece[X]) -> S | None:
     """Read a shard and observe it; None if it has no rows. A TypeError or ValueError names the shard."""
+    return apply_to_piece(observe, piece)
+
+
+def apply_to_piece(function: Callable[[X], Y | None], piece: Piece[X]) -> Y | None:
+    """Read a shard and apply a function to it. A TypeError or ValueError names the shard."""
     try:
-        return transform_shard(observe, piece.load())
+        return transform_shard(function, piece.load())
     except (TypeError, ValueError) as problem:
         if type(problem) not in (TypeError, ValueError):
             raise

@@ -1,13 +1,13 @@
 """Spark data frames, classic or of Spark Connect → shards that are observed in Spark's tasks.
 
 A shard is a partition. A task (`spark_tasks`) observes its partition and returns one row: the number of the
-partition and the bytes of its statistic. Rows of many partitions are added in a tree. Spark repeats tasks
-that fail or are slow, and numbers make sure that each partition is counted once (`parts`). Shards that `map`
-changed are kept in files of the executors (`spark_files`) by the tasks that observe them first; Spark caches
-which executor has which, runs later tasks there, and makes a shard anew from its source if the executor is
-lost.
+partition and the bytes of its statistic. The rows of many partitions are added in a tree. Spark repeats tasks
+that fail or are slow; by their numbers, each partition is counted once (`parts`). After `keep`, the task that
+first observes a shard also writes it to a file of its executor (`spark_files`). Spark caches the paths of
+these files, runs later tasks on the executors that have them, and makes a shard again from its source if its
+executor is lost.
 
-A classic session runs the later passes as jobs of RDDs, whose start takes half the time of a query's. Spark
+A classic session runs the later passes as jobs of RDDs, which start in half the time of queries. Spark
 Connect has queries only.
 """
 
@@ -28,7 +28,16 @@ from tamis.engines.batches import Batch, Piece
 from tamis.engines.opening import Request
 from tamis.engines.parts import Part, finish
 from tamis.engines.spark_columns import choose_rows, read_head
-from tamis.engines.spark_tasks import KEPT, PARTS, USER, LoadPieces, LostError, ReadTable, Row, Task
+from tamis.engines.spark_tasks import (
+    KEPT_COLUMNS,
+    PART_COLUMNS,
+    USER,
+    LoadPieces,
+    LostError,
+    ReadTable,
+    Row,
+    Task,
+)
 from tamis.extras import import_package
 from tamis.protocols import Statistic
 
@@ -36,16 +45,16 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 S = TypeVar("S", bound=Statistic)
 
-_FIRST_ROWS = 10_000  # of the frame, by which the columns are known
-_DIRECT = 32  # partitions whose statistics the driver adds without a tree
-_BRANCHES = 8  # of the tree, where the number of partitions is not known
-_TASK_SIZE = 1 << 28  # bytes of kept shards that one task reads, if all cores have a task
+_FIRST_ROWS = 10_000  # rows that this process reads to learn the columns and their types
+_MAX_WITHOUT_TREE = 32  # partitions whose statistics the driver adds without a tree
+_BRANCHES = 8  # of the tree, if the number of partitions is not known
+_TASK_BYTES = 1 << 28  # of kept shards: one task reads about so many, if all cores have a task
 
 
 def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
     """Open a data frame of Spark, or one of its pandas interface."""
     import_package("pyarrow", USER)
-    # the type is asked: a frame of Spark Connect takes any attribute for a column
+    # The type is asked, because a frame of Spark Connect takes any attribute for a column.
     frame = data.to_spark() if hasattr(type(data), "to_spark") else data
     with explain_failures():
         frame, read = choose_rows(frame, request)
@@ -53,7 +62,7 @@ def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
 
 
 def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> "SparkShards[X]":
-    """Pieces that tasks of a session read, one piece each: all executors must see the files."""
+    """Make shards of pieces, each of which a task reads; all executors must see the files."""
     if not pieces:
         raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
     with explain_failures():
@@ -69,10 +78,10 @@ class _Source:
     read: Callable[[Iterable[Any]], Iterator[Any]]
     count: int | None = None
 
-    def total(self, changes: tuple[Callable[[Any], Any], ...], observe: Callable[[Any], Any]) -> Any:
-        """Change and observe every partition, add."""
-        with explain_failures(), _broadcast(self.frame, Task(self.read, changes, observe)) as receive_task:
-            parts = self.frame.mapInArrow(partial(spark_tasks.observe_rows, receive_task), PARTS)
+    def total(self, transforms: tuple[Callable[[Any], Any], ...], observe: Callable[[Any], Any]) -> Any:
+        """Transform and observe every partition, and add the statistics."""
+        with explain_failures(), _broadcast(self.frame, Task(self.read, transforms, observe)) as receive_task:
+            parts = self.frame.mapInArrow(partial(spark_tasks.observe_rows, receive_task), PART_COLUMNS)
             rows, self.count = _collect(parts, self.count)
         part: Part[Any] = spark_tasks.read_parts(rows)
         self.count = self.count or max(part.shards, default=-1) + 1
@@ -81,13 +90,13 @@ class _Source:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class _KeptSource:
-    """Shards that the executors keep, from when they are first observed."""
+    """Shards that the executors keep once they were observed."""
 
     origin: _Source
-    kept_changes: tuple[Callable[[Any], Any], ...]  # made to rows of the origin before they are kept
-    before: "_KeptSource | None" = None  # the shards after the first of these changes, which are kept, too
+    kept_transforms: tuple[Callable[[Any], Any], ...]  # applied to rows of the origin before they are kept
+    parent: "_KeptSource | None" = None  # shards, also kept, to which the first of these were applied
     name: str | None = field(default_factory=spark_files.name_kept)  # of the files; None if there are none
-    frame: Any = None  # one row per shard; None before they were observed
+    frame: Any = None  # the rows of `observe_and_keep`; None before shards were observed
     rows: Any = None  # the same as an RDD, if the session is a classic one
     folders: set[str] = field(default_factory=set)  # where executors keep the shards
 
@@ -96,13 +105,13 @@ class _KeptSource:
         """The number of shards, if it is known."""
         return self.origin.count
 
-    def total(self, changes: tuple[Callable[[Any], Any], ...], observe: Callable[[Any], Any]) -> Any:
-        """Observe every shard, add; shards whose files are lost are kept again, without files."""
-        observe = _ChangeAndObserve(changes, observe) if changes else observe
+    def total(self, transforms: tuple[Callable[[Any], Any], ...], observe: Callable[[Any], Any]) -> Any:
+        """Observe every shard, and add the statistics; if files are lost, keep the shards without files."""
+        observe = _TransformAndObserve(transforms, observe) if transforms else observe
         try:
             return self._total(observe)
         except LostError:
-            self.name = self.frame = self.rows = self.before = None
+            self.name = self.frame = self.rows = self.parent = None
             return self._total(observe)
 
     def _total(self, observe: Callable[[Any], Any]) -> Any:
@@ -114,17 +123,17 @@ class _KeptSource:
         return finish(part, origin.count)
 
     def _observe_first(self, observe: Callable[[Any], Any]) -> list[Row]:
-        origin, before = self.origin, self.before
-        frame, read, changes = origin.frame, origin.read, self.kept_changes
-        if before is not None and before.frame is not None:
-            frame, read = before.frame, spark_tasks.read_kept_batches
-            changes = changes[len(before.kept_changes) :]
-        # Spark may need the task later, to make lost shards again: it is part of the plan, and not broadcast.
-        keep = partial(spark_tasks.observe_and_keep, Task(read, changes, observe), self.name)
-        self.frame = frame.mapInArrow(keep, KEPT).persist()
-        # At the end of the session Spark frees the rest.
+        origin, parent = self.origin, self.parent
+        frame, read, transforms = origin.frame, origin.read, self.kept_transforms
+        if parent is not None and parent.frame is not None:
+            frame, read = parent.frame, spark_tasks.read_kept_batches
+            transforms = transforms[len(parent.kept_transforms) :]
+        # The task is part of the plan, and not broadcast: Spark may need it later, to make lost shards again.
+        keep = partial(spark_tasks.observe_and_keep, Task(read, transforms, observe), self.name)
+        self.frame = frame.mapInArrow(keep, KEPT_COLUMNS).persist()
+        # At exit nothing is released here: at the end of the session, Spark removes the files.
         weakref.finalize(self, _release, self.frame, self.name, self.folders).atexit = False
-        columns = [column.split()[0] for column in PARTS.split(", ")]
+        columns = [column.split()[0] for column in PART_COLUMNS.split(", ")]
         rows, origin.count = _collect(self.frame.select(*columns), origin.count)
         self.folders.update(*(row["folders"] for row in rows))
         if not _is_connect(self.frame):
@@ -136,20 +145,22 @@ class _KeptSource:
             parts = self.rows.mapPartitions(partial(spark_tasks.observe_kept, observe))
             return _collect_in_tree(parts, self.count or 0)
         with _broadcast(self.frame, observe) as receive_observe:
-            parts = self.frame.mapInArrow(partial(spark_tasks.observe_kept_batches, receive_observe), PARTS)
+            parts = self.frame.mapInArrow(
+                partial(spark_tasks.observe_kept_batches, receive_observe), PART_COLUMNS
+            )
             return _collect(parts, self.count)[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _ChangeAndObserve:
-    """Changes that are made to kept shards whenever they are observed."""
+class _TransformAndObserve:
+    """Transforms the chunks of kept shards whenever they are observed."""
 
-    changes: tuple[Callable[[Any], Any], ...]
+    transforms: tuple[Callable[[Any], Any], ...]
     observe: Callable[[Any], Any]
 
-    def __call__(self, piece: Any) -> Any:
-        changed = spark_tasks.change_piece(piece, self.changes)
-        return None if changed is None else self.observe(changed)
+    def __call__(self, chunk: Any) -> Any:
+        transformed = spark_tasks.transform_chunk(chunk, self.transforms)
+        return None if transformed is None else self.observe(transformed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,36 +168,36 @@ class SparkShards(Generic[X]):
     """The partitions of a data frame."""
 
     source: _Source | _KeptSource
-    read_head: Callable[[], Any]  # the first rows, in this process
-    # The changes are applied to each batch of rows of the source, one after the other.
-    changes: tuple[Callable[[Any], Any], ...] = ()
+    read_head: Callable[[], Any]  # returns the first rows of the source, in this process
+    # Functions that are applied to each chunk of the source, one after the other.
+    transforms: tuple[Callable[[Any], Any], ...] = ()
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
-        """Observe every partition, add. `observe` returns None for a shard without rows."""
-        sums: S = self.source.total(self.changes, observe)
+        """Observe every partition, and add; `observe` returns None for a shard without rows."""
+        sums: S = self.source.total(self.transforms, observe)
         return sums
 
-    def map(self, change: Callable[[X], Y | None], /) -> "SparkShards[Y]":
-        """The shards after a change, which tasks make whenever they read them."""
-        return SparkShards(self.source, self.read_head, (*self.changes, change))
+    def map(self, transform: Callable[[X], Y | None], /) -> "SparkShards[Y]":
+        """Return shards to which tasks apply `transform` whenever they read them."""
+        return SparkShards(self.source, self.read_head, (*self.transforms, transform))
 
     def keep(self) -> "SparkShards[X]":
-        """The shards, changed once when they are first observed, and then kept in files of the executors."""
+        """Return the shards; once transformed and observed, they are kept in files of the executors."""
         source = self.source
         if isinstance(source, _Source):
-            kept = _KeptSource(source, self.changes)
+            kept = _KeptSource(source, self.transforms)
         else:
-            kept = _KeptSource(source.origin, (*source.kept_changes, *self.changes), source)
+            kept = _KeptSource(source.origin, (*source.kept_transforms, *self.transforms), source)
         return SparkShards(kept, self._read_first)
 
     def read_first(self) -> X:
-        """The first rows, which have the columns of all."""
+        """Return the first rows, which have the columns of all shards; there may be none."""
         with explain_failures():
             first: X = self._read_first()
         return first
 
     def _read_first(self) -> Any:
-        return spark_tasks.change_piece(self.read_head(), self.changes)
+        return spark_tasks.transform_chunk(self.read_head(), self.transforms)
 
 
 # ── jobs ──
@@ -197,14 +208,20 @@ def _is_connect(frame: Any) -> bool:
 
 
 def _group_rows(frame: Any, size: int) -> Any:
-    """Rows of kept shards of so many bytes, as few tasks read them as keep all cores busy."""
+    """Return the rows of kept shards as an RDD, in as few partitions as keep all cores busy.
+
+    `size` is the length of all files in bytes.
+    """
     rows = frame.select("shard", "path", "content", "buffers", "failure").rdd
-    tasks = max(rows.context.defaultParallelism, ceil(size / _TASK_SIZE))
+    tasks = max(rows.context.defaultParallelism, ceil(size / _TASK_BYTES))
     return rows.coalesce(tasks) if tasks < rows.getNumPartitions() else rows
 
 
 def _collect(parts: Any, count: int | None) -> tuple[list[Row], int | None]:
-    """Rows of statistics, or sums of some, and the number of partitions, if it is known now."""
+    """Run the tasks of a frame; return its rows, or sums of some, and the number of partitions.
+
+    `count` is that number, or None if it is not known; with Spark Connect, it is returned unchanged.
+    """
     if _is_connect(parts):
         return _add_in_tree(parts, count).toArrow().to_pylist(), count
     rows = parts.rdd
@@ -213,33 +230,36 @@ def _collect(parts: Any, count: int | None) -> tuple[list[Row], int | None]:
 
 
 def _collect_in_tree(rows: Any, count: int) -> list[Row]:
-    """Rows of statistics of so many partitions; of many, the sums of branches."""
-    if count > _DIRECT:
+    """Return the rows of `count` partitions; if these are many, the sums of the branches of a tree."""
+    if count > _MAX_WITHOUT_TREE:
         branches = ceil(count**0.5)
         rows = rows.keyBy(itemgetter("shard")).partitionBy(branches).values()
         rows = rows.mapPartitions(spark_tasks.add_rows)
-    found: list[Row] = rows.collect()
-    return found
+    collected: list[Row] = rows.collect()
+    return collected
 
 
 def _add_in_tree(parts: Any, count: int | None) -> Any:
-    """The same for Spark Connect, as a frame.
+    """Return a frame of the rows of all partitions or, if these are many, of the sums of a tree's branches.
 
-    Where the number of partitions is not known, Spark chooses that of tasks by the size of the rows.
+    If the number of partitions is not known, Spark chooses that of branches by the size of the rows.
     """
     if count is None:
         branched = parts.repartition(parts["shard"] % _BRANCHES)
-    elif count <= _DIRECT:
+    elif count <= _MAX_WITHOUT_TREE:
         return parts
     else:
         branches = ceil(count**0.5)
         branched = parts.repartition(branches, parts["shard"] % branches)
-    return branched.mapInArrow(spark_tasks.add_batches, PARTS)
+    return branched.mapInArrow(spark_tasks.add_batches, PART_COLUMNS)
 
 
 @contextlib.contextmanager
 def _broadcast(frame: Any, value: Any) -> Iterator[Callable[[], Any]]:
-    """Send a value to all executors once; Spark Connect has no broadcast, and sends it with each task."""
+    """Send a value to all executors once; yield a function by which a task receives it.
+
+    Spark Connect has no broadcast, and sends the value with each task.
+    """
     content = import_package("pyspark.cloudpickle", USER).dumps(value)
     if _is_connect(frame):
         yield partial(pickle.loads, content)
@@ -257,11 +277,11 @@ def _receive(sent: Any) -> Any:
 
 
 def _release(kept: Any, name: str | None, folders: Iterable[str]) -> None:
-    """Free kept shards. Of executors on other machines, tasks remove the files where they ran."""
+    """Free kept shards, of which `kept` is the frame; tasks remove the files on other machines."""
     paths = [Path(folder) for folder in folders]
     with contextlib.suppress(Exception):  # a session that was stopped meanwhile
         if name is not None and not all(path.parent.exists() for path in paths):
-            kept.mapInArrow(partial(spark_tasks.remove_kept, name), PARTS).toArrow()
+            kept.mapInArrow(partial(spark_tasks.remove_kept, name), PART_COLUMNS).toArrow()
         kept.unpersist()
     for path in paths:
         spark_files.remove_kept(path)
@@ -272,7 +292,10 @@ def _release(kept: Any, name: str | None, folders: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def explain_failures(outcome: str = "nothing was learned") -> Iterator[None]:
-    """Turn errors of Spark, whose text is a page of Java, into one line."""
+    """Turn errors of Spark, whose text is a page of Java, into a RuntimeError of one line.
+
+    `outcome` says in the message what the failure means for the caller.
+    """
     try:
         yield
     except Exception as problem:
@@ -285,7 +308,7 @@ def explain_failures(outcome: str = "nothing was learned") -> Iterator[None]:
 
 
 def _is_of_spark(problem: Exception) -> bool:
-    """Whether an error is of a type of Spark, or was raised in its code, as by a session that was stopped."""
+    """Return whether an error is of a type of Spark, or was raised in its code (a session was stopped)."""
     innermost = problem.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next
@@ -298,7 +321,7 @@ _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warni
 
 
 def _find_cause(text: str) -> str:
-    """The last line of a Python traceback in the text of an error; its first line if there is none."""
+    """Return the last line of a Python traceback in the text of an error; the first line if there is none."""
     _, _, traceback = text.partition("Traceback (most recent call last)")
     causes = [cause for cause in _PYTHON_ERROR.findall(traceback) if not cause.startswith("org.apache")]
     lines = [line.strip() for line in text.splitlines() if line.strip()]

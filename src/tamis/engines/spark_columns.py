@@ -1,7 +1,7 @@
-"""Columns of a Spark data frame → batches: plain columns are a table of Arrow, vectors are a matrix.
+"""Columns of a Spark data frame → batches: plain columns become an Arrow table, vectors become a matrix.
 
-Spark makes batches of Arrow row by row, and after each row adds up the sizes of all columns, which takes half
-of the time that 20 columns of numbers take. So columns of one type travel as one column of arrays.
+Spark makes Arrow batches row by row, and adds up the sizes of all columns after each row; with 20 columns of
+numbers, that takes half of the time. So columns of one type are sent to Python as one column of arrays.
 """
 
 from collections.abc import Sequence
@@ -15,46 +15,47 @@ from tamis.engines.batches import Batch
 from tamis.engines.opening import Request
 from tamis.extras import import_package
 
-_VECTORS = ("vector", "array")  # of `pyspark.ml`, and Spark's own: several numbers in one column
-_PACKED = ("tinyint", "smallint", "int", "bigint", "float", "double")  # types that travel in arrays
-_FEWEST = 4  # columns of one type that do: an array has a cost of its own
-_NUMBERS = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_VECTOR_KINDS = ("vector", "array")  # of `pyspark.ml`, and Spark's own: several numbers in one column
+_PACKED_KINDS = ("tinyint", "smallint", "int", "bigint", "float", "double")  # types that are sent in arrays
+_MIN_ARRAY_COLUMNS = 4  # fewer columns of one type are sent alone, because an array has a cost of its own
+_DENSE = 1  # the field "type" of a dense vector of `pyspark.ml`; that of a sparse one is 0
+_NUMBER_KINDS = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Which columns travel alone, and which in arrays; the arrays are the last columns of a frame."""
+    """Which columns are sent alone, and which in arrays; the arrays are the last columns of a frame."""
 
     alone: tuple[str, ...]
     arrays: tuple[tuple[str, ...], ...]  # the columns of each, which are of one type
 
     @classmethod
     def of(cls, kinds: dict[str, str]) -> "Packing":
-        """Choose how columns of these types travel."""
+        """Choose how columns are sent; `kinds` has the type of each by its name."""
         by_kind: dict[str, list[str]] = {}
         for name, kind in kinds.items():
-            if kind in _PACKED:
+            if kind in _PACKED_KINDS:
                 by_kind.setdefault(kind, []).append(name)
-        arrays = tuple(tuple(names) for names in by_kind.values() if len(names) >= _FEWEST)
+        arrays = tuple(tuple(names) for names in by_kind.values() if len(names) >= _MIN_ARRAY_COLUMNS)
         packed = {name for names in arrays for name in names}
         return cls(tuple(name for name in kinds if name not in packed), arrays)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns, as `unpack` returns them."""
+        """The names of all columns, in the order in which `unpack` returns them."""
         return (*self.alone, *(name for names in self.arrays for name in names))
 
     def write(self, expressions: dict[str, str]) -> list[str]:
-        """What a query selects, from the expression of each column.
+        """Return what a query selects; `expressions` has the SQL of each column by its name.
 
-        The query has names of its own: `mapInArrow` takes a point in a name for a field of a structure.
+        The selected columns have new names: `mapInArrow` takes a point in a name for a field of a structure.
         """
         arrays = (f"array({', '.join(expressions[name] for name in names)})" for names in self.arrays)
         written = (*(expressions[name] for name in self.alone), *arrays)
         return [f"{expression} AS c{number}" for number, expression in enumerate(written)]
 
     def unpack(self, batch: Any) -> Any:
-        """A batch of Arrow that such a query returns → one with the columns themselves."""
+        """Convert an Arrow batch that such a query returned to one with the columns themselves."""
         pa = import_package("pyarrow", "a Spark data frame")
         columns = [batch.column(k) for k in range(len(self.alone))]
         for number, names in enumerate(self.arrays, len(self.alone)):
@@ -63,14 +64,14 @@ class Packing:
 
 
 def _split_lists(lists: Any, width: int) -> list[Any]:
-    """An array of lists of so many numbers → an array for each place in the lists."""
+    """Convert an array of lists of `width` numbers to `width` arrays."""
     pa = import_package("pyarrow", "a Spark data frame")
     values = lists.flatten()
     kind, missing = values.type, None
     if values.null_count:
         missing = values.is_null().to_numpy(zero_copy_only=False).reshape(-1, width)
         values = values.fill_null(0)
-    # copied by rows of a batch, which fit in the processor's cache
+    # The rows of a batch fit in the processor's cache, so that this transposed copy is fast.
     columns = np.ascontiguousarray(values.to_numpy().reshape(-1, width).T)
     masks: Sequence[Any] = [None] * width if missing is None else list(missing.T)
     return [pa.array(column, kind, mask=mask) for column, mask in zip(columns, masks, strict=True)]
@@ -78,13 +79,13 @@ def _split_lists(lists: Any, width: int) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class ReadRows:
-    """A table of Arrow → a batch."""
+    """Converts an Arrow table to a batch."""
 
     columns: tuple[str, ...]
     roles: dict[str, str]  # the column of each argument of `fit` besides the rows
     is_vector: bool  # whether the only column holds vectors
-    is_typed: bool = False  # whether the types of the columns say all that the first rows would say of them
-    packing: Packing = Packing((), ())  # how the columns travel
+    is_typed: bool = False  # whether all columns are of numbers or flags, so that no row is needed to know it
+    packing: Packing = Packing((), ())  # how the columns are sent
 
     def __call__(self, table: Any) -> Batch:
         if self.is_vector:
@@ -96,7 +97,7 @@ class ReadRows:
 
 
 def read_head(frame: Any, read: ReadRows, rows: int) -> Batch:
-    """The first rows of a frame; none if the types of its columns say all, since reading takes a job."""
+    """Return the first rows of a frame; no rows if `is_typed`, because reading them takes a job of Spark."""
     pa = import_package("pyarrow", "a Spark data frame")
     if read.is_typed:
         return read(pa.table({name: pa.array([], pa.float64()) for name in read.packing.names}))
@@ -106,17 +107,17 @@ def read_head(frame: Any, read: ReadRows, rows: int) -> Batch:
 
 
 def name_kinds(frame: Any) -> dict[str, str]:
-    """The type of each column, such as "double", "array" or "vector"."""
+    """Return the type of each column by its name, such as "double", "array" or "vector"."""
     return {field.name: field.dataType.simpleString().partition("<")[0] for field in frame.schema.fields}
 
 
 def is_vector_kind(kind: str) -> bool:
-    """Whether a column of this type holds several numbers in each row."""
-    return kind in _VECTORS
+    """Return whether a column of this type holds several numbers in each row."""
+    return kind in _VECTOR_KINDS
 
 
 def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
-    """The columns of a frame that are needed, and how to read them."""
+    """Return a frame of the columns that are needed, and how to read its rows."""
     kinds = name_kinds(frame)
     roles = request.named_roles
     columns = request.choose_columns(list(frame.columns))
@@ -131,25 +132,26 @@ def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
     for name in dict.fromkeys((*columns, *roles.values())):
         is_decimal = kinds[name].startswith("decimal")  # faces read no decimals
         sent[name] = "double" if is_decimal else kinds[name]
-        expressions[name] = f"CAST({_quote(name)} AS double)" if is_decimal else _quote(name)
+        expressions[name] = f"CAST({quote(name)} AS double)" if is_decimal else quote(name)
     packing = Packing.of(sent)
-    is_typed = all(kinds[name].partition("(")[0] in _NUMBERS for name in columns)
+    is_typed = all(kinds[name].partition("(")[0] in _NUMBER_KINDS for name in columns)
     read = ReadRows(tuple(columns), dict(roles), bool(vectors), is_typed, packing)
     return frame.selectExpr(*packing.write(expressions)), read
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
+    """Quote the name of a column for a query of Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _read_values(column: Any) -> NDArray[Any]:
-    """Labels or numbers, one per row."""
+    """Return labels or numbers, one per row."""
     values: NDArray[Any] = column.to_numpy()
     return values
 
 
 def read_vectors(column: Any, name: str) -> Any:
-    """A column of arrays, or of vectors of `pyspark.ml` → a matrix (n, d), which is sparse if a vector is."""
+    """Convert arrays, or vectors of `pyspark.ml`, to a matrix (n, d), which is sparse if a vector is."""
     pa = import_package("pyarrow", "a column of vectors")
     if column.null_count:
         raise ValueError(
@@ -160,18 +162,18 @@ def read_vectors(column: Any, name: str) -> Any:
         return _read_dense(chunk, name)
     kinds, sizes = chunk.field("type").to_numpy(zero_copy_only=False), chunk.field("size")
     values = chunk.field("values")
-    if (kinds == 1).all():
+    if (kinds == _DENSE).all():
         return _read_dense(values, name)
     lengths = np.diff(values.offsets.to_numpy())
-    widths = np.where(kinds == 1, lengths, sizes.fill_null(0).to_numpy(zero_copy_only=False))
+    widths = np.where(kinds == _DENSE, lengths, sizes.fill_null(0).to_numpy(zero_copy_only=False))
     width = _find_width(widths, name)
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    places = (np.arange(int(lengths.sum())) - starts).astype(np.int32)  # of dense vectors: 0, 1, 2, …
-    places[np.repeat(kinds != 1, lengths)] = chunk.field("indices").flatten().to_numpy()
+    indices = (np.arange(int(lengths.sum())) - starts).astype(np.int32)  # of dense vectors: 0, 1, 2, …
+    indices[np.repeat(kinds != _DENSE, lengths)] = chunk.field("indices").flatten().to_numpy()
     numbers = values.flatten().to_numpy(zero_copy_only=False)
     pointers = np.concatenate([[0], np.cumsum(lengths)])
     sparse = import_package("scipy.sparse", "a column of sparse vectors")
-    return sparse.csr_matrix((numbers, places, pointers), shape=(len(chunk), width))
+    return sparse.csr_matrix((numbers, indices, pointers), shape=(len(chunk), width))
 
 
 def _read_dense(lists: Any, name: str) -> NDArray[np.float64]:
@@ -181,6 +183,7 @@ def _read_dense(lists: Any, name: str) -> NDArray[np.float64]:
 
 
 def _find_width(widths: NDArray[Any], name: str) -> int:
+    """Return the length that all vectors have; raise if they differ, and return 0 if there are none."""
     if not len(widths):
         return 0
     other = next((int(width) for width in np.unique(widths) if width != widths[0]), None)

@@ -1,8 +1,9 @@
-"""Shards of a Spark fit that are kept between passes → files of the executors.
+"""Files of Spark's executors, in which a fit keeps shards between passes.
 
-Rows that cross from Java to Python cost much more than arithmetic does. So a shard that is kept is a file in
+Sending rows from Java to Python costs much more than arithmetic does. So a shard that is kept is a file in
 the local directories of its executor, which Spark removes when the executor ends, and each pass maps it to
-memory.
+memory. A file has the chunks of its shard, one after the other. A chunk is a list of parts: its pickle, then
+the buffers of its arrays.
 """
 
 import mmap
@@ -15,23 +16,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_ALIGNMENT = 64  # bytes: numbers are read where they are
+_ALIGNMENT = 64  # bytes: numbers are read in place, and must be aligned
 
 
 def name_kept() -> str:
-    """A name of new kept shards, which no others have."""
+    """Return a new name for the shards of one `keep`, which no others have."""
     return f"tamis-{uuid.uuid4().hex}"
 
 
 def list_folders(name: str) -> list[Path]:
-    """Where a task of this executor keeps shards; none if Spark does not say."""
+    """Return the folders in which tasks of this executor keep shards; none if Spark names no directories."""
     return [
         Path(each) / "python" / name for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if each
     ]
 
 
 class KeptWriter:
-    """A file of the pieces of one shard, which has its name only once it is complete."""
+    """Writes the file of one shard, which gets its final name when it is complete."""
 
     def __init__(self, name: str, shard: int) -> None:
         folders = list_folders(name)
@@ -45,7 +46,7 @@ class KeptWriter:
         self._end = 0
 
     def write(self, parts: list[Any]) -> None:
-        """Write a piece: its pickle, and the buffers that belong to it. After an error, nothing is added."""
+        """Write the parts of a chunk; an OSError leaves the chunks before it readable."""
         sizes = [memoryview(part).nbytes for part in parts]
         head = struct.pack(f"<{len(parts) + 1}Q", len(parts), *sizes)
         for part in (head, *parts):
@@ -55,44 +56,49 @@ class KeptWriter:
         self._end = self._file.tell()
 
     def finish(self) -> int:
-        """Give the file its name; the number of its bytes."""
+        """Give the file its final name; return its length in bytes."""
         self._file.close()
         self._partial.replace(self.path)
         return self._end
 
     def abandon(self) -> Iterator[list[Any]]:
-        """Remove the file; the pieces that were written to it."""
+        """Remove the file; return the parts of each chunk that was written to it."""
         with suppress(OSError):
             self._file.close()
-        pieces = list(_read_pieces(self._partial, self._end))
+        chunks = list(_read_chunks(self._partial, self._end))
         self._partial.unlink()
-        return iter(pieces)
+        return iter(chunks)
 
 
 def read_kept(path: Path) -> Iterator[Any]:
-    """The pieces of a shard, whose numbers stay in the file."""
-    for content, *buffers in _read_pieces(path, path.stat().st_size):
+    """Yield the chunks of a shard, whose arrays are mapped to memory."""
+    for content, *buffers in _read_chunks(path, path.stat().st_size):
         yield pickle.loads(content, buffers=buffers)
 
 
-def _read_pieces(path: Path, end: int) -> Iterator[list[memoryview]]:
+def _read_chunks(path: Path, end: int) -> Iterator[list[memoryview]]:
+    """Yield the parts of each chunk in the first `end` bytes of a file.
+
+    Before them stand their number and their lengths in bytes, as 64-bit integers.
+    """
     if not end:
         return
     with path.open("rb") as file:
         view = memoryview(mmap.mmap(file.fileno(), end, access=mmap.ACCESS_READ))
-    place = 0
-    while place < end:
-        (count,) = struct.unpack_from("<Q", view, place)
-        sizes = struct.unpack_from(f"<{count}Q", view, place + 8)
+    position = 0
+    while position < end:
+        (count,) = struct.unpack_from("<Q", view, position)
+        sizes = struct.unpack_from(f"<{count}Q", view, position + 8)
         parts: list[memoryview] = []
-        place += _align(8 * (count + 1))
+        position += _align(8 * (count + 1))
         for size in sizes:
-            parts.append(view[place : place + size])
-            place += _align(size)
+            parts.append(view[position : position + size])
+            position += _align(size)
         yield parts
 
 
 def _align(size: int) -> int:
+    """Round a number of bytes up to a multiple of the alignment."""
     return size + -size % _ALIGNMENT
 
 

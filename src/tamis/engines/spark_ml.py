@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.engines import messages
 from tamis.engines.spark import explain_failures
-from tamis.engines.spark_columns import ReadRows, is_vector_kind, name_kinds
+from tamis.engines.spark_columns import ReadRows, is_vector_kind, name_kinds, quote
 from tamis.extras import explain_missing
 
 try:
@@ -83,7 +83,7 @@ class _Columns(
         return self._set(probabilityCol=value)
 
     def list_inputs(self) -> list[str]:
-        """The columns to learn from, and to predict from."""
+        """Return the names of the columns to learn and to predict from."""
         return list(self.getInputCols()) if self.isDefined("inputCols") else [self.getFeaturesCol()]
 
 
@@ -141,7 +141,7 @@ class FaceEstimator(Estimator, _Columns):  # type: ignore[misc]  # pyspark may b
                     "featuresCol, inputCols, labelCol or weightCol"
                 )
         names = dict.fromkeys((*inputs, *roles.values()))
-        face.fit(dataset.select(*(dataset[_quote(name)] for name in names)), **roles)
+        face.fit(dataset.select(*(dataset[quote(name)] for name in names)), **roles)
         model = FaceModel(face)
         return self._copyValues(model)  # type: ignore[no-any-return]
 
@@ -160,15 +160,14 @@ class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc] 
             kinds = name_kinds(dataset)
             read = ReadRows(tuple(inputs), {}, any(is_vector_kind(kinds.get(name, "")) for name in inputs))
             classes = getattr(self.face, "classes_", None)
-            kind = "bigint" if classes is None else "string"
             if classes is not None:
                 kind = _PREDICTION_TYPES.get(classes.dtype.kind, "string")
-            elif not hasattr(self.face, "predict_proba"):
-                kind = "double"
+            else:  # the index of a component of a mixture, or the prediction of a regression
+                kind = "bigint" if hasattr(self.face, "predict_proba") else "double"
             predict = functions.arrow_udf(
                 _make_function(_Predict(self.face, read)), f"prediction {kind}, probability array<double>"
             )
-            rows = functions.struct(*(dataset[_quote(name)] for name in inputs))
+            rows = functions.struct(*(dataset[quote(name)] for name in inputs))
             answers = predict(rows)
             frame = dataset.withColumn(self.getPredictionCol(), answers["prediction"])
             if hasattr(self.face, "predict_proba"):
@@ -176,12 +175,12 @@ class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc] 
             return frame
 
     def write(self) -> Any:
-        """The writer of this model."""
+        """Return the writer of this model."""
         return _Writer(self)
 
     @classmethod
     def read(cls) -> Any:
-        """The reader of saved models."""
+        """Return the reader of saved models."""
         return _Reader()
 
 
@@ -248,7 +247,3 @@ class _Reader(MLReader):  # type: ignore[misc]
         model._resetUid(metadata["uid"])  # noqa: SLF001 (as the readers of pyspark.ml do)
         DefaultParamsReader.getAndSetParams(model, metadata)
         return model
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

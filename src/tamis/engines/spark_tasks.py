@@ -1,8 +1,9 @@
-"""What Spark's tasks do: read the rows of a partition, change them, observe them, and keep them in a file.
+"""Functions that Spark's tasks run: read the rows of a partition, transform, observe and keep them in a file.
 
-A task returns rows, one per shard, with the number of the shard and the bytes of its statistic (`messages`),
-or with the problem that it met. Rows of kept shards also name the file, or hold what is kept if there is no
-file. Only tasks of the same application read these.
+A shard is a partition. A task reads it in chunks of about 64 MB, each of which `transform_chunk` transforms.
+It returns one row per shard, with the number of the shard and the bytes of its statistic (`messages`), or
+with the error that it met. If shards are kept, there is also the path of the shard's file, or a row with the
+content of each chunk if there is no file. Only tasks of the same application read these.
 """
 
 import contextlib
@@ -25,25 +26,34 @@ from tamis.engines.parts import Part
 from tamis.engines.spark_columns import ReadRows
 from tamis.extras import import_package
 
-USER = "a Spark data frame"
-PARTS = "shard int, shards array<int>, statistic binary, problem string, folders array<string>, size bigint"
-KEPT = f"{PARTS}, path string, content binary, buffers array<binary>, failure string"
+USER = "a Spark data frame"  # for `import_package`: what needs an optional package
 
-Row = Mapping[str, Any]
+# Columns of the rows that tasks return, as a schema of Spark. `shard` is the number of the partition,
+# `shards` those whose sum `statistic` is, `problem` the type and text of the error that stopped the task
+# (null if none), and `folders` and `size` where the files of kept shards are and how many bytes they have.
+PART_COLUMNS = (
+    "shard int, shards array<int>, statistic binary, problem string, folders array<string>, size bigint"
+)
+# Of kept shards: the path of the file, or else the pickle of one chunk with its buffers. `failure` is an
+# error met while the chunks were made, which each later task raises again; an error of `observe` is only a
+# `problem`.
+KEPT_COLUMNS = f"{PART_COLUMNS}, path string, content binary, buffers array<binary>, failure string"
 
-_PIECE = 1 << 26  # bytes of rows that a task reads before it observes them
-_MOST_PIECES = 1 << 24  # of a partition: batches are numbered in the order of partitions and pieces
-_FIRST_FILES = 32  # open files of a task's process among which its socket to Java is
+Row = Mapping[str, Any]  # the value of each of these columns by its name
+
+_CHUNK_BYTES = 1 << 26  # rows that a task reads before it observes them
+_MAX_CHUNKS = 1 << 24  # of a partition: batches are numbered in the order of partitions and chunks
+_FIRST_FILES = 32  # one of the first so many open files of a task's process is its socket to Java
 
 
-_frozen = {"modules": 0}  # how many were loaded in this process when objects were last frozen
+_frozen = {"modules": 0}  # the number of modules that were loaded when objects were last frozen
 
 
 class LostError(Exception):
-    """A task ran where the file of its shard is not."""
+    """The file of a kept shard does not exist where the task runs."""
 
 
-_LOST = "LostError: "
+_LOST = "LostError: "  # the `problem` of a task that met a LostError
 _PROBLEMS: dict[str, type[Exception]] = {
     "TypeError": TypeError,
     "ValueError": ValueError,
@@ -56,25 +66,25 @@ _PROBLEMS: dict[str, type[Exception]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """Rows of a partition → batches of some size."""
+    """Reads the rows of a partition as batches, one per chunk."""
 
     read: ReadRows
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Batch]:
-        first = _find_shard() * _MOST_PIECES
+        first = _find_shard() * _MAX_CHUNKS
         for number, table in enumerate(_join_batches(map(self.read.packing.unpack, batches)), first):
             yield replace(self.read(table), number=number)
 
 
 def _join_batches(batches: Iterable[Any]) -> Iterator[Any]:
-    """Batches of a few thousand rows, as Spark sends them → tables of `_PIECE` bytes."""
+    """Join batches of a few thousand rows, as Spark sends them, to tables of about `_CHUNK_BYTES` bytes."""
     pa = import_package("pyarrow", USER)
     waiting: list[Any] = []
     size = 0
     for batch in batches:
         waiting.append(batch)
         size += batch.nbytes
-        if size >= _PIECE:
+        if size >= _CHUNK_BYTES:
             yield pa.Table.from_batches(waiting)
             waiting, size = [], 0
     if waiting:
@@ -83,7 +93,7 @@ def _join_batches(batches: Iterable[Any]) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class LoadPieces:
-    """Rows with the numbers of pieces → these pieces, read."""
+    """Loads the pieces whose numbers are in the rows of a partition, each as one chunk."""
 
     pieces: tuple[Piece[Any], ...]
 
@@ -94,6 +104,7 @@ class LoadPieces:
 
 
 def _find_shard() -> int:
+    """Return the number of the partition that this task reads."""
     context = import_package("pyspark", USER).TaskContext.get()
     return int(context.partitionId())
 
@@ -102,8 +113,8 @@ def _spare_packages() -> None:
     """Exempt the packages that are loaded from garbage collection.
 
     Spark collects garbage in a worker's process between any two of its tasks, and visits all objects of all
-    packages, which takes 40 ms: more than the rest of a short task. Garbage in a cycle that is frozen stays
-    for ever; so objects are frozen only if packages were loaded since.
+    packages, which takes 40 ms: more than the rest of a short task. Frozen garbage is never freed. So objects
+    are frozen only if packages were loaded since the last time.
     """
     if len(sys.modules) != _frozen["modules"]:
         _frozen["modules"] = len(sys.modules)
@@ -111,17 +122,17 @@ def _spare_packages() -> None:
 
 
 def _receive_rows(rows: Iterator[Any]) -> Iterator[Any]:
-    """The same rows, without waiting: each part that Java sends is acknowledged at once.
+    """Yield the same rows, but let Linux acknowledge each packet that Java sends at once.
 
-    Java sends rows and their end in small parts, and each waits until the last one is acknowledged, which
+    Java sends rows and their end in small packets, and each waits until the last one is acknowledged, which
     Linux delays by 40 ms: as long as the rest of a short task takes.
     """
     sockets = _list_sockets() if hasattr(socket, "TCP_QUICKACK") else []
     try:
         while True:
             for each in sockets:
-                with contextlib.suppress(OSError):  # a socket of another kind, which never waits
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)  # until some more arrives
+                with contextlib.suppress(OSError):  # a socket of another kind, without the delay
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)  # not permanent
             row = next(rows, None)
             if row is None:
                 return
@@ -132,7 +143,7 @@ def _receive_rows(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _list_sockets() -> list[socket.socket]:
-    """The sockets of this process among the first files that it opened: one leads to Java."""
+    """Return the sockets among the first files that this process opened; one of them leads to Java."""
     sockets = []
     for number in range(_FIRST_FILES):
         with contextlib.suppress(OSError):
@@ -141,7 +152,7 @@ def _list_sockets() -> list[socket.socket]:
 
 
 def _drain(rows: Iterable[Any]) -> None:
-    """Read rows that are not needed: Spark ends a Python process that leaves some, and starts another."""
+    """Read rows that are not needed, because Spark replaces a Python process that leaves rows unread."""
     for _ in rows:
         pass
 
@@ -151,71 +162,71 @@ def _drain(rows: Iterable[Any]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """What is done to the rows of each partition."""
+    """How a task reads, transforms and observes the rows of a partition."""
 
-    read: Callable[[Iterable[Any]], Iterator[Any]]
-    changes: tuple[Callable[[Any], Any], ...]
-    observe: Callable[[Any], Any]
+    read: Callable[[Iterable[Any]], Iterator[Any]]  # Arrow batches of a partition → chunks
+    transforms: tuple[Callable[[Any], Any], ...]
+    observe: Callable[[Any], Any]  # a transformed chunk → its statistic; None if it has no rows
 
-    def make_pieces(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Read rows and change them; pieces of which a change makes None have no rows."""
-        for piece in self.read(batches):
-            changed = change_piece(piece, self.changes)
-            if changed is not None:
-                yield changed
+    def make_chunks(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Read rows and transform them; yield the chunks that have rows."""
+        for chunk in self.read(batches):
+            transformed = transform_chunk(chunk, self.transforms)
+            if transformed is not None:
+                yield transformed
 
 
-def change_piece(content: Any, changes: Sequence[Callable[[Any], Any]]) -> Any:
-    """Make all changes; None as soon as one of them makes None, of a shard without rows."""
-    for change in changes:
-        if content is None:
+def transform_chunk(chunk: Any, transforms: Sequence[Callable[[Any], Any]]) -> Any:
+    """Apply the transforms, one after the other; return None as soon as one returns None, for no rows."""
+    for transform in transforms:
+        if chunk is None:
             return None
-        content = change(content)
-    return content
+        chunk = transform(chunk)
+    return chunk
 
 
 def observe_rows(receive_task: Callable[[], Task], batches: Iterator[Any]) -> Iterator[Any]:
-    """The rows of a partition → one row with its number and its statistic."""
+    """Observe the rows of a partition; yield one row with its number and its statistic."""
     shard, task = _find_shard(), receive_task()
     _spare_packages()
     batches = _receive_rows(batches)
     with threads.use_one_thread():
-        sums = _Sums(task.observe, shard)
+        sums = _ShardSum(task.observe, shard)
         try:
-            for piece in task.make_pieces(batches):
-                sums.add(piece)
+            for chunk in task.make_chunks(batches):
+                sums.add(chunk)
                 if sums.problem is not None:
                     break
         except (TypeError, ValueError) as error:
             sums.problem = _describe(error, shard)
     _drain(batches)
-    yield _make_batch(PARTS, sums.make_row())
+    yield _make_batch(PART_COLUMNS, sums.make_row())
 
 
 def observe_and_keep(task: Task, name: str | None, batches: Iterator[Any]) -> Iterator[Any]:
-    """The same, and the changed pieces are kept in a file that the row names.
+    """Observe the rows of a partition, and keep the transformed chunks in a file; the row has its path.
 
-    Where there is no file (no name, no local directory, a full disk), pieces are rows themselves.
+    If there is no file (no name, no local directory, a full disk), one row per chunk holds its content.
     """
     shard = _find_shard()
     _spare_packages()
     batches = _receive_rows(batches)
     file, failure = _open_kept(name, shard), None
     with threads.use_one_thread():
-        sums = _Sums(task.observe, shard)
+        sums = _ShardSum(task.observe, shard)
         try:
-            for piece in task.make_pieces(batches):
-                parts = _pickle(piece)
+            for chunk in task.make_chunks(batches):
+                parts = _pickle(chunk)
                 try:
                     if file is not None:
                         file.write(parts)
-                except OSError:  # a full disk: Spark's own cache may have another one, or memory
-                    for before in () if file is None else file.abandon():
-                        yield _make_batch(KEPT, _make_content(shard, before))
+                except OSError:  # a full disk: Spark's own cache may use another disk, or memory
+                    for written in () if file is None else file.abandon():
+                        yield _make_batch(KEPT_COLUMNS, _make_content_row(shard, written))
                     file = None
                 if file is None:
-                    yield _make_batch(KEPT, _make_content(shard, parts))
-                sums.add(piece)
+                    yield _make_batch(KEPT_COLUMNS, _make_content_row(shard, parts))
+                sums.add(chunk)
         except (TypeError, ValueError) as error:
             if file is not None:
                 file.abandon()
@@ -230,23 +241,23 @@ def observe_and_keep(task: Task, name: str | None, batches: Iterator[Any]) -> It
     if file is not None:
         size = file.finish()
         row |= {"path": str(file.path), "folders": [str(file.path.parent)], "size": size}
-    yield _make_batch(KEPT, row)
+    yield _make_batch(KEPT_COLUMNS, row)
 
 
-class _Sums:
-    """The statistic of the pieces of a shard, until one of them has a problem."""
+class _ShardSum:
+    """The statistic of the chunks of a shard, until an error stops it."""
 
     def __init__(self, observe: Callable[[Any], Any], shard: int) -> None:
         self.observe, self.shard = observe, shard
         self.statistic: Any = None
         self.problem: str | None = None
 
-    def add(self, piece: Any) -> None:
-        """Observe a piece."""
+    def add(self, chunk: Any) -> None:
+        """Observe a chunk; after an error, do nothing."""
         if self.problem is not None:
             return
         try:
-            part = self.observe(piece)
+            part = self.observe(chunk)
         except (TypeError, ValueError) as error:
             self.problem = _describe(error, self.shard)
             return
@@ -254,13 +265,13 @@ class _Sums:
             self.statistic = part if self.statistic is None else self.statistic + part
 
     def make_row(self) -> dict[str, Any]:
-        """The row that the task returns."""
+        """Return the row of the task, with the columns `PART_COLUMNS`."""
         statistic = None if self.problem is not None else self.statistic
         return make_part_row(self.shard, Part(frozenset((self.shard,)), statistic), self.problem)
 
 
 def _describe(error: TypeError | ValueError, shard: int) -> str:
-    """The kind and the text of an error, with the number of the partition; other kinds are raised."""
+    """Return type, partition and text of an error; raise an error of a subclass again."""
     if isinstance(error, _KeptError):
         return str(error)
     if type(error) not in (TypeError, ValueError):
@@ -269,7 +280,7 @@ def _describe(error: TypeError | ValueError, shard: int) -> str:
 
 
 def make_part_row(shard: int, part: Part[Any], problem: str | None = None) -> dict[str, Any]:
-    """The columns `PARTS` of a row."""
+    """Make a row with the columns `PART_COLUMNS`; `shard` chooses the task that adds it to others."""
     statistic = None if part.statistic is None else messages.encode(part.statistic)
     return {
         "shard": shard,
@@ -281,15 +292,15 @@ def make_part_row(shard: int, part: Part[Any], problem: str | None = None) -> di
     }
 
 
-def _make_content(shard: int, parts: list[Any]) -> dict[str, Any]:
-    """A row that holds a piece itself."""
+def _make_content_row(shard: int, parts: list[Any]) -> dict[str, Any]:
+    """Make a row that holds a chunk: its pickle and buffers, as `_pickle` returns them."""
     content, *buffers = (bytes(memoryview(part)) for part in parts)
     row = make_part_row(shard, Part(frozenset(), None))
     return row | {"content": content, "buffers": buffers}
 
 
 def _make_batch(columns: str, row: Row) -> Any:
-    """One row as a batch of Arrow that has these columns."""
+    """Make an Arrow batch of one row with these columns, which are null where the row has no value."""
     pa = import_package("pyarrow", USER)
     kinds = {
         "int": pa.int32(),
@@ -310,6 +321,7 @@ def _make_batch(columns: str, row: Row) -> Any:
 
 
 def _open_kept(name: str | None, shard: int) -> spark_files.KeptWriter | None:
+    """Open the file of a shard; return None without a name, or if no file can be made."""
     try:
         return None if name is None else spark_files.KeptWriter(name, shard)
     except OSError:
@@ -317,22 +329,22 @@ def _open_kept(name: str | None, shard: int) -> spark_files.KeptWriter | None:
 
 
 def _pickle(content: Any) -> list[Any]:
-    """The pickle of a value, and the buffers of its arrays."""
+    """Return the pickle of a value, followed by the buffers of its arrays."""
     buffers: list[pickle.PickleBuffer] = []
     stream = pickle.dumps(content, protocol=5, buffer_callback=buffers.append)
     return [stream, *(buffer.raw() for buffer in buffers)]
 
 
 def observe_kept(observe: Callable[[Any], Any], rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Rows that `observe_and_keep` made, of one or several shards → one row per shard with its statistic."""
+    """Observe shards, of which these are the rows of `observe_and_keep`; yield one row per shard."""
     _spare_packages()
     received = _receive_rows(iter(rows))
     for shard, own in groupby(received, key=itemgetter("shard")):
         with threads.use_one_thread():
-            sums = _Sums(observe, shard)
+            sums = _ShardSum(observe, shard)
             try:
-                for piece in _read_kept(own):
-                    sums.add(piece)
+                for chunk in _read_kept(own):
+                    sums.add(chunk)
             except (TypeError, ValueError) as error:
                 sums.problem = _describe(error, shard)
             except LostError:
@@ -343,19 +355,19 @@ def observe_kept(observe: Callable[[Any], Any], rows: Iterable[Row]) -> Iterator
 def observe_kept_batches(
     receive_observe: Callable[[], Callable[[Any], Any]], batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """The same for rows that come as batches of Arrow."""
+    """Call `observe_kept` with rows that come as Arrow batches, and return Arrow batches."""
     rows = (row for batch in batches for row in batch.to_pylist())
     for row in observe_kept(receive_observe(), rows):
-        yield _make_batch(PARTS, row)
+        yield _make_batch(PART_COLUMNS, row)
 
 
 def read_kept_batches(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pieces of kept shards, whose rows come as batches of Arrow."""
+    """Yield the chunks of kept shards, whose rows come as Arrow batches."""
     return _read_kept(row for batch in batches for row in batch.to_pylist())
 
 
 def _read_kept(rows: Iterable[Row]) -> Iterator[Any]:
-    """Pieces that rows hold, or name the file of; a failure to make them is raised again."""
+    """Yield the chunks that rows hold, or that are in the file of a row; raise a `failure` again."""
     for row in rows:
         if row["failure"] is not None:
             raise _KeptError(row["failure"])
@@ -369,11 +381,11 @@ def _read_kept(rows: Iterable[Row]) -> Iterator[Any]:
 
 
 class _KeptError(ValueError):
-    """A failure of an earlier task, with the partition that it met it in."""
+    """The `failure` of an earlier task; its text has the type of the error and the partition."""
 
 
 def remove_kept(name: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """Remove the files of this name where a task runs."""
+    """Remove the files of this name on the executor that runs the task."""
     _drain(batches)
     for folder in spark_files.list_folders(name):
         spark_files.remove_kept(folder)
@@ -384,26 +396,29 @@ def remove_kept(name: str, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def add_rows(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Rows of statistics → one row with their sum, which does not depend on the order in which they come."""
-    found = list(_receive_rows(iter(rows)))
-    problems = [row for row in found if row["problem"] is not None]
+    """Yield one row with the sum of the statistics of these rows, which does not depend on their order.
+
+    If some have a problem instead of a statistic, the row has the problem of the first shard.
+    """
+    received = list(_receive_rows(iter(rows)))
+    problems = [row for row in received if row["problem"] is not None]
     if problems:
         first = min(problems, key=lambda row: row["shards"])
-        made = make_part_row(0, Part(frozenset(first["shards"]), None), first["problem"])
+        total = make_part_row(0, Part(frozenset(first["shards"]), None), first["problem"])
     else:
-        made = make_part_row(0, _add_parts(found))
-    folders = sorted({folder for row in found for folder in row["folders"]})
-    yield made | {"folders": folders, "size": sum(row["size"] for row in found)}
+        total = make_part_row(0, _add_parts(received))
+    folders = sorted({folder for row in received for folder in row["folders"]})
+    yield total | {"folders": folders, "size": sum(row["size"] for row in received)}
 
 
 def add_batches(batches: Iterator[Any]) -> Iterator[Any]:
-    """The same for rows that come as batches of Arrow."""
+    """Call `add_rows` with rows that come as Arrow batches, and return Arrow batches."""
     for row in add_rows(row for batch in batches for row in batch.to_pylist()):
-        yield _make_batch(PARTS, row)
+        yield _make_batch(PART_COLUMNS, row)
 
 
 def read_parts(rows: Sequence[Row]) -> Part[Any]:
-    """The sum of all rows; raise the problem of the first shard that has one."""
+    """Return the sum of the statistics of all rows; raise the problem of the first shard that has one."""
     for row in sorted(rows, key=lambda row: row["shards"]):
         if row["problem"] is not None:
             kind, _, text = row["problem"].partition(": ")

@@ -1,4 +1,4 @@
-"""Shards that can sum their rows themselves, as a database does, without `observe`."""
+"""The protocol of shards that sum their rows themselves, as a database does, without `observe`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -16,18 +16,21 @@ class UnsupportedSumsError(Exception):
 
 @runtime_checkable
 class DatabaseShards(Protocol):
-    """Shards that sum all rows, as a database does.
+    """Shards that sum all rows; methods that sum raise UnsupportedSumsError if they cannot.
 
-    Each method returns the schema. Those that sum raise UnsupportedSumsError if they cannot.
+    Each method returns the schema of the columns to learn from.
     """
 
     def read_schema(self) -> Schema:
-        """Return the schema of the columns to learn from, by their types in the database."""
+        """Return the schema by the types of the columns in the database."""
 
     def sum_by_class(
         self, schema: Schema, blocks: "Mapping[str, Block[Any, Any]]", missing_label: object, /
     ) -> tuple[Schema, Joint]:
-        """Return the schema, and the statistic that a generative model of these blocks would observe."""
+        """Return the schema, and the statistic that a generative model of these blocks would observe.
+
+        `missing_label` is the label of rows whose class is unknown.
+        """
 
     def sum_products(self) -> tuple[Schema, int, Moments]:
         """Return the schema, the number of rows, and the moments of the columns in the form "full"."""

@@ -227,7 +227,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     @contextmanager
     def _report_progress(self, max_steps: int, X: object, y: object = None) -> Iterator[StepReport]:
-        """Yield a function to be called after each step, with its objective, or None if that is not known.
+        """Yield a function to be called after each step, with its objective or None.
 
         The function draws a bar if `verbose` is set, and calls the callbacks of scikit-learn.
         """
@@ -255,7 +255,10 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
 
 class TableFace(Face[T]):
-    """A face that learns from rows of columns."""
+    """A face that learns from rows of columns.
+
+    To learn from shards, it needs `partial_fit`, `merge` and `infer`; or it overrides `learn_shards`.
+    """
 
     @property
     def _accepts_sparse(self) -> bool:
@@ -271,7 +274,7 @@ class TableFace(Face[T]):
         """Learn from rows in shards (`tamis.engines`): `fit` if `anew`, else `partial_fit`."""
         learned: Any = learn_in_one_pass(self, shards).face
         if anew or self._get_state_or_none() is None:
-            # Merging only added statistics: `infer` computes the posterior, and raises if there is none.
+            # So far, statistics were only added: `infer` computes the posterior, and raises if there is none.
             self.state_ = (learned.infer() if anew else learned).state_
         else:
             self.merge(learned)

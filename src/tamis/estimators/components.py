@@ -79,7 +79,7 @@ class ComponentsState:
 
 
 class RequiresStatistic:
-    """A decorator of a method that does not exist (`hasattr` is False) if the solver keeps no statistic."""
+    """A decorator: the method exists (`hasattr` is True) unless `solver` is one that keeps no statistic."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
@@ -176,10 +176,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         check_integer("max_iter", self.max_iter)
         check_nonnegative("tol", self.tol)
 
-    # ── the algebra ──
+    # ── learning ──
 
     def learn_sums(self, shards: DatabaseShards) -> None:
-        """Learn from sums that the shards compute themselves; UnsupportedSumsError if the rows are needed."""
+        """Learn from sums that a database computes; raise UnsupportedSumsError if the rows are needed."""
         self._check_parameters()
         options = {
             "exact=True": self.exact,
@@ -330,7 +330,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         self.state_ = replace(state, components=components)
         return components
 
-    # ── answers ──
+    # ── projections and densities ──
 
     def _read_blocks(self, table: Table) -> Iterator[Array]:
         """Yield dense rows, a block at a time; NaN is allowed if missing="em"."""
@@ -558,9 +558,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def describe_state(self) -> dict[str, Any]:
         state: ComponentsState = self.state_
         schema, components = state.schema, None
-        if (
-            c := state.components
-        ) is not None:  # saved, because parameters may have changed since they were inferred
+        # Components are saved, because parameters may have changed since they were inferred.
+        if (c := state.components) is not None:
             numbers = (c.noise, c.total, c.weight, c.freedom, c.error)
             components = {
                 "mean": c.mean,

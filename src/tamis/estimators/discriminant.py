@@ -22,7 +22,7 @@ from tamis.parameters import check_class_probabilities
 from tamis.schema import Schema
 from tamis.stats import Keys
 
-_BLOCK = "gaussian"
+_BLOCK = "gaussian"  # the name of the only block, which has all columns
 
 
 @dataclass(eq=False, repr=False)
@@ -203,7 +203,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     @property
     def intercept_(self) -> Array:
-        """See `coef_`."""
+        """The intercepts of the scores: one per row of `coef_`."""
         return self._compute_coefficients("intercept_")[1]
 
     def _compute_coefficients(self, name: str) -> tuple[Array, Array]:

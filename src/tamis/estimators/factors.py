@@ -80,7 +80,8 @@ class MatrixFactorization(Face[Recommender]):
     confidence : float
         For implicit feedback: an action has the weight 1 + confidence · value, a pair without one 1.
     max_iter : int
-        The largest number of sweeps. If explicit feedback has not converged by then, there is a
+        The largest number of sweeps over all ratings, besides those that choose the ridge or, with
+        `validation`, the number of sweeps. If explicit feedback has not converged by then, there is a
         ConvergenceWarning. The objective of implicit feedback falls for hundreds of sweeps, so that there is
         no warning, and only `converged_` is False.
     validation : float
@@ -269,7 +270,7 @@ class MatrixFactorization(Face[Recommender]):
         self.state_ = fitted.forget(entries, make_generator(self.random_state), of_items)
         return self
 
-    # ── answers ──
+    # ── predictions ──
 
     def predict(self, pairs: object, time: object = None, return_std: bool = False) -> Any:
         """Return the expected rating of each pair (n,); with `return_std` also its standard deviation.
@@ -437,15 +438,15 @@ class MatrixFactorization(Face[Recommender]):
             else Alternating(rank, ridge, offset_ridge)
         )
         return FitOptions(
-            solver,
-            search_ridge and not is_implicit and not is_gibbs,
-            is_gibbs,
-            check_integer("max_iter", self.max_iter, 1),
-            check_nonnegative("tol", self.tol),
-            validation,
-            check_integer("n_draws", self.n_draws, 1),
-            check_integer("burn_in", self.burn_in, 0),
-            check_integer("n_kept", self.n_kept, 1),
+            solver=solver,
+            search_ridge=search_ridge and not is_implicit and not is_gibbs,
+            is_gibbs=is_gibbs,
+            max_iter=check_integer("max_iter", self.max_iter, 1),
+            tol=check_nonnegative("tol", self.tol),
+            validation=validation,
+            n_draws=check_integer("n_draws", self.n_draws, 1),
+            burn_in=check_integer("burn_in", self.burn_in, 0),
+            n_kept=check_integer("n_kept", self.n_kept, 1),
         )
 
     def _make_time_scale(self, time: Array | None, dates: bool | None) -> TimeScale | None:
@@ -467,7 +468,14 @@ class MatrixFactorization(Face[Recommender]):
                     "it time, or say which it is with columns={'time': …}"
                 )
             return None
-        scale = TimeScale(float(time.min()), float(time.max()), half_life, int(bins), period, dates=dates)
+        scale = TimeScale(
+            oldest=float(time.min()),
+            newest=float(time.max()),
+            half_life=half_life,
+            bins=int(bins),
+            period=period,
+            dates=dates,
+        )
         scale.refuse_wrong_unit(time)
         return scale
 
@@ -495,6 +503,7 @@ class MatrixFactorization(Face[Recommender]):
         return times.values
 
     def _locate(self, fitted: Recommender, pairs: object, time: object, draw_unknown: bool = False) -> Query:
+        """Read pairs to predict; without `time`, their own times are read if the model has bins of time."""
         given = rating_tables.read_columns(pairs, self.columns)
         has_bins = fitted.times is not None and fitted.times.bins > 0
         times = self._read_times(fitted, given.time if time is None and has_bins else time, len(given))
@@ -671,7 +680,7 @@ class MatrixFactorization(Face[Recommender]):
 
 
 def _read_ridge(given: Any) -> tuple[float, bool]:
-    """Return the ridge, and whether it is to be chosen by the error on held-out ratings."""
+    """Return the ridge, and whether a better one is to be found by the error on held-out ratings."""
     if isinstance(given, str):
         if given != "validated":
             raise ValueError(f"got ridge={given!r}, expected a number above 0, or 'validated'")

@@ -91,7 +91,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         "mle" maximises the likelihood. Covariances are multiplied by the dispersion; coefficients do not
         depend on it.
     solver, posterior, tol, max_iter, verbose
-        See `LogisticRegression`.
+        As in `LogisticRegression`.
 
     Notes
     -----
@@ -206,6 +206,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         exposure: object,
         fitted: Centred | None,
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
+        """Read rows as `_build_rows` does, but without the check of the largest target."""
         weights = read_weights(sample_weight, table.rows)
         targets = read_target(y, table.rows)
         offsets = _read_offsets(offset, exposure, table.rows, response)
@@ -226,7 +227,10 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         y: object = None,
         initial: Array | None = None,
     ) -> FittedGeneralized:
-        """Fit anew; Newton's method starts at the parameters `initial` unless that is None."""
+        """Fit anew; Newton's method starts at the parameters `initial` unless that is None.
+
+        X and y are for callbacks.
+        """
         method, intercept_precision, intercept = (
             self._read_dispersion_method(),
             self._choose_intercept_precision(),
@@ -372,10 +376,11 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return self.predict_distribution(X, offset, exposure).interval(coverage)
 
     def predict_distribution(self, X: object, offset: object = None, exposure: object = None) -> Univariate:
-        """Return the predictive distribution of each row's target, where it has a closed form.
+        """Return the predictive distribution of each row's target; raise ValueError without a closed form.
 
-        Gaussian with the identity: `Normal`. Poisson: `NegativeBinomial`, by a gamma distribution of the mean
-        whose logarithm has the score's mean and variance. For bernoulli, `predict` gives the distribution.
+        Gaussian with the identity: `Normal`. Poisson of dispersion 1: `NegativeBinomial`, by a gamma
+        distribution of the mean whose logarithm has the score's mean and variance. For bernoulli, `predict`
+        gives the distribution.
         """
         fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
         variances = _score_variances(fitted, design)
@@ -606,7 +611,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ShardPlan:
-    """The layout by which all shards convert their batches to rows of one design matrix."""
+    """How batches become rows of one design matrix, wherever they are read."""
 
     schema: Schema
     centre: Array  # (d,)

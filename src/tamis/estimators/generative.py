@@ -55,6 +55,7 @@ from tamis.warning import warn
 
 _IMMUTABLE = (bool, int, float, str, type(None))  # types of parameters that can only change by assignment
 _CELLS = 1 << 22  # at most so many log-probabilities are in memory at a time
+_NONE = Keys(())
 _UNCALIBRATED = {  # why the temperature is at a bound, by whether that is the lower bound
     True: "every left-out row is predicted correctly, so that temperature_ is set to its bound {:.2g} and "
     "probabilities are nearly all 0 or 1",
@@ -92,15 +93,23 @@ class GenerativeFace(TableFace[GenerativeState]):
         raise NotImplementedError
 
     def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
-        """Return the arguments of `Generative` that define the probabilities of the classes."""
+        """Return the arguments of `Generative` that define the probabilities of the classes.
+
+        These are `prior`, a probability per class; `alpha`, pseudo-observations of each class; and
+        `is_uniform`.
+        """
         return {}
 
     def _check_class_prior(self, classes: Keys) -> None:
         """Raise if the parameters give no valid probabilities for these classes."""
         self._make_class_prior(classes)
 
-    def _make_model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
-        """Return the model of these columns; `declared` are classes announced in advance."""
+    def _make_model(self, schema: Schema, classes: Keys = _NONE, declared: Keys = _NONE) -> Generative:
+        """Return the model of these columns.
+
+        `classes` are those that the probabilities of the classes are for, which only `infer` needs;
+        `declared` are classes announced in advance, with or without rows.
+        """
         return Generative(self._make_blocks(schema), classes=declared, **self._make_class_prior(classes))
 
     def _describe_selected(self) -> Any:
@@ -111,7 +120,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         """Return the model with the selected settings that a file describes."""
         return model
 
-    # ── the algebra ──
+    # ── adding, scaling and inferring ──
 
     def merge(self, *others: Self) -> Self:
         """Add the statistics of other models of the same class and columns."""
@@ -153,7 +162,7 @@ class GenerativeFace(TableFace[GenerativeState]):
                     "with: fit a new model instead"
                 )
         with self._try_params(params):
-            model = self._make_model(state.schema, Keys(()), Keys(()))
+            model = self._make_model(state.schema)
             if not model.sums_like(state.model):
                 raise ValueError(
                     f"got {_format_params(params)}, which needs a different statistic from the one "
@@ -177,6 +186,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     # ── what was learned ──
 
     def _infer_posterior(self, state: GenerativeState) -> Posterior:
+        """Infer from the statistic; the model is kept for the next call if all parameters are immutable."""
         keys = all_classes(state.statistic, state.declared)
         params = self._list_immutable_params()
         cached = state.inference_model
@@ -283,7 +293,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         """Return the state that a model of these kinds of columns would have after the same rows."""
         if schema is state.schema:
             return state
-        return state.with_columns(schema, self._make_model(schema, Keys(()), Keys(())))
+        return state.with_columns(schema, self._make_model(schema))
 
     def _encode(self, X: object) -> tuple[Posterior, Encoded, Table]:
         state = self.state_
@@ -380,7 +390,7 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     def restore_state(self, state: dict[str, Any]) -> None:
         schema, history = Schema(*state["schema"]), state["history"]
-        model = self._make_model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema)
         # Only a model that is loaded from a file comes here, and only then are the rules of files needed.
         rules = importlib.import_module("tamis.estimators.saved")
         rules.check_statistic(model, state["statistic"], schema.width)
@@ -417,7 +427,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """
         return self.priors is None
 
-    def _make_model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+    def _make_model(self, schema: Schema, classes: Keys = _NONE, declared: Keys = _NONE) -> Generative:
         model = super()._make_model(schema, classes, declared)
         weight = check_nonnegative("unlabelled_weight", self.unlabelled_weight)
         return replace(model, unlabelled_weight=weight)
@@ -428,22 +438,22 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def expect_columns(self, X: object) -> Schema:
         """Store the columns of X and their kinds, without learning its rows."""
         _, schema = read_first_table(X, self._accepts_sparse, self._absent)
-        self._fitted = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
+        self._fitted = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NONE)
         return schema
 
     def learn_sums(self, shards: DatabaseShards) -> None:
-        """Learn rows that each shard sums itself, by label, without sending them here.
+        """Learn from sums by label that a database computes.
 
-        The shards raise UnsupportedSumsError if they cannot, for example if a row has no label; the caller
-        then reads the rows.
+        Raise UnsupportedSumsError if it cannot, for example because a row has no label; the caller then reads
+        the rows.
         """
         schema = shards.read_schema()
-        model = self._make_model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema)
         schema, statistic = shards.sum_by_class(schema, model.blocks, self.missing_label)
         # Built again because the kinds are now known; this also warns of columns unsuitable as categories.
-        model = self._make_model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema)
         self._check_class_prior(classes_of(statistic))
-        self._fitted = GenerativeState(schema, model, statistic, Keys(()))
+        self._fitted = GenerativeState(schema, model, statistic, declared=_NONE)
 
     @with_callbacks
     @with_shards
@@ -459,7 +469,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         labels, weights, table = drop_weightless(labels, weights, table)
         if not len(labels.keys):
             raise ValueError("no row has a label, expected at least one: without labels, use tamis.Mixture")
-        model = self._make_model(schema, labels.keys, Keys(()))
+        model = self._make_model(schema, labels.keys)
         self._check_suitability(schema, labels.keys)
         data = LabelledRows(model.encode(table), labels, weights)
         labelled = data.select_labelled()
@@ -475,7 +485,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                 )
             statistic, posterior, history = outcome.statistic, outcome.posterior, outcome.history
             self._warn_unless_converged(history)
-        self._fitted = GenerativeState(schema, model, statistic, Keys(()), posterior, history)
+        self._fitted = GenerativeState(schema, model, statistic, _NONE, posterior, history)
         return self
 
     @with_shards
@@ -500,7 +510,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             y = [y]  # the label of the one row
         if state is None:
             table, schema = read_first_table(X, self._accepts_sparse, self._absent)
-            state = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
+            state = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NONE)
         else:
             # A batch of at most 16 rows of numbers is only stored here, and summed when the statistic is next
             # read; None if there are more rows, or if they need the checks below.
@@ -559,7 +569,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Run EM over shards, starting from the model `start` of the rows that have a label."""
         check_em_options(self.max_iter, self.tol)
         schema, posterior = start.state_.schema, start.posterior_
-        model = self._make_model(schema, posterior.keys, Keys(()))
+        model = self._make_model(schema, posterior.keys)
         reader = RowReader(
             type(self).__name__,
             self._accepts_sparse,
@@ -575,7 +585,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                 model, data, posterior, self.max_iter, self.tol, lambda step: report(step.objective)
             )
         self._warn_unless_converged(outcome.history)
-        return GenerativeState(schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history)
+        return GenerativeState(schema, model, outcome.statistic, _NONE, outcome.posterior, outcome.history)
 
     def _add_columns(self, state: GenerativeState, X: object) -> GenerativeState:
         """Add the new columns of rows given as dicts; they are missing values in earlier rows."""
@@ -683,7 +693,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         state = self._get_state_or_none()
         if state is None:
             schema = Schema(width, "number")
-            state = GenerativeState(schema, self._make_model(schema, Keys(()), Keys(())), None, Keys(()))
+            state = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NONE)
         elif width != state.schema.width:
             raise ValueError(f"got sums of {width} columns, expected {state.schema.width}")
         part = state.model.convert_sums(sums)
@@ -766,7 +776,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
             groups = None if groups is None else np.asarray(groups)[kept]
             labels, weights, table = drop_weightless(labels, weights, table)
-        model = self._make_model(schema, labels.keys, Keys(()))
+        model = self._make_model(schema, labels.keys)
         data = LabelledRows(model.encode(table), labels, weights)
         fold = read_folds(folds, len(data.rows), labels.group, groups, random_state)
         if fold is None:
@@ -777,9 +787,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Calibrate probabilities by rows that were learned, each left out in turn.
 
         One number, the temperature, is fitted (see `tamis.decide.Temperature`); from then on `predict_proba`
-        and `predict_log_proba` use it. It changes no prediction. If all rows are predicted correctly, or no
-        better than by chance, the best temperature would be 0 or infinite; then it is set to a bound, with a
-        ConvergenceWarning.
+        and `predict_log_proba` use it. It does not change what `predict` returns. If all rows are predicted
+        correctly, or no better than by chance, the best temperature would be 0 or infinite; then it is set to
+        a bound, with a ConvergenceWarning.
         """
         state, data = self.state_, self._read_labelled_rows(X, y, sample_weight)
         model = self._make_model(state.schema, self.posterior_.keys, state.declared)

@@ -2,12 +2,11 @@
 
 A shard is a part of the data, and a `Batch` is one shard with its labels and weights, not encoded yet.
 `BatchShards` are all shards, read or not, wherever they are; `shards.total(f)` calls f with each shard, where
-the shard is, and adds what f returns. `survey_rows` finds, in one pass, the columns, and of what kind the
-values of each column are in all shards together. `encode_rows` encodes the rows of a shard. `gather_rows`
-copies the rows with given numbers from all shards to this process.
+the shard is, and adds what f returns. `survey_rows` finds, in one pass, the columns and their kinds in all
+shards together. `encode_rows` encodes the rows of a shard. `gather_rows` copies the rows with given numbers
+from all shards to this process.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.arrays import Array
+from tamis.arrays import Array, import_scipy_sparse
 from tamis.engines import Batch, BatchShards
 from tamis.estimators.reading import drop_weightless, read_labels
 from tamis.estimators.sharded import has_rows, refuse_drift
@@ -48,7 +47,7 @@ class RowReader:
     caller: str  # the class of the model, for messages
     sparse: bool  # whether sparse rows are taken
     takes_missing: bool
-    absent: object = None  # the value where a row is a dict, and a column is not among its names
+    absent: object = None  # the value of a column that a row, if it is a dict, does not name
     missing_label: object = None
     # If this is not None, `batch.y` is not read: every label is missing, and these are the labels' keys.
     labels: Keys | None = None
@@ -75,7 +74,7 @@ class RowReader:
         weights = read_weights(batch.sample_weight, table.rows)
         labels, weights, table = drop_weightless(labels, weights, table)
         if self.labels is not None:
-            labels = Labels(self.labels, labels.group)  # no row has these keys, so that all were dropped
+            labels = Labels(self.labels, labels.group)  # `drop_weightless` dropped the keys: no row has them
         return TableRows(batch.number, table, labels, weights), schema
 
 
@@ -132,7 +131,7 @@ class _Gathered:
         return _Gathered(self.parts | other.parts)
 
     def __mul__(self, weight: float) -> "_Gathered":
-        return self
+        return self  # engines require a product, but rows are not multiplied
 
 
 def gather_rows(
@@ -175,9 +174,9 @@ def join_tables(tables: list[Table]) -> Table:
         data = np.concatenate([np.asarray(table.data) for table in tables])
         return Table(data, rows, first.kinds, first.names)
     if isinstance(first.data, Sparse):
-        stack: Callable[..., Any] = _import_vstack()
         matrices = [table.data.matrix() for table in tables if isinstance(table.data, Sparse)]
-        return Table(Table.of(stack(matrices, format="csr")).data, rows, first.kinds, first.names)
+        stacked = import_scipy_sparse().vstack(matrices, format="csr")
+        return Table(Table.of(stacked).data, rows, first.kinds, first.names)
     columns: list[NDArray[Any]] = []
     kinds: list[Kind] = []
     for j in range(first.width):
@@ -193,10 +192,3 @@ def join_tables(tables: list[Table]) -> Table:
 def _get_column(table: Table, column: int) -> NDArray[Any]:
     data: Any = table.data
     return np.asarray(data[:, column] if isinstance(data, np.ndarray) else data[column])
-
-
-def _import_vstack() -> Callable[..., Any]:
-    from scipy.sparse import vstack  # noqa: PLC0415  (only sparse rows need it)
-
-    stack: Callable[..., Any] = vstack
-    return stack

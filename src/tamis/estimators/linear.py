@@ -40,7 +40,8 @@ INTERCEPT = "(intercept)"
 _NAME_WIDTH = 14  # least width of the column of names
 _LARGE = 1e4  # larger z are printed in scientific notation, with three digits
 _LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")
-_INFERRED_WITH = ("alpha", "beta", "prior", "noise_shape", "noise_scale", "intercept", "exact")  # in files
+# The parameters of the model that a file holds.
+_INFERRED_WITH = ("alpha", "beta", "prior", "noise_shape", "noise_scale", "intercept", "exact")
 
 
 # ── what all linear faces share ──
@@ -323,10 +324,10 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
             names=schema.names,
         )
 
-    # ── the algebra ──
+    # ── learning ──
 
     def learn_sums(self, shards: DatabaseShards) -> None:
-        """Learn from sums that a database computes; UnsupportedSumsError if products must not be rounded."""
+        """Learn from sums that a database computes; raise UnsupportedSumsError if `exact` is set."""
         if self.exact:
             raise UnsupportedSumsError("exact=True asks for products that are not rounded")
         schema, gram = shards.sum_normal_equations()
@@ -418,7 +419,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return state.cache[0]
 
     def _drop_target_axis(self, values: Array, axis: int = -1) -> Array:
-        """Drop the axis of targets, if y had none."""
+        """Drop the axis of targets, if y had one dimension."""
         return np.asarray(np.take(values, 0, axis=axis) if self.state_.targets_are_1d else values)
 
     def _to_number_or_array(self, values: Array) -> Any:
@@ -627,8 +628,8 @@ def _summarize_posterior(
     """Make a table of the coefficients; for unknown noise by Student's t, whose scales are the errors."""
     count = len(posterior.level)
     errors = np.sqrt(posterior.variances / posterior.beta[:, None])
-    level = posterior.leverage(np.zeros((1, len(posterior.centre))))[0]
-    intercepts = (posterior.intercept, np.sqrt(level / posterior.beta)) if intercept else None
+    leverage = posterior.leverage(np.zeros((1, len(posterior.centre))))[0]  # of a row of zeros
+    intercepts = (posterior.intercept, np.sqrt(leverage / posterior.beta)) if intercept else None
     outputs = ("target", range(count)) if count > 1 else None
     degrees = None if posterior.noise is None else 2.0 * posterior.noise.shape
     headline = f"linear regression: {weight:g} rows"

@@ -33,7 +33,7 @@ class TableSurvey:
 
     @classmethod
     def of(cls, shard: "ShardTable") -> "TableSurvey":
-        """The survey of one shard."""
+        """Return the survey of one shard."""
         moments = None if isinstance(shard.values, Sparse) else Moments.observe(shard.values)
         classes = None if shard.labels is None else Tally.count(shard.labels, shard.weights)
         return cls(shard.number, shard.schema, moments, classes, {shard.number: len(shard.values)})
@@ -46,7 +46,7 @@ class TableSurvey:
         return TableSurvey(first.number, first.schema, moments, classes, self.counts | other.counts)
 
     def __mul__(self, weight: float) -> "TableSurvey":
-        return self
+        return self  # engines require a product, but numbers of rows are not multiplied
 
     def choose_centre(self) -> Array:
         """Return the columns' means if one is far from zero; otherwise, and for sparse columns, zeros."""
@@ -69,7 +69,7 @@ class ShardTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadShard:
-    """Reads a batch; None if it has no rows."""
+    """A function that reads a batch; it returns None for one without rows of a weight above 0."""
 
     read_values: Callable[[Table], Array | Sparse]  # checks the numbers
     sparse: bool  # whether sparse rows are taken

@@ -84,7 +84,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         the matrix for up to 1,000 parameters, and beyond that the diagonal.
     predictive : "plugin", "probit" or "monte-carlo"
         Whether probabilities are those of the most probable coefficients, or their average over the
-        posterior, by MacKay's closed form or by `n_draws` draws.
+        posterior, by MacKay's approximation or by `n_draws` draws.
     class_weight : "balanced" or a mapping from labels to weights, optional
     tol : float
         Steps end when the log-posterior is expected to rise by less than this.
@@ -177,10 +177,15 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         classes = len(plan.keys)
         size = max(1, classes - 1) * (plan.schema.width + plan.intercept)
         rows = ShardedRows.of(
-            tables.map(plan.lay_out), plan.centre, plan.intercept, classes, survey.counts, size
+            tables.map(plan.lay_out),
+            plan.centre,
+            plan.intercept,
+            classes=classes,
+            counts=survey.counts,
+            size=size,
         )
         if state is None:
-            self.state_ = self._fit_rows(rows, plan.schema, plan.keys, None, None)
+            self.state_ = self._fit_rows(rows, plan.schema, plan.keys)
         else:
             self.state_ = self._add_rows(state, rows, plan.schema)
         return self
@@ -230,12 +235,15 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         rows: LinearRows,
         schema: Schema,
         keys: Keys,
-        X: object,
-        y: object,
+        X: object = None,
+        y: object = None,
         initial: Array | None = None,
         may_lack_classes: bool = False,
     ) -> LogisticState:
-        """Fit anew; Newton's method starts at the parameters `initial` unless that is None."""
+        """Fit anew; Newton's method starts at the parameters `initial` unless that is None.
+
+        X and y are for callbacks. `may_lack_classes` is whether a class may have no rows.
+        """
         if len(keys) < 2:
             raise ValueError(
                 f"got 1 class, {keys!r}, expected two or more: this classifier needs samples of at least 2 "
@@ -446,7 +454,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             part = None if weights is None else weights[indices]
             rows = self._build_rows(table.take(indices), labels_of_rows, part, fitted)
             initial = None if fitted is None else fitted.posterior.mean
-            model = self._fit_rows(rows, schema, labels_of_rows.keys, None, None, initial)
+            model = self._fit_rows(rows, schema, labels_of_rows.keys, initial=initial)
 
             def predict(held_out: NDArray[np.int64]) -> Array:
                 design = self._build_design(table.take(held_out), model.fit)
@@ -480,7 +488,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     @property
     def intercept_(self) -> Array:
-        """See `coef_`."""
+        """The intercepts, one per row of `coef_`; 0 without an intercept."""
         return np.asarray(super().intercept_)
 
     @property

@@ -44,6 +44,8 @@ from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
+_NONE = Keys(())
+
 
 @dataclass(eq=False, repr=False)
 class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
@@ -157,10 +159,10 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return make_blocks(schema, self.families, self.integers, options)
 
     def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
-        # the components exist from the start, even without rows
         return {"alpha": check_nonnegative("weight_alpha", self.weight_alpha)}
 
-    def _make_model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+    def _make_model(self, schema: Schema, classes: Keys = _NONE, declared: Keys = _NONE) -> Generative:
+        # The components exist from the start, even without rows.
         return replace(super()._make_model(schema, classes, self._list_components()), hard=bool(self.hard))
 
     def _list_components(self) -> Keys:
@@ -176,7 +178,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         survey = survey_rows(shards, reader)
         self._refuse_few_rows(survey.n_rows)
         schema = survey.schema
-        model = self._make_model(schema, keys, keys)
+        model = self._make_model(schema)
         tables = shards.map(replace(reader, schema=schema))
         data = tables.map(partial(encode_rows, model)).keep()
         rng = make_generator(self.random_state)
@@ -220,7 +222,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             table, weights = table.take(np.flatnonzero(weights)), weights[weights > 0]
         self._refuse_few_rows(table.rows)
         keys = self._list_components()
-        model = self._make_model(schema, keys, keys)
+        model = self._make_model(schema)
         data = _make_unlabelled_rows(model.encode(table), keys, weights)
         rng = make_generator(self.random_state)
 
@@ -271,7 +273,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             refuse_collapse(outcome.posterior.densities.get("gaussian"))
         self._warn_unless_converged(outcome.history)
         self._fitted = GenerativeState(
-            schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history
+            schema, model, outcome.statistic, _NONE, outcome.posterior, outcome.history
         )
         return self
 
@@ -381,7 +383,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         table, schema = read_first_table(X, self._accepts_sparse)
         weights = read_weights(sample_weight, table.rows)
         check_em_options(self.max_iter, self.tol, self.n_init)
-        model = self._make_model(schema, Keys(()), Keys(()))
+        model = self._make_model(schema)
         fold = validate.split(table.rows, folds, make_generator(random_state))
         log_densities = np.empty(table.rows)
         rows = model.encode(table)
@@ -449,9 +451,10 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     @property
     def log_evidence_(self) -> float:
-        """There is no closed form of a mixture's evidence: see `bic` and `lower_bound`."""
+        """It raises AttributeError: a mixture's evidence has no closed form; see `bic` and `lower_bound`."""
         raise AttributeError("a mixture has no evidence in closed form: see bic and lower_bound")
 
 
 def _make_unlabelled_rows(rows: Encoded, keys: Keys, weights: Array | None) -> LabelledRows:
+    """Return rows whose labels are all missing; `keys` are those of the components."""
     return LabelledRows(rows, Labels(keys, np.full(len(rows), -1)), weights)

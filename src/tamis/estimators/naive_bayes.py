@@ -36,8 +36,8 @@ from tamis.schema import Schema
 from tamis.stats import Keys
 from tamis.warning import warn
 
-_LEAST_ALPHA = 1e-10  # the least alpha with force_alpha=False, as in scikit-learn
-_MOST_CODES = 1 << 16  # tables of whole numbers are not filled up from 0 if they would be longer than this
+_MIN_ALPHA = 1e-10  # the least alpha with force_alpha=False, as in scikit-learn
+_MAX_CODES = 1 << 16  # tables of whole numbers are not filled up from 0 if they would be longer than this
 
 
 @dataclass(eq=False, repr=False)
@@ -179,7 +179,7 @@ class GaussianNB(GenerativeClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DiscreteClassifier(GenerativeClassifier):
-    """The base of scikit-learn's discrete naive Bayes: smoothing and the classes' prior."""
+    """The base of classifiers with scikit-learn's parameters of smoothing and of the classes' prior."""
 
     alpha: ArrayLike = 1.0
     force_alpha: bool = True
@@ -187,7 +187,7 @@ class DiscreteClassifier(GenerativeClassifier):
     class_prior: ArrayLike | None = None
 
     _alpha_per_column: ClassVar[bool] = False  # whether alpha may be one number per column
-    _takes_negative: ClassVar[bool] = False
+    _takes_negative: ClassVar[bool] = False  # whether values below 0 are allowed
     _takes_new_columns = True
 
     def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class DiscreteClassifier(GenerativeClassifier):
         return self.class_prior is None
 
     def _check_alpha(self, schema: Schema) -> Any:
-        """Check the pseudo-counts: one number, or one per column where the estimator accepts that."""
+        """Return the pseudo-counts: one number or, if the class accepts that, an array of one per column."""
         expected = "one number of at least 0"
         shapes: tuple[tuple[int, ...], ...] = ((),)
         if self._alpha_per_column:
@@ -217,13 +217,13 @@ class DiscreteClassifier(GenerativeClassifier):
             raise ValueError(f"got alpha of shape {alpha.shape}, expected {expected}")
         if not (np.isfinite(alpha) & (alpha >= 0)).all():
             raise ValueError(message)
-        if not self.force_alpha and (alpha < _LEAST_ALPHA).any():
+        if not self.force_alpha and (alpha < _MIN_ALPHA).any():
             warn(
                 f"alpha too small: got alpha={one_line(self.alpha)} with force_alpha=False, so that "
-                f"{_LEAST_ALPHA:g} is used: raise alpha, or set force_alpha=True",
+                f"{_MIN_ALPHA:g} is used: raise alpha, or set force_alpha=True",
                 UserWarning,
             )
-            alpha = np.maximum(alpha, _LEAST_ALPHA)
+            alpha = np.maximum(alpha, _MIN_ALPHA)
         return float(alpha) if alpha.ndim == 0 else alpha
 
     @property
@@ -441,11 +441,15 @@ class CategoricalNB(DiscreteClassifier):
 
 def _are_codes(keys: Keys, size: int) -> bool:
     """Return whether the values are whole numbers of a small range."""
-    return size <= _MOST_CODES and all(isinstance(key, int | float) and key == int(key) for key in keys)
+    return size <= _MAX_CODES and all(isinstance(key, int | float) and key == int(key) for key in keys)
 
 
 def _fill_codes(table: Array, keys: Keys, size: int, absent: Array) -> Array:
-    """Make a column for each of 0, 1, … size − 1, as in scikit-learn, if the keys are whole numbers."""
+    """Return a table (K, size) with a column for each of 0, 1, … size − 1, as in scikit-learn.
+
+    `table` (K, values) has the columns of the values `keys`, and `absent` (K,) is the column of all others.
+    If the keys are not whole numbers, the table is returned as it is.
+    """
     if not _are_codes(keys, size):
         return table
     columns = np.repeat(absent[:, None], size, axis=1)

@@ -1,4 +1,4 @@
-"""Base class of the estimators that Newton's method fits: it holds fitting, fitted attributes and saving.
+"""Base class of the estimators that Newton's method fits: it has fitting, fitted attributes and saving.
 
 The state stores the parameters of centred columns x − c. c is near the columns' mean if that is far from
 zero, else 0. Public attributes refer to uncentred columns.
@@ -100,7 +100,7 @@ class NewtonFace(LinearFace[StateT]):
         return True
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        return Face.learn_shards(self, shards, anew)
+        return Face.learn_shards(self, shards, anew)  # not by one pass, as `TableFace` does
 
     # ── fitting ──
 
@@ -147,7 +147,10 @@ class NewtonFace(LinearFace[StateT]):
         by_evidence: bool = False,
         options: FitOptions | None = None,
     ) -> Fit:
-        """Fit, with a progress bar and callbacks; errors and warnings name the columns."""
+        """Fit by steps from the parameters `start`; errors and warnings name the columns.
+
+        X and y are for callbacks. With `by_evidence`, the precision of the prior is chosen by the evidence.
+        """
         options = self._check_options() if options is None else options
         smallest_precision = _find_smallest_precision(prior, rows)
         with self._report_progress(options.max_iter, X, y) as report:
@@ -329,7 +332,7 @@ def read_design_values(table: Table) -> Array | Sparse:
 
 
 def lay_out_design(values: Array | Sparse, fitted: Centred) -> Design:
-    """The design matrix of rows, minus the centre of a model or of a plan for one."""
+    """Return the design matrix of rows, from which the centre of `fitted` is subtracted."""
     centre = fitted.centre
     if isinstance(values, Sparse):
         if not centre.any():
@@ -348,7 +351,7 @@ def _refuse_large(table: Table, values: Array, columns: NDArray[Any] | None = No
     position = int(np.abs(values).argmax())
     column = position % values.shape[1] if columns is None else int(columns[position])
     raise ValueError(
-        f"{table.name(column)} holds {float(np.abs(values).max()):.3g}, expected magnitudes that can be "
+        f"{table.describe(column)} holds {float(np.abs(values).max()):.3g}, expected magnitudes that can be "
         "squared (below about 1e150): rescale the column"
     )
 
@@ -357,8 +360,8 @@ def _refuse_nonfinite(table: Table, sparse: Sparse) -> None:
     if not np.isfinite(sparse.values).all():
         position = int(np.flatnonzero(~np.isfinite(sparse.values))[0])
         raise ValueError(
-            f"{table.name(int(sparse.indices[position]))} holds {sparse.values[position]}, expected finite "
-            "numbers: drop or fill NaN and infinity"
+            f"{table.describe(int(sparse.indices[position]))} holds {sparse.values[position]}, expected "
+            "finite numbers: drop or fill NaN and infinity"
         )
 
 

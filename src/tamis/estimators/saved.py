@@ -7,9 +7,9 @@ size, and all later ones must agree. Besides sizes of axes (`columns` of the dat
 are the first axis of a statistic, `parameters` of a linear model, `users`, `items`, …) there are `bytes`, the
 length of the file, and flags such as `intercept`, whose size is 1 or 0.
 
-A name in quotes is a name in files, which older files have too, so that it stays when the field of the model
-gets a better one; a comment says what it means. A function `_find_…_fault` returns what is wrong with a
-value, or None.
+A name in quotes is a name in files. It is kept for the sake of older files when the field of the model is
+renamed; then a comment says what it means. A function `_find_…_fault` describes what is wrong with a value,
+or returns None. In a condition on sizes, `s` maps their names to the sizes.
 """
 
 from collections.abc import Mapping
@@ -51,9 +51,7 @@ from tamis.persistence.rules import (
 )
 from tamis.stats import Gram, Joint, Keys, Moments, Tally
 
-_MAX_HARMONICS = (
-    1 << 18
-)  # largest number of harmonics of all columns; their sines and cosines take 4 MB per row
+_MAX_HARMONICS = 1 << 18  # of all columns together; their sines and cosines take 4 MB per row
 _MAX_KNOTS = 4096  # largest number of knots per column: memory grows with the square
 _MAX_CLASSES = 4096  # largest number of classes of softmax: memory grows with the square
 _KINDS = ("number", "integer", "bool", "category", "unknown")
@@ -126,8 +124,8 @@ def _count_outputs(sizes: Mapping[str, int]) -> int:
 _LOGISTIC = Also(
     DictOf(
         {**_NEWTON, "keys": KeysOf("classes")},
-        _REMOVED,
-        {
+        optional=_REMOVED,
+        conditions={
             "one column more than the data if there is an intercept": lambda s: (
                 s["width"] == s["columns"] + s["intercept"]
             ),
@@ -149,8 +147,8 @@ _GENERALIZED = Also(
                 ("dispersion", "deviance", "pearson", "freedom", "effective", "null_deviance", "told"), _ANY
             ),
         },
-        _REMOVED,
-        {
+        optional=_REMOVED,
+        conditions={
             "one column more than the data if there is an intercept": lambda s: (
                 s["width"] == s["columns"] + s["intercept"]
             ),
@@ -192,7 +190,7 @@ _REGRESSION = DictOf(
             }
         ),
     },
-    ("inferred_with",),
+    optional=("inferred_with",),
 )
 
 # ── components ──
@@ -221,12 +219,12 @@ _PCA = DictOf(
                     "numbers": TupleOf(dict.fromkeys(("noise", "total", "weight", "freedom", "error"), _ANY)),
                     "scores": Nullable(Numbers("f8", "numbers of components", finite=False)),
                 },
-                ("scores",),
+                optional=("scores",),
             )
         ),
         "rounded": Either(Real(least=0.0), Numbers("f8", "columns", least=0.0)),
     },
-    ("rounded",),  # only in files of older versions; now it is a field of the statistic
+    optional=("rounded",),  # only in files of older versions; now it is a field of the statistic
 )
 
 # ── latent factors ──
@@ -249,9 +247,8 @@ _FACTORS = DictOf(
             {
                 "rank": Integer(0, "bytes", "rank"),
                 "ridge": Real(least=0.0),
-                "more": Real(
-                    least=0.0, infinite=True
-                ),  # the ridge of offsets; for implicit ratings, the confidence
+                # The ridge of offsets; for implicit ratings, the confidence.
+                "more": Real(least=0.0, infinite=True),
                 "implicit": Flag(),
             }
         ),
@@ -298,7 +295,7 @@ _FACTORS = DictOf(
             optional=1,  # older files lack the last one
         ),
     },
-    holds={
+    conditions={
         "one column more than the rank, for the offset": lambda s: s["width"] == s["rank"] + 1,
         "at least one draw": lambda s: s["draws"] > 0,
         "no more bins than bytes": lambda s: s["bins"] <= s["bytes"],
@@ -319,7 +316,7 @@ _COLUMN_CONDITIONS = {
 def _make_weights_rule(statistic: Rule) -> Rule:
     return DictOf(
         {**_COLUMN_RULES, "statistic": statistic, "declared": KeysOf("declared"), "binary": Flag()},
-        holds={
+        conditions={
             **_COLUMN_CONDITIONS,
             "a number of columns": lambda s: "columns" in s,
             "no more classes than fit": lambda s: (
@@ -372,7 +369,7 @@ def _make_basis_rule(**plan: Rule) -> DictOf:
             "names": Nullable(SequenceOf(list, _NAME, "columns")),
             "plan": DictOf({**plan, "bias": Flag()}),  # the parameters of the functions
         },
-        holds={"at least one column": lambda s: s["columns"] > 0},
+        conditions={"at least one column": lambda s: s["columns"] > 0},
     )
 
 
@@ -479,7 +476,7 @@ _GENERATIVE = Also(
                         "weight": Real(least=0.0),
                         "converged": Flag(),
                     },
-                    holds={"at least one step": lambda s: s["steps"] > 0},
+                    conditions={"at least one step": lambda s: s["steps"] > 0},
                 )
             ),
             "temperature": _POSITIVE,
@@ -493,7 +490,7 @@ _GENERATIVE = Also(
                 )
             ),
         },
-        ("choice",),
+        optional=("choice",),
     ),
     _find_statistic_fault,
 )
@@ -567,7 +564,7 @@ TRANSFORMERS = (
             _RADIAL,
         ),
     ),
-    Entry("LogCounts", "tamis.text.weights", DictOf(_COLUMN_RULES, holds=_COLUMN_CONDITIONS)),
+    Entry("LogCounts", "tamis.text.weights", DictOf(_COLUMN_RULES, conditions=_COLUMN_CONDITIONS)),
     Entry("NaiveBayesWeights", "tamis.text.weights", _make_weights_rule(_COUNTS)),
     Entry(
         "PolynomialBasis",
@@ -608,12 +605,12 @@ TRANSFORMERS = (
         ),
     ),
     Entry("TokenCounts", "tamis.text.counts", Either(_HASHED, _VOCABULARY)),
-    Entry("UnitLength", "tamis.text.weights", DictOf(_COLUMN_RULES, holds=_COLUMN_CONDITIONS)),
+    Entry("UnitLength", "tamis.text.weights", DictOf(_COLUMN_RULES, conditions=_COLUMN_CONDITIONS)),
 )
 REGISTRY = Registry(
-    (*GENERATIVE, *MODELS, *TRANSFORMERS),
-    Pipeline,
-    {"n_draws": Integer(1, 10**6)},  # a parameter that decides how much memory predictions take
+    entries=(*GENERATIVE, *MODELS, *TRANSFORMERS),
+    pipeline=Pipeline,
+    parameters={"n_draws": Integer(1, 10**6)},  # it decides how much memory predictions take
 )
 
 

@@ -35,7 +35,7 @@ _ROLES = ("y", "sample_weight")  # arguments of `fit` that are columns of shards
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned(Generic[F]):
-    """A face fitted to some shards; adding two of them merges the faces. It can be pickled."""
+    """A face fitted to some shards; adding two of them merges the faces, and multiplying decays one."""
 
     face: F | None  # None if it learned nothing
     unlabelled: int = 0  # the number of rows that were skipped because their label is missing
@@ -56,7 +56,7 @@ class Learned(Generic[F]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnShard(Generic[F]):
-    """A function that fits a copy of an unfitted face to a batch; it returns None for an empty batch."""
+    """A function that fits a copy of a face to a batch; None for a batch without rows of a weight above 0."""
 
     face: F
     schema: Schema | None = None  # the columns that all shards must have
@@ -168,14 +168,16 @@ def fit(
 ) -> Any:
     """Fit a face, or a model of `tamis.models`, to data of any size, where the data is.
 
-    `data` is a path of Parquet, CSV or Arrow files, a dataset of Arrow, a relation of DuckDB, a memory map,
-    batches (`tamis.engines.Batches`), or a collection of Dask. `y` and `sample_weight` are the names of
-    columns, or data of the same kind. `columns` names those to learn from; by default all others. `engine`
-    says where the rows are observed: by default in threads of this process, or where the data is. A face is
-    fitted in place and returned; for a model, the posterior is returned.
+    `data` is a path of Parquet, CSV or Arrow files, a dataset or a reader of Arrow, a relation of DuckDB, a
+    table of a database (`tamis.engines.sql`), a memory map, batches (`tamis.engines.Batches`, or an iterator
+    of them), a collection of Dask or a data frame of Spark. `y` and `sample_weight` are the names of columns,
+    or data of the same kind. `columns` names those to learn from; by default all others. `engine` says where
+    the rows are observed: "threads", "sql", a Client of Dask or a SparkSession; by default in threads of this
+    process, or where the data is. A face is fitted in place and returned; for a model, the posterior is
+    returned.
     """
     name = type(model).__name__ if progress else ""
-    shards = open_shards(data, Request(y, sample_weight, {}, columns, engine, name))
+    shards = open_shards(data, Request(y, sample_weight, columns=columns, engine=engine, progress=name))
     if hasattr(model, "learn_shards"):
         return model.learn_shards(shards, anew=True)
     return protocols.fit(model, shards.map(_unwrap_rows))

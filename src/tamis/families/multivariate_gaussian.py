@@ -18,7 +18,7 @@ from tamis.families.gaussian import (
     variance_of,
 )
 from tamis.families.stirling import log1p_gap
-from tamis.linalg import Cholesky, symmetric
+from tamis.linalg import Cholesky, symmetrize
 from tamis.stats import Moments
 
 Form = Literal["full", "diagonal", "spherical"]
@@ -68,7 +68,7 @@ class MultivariateGaussian(Family):
         batch = np.broadcast_shapes(mu.shape[:-1], sigma.shape[: sigma.ndim - axes])
         factor = None
         if form == "full":
-            sigma = freeze_parameter(symmetric(sigma, "covariance"), "covariance")
+            sigma = freeze_parameter(symmetrize(sigma, "covariance"), "covariance")
             refuse_unless_gaussian(mu, np.diagonal(sigma, axis1=-2, axis2=-1))
             factor = Cholesky(np.broadcast_to(Cholesky.of(sigma, "covariance").lower, (*batch, d, d)))
         else:

@@ -64,7 +64,7 @@ _FORMAT = 1
 _MANIFEST, _SUFFIX = "manifest.json", ".npy"
 _FIELDS = {"format", "tamis", "content", "arrays", "sha256"}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_LABEL, _DIGEST = b"tamis sha256 ", 64  # the comment is this text and a digest of so many hexadecimal digits
+_COMMENT, _DIGEST_LENGTH = b"tamis sha256 ", 64  # the comment is this text and a digest of so many hex digits
 _CHUNK = 1 << 20  # bytes that are hashed at a time
 _START = b"PK\x03\x04"  # the first bytes of a ZIP archive that is not empty
 _PARSE_ERRORS = (  # raised by zipfile and json for malformed files; a RecursionError is a RuntimeError
@@ -112,15 +112,18 @@ def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> No
         with ZipFile(file, "w", ZIP_STORED) as archive:
             for name, parts in members.items():
                 _add_member(archive, name, parts)
-            archive.comment = _LABEL + b"0" * _DIGEST
-        size = file.seek(0, os.SEEK_END) - _DIGEST
+            archive.comment = _COMMENT + b"0" * _DIGEST_LENGTH
+        size = file.seek(0, os.SEEK_END) - _DIGEST_LENGTH
         digest = _compute_digest(file, size)
         file.seek(size)
         file.write(digest)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
-    """Return the tree and the arrays, read-only, that `write` was given; raise ValueError for other files."""
+    """Return the tree and the arrays that `write` was given; the arrays are read-only.
+
+    Raise ValueError for a file that `write` did not make, and OSError for one that cannot be opened.
+    """
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"got {path}, which does not exist, expected a saved model: check the path")
@@ -181,6 +184,7 @@ def _write_json(tree: Content) -> bytes:
 def _make_header(dtype: str, shape: tuple[int, ...]) -> bytes:
     """Return the bytes before the numbers in an .npy file of version 1.0, the same with every NumPy."""
     text = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+    # Spaces and a newline extend the text: with the 10 bytes before it, it fills a multiple of 64 bytes.
     width = -(-(10 + len(text) + 1) // 64) * 64 - 10
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", width) + text.ljust(width - 1).encode() + b"\n"
 
@@ -237,11 +241,11 @@ def _check_digest(file: BinaryIO) -> int:
     start = file.read(len(_START))
     if not start or (start != _START and not _START.startswith(start)):
         raise _make_refusal("it is empty" if not size else "it is no ZIP archive")
-    file.seek(max(0, size - _DIGEST - len(_LABEL)))
+    file.seek(max(0, size - _DIGEST_LENGTH - len(_COMMENT)))
     end = file.read()
-    if not end.startswith(_LABEL):
+    if not end.startswith(_COMMENT):
         raise _RefusedError(f"which was cut short or is not from tamis, expected a saved model: {_REMEDY}")
-    if _compute_digest(file, size - _DIGEST) != end[len(_LABEL) :]:
+    if _compute_digest(file, size - _DIGEST_LENGTH) != end[len(_COMMENT) :]:
         raise _RefusedError(f"which was changed after it was saved, expected it as it was written: {_REMEDY}")
     return size
 
@@ -298,7 +302,9 @@ def _read_declaration(entry: Any) -> tuple[str, str, tuple[int, ...], str]:
         raise _make_refusal("its manifest declares an array without a name or digest")
     if not isinstance(dtype, str) or dtype not in DTYPES:
         raise _make_refusal(f"array {name!r} is of type {dtype!r}, not of numbers")
-    if not isinstance(shape, list) or not all(type(side) is int and 0 <= side < 2**62 for side in shape):
+    if not isinstance(shape, list) or not all(
+        type(length) is int and 0 <= length < 2**62 for length in shape
+    ):
         raise _make_refusal(f"array {name!r} has no shape")
     return name, dtype, tuple(shape), digest
 
@@ -309,14 +315,12 @@ def _read_array(
     kind = np.dtype(dtype)
     if len(shape) > 32:
         raise _make_refusal(f"{member.filename!r} has {len(shape)} dimensions")
-    header, length = _make_header(dtype, shape), prod(shape) * kind.itemsize
-    if len(header) + length != member.file_size:
-        raise _make_refusal(
-            f"{member.filename!r} has {member.file_size} bytes and declares {len(header) + length}"
-        )
-    if (
-        0 in shape and prod(side for side in shape if side) > size
-    ):  # an empty array may declare axes of any length
+    header = _make_header(dtype, shape)
+    declared_bytes = len(header) + prod(shape) * kind.itemsize
+    if declared_bytes != member.file_size:
+        raise _make_refusal(f"{member.filename!r} has {member.file_size} bytes and declares {declared_bytes}")
+    # The check above does not limit the other axes of an empty array.
+    if 0 in shape and prod(length for length in shape if length) > size:
         raise _make_refusal(f"{member.filename!r} is larger than the file")
     raw = _read_member(archive, member)
     numbers = memoryview(raw)[len(header) :]

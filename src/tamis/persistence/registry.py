@@ -16,7 +16,7 @@ from tamis.persistence import archive, values
 from tamis.persistence.rules import Anything, DictOf, Rule, SequenceOf, Text, TupleOf, check
 
 _CONTENT_RULE = DictOf({"params": Anything(), "state": Anything()})  # unless `Entry.is_state_inline`
-_CLASS_KEY = "face"  # the key of the manifest under which the name of the class stands, whatever the class
+_CLASS_KEY = "face"  # the manifest's key for the name of the class, also of a class that is no face
 _PIPELINE = "Pipeline"
 _MAX_REASON = 300  # characters of an error that are shown: it may quote long content of a file
 
@@ -47,14 +47,14 @@ class Entry:
     def matches(self, model: object) -> bool:
         """Return whether the model's class has this name and is defined in this module or below it.
 
-        The class itself is not compared.
+        The class itself is not compared, so that its module need not be imported.
         """
         name, module = type(model).__name__, type(model).__module__
         return name == self.name and f"{module}.".startswith(f"{self.module}.")
 
     def describe(self, model: Saveable) -> dict[str, Any]:
         """Return what a file with this model has under "content"."""
-        params = {
+        params = {  # sets as lists, because `values` cannot pack sets
             name: sorted(value) if isinstance(value, set | frozenset) else value
             for name, value in model.get_params(deep=False).items()
         }
@@ -91,8 +91,7 @@ class Registry:
 
     entries: Sequence[Entry]
     pipeline: type  # its constructor takes a list of (name, model), which is its attribute `steps`
-    # Rules for the constructor parameters, of any class, by name, whose value decides how much memory a model
-    # takes.
+    # Rules, by name, for those constructor parameters of any class that decide how much memory a model takes.
     parameters: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
@@ -134,8 +133,8 @@ class Registry:
         except Exception as problem:  # noqa: BLE001 (an untrusted file can make any line of a constructor fail)
             reason = " ".join(str(problem).split())[:_MAX_REASON] or type(problem).__name__
             raise ValueError(
-                f"{path} does not hold a {name} as this tamis knows it ({reason}): "
-                "was it written by a newer tamis?"
+                f"{path} does not hold a {name} that this version of tamis can read ({reason}): "
+                "was it written by a newer version?"
             ) from None
 
     def describe(self, model: Any) -> tuple[str, dict[str, Any]]:
@@ -146,7 +145,7 @@ class Registry:
         raise TypeError(f"a {type(model).__name__} cannot be saved, expected one of {', '.join(self.names)}")
 
     def restore(self, name: str, content: Any, file_bytes: int) -> Saveable:
-        """Build the model from name and content: the inverse of `Registry.describe`."""
+        """Build the model from the name of its class and its content: the inverse of `Registry.describe`."""
         entry = next(entry for entry in self.entries if entry.name == name)
         return entry.make(content, file_bytes, self.parameters)
 

@@ -23,21 +23,26 @@ from tamis.stats import Keys, Sums
 
 Sizes = dict[str, int]
 Size = int | str
-Bound = float | str | None  # a number, the name of a size, or none
+Bound = float | str | None  # a number, the name of a size, or None for no bound
 
 SPARE_ELEMENTS = 1 << 22  # array elements (32 MB) that a model may allocate beyond the size of its file
 
 
 class Rule(Protocol):
-    """A condition on a value; `check` raises a ValueError that names the field that violates it."""
+    """A condition on a value."""
 
-    def check(self, value: Any, place: str, sizes: Sizes) -> None: ...
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        """Raise a ValueError that names the field if the value violates the rule.
+
+        `place` names the value in messages. `sizes` has the sizes that are known by name; those that the
+        value defines are added to it.
+        """
 
 
-def check(rule: Rule, value: Any, place: str, length: int) -> Sizes:
+def check(rule: Rule, value: Any, place: str, file_bytes: int) -> Sizes:
     """Return the sizes of the value; raise a ValueError if it violates the rule.
 
-    `place` names the value in error messages. `length` is that of the file in bytes.
+    `place` names the value in error messages. `file_bytes` is the length of the file.
 
     >>> check(Numbers("f8", "rows", 2), np.zeros((3, 2)), "mean", 1000)
     {'bytes': 1000, 'rows': 3}
@@ -46,7 +51,7 @@ def check(rule: Rule, value: Any, place: str, length: int) -> Sizes:
     ...
     ValueError: mean is of shape (3, 4), expected (rows, 2)
     """
-    sizes: Sizes = {"bytes": length}
+    sizes: Sizes = {"bytes": file_bytes}
     rule.check(value, place, sizes)
     return sizes
 
@@ -168,7 +173,7 @@ class KeysOf:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic of one class, with sums of these shapes, whose fields in `traits` have these values."""
+    """A statistic of this type, with sums of these shapes, whose fields in `traits` have these values."""
 
     kind: type[Sums]
     shapes: Mapping[str, tuple[Size, ...]]
@@ -179,8 +184,10 @@ class Statistic:
         if type(value) is not self.kind:
             raise ValueError(f"{place} is {_describe(value)}, expected {self.kind.__name__}")
         if self.labelled is not None and (value.keys is not None) != self.labelled:
-            grouped, expected = ("not grouped", "a group") if self.labelled else ("grouped", "no groups")
-            raise ValueError(f"{place} is {grouped} by label, expected {expected} per label")
+            grouped, expected = (
+                ("not grouped", "one group per label") if self.labelled else ("grouped", "one sum")
+            )
+            raise ValueError(f"{place} is {grouped} by label, expected {expected}")
         for name, expected in self.traits.items():
             if getattr(value, name) != expected:
                 raise ValueError(f"{place}.{name} is {getattr(value, name)!r}, expected {expected!r}")
@@ -266,12 +273,13 @@ class TupleOf:
 class DictOf:
     """A dict with these names and no others; those in `optional` may be missing.
 
-    `holds` maps descriptions of a condition, for error messages, to functions that test it for the sizes.
+    `conditions` maps the description of a condition, for error messages, to a function that returns whether
+    the sizes satisfy it.
     """
 
     rules: Mapping[str, Rule]
     optional: tuple[str, ...] = ()
-    holds: Mapping[str, Callable[[Mapping[str, int]], bool]] = field(default_factory=dict)
+    conditions: Mapping[str, Callable[[Mapping[str, int]], bool]] = field(default_factory=dict)
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not dict:
@@ -283,14 +291,17 @@ class DictOf:
         for name, rule in self.rules.items():
             if name in value:
                 rule.check(value[name], f"{place}.{name}", sizes)
-        for claim, holds in self.holds.items():
-            if not holds(sizes):
-                raise ValueError(f"{place} has sizes that do not fit together, expected {claim}")
+        for condition, is_met in self.conditions.items():
+            if not is_met(sizes):
+                raise ValueError(f"{place} has sizes that do not fit together, expected {condition}")
 
 
 @dataclass(frozen=True)
 class Also:
-    """A rule, and a function that returns a description of another fault of the value, or None."""
+    """A rule, and a function of value and sizes that describes another fault of the value, or returns None.
+
+    The description follows the name of the value in the message, such as "has two classes of one name".
+    """
 
     rule: Rule
     find_fault: Callable[[Any, Mapping[str, int]], str | None]
@@ -303,16 +314,18 @@ class Also:
 
 def _match_shape(shape: tuple[int, ...], expected: tuple[Size, ...], place: str, sizes: Sizes) -> None:
     """Store the sizes whose names are new; raise if the shape differs from known or given sizes."""
-    known = [sizes.get(side, -1) if isinstance(side, str) else side for side in expected]
-    if len(shape) != len(known) or any(side not in (-1, own) for own, side in zip(shape, known, strict=True)):
+    known = [sizes.get(size) if isinstance(size, str) else size for size in expected]  # None: a new name
+    if len(shape) != len(known) or any(
+        size not in (None, length) for length, size in zip(shape, known, strict=True)
+    ):
         names = ", ".join(
-            f"{side}={sizes[side]}" if isinstance(side, str) and side in sizes else str(side)
-            for side in expected
+            f"{size}={sizes[size]}" if isinstance(size, str) and size in sizes else str(size)
+            for size in expected
         )
         raise ValueError(f"{place} is of shape {shape}, expected ({names})")
-    for own, side in zip(shape, expected, strict=True):
-        if isinstance(side, str) and sizes.setdefault(side, own) != own:  # named twice in one shape
-            raise ValueError(f"{place} is of shape {shape}, expected all axes {side!r} of one length")
+    for length, size in zip(shape, expected, strict=True):
+        if isinstance(size, str) and sizes.setdefault(size, length) != length:  # named twice in one shape
+            raise ValueError(f"{place} is of shape {shape}, expected all axes {size!r} of one length")
 
 
 def _check_range(value: float, least: Bound, most: Bound, place: str, sizes: Sizes) -> None:

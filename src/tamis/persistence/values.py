@@ -1,9 +1,9 @@
 """Convert values of a closed list of types to a tree that JSON can hold, plus arrays; and back.
 
-JSON's own values are not changed: null, booleans, integers of 64 bits, finite floats, text and lists. Any
-other value becomes an object with one entry, {tag: its parts}. All tags are in the tables of this module, and
-no name in a tree is looked up elsewhere. Arrays are collected in the dict `arrays`, and the tree has their
-names.
+JSON's own values are not changed: null, booleans, integers between ±2**63, finite floats, valid Unicode text
+and lists. Any other value becomes an object with one entry, {tag: its parts}. All tags are in the tables
+of this module, and no name in a tree is looked up elsewhere. Arrays are collected in the dict `arrays`, and
+the tree has their names.
 """
 
 from base64 import b64decode, b64encode
@@ -58,9 +58,9 @@ _KINDS = {tag: kind for kind, tag in _TAGS.items()}
 def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
     """Return the value as a tree; arrays that it holds are added to `arrays`.
 
-    An error names a value that cannot be saved by its keys in the dicts around it, after `name`. Numbers of
-    NumPy become Python's, and so do times of pandas. A time zone that is not of `zoneinfo` becomes its
-    offset.
+    If a value inside cannot be saved, the error has its path: `name`, then the keys of the dicts around it.
+    Scalars of NumPy, except times, become Python's, and so do times of pandas. A time zone that is not of
+    `zoneinfo` becomes its offset.
 
     >>> arrays: Arrays = {}
     >>> pack({"alpha": 0.5, "shape": (2, 3), "prior": np.zeros(2)}, arrays)
@@ -75,7 +75,7 @@ def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
 
 
 def unpack(tree: object, arrays: Arrays) -> Any:
-    """Return the value that `pack` converted; its arrays are read-only."""
+    """Return the value that `pack` converted, with read-only arrays; raise ValueError for any other tree."""
     try:
         return _Reader(arrays).read(tree, 0)
     except _READ_ERRORS as problem:
@@ -84,7 +84,10 @@ def unpack(tree: object, arrays: Arrays) -> Any:
 
 
 class _Packer:
-    """Packs a value; collects its arrays, and the keys on the path to the value that is being packed."""
+    """Packs a value. It adds arrays to `new` under names that `given` does not have.
+
+    `path` has the keys of the dicts around the value that is being packed.
+    """
 
     def __init__(self, given: Arrays, new: Arrays, name: str) -> None:
         self.given, self.new = given, new
@@ -93,7 +96,8 @@ class _Packer:
     def pack(self, value: Any, depth: int) -> Tree:
         if depth > _MAX_DEPTH:
             raise ValueError(
-                f"{self._describe_failure()}: got values {depth} deep, expected less: does one hold itself?"
+                f"{self._describe_failure()}: got values nested {depth} deep, expected at most {_MAX_DEPTH}: "
+                "does one contain itself?"
             )
         kind = type(value)
         if value is None or kind is bool:
@@ -168,7 +172,10 @@ class _Packer:
         return simple(plain)
 
     def _pack_time(self, value: Any) -> Tree:
-        """Pack a time of pandas, whose types derive from Python's; raise if it is finer than Python's."""
+        """Pack a time of pandas, whose types derive from Python's.
+
+        Raise for NaT, for a time with nanoseconds, and for other subclasses of Python's types.
+        """
         convert = getattr(value, "to_pydatetime" if isinstance(value, datetime) else "to_pytimedelta", None)
         if (
             convert is None
@@ -208,6 +215,7 @@ def _pack_text(value: str) -> Tree:
 
 
 def _pack_datetime(value: datetime) -> Tree:
+    """Pack as [ISO text, fold, zone]; the zone is a name, an offset as in a timedelta, or None."""
     zone: Tree = None
     if isinstance(value.tzinfo, ZoneInfo) and value.tzinfo.key:
         zone = value.tzinfo.key

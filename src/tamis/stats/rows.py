@@ -178,7 +178,7 @@ class Rows:
             column = int(self.bounds[0].argmax())
             largest = float(np.abs(self.values[:, column]).max())
             raise ValueError(
-                f"{self.table.name(column)} holds {largest:.3g}, expected magnitudes that can be squared "
+                f"{self.table.describe(column)} holds {largest:.3g}, expected magnitudes that can be squared "
                 f"{'and weighted ' if weight_exponent else ''}(below about 1e150): rescale the column"
             )
 

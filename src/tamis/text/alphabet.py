@@ -1,6 +1,8 @@
 """The table of each character's class and folded form. It does not depend on the version of Python.
 
-`tools/alphabet` makes `alphabet.npz` from Unicode's data, and describes it.
+`tools/alphabet` makes `alphabet.npz` from Unicode's data. The cell of character c is at 256 * blocks[c >> 8]
++ (c & 255). It holds the character's class in bits 0 to 2, the number of bytes of its folded form in bits 3
+to 7 (0: it is not changed), and above them the position of these bytes in `pool`.
 """
 
 from functools import lru_cache
@@ -16,7 +18,7 @@ Fold = Literal["none", "case", "compatible", "base"]
 Unspaced = Literal["pairs", "words"]
 Digit = Literal["keep", "shape"]
 
-_ZERO = WORD | 1 << 3 | 1 << 8  # the cell of a WORD character that is folded to the pool's second byte, "0"
+_ZERO = WORD | 1 << 3 | 1 << 8  # the cell of a WORD character folded to one byte, the second of the pool: "0"
 
 
 @lru_cache(maxsize=1)
@@ -63,7 +65,7 @@ def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = 
 
 
 def _replace_cells(blocks: Any, cells: Any, characters: Any, cell: int) -> tuple[Any, Any]:
-    """Return the table with another cell for some characters, whose blocks are copied first."""
+    """Return blocks and cells with another cell for some characters, whose blocks are copied first."""
     own = np.unique(characters >> 8)
     new_blocks = blocks.copy()
     new_blocks[own] = len(cells) // 256 + np.arange(len(own))

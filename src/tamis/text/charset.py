@@ -41,8 +41,10 @@ _ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # declared 
 # and the first chunk of this size that is not ASCII for words.
 _HEAD = 1 << 16
 _SAMPLE = 1500  # bytes of non-ASCII words that are decoded in each guessed encoding; more change no guess
-_USUAL = 3.0  # nats, the prior log-odds of cp1252: it is 20 times as frequent as any other but UTF-8
-_SURE = 2  # words are UTF-8 if the ratio of valid non-ASCII characters to invalid ones is above this
+_CP1252_LOG_ODDS = 3.0  # nats: cp1252 is 20 times as frequent as any other encoding but UTF-8
+_MIN_VALID_RATIO = (
+    2  # words are UTF-8 if the ratio of valid non-ASCII characters to invalid ones is above this
+)
 
 # The cost, in nats, of a character beyond ASCII that is not a letter. A letter costs 2 to 4 in its own
 # language, and 8 or more in another. Quotes and dashes are as frequent as letters, other signs are rare, and
@@ -55,7 +57,7 @@ def to_utf8(document: bytes, encoding: str | None = None) -> bytes:
     """Return the text in UTF-8.
 
     Bytes that are guessed or declared to be UTF-8 stay unchanged, also invalid ones; a byte order mark of
-    guessed UTF-8 is removed.
+    guessed UTF-8 is removed. Raise LookupError for an encoding that Python does not know.
 
     >>> to_utf8("Größe".encode("cp1252"), "iso-8859-1").decode()
     'Größe'
@@ -72,7 +74,7 @@ def to_utf8(document: bytes, encoding: str | None = None) -> bytes:
 
 
 def decode(document: bytes, encoding: str | None = None) -> str:
-    """Return the text of bytes.
+    """Return the text of bytes, by `to_utf8`; invalid bytes become the replacement character.
 
     >>> decode("Где мои ключи? Они были на столе.".encode("koi8-r"))
     'Где мои ключи? Они были на столе.'
@@ -132,11 +134,11 @@ def _guess_by_words(words: bytes) -> str:
     """Guess the encoding of words. Results are cached, because messages often have the same few words."""
     text = words.decode("utf-8", "replace")
     broken = text.count("\ufffd")
-    if len(text) - len(text.encode("ascii", "ignore")) - broken > _SURE * broken:
+    if len(text) - len(text.encode("ascii", "ignore")) - broken > _MIN_VALID_RATIO * broken:
         return "utf-8"
     sample = words[:_SAMPLE]
     costs = {name: _compute_cost(sample, name, languages.split()) for name, languages in GUESSED.items()}
-    costs["cp1252"] -= _USUAL
+    costs["cp1252"] -= _CP1252_LOG_ODDS
     return min(costs, key=costs.__getitem__)
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 
-LONGEST = 1000  # the largest number of words or characters per phrase: each length takes a pass over the text
+MAX_LENGTH = (
+    1000  # the largest number of words or characters per phrase: each length takes a pass over the text
+)
 
 
 def check_integer(name: str, given: object, least: int, most: int | None = None) -> int:
@@ -22,13 +24,13 @@ def check_range(given: object) -> tuple[int, int] | None:
     pair = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else ()
     if len(pair) != 2 or not all(isinstance(n, Integral) for n in pair) or not 1 <= pair[0] <= pair[1]:
         raise ValueError(f"got ngram_range={given!r}, expected (n, m) with 1 <= n <= m, or None")
-    if pair[1] > LONGEST:
-        raise ValueError(f"got ngram_range={given!r}, expected lengths of at most {LONGEST}")
+    if pair[1] > MAX_LENGTH:
+        raise ValueError(f"got ngram_range={given!r}, expected lengths of at most {MAX_LENGTH}")
     return int(pair[0]), int(pair[1])
 
 
 def is_share(given: object) -> bool:
-    """Return whether a number is a share of all texts: 1.0 is the share of all texts, and 1 is one text."""
+    """Return whether a number means a share of the texts, as floats do: 1.0 means all texts, 1 one text."""
     return not isinstance(given, Integral)
 
 

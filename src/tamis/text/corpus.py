@@ -18,12 +18,13 @@ from tamis.text.charset import guess, to_utf8
 Input = Literal["content", "filename", "file"]
 DecodeError = Literal["strict", "ignore", "replace"]
 
-# Bytes per chunk: enough that the overhead does not matter, few enough to hold several chunks.
+# Bytes per chunk, and the size to which chunks grow if their lexicons are merged: large enough that the
+# overhead does not matter, and small enough that memory holds several chunks.
 CHUNK, LARGE = 1 << 21, 1 << 23
 
 
 class Corpus(NamedTuple):
-    """Concatenated documents in UTF-8; other bytes separate words."""
+    """Concatenated documents in UTF-8; bytes that are not valid UTF-8 separate words."""
 
     text: Bytes
     offsets: Int64s  # (n + 1,): document i is text[offsets[i] : offsets[i + 1]]
@@ -65,11 +66,11 @@ def read_corpora(
 ) -> Iterator[Corpus]:
     """Yield the documents in chunks of about `chunk` bytes; a missing document becomes an empty one.
 
-    If `most` is more than `chunk`, chunks grow up to `most` bytes, so that fewer have to be merged. The
-    encoding of bytes and files is guessed if it is not given.
+    If `most` is more than `chunk`, each chunk is a quarter larger than the last, up to about `most` bytes, so
+    that fewer have to be merged. The encoding of bytes and files is guessed if it is not given.
     """
     refuse_single_text(documents)
-    column = find_column(documents)
+    column = get_only_column(documents)
     if (arrow := _to_arrow(column)) is not None:
         yield from _read_arrow(arrow, encoding, chunk, most)
         return
@@ -99,7 +100,10 @@ def refuse_single_text(documents: object) -> None:
 
 
 def read_document(document: Any, encoding: str | None, row: int) -> str | bytes:
-    """Read one document that may be a file, bytes, or missing."""
+    """Return the text of a document, as str or in UTF-8; it may be a file, bytes, or missing (empty).
+
+    `row` is its index for error messages.
+    """
     if isinstance(document, str):
         return document
     if isinstance(document, Path):
@@ -120,7 +124,7 @@ def is_missing(document: Any) -> bool:
     return document is None or type(document).__name__ in ("NAType", "NaTType")
 
 
-def find_column(documents: Any) -> Any:
+def get_only_column(documents: Any) -> Any:
     """Return the only column of a frame or a matrix, and any other object unchanged."""
     if hasattr(documents, "tocsr"):
         raise TypeError("got a sparse matrix, expected texts: was it transformed already?")
@@ -184,10 +188,10 @@ def _read_arrow(column: Any, encoding: str | None, chunk: int, most: int) -> Ite
 
 @dataclass(frozen=True)
 class Source:
-    """The source of texts, and the decoding of their bytes."""
+    """How documents are read: as texts, names of files or open files; and how bytes are decoded."""
 
     input: Input = "content"
-    encoding: str | None = None  # None: guess
+    encoding: str | None = None  # None: guessed
     decode_error: DecodeError = "replace"
 
     def __post_init__(self) -> None:
@@ -203,11 +207,11 @@ class Source:
             )
 
     def open(self, documents: Any) -> Any:
-        """Replace file names and open files by their content, lazily."""
+        """Return the documents with file names and open files replaced by their content, read one by one."""
         if self.input == "content" and self.decode_error == "replace":
             return documents  # `read_corpora` reads them, and Arrow arrays without a copy
         refuse_single_text(documents)
-        column = find_column(documents)
+        column = get_only_column(documents)
         if not isinstance(column, Iterable):
             raise TypeError(f"got a {type(documents).__name__}, expected an iterable of texts")
         return self._open_all(column)

@@ -44,11 +44,22 @@ from tamis.text.vocabulary import (
 from tamis.threads import map_ahead, run_together
 
 UNKNOWN = "<unknown>"
-_LEAST_CHUNK = 1 << 16  # bytes: chunks are no smaller, however many tokens a text has
-# Parameters that scikit-learn does not have, with their defaults; parameters that may be functions.
-_OURS: Final = {"fold": "case", "unspaced": "pairs", "digits": "keep", "min_length": 2}
-_FUNCTIONS: Final = ("analyzer", "preprocessor", "tokenizer", "strip_accents")
+_MIN_CHUNK = 1 << 16  # bytes: chunks are no smaller, however many tokens a text has
+_OURS: Final = {  # parameters that scikit-learn does not have, with their defaults
+    "fold": "case",
+    "unspaced": "pairs",
+    "digits": "keep",
+    "min_length": 2,
+}
+_FUNCTIONS: Final = (
+    "analyzer",
+    "preprocessor",
+    "tokenizer",
+    "strip_accents",
+)  # parameters that may be functions
 
+# All have `len`, `names` of the columns, `find` for the columns of a lexicon's entries, and `to_state` for
+# files.
 Columns = Vocabulary | GivenVocabulary | Hashed
 
 
@@ -56,10 +67,10 @@ Columns = Vocabulary | GivenVocabulary | Hashed
 class TextCounter:
     """Reads texts and counts their tokens per column."""
 
-    tokenizer: Reader
+    reader: Reader
     columns: Columns
     unknown: bool  # whether a last column counts the tokens without a column
-    binary: bool
+    binary: bool  # whether counts above 0 are replaced by 1
 
     @property
     def width(self) -> int:
@@ -72,7 +83,7 @@ class TextCounter:
 
     def find_columns(self, corpus: Corpus | Tokenized) -> tuple[Rows, ColumnSigns]:
         """Return the counts of the entries of a lexicon of these texts, and the column of each entry."""
-        lexicon, rows = self.tokenizer.count(corpus)
+        lexicon, rows = self.reader.count(corpus)
         return rows, self.columns.find(lexicon)
 
     def to_matrix(self, parts: list[tuple[Rows, ColumnSigns]], dtype: DTypeLike) -> Any:
@@ -88,7 +99,10 @@ class TextCounter:
     def arrange(
         self, rows: Rows, column_signs: ColumnSigns, out: tuple[Indices, Floats] | None = None
     ) -> Rows:
-        """Return rows with their columns in order, written to `out` if it is given."""
+        """Return counts of entries as counts of columns, which are sorted in each row.
+
+        They are written to `out`, arrays of columns and counts, if it is given.
+        """
         columns, signs = column_signs
         if self.unknown:
             columns = np.where(columns < 0, np.int32(self.width - 1), columns)
@@ -187,11 +201,11 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def _learn(self, X: object, y: object, return_counts: bool) -> Any:
         """Set the columns; return the counts of learned columns if `return_counts`."""
         refuse_single_text(X)
-        tokenizer = self.build_reader()
-        if (given := self._make_counter(tokenizer)) is not None:
+        reader = self.build_reader()
+        if (given := self._make_counter(reader)) is not None:
             self._counter = given
             if isinstance(given.columns, Hashed) and self.names:
-                for counted in map_ahead(given.tokenizer.count, self.read_chunks(X, given.tokenizer)):
+                for counted in map_ahead(given.reader.count, self.read_chunks(X, given.reader)):
                     given.columns.remember(counted)
             return None
         labels = None
@@ -199,9 +213,9 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             if y is None:
                 raise ValueError("got keep_by='evidence' and no labels, expected fit(texts, labels)")
             labels = Keys.of(y)
-        merger, documents, kept = self._gather(tokenizer, X, labels, return_counts)
+        merger, documents, kept = self._gather(reader, X, labels, return_counts)
         numbers = merger.merge()
-        columns = self.learn_columns(tokenizer, merger, documents)
+        columns = self.learn_columns(reader, merger, documents)
         if not return_counts:
             return None
         column_signs = [
@@ -209,7 +223,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         ]
         return self._counter.to_matrix(list(zip(kept, column_signs, strict=True)), self.dtype)
 
-    def learn_columns(self, tokenizer: Reader, merger: ChunkMerger, documents: Int64s) -> Int64s:
+    def learn_columns(self, reader: Reader, merger: ChunkMerger, documents: Int64s) -> Int64s:
         """Set the columns by the merged lexicon; return the column of each entry, -1 if it is not kept."""
         vocabulary = Vocabulary.sort(merger.lexicons[0])
         columns = vocabulary.columns
@@ -217,19 +231,22 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             mask = self._choose_columns(columns, merger, documents)
             vocabulary = vocabulary.keep_columns(mask)
             columns = np.where(mask[columns], (np.cumsum(mask) - 1)[columns], -1)
-        self._counter = TextCounter(tokenizer, vocabulary, self.unknown, self.binary)
+        self._counter = TextCounter(reader, vocabulary, self.unknown, self.binary)
         return columns
 
     def _gather(
-        self, tokenizer: Reader, X: object, labels: tuple[Keys, Int64s] | None, keep_rows: bool
+        self, reader: Reader, X: object, labels: tuple[Keys, Int64s] | None, keep_rows: bool
     ) -> tuple[ChunkMerger, Int64s, list[Rows]]:
-        """Return the lexicons of all texts, the number of texts per class, and the counts if `keep_rows`."""
+        """Return the lexicons of all texts, the number of texts per class, and the counts if `keep_rows`.
+
+        Without labels, all texts are of one class.
+        """
         group = None if labels is None else labels[1]
         classes = 1 if labels is None else len(labels[0])
         merger, kept = ChunkMerger(), []
         documents = np.zeros(classes, dtype=np.int64)
         n_texts = 0
-        for lexicon, rows in map_ahead(tokenizer.count, self.read_chunks(X, tokenizer, most=LARGE)):
+        for lexicon, rows in map_ahead(reader.count, self.read_chunks(X, reader, most=LARGE)):
             n = len(rows.indptr) - 1
             part = np.zeros(n, dtype=np.int64) if group is None else group[n_texts : n_texts + n]
             n_texts += n
@@ -293,13 +310,13 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """Return the counts (texts, columns), in SciPy's CSR."""
         counter = self.counter_
         return counter.to_matrix(
-            list(map_ahead(counter.find_columns, self.read_chunks(X, counter.tokenizer))), self.dtype
+            list(map_ahead(counter.find_columns, self.read_chunks(X, counter.reader))), self.dtype
         )
 
     def batches(self, X: object) -> Iterator[Any]:
         """Yield the counts of some texts at a time, so that only one batch is in memory."""
         counter = self.counter_
-        for rows in map_ahead(counter.count, self.read_chunks(X, counter.tokenizer)):
+        for rows in map_ahead(counter.count, self.read_chunks(X, counter.reader)):
             yield to_csr(rows, counter.width, self.dtype)
 
     def tokens(self, text: str | bytes) -> list[str]:
@@ -307,13 +324,13 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self.build_analyzer()(text)
 
     def read_chunks(
-        self, X: object, tokenizer: Reader, chunk: int = CHUNK, most: int = 0
+        self, X: object, reader: Reader, chunk: int = CHUNK, most: int = 0
     ) -> Iterator[Corpus | Tokenized]:
         """Read the texts in chunks of about `chunk` bytes, or less if a text has many tokens."""
-        weight, source = tokenizer.weight, self._make_source()
-        least, most = max(min(_LEAST_CHUNK, chunk), chunk // weight), most // weight
-        if isinstance(tokenizer, CustomAnalyzer):
-            return tokenizer.read_chunks(X, source, least, most)
+        weight, source = reader.weight, self._make_source()
+        least, most = max(min(_MIN_CHUNK, chunk), chunk // weight), most // weight
+        if isinstance(reader, CustomAnalyzer):
+            return reader.read_chunks(X, source, least, most)
         return read_corpora(source.open(X), self.encoding, least, most)
 
     def _make_source(self) -> Source:
@@ -353,17 +370,14 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             )
         return counter
 
-    def _make_counter(self, tokenizer: Reader) -> TextCounter | None:
+    def _make_counter(self, reader: Reader) -> TextCounter | None:
         """Return the counter if its columns follow from the parameters; None if they must be learned."""
         if self.form == "hashed":
-            return TextCounter(
-                tokenizer, Hashed(self.n_features, self.alternate_sign, self.names), False, self.binary
-            )
+            columns = Hashed(self.n_features, self.alternate_sign, self.names)
+            return TextCounter(reader, columns, unknown=False, binary=self.binary)
         if self.vocabulary is None:
             return None
-        return TextCounter(
-            tokenizer, GivenVocabulary.of(self.vocabulary, tokenizer), self.unknown, self.binary
-        )
+        return TextCounter(reader, GivenVocabulary.of(self.vocabulary, reader), self.unknown, self.binary)
 
     def fix_columns(self) -> bool:
         """Set the columns if they follow from the parameters; return whether the columns are known."""
@@ -491,7 +505,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
                 )
         counter: TextCounter = self.counter_
         hashed = isinstance(counter.columns, Hashed)
-        as_fitted = counter.tokenizer, hashed, counter.unknown, counter.binary
+        as_fitted = counter.reader, hashed, counter.unknown, counter.binary
         if (self.build_reader(), self.form == "hashed", self.unknown, self.binary) != as_fitted:
             raise ValueError("parameters were changed after fit, expected those it was fitted with: refit")
         return counter.columns.to_state()

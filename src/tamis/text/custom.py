@@ -14,8 +14,8 @@ import numpy as np
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Tokens
 from tamis.extras import import_package
-from tamis.text.checking import LONGEST, check_integer, check_range
-from tamis.text.corpus import Source, find_column, grow_chunk, is_missing, refuse_single_text
+from tamis.text.checking import MAX_LENGTH, check_integer, check_range
+from tamis.text.corpus import Source, get_only_column, grow_chunk, is_missing, refuse_single_text
 from tamis.text.lexicon import Lexicon, PackedTexts
 from tamis.text.tokenizer import Analyzer, LexiconCounts
 
@@ -31,7 +31,7 @@ class Tokenized(NamedTuple):
     """The tokens of some documents."""
 
     tokens: list[list[str]]
-    size: int  # characters of the documents, where they are texts
+    size: int  # characters of those documents that are texts, and `_OVERHEAD` per document
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -39,7 +39,7 @@ class Tokenized(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomAnalyzer:
-    """The definition of a token by scikit-learn's parameters. `pairs` is our own: see `Tokenizer`.
+    """The definition of a token by scikit-learn's parameters, and by `pairs` as in `Tokenizer`.
 
     >>> CustomAnalyzer(token_pattern=r"[a-z]+", ngram_range=(1, 2)).tokens("Send 5 EUR")
     ['send', 'eur', 'send eur']
@@ -71,7 +71,7 @@ class CustomAnalyzer:
                 f"got strip_accents={self.strip_accents!r}, expected 'ascii', 'unicode', a function or None"
             )
         check_range(self.ngram_range)
-        check_integer("pairs", self.pairs, 0, LONGEST)
+        check_integer("pairs", self.pairs, 0, MAX_LENGTH)
         if self.analyzer != "word" and (self.pairs or self.ngram_range is None or self.stop_words):
             raise ValueError(
                 f"got analyzer={self.analyzer!r} with pairs, stop words or no ngram_range, which need words: "
@@ -150,9 +150,9 @@ class CustomAnalyzer:
         return term
 
     def read_chunks(self, documents: Any, source: Source, chunk: int, most: int) -> Iterator[Tokenized]:
-        """Yield the tokens of documents, in chunks of about `chunk` characters; see `read_corpora`."""
+        """Yield the tokens of documents, in chunks of about `chunk` characters that grow up to `most`."""
         refuse_single_text(documents)
-        column = find_column(documents)
+        column = get_only_column(documents)
         if not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
             raise TypeError(f"got a {type(documents).__name__}, expected an iterable of documents")
         batch: list[list[str]] = []

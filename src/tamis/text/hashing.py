@@ -12,9 +12,11 @@ from tamis._kernels.text import Int64s
 from tamis.text.lexicon import ColumnSigns, Lexicon, PackedTexts
 from tamis.text.tokenizer import LexiconCounts
 
-_LEAST = -(2**31)  # its absolute value is no 32-bit integer; its column is that of scikit-learn
+_MIN_INT32 = -(
+    2**31
+)  # its absolute value is no 32-bit integer, so scikit-learn computes its column otherwise
 _TOKENS_PER_NAME = 4  # so many tokens are remembered per column that gets a name; rarer tokens are dropped
-_MOST_NAMES = 1 << 24  # the largest number of columns that get names: they take about 1 GB
+_MAX_NAMES = 1 << 24  # the largest number of columns that get names: they take about 1 GB
 
 
 class Buckets(NamedTuple):
@@ -32,21 +34,24 @@ def find_buckets(names: PackedTexts, width: int) -> Buckets:
     ([698], [True])
     """
     hashed = kernels.hash_tokens(*names).view(np.int32).astype(np.int64)
-    columns = np.where(hashed == _LEAST, (-_LEAST - 1 - (width - 1)) % width, np.abs(hashed) % width)
+    columns = np.where(hashed == _MIN_INT32, (-_MIN_INT32 - 1 - (width - 1)) % width, np.abs(hashed) % width)
     return Buckets(columns, hashed < 0)
 
 
 def refuse_many_names(width: int) -> None:
     """Raise if names of `width` columns would fill the memory: a file of 1 kB may declare 2**31 columns."""
-    if width > _MOST_NAMES:
+    if width > _MAX_NAMES:
         raise ValueError(
-            f"got {width} columns without names of their own, expected at most {_MOST_NAMES} to name: name "
+            f"got {width} columns without names of their own, expected at most {_MAX_NAMES} to name: name "
             "the columns that you need by their numbers, or set n_features lower and fit again"
         )
 
 
 class Hashed:
-    """Columns by hash. At most `limit` columns are named after their tokens, the most frequent first."""
+    """`width` columns by hash; if `signed`, half of the tokens are subtracted.
+
+    At most `limit` columns are named after their tokens, those of the most frequent tokens.
+    """
 
     def __init__(self, width: int, signed: bool, limit: int = 0) -> None:
         self.width = width

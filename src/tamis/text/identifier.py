@@ -83,10 +83,12 @@ ALPHA = 0.1  # pseudo-count of each column
 SHARPNESS, DAMPING = 1.0, 0.5
 
 SCRIPTS = 512  # columns of scripts, before those of n-grams: one per block of 128 characters
+# The columns of all Han characters, of all Hangul syllables, and of all blocks beyond the other columns.
 _HAN, _HANGUL, _BEYOND = 0x4E00 >> 7, 0xAC00 >> 7, SCRIPTS - 1
 # Names and terms in Latin letters occur in texts of any script, seldom the other way round: if at least one
-# letter in _ENOUGH is of another script, the Latin letters are ignored.
-_LATIN, _ENOUGH = 0x370, 4
+# letter in _LETTERS_PER_OTHER is of another script (from code point _END_OF_LATIN on), the Latin letters are
+# ignored.
+_END_OF_LATIN, _LETTERS_PER_OTHER = 0x370, 4
 # Any text may have foreign names: the probability of a Latin letter is at least _FOREIGN. In the languages
 # _MIXED, words are not separated, or foreign words get endings, so that a Latin letter follows another one,
 # or the reverse, with the probability _SWITCH.
@@ -100,7 +102,7 @@ _DIGITS = np.frombuffer(b"0123456789_", dtype=np.uint8)  # digits of other scrip
 class Model(NamedTuple):
     """The counts of n-grams of letters per language."""
 
-    codes: tuple[str, ...]
+    languages: tuple[str, ...]  # their codes, such as "en"
     counts: NDArray[np.uint16]  # (SCRIPTS + WIDTH, languages)
     logs: NDArray[np.float32]  # log-probabilities, of the same shape
 
@@ -115,12 +117,12 @@ def load_model() -> Model:
         return fit_model(tuple(table["codes"].tolist()), np.ascontiguousarray(table["counts"].T))
 
 
-def fit_model(codes: tuple[str, ...], counts: NDArray[np.uint16], alpha: float = ALPHA) -> Model:
+def fit_model(language_codes: tuple[str, ...], counts: NDArray[np.uint16], alpha: float = ALPHA) -> Model:
     """Return a model of counts (columns, languages), scaled to the same amount of text per language."""
     totals = counts.sum(axis=0, dtype=np.float64)
     median_total = float(np.median(totals))
     logs = np.log(counts * (median_total / totals).astype(np.float32) + np.float32(alpha))
-    return Model(codes, counts, logs - np.float32(np.log(median_total + alpha * len(counts))))
+    return Model(language_codes, counts, logs - np.float32(np.log(median_total + alpha * len(counts))))
 
 
 def language(text: str | bytes) -> str | None:
@@ -144,21 +146,21 @@ def languages(text: str | bytes, top: int = 3) -> dict[str, float]:
     if top < 1:
         raise ValueError(f"got top={top}, expected at least 1")
     known = load_model()
-    cells = find_columns(text if isinstance(text, str) else decode(text))
-    probabilities = np.exp(log_probabilities(cells, known))
+    columns = find_columns(text if isinstance(text, str) else decode(text))
+    probabilities = np.exp(log_probabilities(columns, known))
     if not len(probabilities):
         return {}
     best = np.argsort(-probabilities, kind="stable")[:top]
-    return {known.codes[k]: float(probabilities[k]) for k in best}
+    return {known.languages[k]: float(probabilities[k]) for k in best}
 
 
-def log_probabilities(cells: NDArray[np.int64], known: Model) -> NDArray[np.float64]:
+def log_probabilities(columns: NDArray[np.int64], known: Model) -> NDArray[np.float64]:
     """Return the log-probability of each language, given a text's columns; empty if no script is known."""
-    if not known.counts[cells[cells < SCRIPTS]].any():
+    if not known.counts[columns[columns < SCRIPTS]].any():
         return np.zeros(0)
-    distinct, times = np.unique(cells, return_counts=True)
+    distinct, times = np.unique(columns, return_counts=True)
     scores: NDArray[np.float64] = times.astype(np.float64) @ known.logs[distinct].astype(np.float64)
-    scores *= SHARPNESS / len(cells) ** DAMPING
+    scores *= SHARPNESS / len(columns) ** DAMPING
     scores -= scores.max()
     scores -= np.log(np.exp(scores).sum())
     return scores
@@ -171,8 +173,8 @@ def find_columns(text: str, order: int = ORDER, width: int = WIDTH) -> NDArray[n
     Columns of n-grams are hashes.
     """
     codes = read_letters(text)
-    other = codes >= _LATIN
-    if _ENOUGH * other.sum() >= (codes != 0).sum():
+    other = codes >= _END_OF_LATIN
+    if _LETTERS_PER_OTHER * other.sum() >= (codes != 0).sum():
         codes = _collapse_zeros(np.where(other, codes, 0))
     return np.concatenate(
         [
@@ -240,12 +242,13 @@ def find_least_cost(text: str, among: Sequence[str]) -> float:
     codes = read_letters(text)
     if len(codes) < 3:  # no letters
         return 0.0
-    rows = np.array([known.codes.index(code) for code in among])
+    rows = np.array([known.languages.index(code) for code in among])
     (single, _), (double, _) = hash_ngrams(codes, 2, WIDTH)
     positions = np.flatnonzero(codes)
     script = find_scripts(codes[positions])
     letters_per_script = np.where(script == _HAN, 27_000, np.where(script == _HANGUL, 11_172, 128))[:, None]
     letters_per_language = known.counts[:SCRIPTS, rows].sum(axis=0, dtype=np.float64)
+    # p: (letters, languages), first of a letter by its script, then of the letter, then given the one before.
     p = (
         (known.counts[script][:, rows] + _DOUBT / SCRIPTS)
         / (letters_per_language + _DOUBT)
@@ -253,14 +256,14 @@ def find_least_cost(text: str, among: Sequence[str]) -> float:
     )
     p = (known.counts[single[positions]][:, rows] + _DOUBT * p) / (letters_per_language + _DOUBT)
     # The number of words was not counted: a word has about five letters.
-    before = np.where(
+    previous = np.where(
         (codes[positions - 1] == 0)[:, None],
         letters_per_language / 5,
         known.counts[single[positions - 1]][:, rows],
     )
     # Some of the counts are of other pairs with the same hash.
-    pairs = np.minimum(known.counts[double[positions - 1]][:, rows], before)
-    p = (pairs + _DOUBT * p) / (before + _DOUBT)
+    pairs = np.minimum(known.counts[double[positions - 1]][:, rows], previous)
+    p = (pairs + _DOUBT * p) / (previous + _DOUBT)
     mixed = np.array([code in _MIXED for code in among])
     latin = codes[positions] < 128
     p = np.where(latin[:, None] & (mixed | (known.counts[0, rows] > 0)), np.maximum(p, _FOREIGN), p)

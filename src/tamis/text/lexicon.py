@@ -28,8 +28,8 @@ class PackedTexts(NamedTuple):
     """Concatenated UTF-8 texts, followed by `PAD` zero bytes."""
 
     text: Bytes
-    starts: Int64s
-    lengths: Int64s
+    starts: Int64s  # of each text in `text`
+    lengths: Int64s  # in bytes
 
     @classmethod
     def pack(cls, texts: Sequence[bytes]) -> "PackedTexts":
@@ -311,7 +311,7 @@ class Finder:
 
 
 class _PhraseFinder:
-    """A chain of hash tables.
+    """Finds the columns of phrases by a chain of hash tables.
 
     Table k maps (number of the k-word prefix, next word) to the number of the longer prefix.
     """
@@ -329,6 +329,7 @@ class _PhraseFinder:
         self.columns[prefix.astype(np.int64)] = columns
 
     def find(self, token_numbers: Indices) -> Int64s:
+        """Return the column of each phrase from the numbers of its tokens (count, n); -1 for unknown ones."""
         prefix = token_numbers[:, 0]
         for k, table in enumerate(self.tables, start=1):
             known = (prefix >= 0) & (token_numbers[:, k] >= 0)

@@ -28,7 +28,7 @@ from tamis.text.vocabulary import ChunkMerger, ClassSums, sum_by_class
 from tamis.threads import map_ahead
 
 WIDTH = 2**18  # the number of hashed columns of a model that is given without TokenCounts: 2 MB per class
-_SMALL = 1 << 19  # bytes per chunk where larger chunks would not help: with their counts, 20 MB
+_SMALL_CHUNK = 1 << 19  # bytes per chunk if lexicons are not merged: with its counts, 20 MB
 _DELAY = 2.0  # seconds before progress is shown
 
 
@@ -71,6 +71,7 @@ def fit_stream(
     new_counts, new_learner = copy(counts), copy(learner)
     has_columns = new_counts.fix_columns()
     chunks = _Meter(progress).watch(_read_chunks(new_counts, texts, has_columns))
+    # "counts", "flags" (each count above 0 is 1), or None if the classifier cannot learn from sums.
     sum_kind = getattr(new_learner, "sum_kind", None)
     if sum_kind is None or (new_counts.form == "hashed" and new_counts.alternate_sign):
         _learn_rows(new_counts, new_learner, chunks, classes)
@@ -114,7 +115,7 @@ def _read_chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], has_colu
             labels.append(pair[1])
             yield pair[0]
 
-    chunk, most = (_SMALL, 0) if has_columns else (CHUNK, LARGE)
+    chunk, most = (_SMALL_CHUNK, 0) if has_columns else (CHUNK, LARGE)
     for corpus in counts.read_chunks(documents(), counts.build_reader(), chunk, most):
         # `documents` has read no more pairs than this chunk has texts.
         yield Chunk(corpus, labels[: len(corpus)])
@@ -164,7 +165,7 @@ def _sum_known_columns(
     identity = np.arange(counter.width, dtype=np.int32)
 
     def count(chunk: Chunk) -> tuple[list[Any], LexiconCounts, Rows, Indices]:
-        counted = counter.tokenizer.count(chunk.corpus)
+        counted = counter.reader.count(chunk.corpus)
         column_signs = counter.columns.find(counted.lexicon)
         if once_per_text or counter.unknown:  # tokens that share a column are counted per document
             rows, columns = counter.arrange(counted.rows, column_signs), identity

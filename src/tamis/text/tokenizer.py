@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Alphabet, Indices, Int64s, Rows, TokenStream
 from tamis.text.alphabet import Digit, Fold, Unspaced, alphabet
-from tamis.text.checking import LONGEST, check_integer, check_range
+from tamis.text.checking import MAX_LENGTH, check_integer, check_range
 from tamis.text.corpus import Corpus
 from tamis.text.lexicon import Finder, Lexicon, Phrases
 
@@ -29,12 +29,23 @@ class Reader(Protocol):
     """The protocol of readers of tokens: `Tokenizer` uses compiled kernels, `CustomAnalyzer` is in Python."""
 
     @property
-    def weight(self) -> int: ...
-    def tokens(self, document: Any, /) -> list[str]: ...
-    def preprocess(self, document: Any, /) -> Any: ...
-    def split(self, document: Any, /) -> Iterable[str]: ...
-    def name(self, term: str, /) -> str: ...
-    def count(self, corpus: Any, /) -> LexiconCounts: ...
+    def weight(self) -> int:
+        """The approximate number of tokens per word of a text."""
+
+    def tokens(self, document: Any, /) -> list[str]:
+        """Return the tokens of one document, with repetitions."""
+
+    def preprocess(self, document: Any, /) -> Any:
+        """Return the document as it is before it is split into words."""
+
+    def split(self, document: Any, /) -> Iterable[str]:
+        """Return the words of a document, stop words included."""
+
+    def name(self, term: str, /) -> str:
+        """Return the token that a term of a given vocabulary stands for."""
+
+    def count(self, corpus: Any, /) -> LexiconCounts:
+        """Count the tokens of each document, and number them in a lexicon of these documents."""
 
 
 class _Stream(NamedTuple):
@@ -72,7 +83,7 @@ class Tokenizer:
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"got {name}={getattr(self, name)!r}, expected a string: see text.alphabet")
         check_range(self.ngram_range)
-        check_integer("pairs", self.pairs, 0, LONGEST)
+        check_integer("pairs", self.pairs, 0, MAX_LENGTH)
         check_integer("min_length", self.min_length, 1)
         if self.analyzer == "word" and self.ngram_range is None and not self.pairs:
             raise ValueError(
@@ -91,9 +102,8 @@ class Tokenizer:
         return (most - least + 1 + self.pairs) * (1 if self.analyzer == "word" else 6)
 
     def __getstate__(self) -> dict[str, object]:
-        return {
-            field.name: getattr(self, field.name) for field in fields(self)
-        }  # cached tables can be recomputed
+        # Cached tables are left out, because they can be recomputed.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def _alphabet(self) -> Alphabet:
@@ -161,6 +171,7 @@ class Tokenizer:
         return LexiconCounts(lexicon, kernels.count_numbers(stream.numbers, stream.documents, len(lexicon)))
 
     def _read_tokens(self, corpus: Corpus) -> tuple[Lexicon, list[_Stream]]:
+        """Return a lexicon of the documents, and for each of its phrase sets the numbers of the entries."""
         if self.analyzer != "word":
             is_within_words = self.analyzer == "char_wb"
             folded, offsets = kernels.fold_characters(
@@ -184,6 +195,7 @@ class Tokenizer:
         return Lexicon(tokens, tuple(phrase_sets)), streams
 
     def _read_words(self, corpus: Corpus, shortest: int) -> TokenStream:
+        """Return the words of at least `shortest` characters."""
         folded, offsets = kernels.fold_words(corpus.text, corpus.offsets, self._alphabet)
         return kernels.read_words(folded, offsets, shortest, self._alphabet)
 

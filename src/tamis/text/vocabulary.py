@@ -160,10 +160,10 @@ class ClassSums(NamedTuple):
 
 
 class ChunkMerger:
-    """Merges chunks into one lexicon and its sums (classes, entries). Chunks may have new classes.
+    """Merges the lexicons of chunks into one, and adds their sums (classes, entries).
 
-    Chunks are in memory until they are merged. If `merge(always=False)` follows each `add`, the memory
-    depends on the number of entries, not on that of the documents.
+    Later chunks may have more classes. Chunks are in memory until they are merged. If `merge(always=False)`
+    follows each `add`, the memory depends on the number of entries, not on that of the documents.
     """
 
     def __init__(self) -> None:
@@ -220,7 +220,11 @@ def _merge_sums(before: Int64s, sums: list[Rows | None], numbers: list[Int64s], 
 def sum_by_class(
     rows: Rows, entries: int, group: Int64s, classes: int, documents: bool = True, terms: bool = True
 ) -> ClassSums:
-    """Sum the rows of each class; `documents`, `terms`: whether to sum document and term frequencies."""
+    """Sum the rows of each class; `group` (n,) has the class of each row, as an integer below `classes`.
+
+    `entries` is the number of entries. `documents` and `terms` are whether to sum document frequencies and
+    term frequencies.
+    """
     presence = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if documents else None
     return ClassSums(
         None if presence is None else kernels.sum_groups(presence, group, classes, entries),

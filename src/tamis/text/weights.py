@@ -89,7 +89,7 @@ def _refuse_invalid(table: Table, matrix: Any, negative: bool) -> None:
         if is_wrong.any():
             entry = int(np.argmax(is_wrong))
             row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-            place = f"row {row} of {table.name(int(matrix.indices[entry]))}"
+            place = f"row {row} of {table.describe(int(matrix.indices[entry]))}"
             raise ValueError(f"{problem}: got {values[entry]:g} in {place}, expected {expected}")
 
 
@@ -99,15 +99,18 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
     _negative: ClassVar[bool] = False  # whether negative numbers are allowed
 
     def _check(self) -> None:
-        """Raise if a parameter is invalid."""
+        """Raise if a parameter is invalid; this base class has none."""
 
     def _learn(self, X: object, y: object, fresh: bool) -> Counts:
-        """Learn rows, and forget earlier ones if `fresh`; return the rows as they were read."""
+        """Learn rows, and forget earlier ones if `fresh`; return the rows as they were read.
+
+        Here only the number and the names of columns are learned.
+        """
         self._check()
         return self._read_first(X)
 
     def _weigh(self, counts: Counts) -> Any:
-        """Return the weighted rows."""
+        """Return the weighted rows (n, d) in CSR, made by `Counts.with_values`."""
         raise NotImplementedError
 
     def fit(self, X: object, y: object = None) -> Self:
@@ -167,15 +170,16 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
 
 @dataclass(frozen=True, eq=False)
 class WeightState:
-    """A statistic, whether its rows were binary, and the weights that were last inferred from it."""
+    """What weights were learned from, and the weights that were last inferred from it."""
 
-    statistic: Tally
+    statistic: Tally  # the number of rows and the sums of columns (d,), by label (K, d) if there are labels
     declared: Keys  # classes that were declared and may have no rows yet
     binary: bool  # whether entries count as 1, whatever their value
-    inferred: dict[object, Array] = field(default_factory=dict)  # weights by the parameter that they need
+    # The weights (d,) that were last inferred, by the value of the parameter that they depend on.
+    inferred: dict[object, Array] = field(default_factory=dict)
 
     def infer(self, parameter: object, compute: Callable[[], Array]) -> Array:
-        """Return the weights for a parameter, computed when they are first needed."""
+        """Return the weights for this value of a parameter, computed unless they were the last."""
         weights = self.inferred.get(parameter)
         if weights is None:
             weights = compute()
@@ -185,11 +189,8 @@ class WeightState:
         return weights
 
     def __reduce__(self) -> tuple[type["WeightState"], tuple[Tally, Keys, bool]]:
-        return WeightState, (
-            self.statistic,
-            self.declared,
-            self.binary,
-        )  # without the weights, which can be inferred again
+        # The weights are left out, because they can be inferred again.
+        return WeightState, (self.statistic, self.declared, self.binary)
 
 
 class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
@@ -198,7 +199,7 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
     _learned: WeightState
 
     def _refuse_impossible(self, learned: WeightState) -> None:
-        """Raise if no rows have this statistic, or no weights follow from it."""
+        """Raise if no rows could have this statistic, or if no weights can be inferred from it."""
         raise NotImplementedError
 
     def _read_next(self, X: object) -> Counts:
@@ -260,7 +261,7 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
 
     @property
     def state_(self) -> WeightState:
-        """The statistic, and whether its rows were binary."""
+        """The state; raise NotFittedError if nothing was learned."""
         self._refuse_unfitted()
         return self._learned
 
@@ -386,7 +387,7 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
     def _learn(self, X: object, y: object, fresh: bool) -> Counts:
         self._check()
         counts = self._read_first(X) if fresh else self._read_next(X)
-        self._learned = self._add_rows(_count_documents(counts), Keys(()), True, fresh)
+        self._learned = self._add_rows(_count_documents(counts), declared=Keys(()), binary=True, fresh=fresh)
         return counts
 
     def _refuse_impossible(self, learned: WeightState) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tamis.engines.sql.database import Column
 from tamis.engines.sql.fixed_point import Bounds
-from tamis.engines.sql.sums import TableSums, ValueCount
+from tamis.engines.sql.sums import TableSums, ValueCount, take_labels
 from tamis.engines.summing import UnsupportedSumsError
 from tamis.inputs import read_labels
 from tamis.models.generative.block import Block
@@ -56,7 +56,7 @@ def refuse_missing(columns: tuple[Column, ...], bounds: Mapping[int, Bounds], ro
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """Blocks of columns, and the sums by label of which their statistic is made."""
+    """Makes the statistic of blocks of columns from sums by label; `missing_label` marks unknown classes."""
 
     sums: TableSums
     schema: Schema
@@ -97,6 +97,7 @@ class ClassSums:
         return schema, Joint(parts)
 
     def _read_labels(self, labels: list[Any]) -> Labels:
+        """Read labels of the database; raise UnsupportedSumsError if some rows have none."""
         read = read_labels(labels, len(labels), self.missing_label)
         if not len(read.keys):
             raise ValueError("no row has a label, expected at least one: without labels, use tamis.Mixture")
@@ -132,6 +133,7 @@ class ClassSums:
                 )
 
     def _observe_numbers(self, block: Block[Any, Any], bounds: Mapping[int, Bounds], keys: Keys) -> Sums:
+        """Return the statistic of a block from sums of its columns, which are those with bounds."""
         is_full = isinstance(block, GaussianVectors) and block.has_matrices
         has_squares = isinstance(block, GaussianColumns | GaussianVectors) and not is_full
         thresholds = {}
@@ -140,7 +142,7 @@ class ClassSums:
         powers = self.sums.add_powers(bounds, has_squares, thresholds)
         order = self._find_order(powers.labels, keys)
         rows = Exact.from_integers(np.array(powers.rows, dtype=np.int64)[order])
-        first = _take(powers.first, order)
+        first = take_labels(powers.first, order)
         if isinstance(block, MultinomialCounts):
             refuse_missing(self.sums.columns, bounds, sum(powers.rows))
             return block.convert_sums(Tally(weight=rows, total=first, keys=keys))
@@ -151,9 +153,9 @@ class ClassSums:
             centre = products.centre[order]
             return Moments.from_centred_products(rows, first, centre, products.products[order], keys)
         return Moments(
-            weight=_take(powers.counts, order),
+            weight=take_labels(powers.counts, order),
             first=first,
-            second=None if powers.second is None else _take(powers.second, order),
+            second=None if powers.second is None else take_labels(powers.second, order),
             form="diagonal" if has_squares else "none",
             keys=keys,
         ).drop_zeros()
@@ -163,6 +165,7 @@ class ClassSums:
     def _observe_values(
         self, block: Block[Any, Any], places: list[int], counted: list[ValueCount], counts: NDArray[np.int64]
     ) -> Sums:
+        """Return the statistic of a block from counts of values; `counts` has the rows of each class."""
         columns: list[NDArray[Any]] = []
         for j in places:
             values = [value.value if value.place == j else None for value in counted]
@@ -180,7 +183,7 @@ class ClassSums:
         statistic: Sums = own.observe(
             own.encode(Table(tuple(columns), len(counted), kinds, names)), labels, weights
         )
-        if isinstance(block, CategoryColumns):  # its weight is that of rows, not that of values
+        if isinstance(block, CategoryColumns):  # its weight counts each row once, not once per column
             statistic = statistic.with_fields(weight=Exact.from_integers(counts))
         return statistic
 
@@ -194,7 +197,3 @@ class ClassSums:
                 message = describe_poor_category(f"column {self.schema.name(j)!r}", distinct, rows)
                 remarks += [] if message is None else [(j, message)]
         return remarks
-
-
-def _take(part: Exact, labels: NDArray[np.int64]) -> Exact:
-    return part.reindex(lambda words: words[:, labels])

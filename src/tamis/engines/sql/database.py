@@ -1,7 +1,8 @@
 """The base class of tables in a database: their columns, and queries about them.
 
-Names of columns and tables come from users, so each is quoted where it enters a query. All else in a query is
-written here: aliases, numbers of our own and names of functions. No value of a row is ever part of a query.
+Names of columns and tables come from users, so each is quoted where it enters a query. Everything else in a
+query is written by this package: aliases, constants and names of functions. Values of rows are never part of
+a query.
 """
 
 from abc import ABC, abstractmethod
@@ -49,7 +50,10 @@ class SQLTable(ABC):
 
     @abstractmethod
     def run(self, query: str) -> list[Row]:
-        """Run a query and return all its rows; raise ValueError if the database reports an error."""
+        """Run a query and return all its rows.
+
+        Raise ValueError if the database reports an error, and ConnectionError if it cannot be reached.
+        """
 
     @abstractmethod
     def open_rows(self, request: Request) -> BatchShards[Batch]:

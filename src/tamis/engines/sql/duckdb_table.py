@@ -38,7 +38,9 @@ class DuckDBTable(SQLTable):
 
     def list_columns(self) -> list[Column]:
         pairs = zip(self.relation.columns, map(str, self.relation.types), strict=True)
-        return [Column(name, kind, _find_kind(kind), 24 if kind == "FLOAT" else 53) for name, kind in pairs]
+        return [
+            Column(name, type_, _find_kind(type_), 24 if type_ == "FLOAT" else 53) for name, type_ in pairs
+        ]
 
     def name_source(self) -> str:
         return _SOURCE
@@ -55,11 +57,12 @@ class DuckDBTable(SQLTable):
         return open_relation(self.relation, replace(request, engine=None))
 
 
-def _find_kind(name: str) -> Kind | None:
-    if name.endswith("]") or name.startswith(_NESTED):
+def _find_kind(type_: str) -> Kind | None:
+    """Return the kind of values of a type of DuckDB; None for a nested type."""
+    if type_.endswith("]") or type_.startswith(_NESTED):
         return None
-    if name in _INTEGERS:
+    if type_ in _INTEGERS:
         return "integer"
-    if name in ("FLOAT", "DOUBLE") or name.startswith("DECIMAL"):
+    if type_ in ("FLOAT", "DOUBLE") or type_.startswith("DECIMAL"):
         return "number"
-    return "bool" if name == "BOOLEAN" else "category"
+    return "bool" if type_ == "BOOLEAN" else "category"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
 
-WIDTH = 30  # bits of a slice: products have 60, and a BIGINT has 63
-MOST_BITS = 600  # from the highest to the lowest bit of a column's values; then no scaled value underflows
-_LARGEST = 500  # exponent from which squares come near the largest float
-_MASK = (1 << WIDTH) - 1
+SLICE_BITS = 30  # bits of a slice: products have 60, and a BIGINT has 63
+_MAX_BITS = 600  # from the highest to the lowest bit of a column's values, so that no scaled value underflows
+_MAX_EXPONENT = 500  # of values whose squares a float can hold
+_MASK = (1 << SLICE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Slices:
-    """How the values of a column are cut: each is the sum of its chunks, each times 2**exponent."""
+    """How the values of a column are cut: a value is the sum of its chunks, each times 2**exponent."""
 
     place: int  # of the column in the query, whose alias is v{place}
     high: int  # |x| < 2**high
@@ -51,24 +51,24 @@ class Slices:
 
     @classmethod
     def of(cls, place: int, bounds: Bounds, bits: int) -> "Slices | None":
-        """Choose the chunks for a column of these bounds; None if its range is too wide.
+        """Choose the chunks for a column of these bounds; None if its values are too large or too different.
 
         `bits` is the number of bits of a significand.
         """
         if not bounds.largest or bounds.nearest is None:
-            return cls(place, WIDTH, (WIDTH,), is_integer=True)
+            return cls(place, SLICE_BITS, (SLICE_BITS,), is_integer=True)
         high = math.frexp(bounds.largest)[1]
         low = max(math.frexp(bounds.nearest)[1] - bits, -1074)
         if not bounds.has_fractions:
             low = max(low, 0)
-            if high <= WIDTH:
-                return cls(place, WIDTH, (WIDTH,), is_integer=True)
-        if high > _LARGEST or high - low > MOST_BITS:
+            if high <= SLICE_BITS:
+                return cls(place, SLICE_BITS, (SLICE_BITS,), is_integer=True)
+        if high > _MAX_EXPONENT or high - low > _MAX_BITS:
             return None
         widths = []
         rest = high - low
         while rest > 0:
-            widths.append(WIDTH if rest <= WIDTH else 2 * WIDTH)
+            widths.append(SLICE_BITS if rest <= SLICE_BITS else 2 * SLICE_BITS)
             rest -= widths[-1]
         return cls(place, high, tuple(widths))
 
@@ -101,8 +101,8 @@ class Slices:
         for c, width in enumerate(self.widths):
             chunk = f"a{self.place}_{c}"
             selected[chunk] = chunk
-            if width > WIDTH:
-                selected[f"h{self.place}_{c}"] = f"{chunk} >> {WIDTH}"
+            if width > SLICE_BITS:
+                selected[f"h{self.place}_{c}"] = f"{chunk} >> {SLICE_BITS}"
                 selected[f"l{self.place}_{c}"] = f"{chunk} & {_MASK}"
         return selected
 
@@ -116,8 +116,8 @@ class Slices:
         """The terms of Σx². A float has bits in at most two neighbouring chunks; other products are zero."""
         slices: list[tuple[int, str, int]] = []  # chunk, alias, exponent
         for c, (width, exponent) in enumerate(zip(self.widths, self.exponents, strict=True)):
-            if width > WIDTH:
-                slices.append((c, f"h{self.place}_{c}", exponent + WIDTH))
+            if width > SLICE_BITS:
+                slices.append((c, f"h{self.place}_{c}", exponent + SLICE_BITS))
                 slices.append((c, f"l{self.place}_{c}", exponent))
             else:
                 slices.append((c, f"a{self.place}_{c}", exponent))
@@ -129,7 +129,7 @@ class Slices:
 
 
 def write_power(exponent: int) -> str:
-    """Write 2**exponent as a DOUBLE; if it is too large for one, as a product of two."""
+    """Write 2**exponent as a DOUBLE; if it is too large for one, as a product."""
     if exponent > 1000:
         return f"{write_float(2.0**500)} * {write_power(exponent - 500)}"
     return write_float(math.ldexp(1.0, exponent))

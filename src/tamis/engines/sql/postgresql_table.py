@@ -52,7 +52,7 @@ class PostgreSQLTable(SQLTable):
 
     @contextmanager
     def _connect(self) -> Iterator[Any]:
-        """The connection that was given, or a new one for this use alone."""
+        """Yield the connection that was given, else that of the snapshot, else a new one for this use."""
         if not isinstance(self.connection, str):
             yield self.connection
             return
@@ -71,18 +71,18 @@ class PostgreSQLTable(SQLTable):
 
     @cached_property
     def _open(self) -> list[Any]:
-        """The connection that the present snapshot has opened, if it has."""
+        """A list of the connection that the present snapshot uses; empty outside of `keep_snapshot`."""
         return []
 
     @contextmanager
     def keep_snapshot(self) -> Iterator[None]:
         with self._connect() as connection:
             idle = self._psycopg.pq.TransactionStatus.IDLE
-            is_free = connection.info.transaction_status == idle
+            starts_transaction = connection.info.transaction_status == idle
             self._open.append(connection)
             try:
                 with connection.transaction():
-                    if is_free:
+                    if starts_transaction:  # the isolation level of one that the caller began cannot be set
                         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                     yield
             finally:
@@ -92,7 +92,9 @@ class PostgreSQLTable(SQLTable):
         with self._connect() as connection, self._explain_errors():
             cursor = connection.execute(f"SELECT * FROM {self.name_source()} LIMIT 0".encode())
             types = [(column.name, _name_type(column, connection)) for column in cursor.description]
-        return [Column(name, kind, _find_kind(kind), 24 if kind == "float4" else 53) for name, kind in types]
+        return [
+            Column(name, type_, _find_kind(type_), 24 if type_ == "float4" else 53) for name, type_ in types
+        ]
 
     def name_source(self) -> str:
         if self.query is not None:
@@ -124,6 +126,7 @@ class PostgreSQLTable(SQLTable):
         return open_batches(Batches(read_batches), Request(progress=request.progress))
 
     def _read(self, query: str) -> Iterator[list[Row]]:
+        """Yield the rows of a query, at most `_ROWS` at a time, through a cursor of the server."""
         with (
             self._connect() as connection,
             self._explain_errors(),
@@ -141,27 +144,30 @@ class PostgreSQLTable(SQLTable):
         except self._psycopg.OperationalError as problem:
             raise ConnectionError(f"the PostgreSQL server went away: {read_first_line(problem)}") from problem
         except self._psycopg.Error as problem:
-            raise ValueError(f"PostgreSQL cannot sum the table: {read_first_line(problem)}") from problem
+            raise ValueError(f"PostgreSQL cannot query the table: {read_first_line(problem)}") from problem
 
 
 def _name_type(column: Any, connection: Any) -> str:
+    """Return the name of a column's type, followed by [] for an array."""
     known = connection.adapters.types.get(column.type_code)
     if known is None:
         return str(column.type_display)
     return f"{known.name}[]" if column.type_code == known.array_oid else str(known.name)
 
 
-def _find_kind(name: str) -> Kind | None:
-    if name.endswith("[]") or name in _NESTED:
+def _find_kind(type_: str) -> Kind | None:
+    """Return the kind of values of a type of PostgreSQL; None for a type that no model reads."""
+    if type_.endswith("[]") or type_ in _NESTED:
         return None
-    if name in _INTEGERS:
+    if type_ in _INTEGERS:
         return "integer"
-    if name in ("float4", "float8", "numeric"):
+    if type_ in ("float4", "float8", "numeric"):
         return "number"
-    return "bool" if name == "bool" else "category"
+    return "bool" if type_ == "bool" else "category"
 
 
 def _make_table(columns: list[Column], values: dict[str, Row], rows: int) -> Table:
+    """Make a table of these columns; `values` has the values of each by its name."""
     arrays: list[Any] = []
     for column in columns:
         if column.kind in ("number", "integer"):

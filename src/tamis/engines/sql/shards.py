@@ -121,9 +121,9 @@ class SQLShards:
         """Read the rows in batches and observe them in this process."""
         return self._batches.total(observe)
 
-    def map(self, change: Callable[[Batch], Y], /) -> BatchShards[Y]:
-        """Return the batches after a change, which is made whenever they are read."""
-        return self._batches.map(change)
+    def map(self, transform: Callable[[Batch], Y], /) -> BatchShards[Y]:
+        """Return the batches, to which `transform` is applied whenever they are read."""
+        return self._batches.map(transform)
 
     def keep(self) -> BatchShards[Batch]:
         """Return the batches, which are read again at each pass."""
@@ -135,7 +135,7 @@ class SQLShards:
 
 
 def open_shards(data: Any, request: Request) -> SQLShards:
-    """Open a table, or a relation of DuckDB."""
+    """Open an `SQLTable`, or a relation of DuckDB."""
     if request.engine not in (None, "sql"):
         raise TypeError("got an engine for a table of a database, expected none: the database is the engine")
     return SQLShards(data if isinstance(data, SQLTable) else DuckDBTable(data), request)

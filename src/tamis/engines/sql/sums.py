@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.engines.sql.database import Column, Row, SQLTable, refuse_nested
-from tamis.engines.sql.fixed_point import WIDTH, Bounds, Slices, add_terms, write_float
+from tamis.engines.sql.fixed_point import SLICE_BITS, Bounds, Slices, add_terms, write_float
 from tamis.engines.summing import UnsupportedSumsError
 from tamis.stats import Exact
 
-_MOST_SUMS = 400  # in one query: PostgreSQL selects at most 1664 columns
-_MOST_SETS = 20  # grouping sets in one query: GROUPING of PostgreSQL takes at most 31 columns
-MOST_VALUES = 1_000_000  # distinct values, by label, of all columns that are counted by value
-_EXACT = 2**53  # float64 represents all integers up to this one
+_MAX_SUMS = 400  # in one query: PostgreSQL selects at most 1664 columns
+_MAX_SETS = 20  # grouping sets in one query: GROUPING of PostgreSQL takes at most 31 columns
+_MAX_VALUES = 1_000_000  # distinct values, by label, of all columns that are counted by value
+_LARGEST_EXACT = 2**53  # float64 represents all integers up to this one
 _NAN = "CAST('NaN' AS DOUBLE PRECISION)"
 
 
@@ -106,7 +106,7 @@ class TableSums:
     def measure(self, places: Sequence[int]) -> dict[int, Bounds]:
         """Find the number and the range of the values in the columns at these places."""
         bounds: dict[int, Bounds] = {}
-        for some in _split(list(places), _MOST_SUMS // 5):
+        for some in _split(list(places), _MAX_SUMS // 5):
             asked = ["COUNT(*)"]
             for j in some:
                 nearest = f"MIN(ABS(NULLIF(CAST(v{j} AS DOUBLE PRECISION), 0)))"
@@ -129,9 +129,10 @@ class TableSums:
     def add_powers(
         self, bounds: Mapping[int, Bounds], squares: bool, thresholds: Mapping[int, float] | None = None
     ) -> LabelSums:
-        """Sum x and, if asked, x² of the columns with these bounds, by label, without rounding.
+        """Sum x, and x² if `squares`, of the columns with these bounds, by label, without rounding.
 
-        A column with a threshold is summed as 1 where it is above, and 0 elsewhere.
+        A column with a threshold is summed as 1 where it is above, and 0 elsewhere. Raise
+        UnsupportedSumsError if the magnitudes of a column are too large or too different.
         """
         flags = thresholds or {}
         cuts = []
@@ -161,12 +162,12 @@ class TableSums:
             f"SELECT {', '.join(asked)} FROM ({select}{self.table.fence}) AS sliced GROUP BY g"
         )
         refuse_no_rows(len(rows))
-        return _read_sums(rows, [(_exponents(a), _exponents(b)) for a, b in terms], squares)
+        return _read_sums(rows, [(_list_exponents(a), _list_exponents(b)) for a, b in terms], squares)
 
     def count_values(self, places: Sequence[int]) -> list[ValueCount]:
-        """Count the distinct values of these columns, by label."""
+        """Count the distinct values of these columns, by label; too many raise UnsupportedSumsError."""
         counted: list[ValueCount] = []
-        for some in _split(list(places), _MOST_SETS):
+        for some in _split(list(places), _MAX_SETS):
             names = [f"c{j}" for j in some]
             columns = ", ".join(f"{self.columns[j].identifier} AS c{j}" for j in some)
             label = "0" if self.label is None else self.label.identifier
@@ -174,11 +175,11 @@ class TableSums:
             number = f"GROUPING({', '.join(names)})"
             rows = self.table.run(
                 f"SELECT {number}, g, {', '.join(names)}, COUNT(*) FROM (SELECT {label} AS g, {columns} FROM "
-                f"{self.table.name_source()}) AS v GROUP BY GROUPING SETS ({sets}) LIMIT {MOST_VALUES + 1}"
+                f"{self.table.name_source()}) AS v GROUP BY GROUPING SETS ({sets}) LIMIT {_MAX_VALUES + 1}"
             )
             refuse_no_rows(len(rows))
-            if len(counted) + len(rows) > MOST_VALUES:
-                raise UnsupportedSumsError(f"the columns hold more than {MOST_VALUES:,} distinct values")
+            if len(counted) + len(rows) > _MAX_VALUES:
+                raise UnsupportedSumsError(f"the columns hold more than {_MAX_VALUES:,} distinct values")
             # GROUPING has a bit for each column, 0 where it is grouped by: the last column has the last bit.
             place = {(1 << len(some)) - 1 - (1 << (len(some) - 1 - k)): k for k in range(len(some))}
             for number_of_set, g, *values, count in rows:
@@ -198,7 +199,7 @@ class TableSums:
         select = self._select(places, {})
         labels: list[Any] = []
         index: dict[Any, int] = {}
-        for number, some in enumerate(_split(pairs, _MOST_SUMS)):
+        for number, some in enumerate(_split(pairs, _MAX_SUMS)):
             used = sorted({k for pair in some for k in pair})
             rows = self.table.run(self._write_products(select, places, used, some))
             if number == 0:
@@ -219,9 +220,14 @@ class TableSums:
     def _write_products(
         self, select: str, places: Sequence[int], used: list[int], pairs: list[tuple[int, int]]
     ) -> str:
+        """Write the query for the sums of products of `pairs`, which are indices of `places`, as is `used`.
+
+        A row has the label, the centres m and the scales s of the columns `used`, and a sum per pair. A value
+        is multiplied by its column's scale, 2**30 divided by the range, before it is multiplied by another.
+        """
         ends = ", ".join(
             f"LEAST(GREATEST(AVG(v{places[k]}), MIN(v{places[k]})), MAX(v{places[k]})) AS m{k}, "
-            f"CASE WHEN MAX(v{places[k]}) > MIN(v{places[k]}) THEN {write_float(2.0**WIDTH)} / "
+            f"CASE WHEN MAX(v{places[k]}) > MIN(v{places[k]}) THEN {write_float(2.0**SLICE_BITS)} / "
             f"(MAX(v{places[k]}) - MIN(v{places[k]})) ELSE {write_float(0.0)} END AS s{k}"
             for k in used
         )
@@ -252,7 +258,7 @@ def refuse_bounds(column: Column, bounds: Bounds) -> None:
         raise ValueError(
             f"column {column.name!r} holds infinity, expected finite numbers, NaN or NULL: mend those rows"
         )
-    if column.kind == "integer" and bounds.largest > _EXACT:
+    if column.kind == "integer" and bounds.largest > _LARGEST_EXACT:
         raise ValueError(
             f"column {column.name!r} holds integers up to {bounds.largest:.3g}, expected integers up to "
             "2**53, which float64 holds exactly: rescale them, or treat them as categories"
@@ -263,6 +269,10 @@ def refuse_bounds(column: Column, bounds: Bounds) -> None:
 
 
 def _read_sums(rows: list[Row], exponents: list[tuple[list[int], list[int]]], squares: bool) -> LabelSums:
+    """Read rows of label, number of rows, the number of values per column, and the sums of all terms.
+
+    `exponents` has for each column those of the terms of Σx and those of the terms of Σx².
+    """
     width = len(exponents)
     counts = np.array([row[2 : 2 + width] for row in rows], dtype=np.int64).reshape(len(rows), width)
     lowest = [min((e for both in exponents for e in both[power]), default=0) for power in (0, 1)]
@@ -313,26 +323,27 @@ def _join(parts: list[LabelSums]) -> LabelSums:
 
 def _reorder(sums: LabelSums, order: NDArray[np.int64]) -> LabelSums:
     """Return the same sums with the labels in another order."""
-
-    def take(part: Exact) -> Exact:
-        return part.reindex(lambda words: words[:, order])
-
     return LabelSums(
         [sums.labels[g] for g in order],
         [sums.rows[g] for g in order],
-        take(sums.counts),
-        take(sums.first),
-        None if sums.second is None else take(sums.second),
+        take_labels(sums.counts, order),
+        take_labels(sums.first, order),
+        None if sums.second is None else take_labels(sums.second, order),
     )
 
 
+def take_labels(sums: Exact, order: NDArray[np.int64]) -> Exact:
+    """Return sums (G, …) of these labels, in this order."""
+    return sums.reindex(lambda words: words[:, order])
+
+
 def _pack(cuts: list[Slices], squares: bool) -> Iterator[list[Slices]]:
-    """Divide the columns into parts with at most `_MOST_SUMS` sums each; no columns make one empty part."""
+    """Divide the columns into parts with at most `_MAX_SUMS` sums each; no columns make one empty part."""
     part: list[Slices] = []
     size = 0
     for cut in cuts:
         sums = 1 + len(cut.first_terms) + (len(cut.second_terms) if squares else 0)
-        if part and size + sums > _MOST_SUMS:
+        if part and size + sums > _MAX_SUMS:
             yield part
             part, size = [], 0
         part.append(cut)
@@ -348,7 +359,7 @@ def _merge(parts: Iterator[dict[str, str]]) -> dict[str, str]:
     return {alias: expression for part in parts for alias, expression in part.items()}
 
 
-def _exponents(terms: list[tuple[str, int]]) -> list[int]:
+def _list_exponents(terms: list[tuple[str, int]]) -> list[int]:
     return [exponent for _, exponent in terms]
 
 

@@ -48,7 +48,7 @@ def refuse_gaps(table: Table, remedy: str) -> None:
         if (is_missing := np.isnan(block)).any():
             row, column = np.argwhere(is_missing)[0].tolist()
             raise ValueError(
-                f"{table.name(column)} holds NaN in row {first + row}, expected finite numbers: {remedy}"
+                f"{table.describe(column)} holds NaN in row {first + row}, expected finite numbers: {remedy}"
             )
         first += len(block)
 

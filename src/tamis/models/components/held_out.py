@@ -68,7 +68,7 @@ def cross_validate(
             components = model.infer(
                 parts - observe_table(table, model.exact, weights, None, fold_rows, _CELLS)
             )
-        for rows, x in table.blocks(_CELLS, fold_rows):
+        for rows, x in table.dense_runs(_CELLS, fold_rows):
             along, errors[rows] = components.squares(x)
             densities[rows] = (
                 np.nan if components.is_flat else components.log_densities_of(along, errors[rows])

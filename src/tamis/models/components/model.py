@@ -243,7 +243,7 @@ def observe_table(
         total = None if columns is None else Moments.observe_columns_fully(columns)
         if total is not None:
             return total
-    for block, x in table.blocks(_DENSE_CELLS if cells is None else cells, rows):
+    for block, x in table.dense_runs(_DENSE_CELLS if cells is None else cells, rows):
         block_weights = None if weights is None else weights[block]
         block_fold = None if fold is None else fold[block]
         part = Moments.observe(Matrix(x, table.names), block_weights, block_fold, form="full", exact=exact)
@@ -254,7 +254,7 @@ def observe_table(
 
 def dense_blocks(table: Table) -> Iterator[Array]:
     """Yield dense rows: all at once, or block by block if the table is sparse."""
-    return (x for _, x in table.blocks(_DENSE_CELLS))
+    return (x for _, x in table.dense_runs(_DENSE_CELLS))
 
 
 def fold_by_content(table: Table) -> Indices:
@@ -297,7 +297,7 @@ def refuse_lost_precision(after: Moments, table: Table) -> None:
     is_lost = (rest < _MIN_REMAINDER * rounded) & (rounded > _MAX_ROUNDED * rest.max())
     if is_lost.any():
         raise ValueError(
-            f"too little is left of {table.name(int(is_lost.argmax()))} after rounding, expected at "
+            f"too little is left of {table.describe(int(is_lost.argmax()))} after rounding, expected at "
             "least 1e-10 of the squares learned: fit with exact=True; nothing was changed"
         )
 

@@ -46,7 +46,7 @@ class CentredRows:
     def of(cls, table: Table, weights: Array | None = None) -> "CentredRows":
         """Compute the mean from exact sums, rounded once; raise if a number is not finite."""
         total = None
-        for rows, x in table.blocks(_CELLS):
+        for rows, x in table.dense_runs(_CELLS):
             part = Moments.observe(x, None if weights is None else weights[rows], form="none")
             total = part if total is None else total + part
         assert total is not None

@@ -187,7 +187,7 @@ class Block(ABC, Generic[E, S]):
                 suspect = not isfinite(values.sum())
         if suspect and (infinite := np.isinf(values)).any():
             row, j = np.argwhere(infinite)[0].tolist()
-            name = table.name(self.column_indices(table)[j])
+            name = table.describe(self.column_indices(table)[j])
             raise ValueError(
                 f"{name} holds {values[row, j]} in row {row}, expected finite numbers or NaN: "
                 "correct that row"

@@ -66,7 +66,7 @@ class CategoryColumns(Block[Codes, Tally]):
         for column, first in zip(columns, firsts, strict=True):
             if _is_number(first) and first < 0:
                 raise ValueError(
-                    f"Negative values in data: {table.name(column)} holds {first:g}, expected 0, 1, 2 …"
+                    f"Negative values in data: {table.describe(column)} holds {first:g}, expected 0, 1, 2 …"
                 )
         return codes
 

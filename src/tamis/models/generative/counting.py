@@ -75,7 +75,7 @@ def sum_weights(labels: Labels, weights: Array | None) -> Exact:
 def refuse_negative_counts(values: Array, table: Table, columns: Sequence[int]) -> None:
     """Raise for the first count below zero, naming its row and column if the rows are dense."""
     index = np.argwhere(values < 0)[0].tolist()
-    position = "" if len(index) == 1 else f" in row {index[0]} of {table.name(columns[index[1]])}"
+    position = "" if len(index) == 1 else f" in row {index[0]} of {table.describe(columns[index[1]])}"
     raise ValueError(
         f"Negative values in data: got {values[tuple(index)]:g}{position}, expected counts of at least 0"
     )

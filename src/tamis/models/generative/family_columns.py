@@ -64,7 +64,7 @@ class FamilyColumns(Block[Array, Tally]):
             unsupported = ~(np.isnan(values) | self.family.supports(values))
             if unsupported.any():
                 row, j = np.argwhere(unsupported)[0].tolist()
-                name = table.name(self.column_indices(table)[j])
+                name = table.describe(self.column_indices(table)[j])
                 raise ValueError(
                     f"{name} holds {values[row, j]:g} in row {row}, expected {self.family.support}: "
                     "correct that row, or choose another family"

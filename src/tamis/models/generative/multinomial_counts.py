@@ -108,7 +108,9 @@ def _refuse_missing(values: Array, table: Table, columns: Sequence[int]) -> None
     index = np.argwhere(np.isnan(values))[0].tolist()
     dense = len(index) == 2
     problem = (
-        f"{table.name(columns[index[1]])} holds NaN in row {index[0]}" if dense else "the matrix holds NaN"
+        f"{table.describe(columns[index[1]])} holds NaN in row {index[0]}"
+        if dense
+        else "the matrix holds NaN"
     )
     raise ValueError(
         f"{problem}, expected counts: a multinomial has no probability of some of its counts alone; fill in "

@@ -151,7 +151,9 @@ class BernoulliColumns(RateColumns):
         neither = (values != 0) & (values != 1)
         if neither.any() and (neither := neither & ~np.isnan(values)).any():
             row, j = np.argwhere(neither)[0].tolist()
-            name = table.name(self.column_indices(table)[j]) if table.sparse is None else "the sparse matrix"
+            name = (
+                table.describe(self.column_indices(table)[j]) if table.sparse is None else "the sparse matrix"
+            )
             raise ValueError(
                 f"{name} holds {values[row, j]:g}, expected 0 or 1: turn it into flags first, as by x > 0"
             )

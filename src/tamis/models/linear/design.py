@@ -88,7 +88,7 @@ class Design(ABC):
             return [work(self.blocks(cuts[k], cuts[k + 1])) for k in range(first, last)]
 
         with threads.one_blas_thread:
-            chunks = threads.map_row_chunks(lanes, max(self.cells, threads.ENOUGH), run)
+            chunks = threads.map_row_chunks(lanes, max(self.cells, threads.MIN_PARALLEL_WORK), run)
         return [result for chunk in chunks for result in chunk]
 
     def extent(self) -> tuple[float, Array]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tamis import arrays
 from tamis.arrays import Array
-from tamis.linalg import Cholesky, symmetric
+from tamis.linalg import Cholesky, symmetrize
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,7 @@ def _read_prior(prior: object, d: int, q: int) -> CoefficientPrior:
             f"got a prior covariance of shape {covariance.shape}, expected ({d}, {d}), or variances ({d},)"
         )
     what = "prior covariance"
-    factor = Cholesky.of(symmetric(covariance, what), what, "give one that is")
+    factor = Cholesky.of(symmetrize(covariance, what), what, "give one that is")
     log_determinant, flat = -float(factor.log_determinant()), np.zeros(d, dtype=np.bool_)
     return CoefficientPrior(means, factor.inverse(), factor.lower, log_determinant, flat, None, False)
 
